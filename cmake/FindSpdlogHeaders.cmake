@@ -1,0 +1,23 @@
+# Finds spdlog and fmt as headers only: logging stays inside libmgi, which then links neither.
+# Defines the target mgi_spdlog.
+find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h)
+find_path(FMT_INCLUDE_DIR fmt/format.h)
+mark_as_advanced(SPDLOG_INCLUDE_DIR FMT_INCLUDE_DIR)
+
+if(NOT SPDLOG_INCLUDE_DIR OR NOT FMT_INCLUDE_DIR)
+    set(SpdlogHeaders_FOUND FALSE)
+    if(SpdlogHeaders_FIND_REQUIRED)
+        message(FATAL_ERROR
+            "No spdlog headers (spdlog/spdlog.h, fmt/format.h). On Debian or Ubuntu: "
+            "apt-get install libspdlog-dev. Elsewhere set SPDLOG_INCLUDE_DIR and FMT_INCLUDE_DIR.")
+    endif()
+    return()
+endif()
+
+set(SpdlogHeaders_FOUND TRUE)
+if(NOT TARGET mgi_spdlog)
+    add_library(mgi_spdlog INTERFACE)
+    target_include_directories(mgi_spdlog SYSTEM INTERFACE
+        "${SPDLOG_INCLUDE_DIR}" "${FMT_INCLUDE_DIR}")
+    target_compile_definitions(mgi_spdlog INTERFACE FMT_HEADER_ONLY)
+endif()

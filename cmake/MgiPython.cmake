@@ -1,0 +1,17 @@
+# The compiled half of the Python package: nanobind's module _mgi, put beside python/mgi/*.py.
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+
+if(NOT nanobind_DIR OR NOT EXISTS "${nanobind_DIR}")
+    execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+                    OUTPUT_VARIABLE nanobind_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_package(nanobind CONFIG REQUIRED HINTS "${nanobind_hint}")
+
+mgi_glob(python_sources python/src/*.cpp)
+nanobind_add_module(_mgi NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE ${python_sources})
+mgi_target_defaults(_mgi)
+target_include_directories(_mgi PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(_mgi PRIVATE mgi mgi_perf)
+target_compile_definitions(_mgi PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+
+install(TARGETS _mgi LIBRARY DESTINATION mgi COMPONENT python)

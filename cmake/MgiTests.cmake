@@ -1,0 +1,24 @@
+# All C++ tests are one program, mgi_tests: one link, and one entry for ctest. A single test is run
+# with `mgi_tests --gtest_filter=Suite.name`.
+find_package(GTest)
+if(NOT GTest_FOUND)
+    message(FATAL_ERROR
+        "No GoogleTest. On Debian or Ubuntu: apt-get install libgtest-dev. "
+        "To build without tests: -DMGI_BUILD_TESTS=OFF.")
+endif()
+
+mgi_glob(test_sources tests/*_test.cpp tests/*/*_test.cpp tests/support/*.cpp)
+list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda)/")
+add_executable(mgi_tests ${test_sources})
+mgi_target_defaults(mgi_tests)
+# Tests may look behind the public headers: src/ and bench/ are on their include path.
+target_include_directories(mgi_tests PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
+target_link_libraries(mgi_tests PRIVATE mgi mgi_spdlog GTest::gtest GTest::gtest_main)
+if(TARGET GTest::gmock)
+    target_link_libraries(mgi_tests PRIVATE GTest::gmock)
+endif()
+if(TARGET mgi_perf)
+    target_link_libraries(mgi_tests PRIVATE mgi_perf)
+endif()
+add_test(NAME mgi_tests COMMAND mgi_tests)
