@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Sets up what is missing and runs every test, or only the steps that are named.
+#
+#   ./test.sh [STEP...]
+#
+#   lint      formatting, static checks, layering        examples  every example runs
+#   unit      C++ tests, optimized build                 cuda      .cu sources through nvcc
+#   tsan      the same under ThreadSanitizer             package   find_package(mgi) from an install
+#   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
+#   python    the Python package's tests
+#
+# A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
+# default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh
+# reads.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. tools/setup/common.sh
+
+all_steps=(lint unit tsan asan python package examples cuda readme)
+steps=("$@")
+[ "${#steps[@]}" -gt 0 ] || steps=("${all_steps[@]}")
+for step in "${steps[@]}"; do
+    case " ${all_steps[*]} " in
+        *" $step "*) ;;
+        *) echo "test.sh: no step '$step'; there are: ${all_steps[*]}" >&2; exit 2 ;;
+    esac
+done
+trap 'echo "test.sh: interrupted" >&2; exit 130' INT TERM
+
+heading() { printf '\n======== %s\n' "$*"; }
+
+# Configures and builds one preset; ninja's progress is for people only.
+build() {
+    local preset=$1
+    shift
+    logged "build/configure-$preset.log" cmake --preset "$preset" "$@"
+    local quiet=()
+    [ -t 1 ] || quiet=(-- --quiet)
+    cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" "${quiet[@]}"
+}
+
+# with_stacks <seconds> <command...>: the whole run's limit; five minutes without a word is a hang too.
+with_stacks() {
+    local limit=$1
+    shift
+    python3 tools/run_with_stacks.py --limit "$limit" --silence 300 -- "$@"
+}
+
+step_lint() {
+    logged build/configure-release.log cmake --preset release
+    tools/lint.sh
+}
+
+step_unit() {
+    build release
+    with_stacks 900 build/release/mgi_tests --gtest_brief=1
+}
+
+step_tsan() {
+    build tsan
+    local fixed_addresses=()
+    # gcc 12's ThreadSanitizer gives up where the kernel spreads mappings over more bits than it knows.
+    if build/tsan/mgi_tests --gtest_list_tests 2>&1 | grep -q 'unexpected memory mapping'; then
+        fixed_addresses=(setarch "$(uname -m)" -R)
+    fi
+    TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
+        with_stacks 1500 "${fixed_addresses[@]}" build/tsan/mgi_tests --gtest_brief=1
+}
+
+step_asan() {
+    build asan
+    ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
+        UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
+        with_stacks 1200 build/asan/mgi_tests --gtest_brief=1
+}
+
+step_python() {
+    with_stacks 900 .venv/bin/python -m pytest -q
+}
+
+step_package() {
+    build release
+    rm -rf build/install build/consumer
+    logged build/install.log cmake --install build/release --prefix build/install \
+        --component development
+    logged build/configure-consumer.log cmake -S tests/package -B build/consumer -G Ninja \
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$PWD/build/install"
+    cmake --build build/consumer
+    with_stacks 60 build/consumer/consumer
+}
+
+step_examples() {
+    build release
+    local example
+    for example in build/release/examples/*; do
+        [ -f "$example" ] && [ -x "$example" ] || continue
+        printf -- '-- %s\n' "$example"
+        with_stacks 120 "$example"
+    done
+}
+
+step_cuda() {
+    local nvcc
+    nvcc=$(mgi_nvcc)
+    [ -n "$nvcc" ] || { echo "no nvcc of CUDA 13, neither a toolkit's nor one in .venv"; return 1; }
+    echo "-- $nvcc"
+    CUDACXX=$nvcc CUDAHOSTCXX=$CXX build cuda
+}
+
+step_readme() {
+    SF=0.01 ENDPOINTS=4 with_stacks 300 ./demo.sh
+    with_stacks 120 .venv/bin/mgi perf exchange --endpoints 4 --rows 400000 --row-bytes 16 \
+        --dist zipf:0.9 --repeat 2 --json build/perf.json
+    python3 -m json.tool build/perf.json >/dev/null
+}
+
+heading "set-up"
+started=$SECONDS
+if ! tools/setup.sh test; then
+    printf '\nset-up failed\n0 passed, 1 failed\n'
+    exit 1
+fi
+CXX=$(mgi_compiler)
+export CXX PATH="$PWD/.venv/bin:$PATH"
+echo "set-up took $((SECONDS - started)) s"
+
+results=() passed=0 failed=0
+for step in "${steps[@]}"; do
+    heading "$step"
+    step_started=$SECONDS
+    # A subshell that is no condition: there -e holds.
+    set +e
+    (
+        set -e
+        "step_$step"
+    )
+    status=$?
+    set -e
+    took="$((SECONDS - step_started)) s"
+    if [ "$status" -eq 0 ]; then
+        passed=$((passed + 1))
+        results+=("$(printf '%-9s ok      %6s' "$step" "$took")")
+        echo "-------- $step: ok, $took"
+    else
+        failed=$((failed + 1))
+        results+=("$(printf '%-9s FAILED  %6s   (exit status %d)' "$step" "$took" "$status")")
+        echo "-------- $step: FAILED with exit status $status, $took"
+    fi
+done
+
+heading "summary ($((SECONDS - started)) s)"
+printf '%s\n' "${results[@]}"
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

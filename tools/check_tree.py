@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Check what compilers and formatters do not: the layers of the house and the length of its files.
+
+- A room of src/ includes only rooms below it (docs/design.md has the order). Operators are clients
+  of the public API: their own folder and <mgi/...>.
+- include/mgi/device/ includes only itself, the standard library and libcu++ (<cuda/...>, and the
+  toolkit's own headers under nvcc), never the host side.
+- Public headers never include from src/, and name no third-party library but libcu++.
+- A source file holds one idea: at most 500 lines.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Lowest first: a room may include itself and everything before it.
+ROOMS = ["core", "topology", "planner", "memory", "transport", "mover", "control", "runtime"]
+MAX_LINES = 500
+SOURCES = {".cpp", ".hpp", ".cu", ".cuh", ".h", ".inl", ".py", ".sh"}
+FOLDERS = ["include", "src", "python", "bench", "tests", "examples", "tools", "cmake"]
+INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")')
+# A header of the C++ or C standard library: no folder, and no ending but .h.
+STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")
+TOOLKIT = re.compile(r"^(cuda|cuda_runtime|cuda_runtime_api|cooperative_groups)(\.h)?$|^(cuda|sys|linux)/")
+
+
+def includes_of(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """(line number, name, in quotes) of every include in a file."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match[1][1:-1], match[1].startswith('"')
+
+
+def check_room(path: Path) -> Iterator[str]:
+    room = path.relative_to(ROOT / "src").parts[0]
+    if room != "operators" and room not in ROOMS:
+        yield f"{path}: src/{room} is no room of the house (see docs/design.md)"
+        return
+    allowed = {"operators"} if room == "operators" else set(ROOMS[: ROOMS.index(room) + 1])
+    for number, name, quoted in includes_of(path):
+        other = name.split("/")[0]
+        if quoted and "/" in name and other not in allowed:
+            yield f'{path}:{number}: src/{room} may not include "{name}"'
+
+
+def check_public(path: Path) -> Iterator[str]:
+    device = "device" in path.relative_to(ROOT / "include/mgi").parts[:-1]
+    for number, name, quoted in includes_of(path):
+        if quoted:
+            yield f'{path}:{number}: public headers include <mgi/...>, not "{name}"'
+        elif name.startswith("mgi/"):
+            if device and not name.startswith("mgi/device/"):
+                yield f"{path}:{number}: device headers know nothing of <{name}>"
+        elif not STANDARD.match(name) and not TOOLKIT.match(name):
+            yield f"{path}:{number}: <{name}> is third-party; public headers use libcu++ alone"
+
+
+def check_length(path: Path) -> Iterator[str]:
+    lines = len(path.read_text().splitlines())
+    if lines > MAX_LINES:
+        yield f"{path}: {lines} lines, more than {MAX_LINES}: does it hold one idea?"
+
+
+def main() -> int:
+    problems: list[str] = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in SOURCES:
+                continue
+            problems += check_length(path)
+            if folder == "src":
+                problems += check_room(path)
+            if folder == "include":
+                problems += check_public(path)
+    for problem in problems:
+        print(problem.replace(f"{ROOT}/", ""))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

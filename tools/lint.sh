@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Formatting and static checks, with the pinned tools of .venv (tools/setup.sh test).
+#
+#   tools/lint.sh [--fix] [--no-tidy] [FILE...]
+#
+# --fix writes formatting and ruff's safe repairs. clang-tidy needs build/release to be configured;
+# with FILEs it reads only those, else every source of src/, bench/, examples/ and python/src.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+fix="" tidy=1 files=()
+for argument in "$@"; do
+    case "$argument" in
+        --fix) fix=1 ;;
+        --no-tidy) tidy="" ;;
+        -*) echo "usage: tools/lint.sh [--fix] [--no-tidy] [FILE...]" >&2; exit 2 ;;
+        *) files+=("$argument") ;;
+    esac
+done
+status=0
+
+report() {
+    printf -- '-- %s\n' "$*"
+}
+
+report "clang-format $(clang-format --version | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)"
+find include src bench tests examples python/src \
+    -type f -regextype posix-extended -regex '.*\.(cpp|hpp|cu|cuh|h|inl)' -print0 2>/dev/null |
+    xargs -0 -r clang-format --style=file ${fix:+-i} ${fix:---dry-run --Werror} ||
+    status=1
+
+report "ruff"
+if [ -n "$fix" ]; then
+    ruff check --quiet --fix . || status=1
+    ruff format --quiet . || status=1
+else
+    ruff check --quiet . || status=1
+    ruff format --quiet --check . || status=1
+fi
+
+report "the layers of the house, the length of files"
+python3 tools/check_tree.py || status=1
+
+if command -v shellcheck >/dev/null; then
+    report "shellcheck"
+    shellcheck -x -S warning demo.sh test.sh .ci/run tools/*.sh tools/setup/*.sh || status=1
+fi
+
+if [ -n "$tidy" ]; then
+    database=build/release/compile_commands.json
+    if [ ! -e "$database" ]; then
+        report "clang-tidy needs $database: cmake --preset release"
+        exit 1
+    fi
+    if [ "${#files[@]}" -eq 0 ]; then
+        mapfile -t files < <(find src bench examples -name '*.cpp' | sort)
+    fi
+    report "clang-tidy on ${#files[@]} files"
+    printf '%s\0' "${files[@]}" |
+        xargs -0 -r -n 1 -P "$(nproc)" tools/tidy_one.sh || status=1
+fi
+exit "$status"

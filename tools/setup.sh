@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Sets up this clone: system packages, .venv, the built package. Does only what is missing.
+#
+#   tools/setup.sh [demo|test]      test adds what lint and the tests need; demo is the default
+#
+# Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+for part in common system python package; do
+    # shellcheck disable=SC1090
+    . "tools/setup/$part.sh"
+done
+
+purpose=${1:-demo}
+case "$purpose" in
+    demo | test) ;;
+    *) fail "usage: tools/setup.sh [demo|test]" ;;
+esac
+
+mkdir -p build
+# Two set-ups of one clone at a time would undo each other's work.
+exec 9>build/.setup.lock
+flock 9
+
+install_system_packages "$purpose"
+make_environment
+install_requirements demo requirements.txt
+if [ "$purpose" = test ]; then
+    install_requirements test requirements-test.txt
+    if [ -z "$(mgi_nvcc)" ] || [ -e .venv/.mgi/cuda ]; then
+        install_requirements cuda requirements-cuda.txt
+    fi
+fi
+install_package

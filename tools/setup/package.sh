@@ -1,0 +1,33 @@
+# Builds the mgi package for this machine and installs it into .venv, when its sources changed.
+# shellcheck shell=bash
+
+# Everything the built package depends on: sources, pinned tools, compiler, and (the code uses every
+# instruction of this processor) the processor.
+package_key() {
+    local cxx=$1
+    content_of CMakeLists.txt cmake include src bench/perf python pyproject.toml requirements.txt
+    printf '%s %s\n' "$cxx" "$("$cxx" -dumpfullversion)"
+    grep -m 2 -E '^(model name|flags)' /proc/cpuinfo | sha256sum
+}
+
+install_package() {
+    local cxx key log=build/setup-package.log start=$SECONDS
+    cxx=$(mgi_compiler)
+    [ -n "$cxx" ] || fail "no g++ of version 12 or newer; set CXX to one"
+    key=$(package_key "$cxx")
+    if [ -x .venv/bin/mgi ] && [ "$(cat .venv/.mgi/package 2>/dev/null)" = "$key" ]; then
+        return
+    fi
+    say "building the mgi package (log: $log)"
+    rm -f .venv/.mgi/package
+    # Ninja's own progress lines are shown; the rest goes to the log.
+    if ! PATH="$PWD/.venv/bin:$PATH" CXX=$cxx .venv/bin/python -m pip install -v \
+        --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall . 2>&1 |
+        tee "$log" | sed -u -n -E 's/^ *(\[[0-9]+\/[0-9]+\] .*)/    \1/p'; then
+        printf 'setup: the build failed; its log is %s, the errors in it:\n' "$log" >&2
+        grep -n -E -A 6 'error:|Error:|FAILED:' "$log" | tail -n 40 >&2
+        exit 1
+    fi
+    printf '%s\n' "$key" >.venv/.mgi/package
+    say "the mgi package is built and installed ($((SECONDS - start)) s)"
+}

@@ -1,0 +1,74 @@
+# Installs the system packages that are missing: say which and why, then apt as root or with sudo.
+# shellcheck shell=bash
+
+# Prints "package reason" lines for the given purpose (demo or test).
+system_packages() {
+    if [ -z "${MGI_PYTHON:-}" ]; then
+        echo "python3 runs the package and the tools"
+        echo "python3-venv makes the project's own Python environment in .venv"
+        echo "python3-dev has the headers that the Python module is compiled against"
+    fi
+    echo "ca-certificates lets pip trust the package index"
+    echo "libspdlog-dev is the logging library (headers only)"
+    if [ "$1" = test ]; then
+        echo "libgtest-dev is the C++ test framework"
+        echo "gdb prints every thread's stack when a test hangs"
+    fi
+}
+
+compiler_package() {
+    local ID="" VERSION_ID=""
+    # shellcheck disable=SC1091
+    [ -r /etc/os-release ] && . /etc/os-release
+    case "$ID:$VERSION_ID" in
+        ubuntu:22.*) echo g++-12 ;;
+        *) echo g++ ;;
+    esac
+}
+
+install_system_packages() {
+    local purpose=$1 package reason missing=() reasons=()
+    if [ -n "${MGI_SETUP_SKIP_APT:-}" ]; then
+        return
+    fi
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        fail "this is no Debian or Ubuntu (no apt-get). Install g++ 12 or newer, Python 3.10 or newer" \
+            "with its headers, spdlog, GoogleTest and gdb, then run again with MGI_SETUP_SKIP_APT=1."
+    fi
+
+    local installed
+    installed=" $(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' 2>/dev/null |
+        sed -n 's/^.i. *//p' | tr '\n' ' ') "
+    while read -r package reason; do
+        case "$installed" in
+            *" $package "*) ;;
+            *) missing+=("$package") reasons+=("$reason") ;;
+        esac
+    done < <(system_packages "$purpose")
+    if [ -z "$(mgi_compiler)" ]; then
+        missing+=("$(compiler_package)") reasons+=("is the C++20 compiler (12 or newer)")
+    fi
+    [ "${#missing[@]}" -gt 0 ] || return 0
+
+    say "system packages to install with apt-get:"
+    local i
+    for i in "${!missing[@]}"; do
+        printf '    %-16s %s\n' "${missing[$i]}" "${reasons[$i]}"
+    done
+
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+            as_root=(sudo)
+        else
+            fail "that needs root, and there is no sudo that would do it. As root, run" \
+                $'this once, then start again:\n\n   ' \
+                "apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"$'\n'
+        fi
+    fi
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
+        -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3)
+    logged build/setup-apt.log "${apt[@]}" update
+    logged build/setup-apt.log "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+    say "system packages installed"
+}
