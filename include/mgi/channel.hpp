@@ -1,0 +1,199 @@
+/// \file
+/// Channels as host code sees them: what to ask for, and what to do with one (paper section 3.1,
+/// "Host API").
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mgi/batch.hpp>
+#include <mgi/device.hpp>
+#include <mgi/endpoint.hpp>
+#include <mgi/error.hpp>
+#include <mgi/plan.hpp>
+#include <mgi/schema.hpp>
+
+namespace mgi {
+
+enum class Hash : std::uint8_t { Modulo, Murmur3 };
+
+/// Where a channel's rows go.
+struct Routing {
+    device::RoutingKind kind = device::RoutingKind::Broadcast;
+    std::vector<std::string> keys;
+    Hash hash = Hash::Murmur3;
+
+    /// Each row to the destination that its key's hash names. Modulo takes one integer key and sends
+    /// key k to destination k mod n; Murmur3 takes one or more keys of any type.
+    static Routing partition(std::string key, Hash hash = Hash::Murmur3);
+    static Routing partition(std::vector<std::string> keys, Hash hash = Hash::Murmur3);
+    /// Every row to every destination.
+    static Routing broadcast();
+    /// Each send names its destination.
+    static Routing direct();
+    /// Each row to whichever destination has room.
+    static Routing balance();
+};
+
+/// How rows lie in a segment.
+enum class Layout : std::uint8_t {
+    Columns,  ///< columns apart: a small Arrow record batch
+    Rows,     ///< row structs; fixed-width columns only, none nullable
+};
+
+/// Everything about a channel that has a default. Zero means: the planner decides.
+struct ChannelOptions {
+    std::string name;  ///< for logs and errors
+    bool ordered = false;  ///< per source group and destination; with Broadcast one order everywhere
+    bool by_reference = true;  ///< false: through receive pools and a mover, also in shared memory
+    Layout layout = Layout::Columns;
+    std::uint32_t segment_bytes = 0;
+    std::uint32_t segment_rows = 0;  ///< wins over segment_bytes
+    std::uint32_t slots = 0;         ///< segments a lane owns; rounded up to a power of two
+    std::uint32_t credits = 0;       ///< by copy: receive segments for each (source, destination)
+    std::uint32_t tile_rows = 0;
+    std::uint32_t chunk_rows = 0;    ///< rounded up to a multiple of 64
+    std::uint32_t max_groups = 0;    ///< most groups of one endpoint
+    std::uint32_t text_bytes_per_row = 0;  ///< expected characters of long strings
+    /// Most bytes that received batches may keep beyond the pools (a growing pool, filled by
+    /// detaching; 0: none).
+    std::uint64_t receive_limit = 0;
+    /// Fails the channel when no row moved for so long, whoever is alive; 0: never.
+    std::chrono::milliseconds stall_limit{0};
+    /// Fails the channel when no row moved for so long and who is awaited is gone.
+    std::chrono::milliseconds gone_limit{5000};
+    /// Sorter groups of each source, for `send_row` from divergent threads; 0: no stage buffers.
+    std::uint32_t sorters = 0;
+};
+
+/// What `create_channel` is given. No schema makes a channel of raw byte messages (one Binary column
+/// named "message").
+struct ChannelSpec {
+    std::vector<Endpoint> sources;
+    std::vector<Endpoint> destinations;
+    std::optional<Schema> schema;
+    Routing routing;
+    ChannelOptions options;
+};
+
+struct LaneStats {
+    std::uint32_t source = 0;       ///< endpoint id
+    std::uint32_t destination = 0;  ///< endpoint id; of Broadcast and Balance the first one
+    std::uint64_t rows = 0;
+    std::uint64_t bytes = 0;  ///< payload
+    std::uint64_t segments = 0;
+    std::uint64_t waits = 0;  ///< claims that found no room
+};
+
+struct QueueStats {
+    std::uint32_t destination = 0;
+    std::uint64_t segments = 0;  ///< pushed so far
+    std::uint64_t taken = 0;
+    std::uint64_t rows = 0;      ///< received
+};
+
+struct ChannelStats {
+    std::string name;
+    std::uint64_t rows = 0;   ///< published by all sources
+    std::uint64_t bytes = 0;
+    std::uint64_t segments = 0;
+    std::uint64_t memory_bytes = 0;    ///< of the fixed pools
+    std::uint64_t detached_bytes = 0;  ///< of the growing pool, in use
+    std::vector<LaneStats> lanes;
+    std::vector<QueueStats> queues;
+};
+
+class ChannelImpl;
+
+/// Host code's own sending group at a source endpoint, outside of any launch. Not thread-safe; use
+/// one per thread, with `group` in [0, groups).
+class Sender {
+public:
+    /// Sends a prefix of the rows, as many as there is room for now; returns how many. Throws Error
+    /// with the channel's failure, Refused (names the row that cannot fit a segment), Closed,
+    /// InvalidArgument (the batch's schema differs, or a null in a column that is not nullable).
+    std::int64_t try_send(RecordBatch const& batch, std::int64_t first = 0);
+    std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch, std::int64_t first = 0);
+    /// Sends all rows, waiting for room at most `timeout` without any row accepted; throws
+    /// Error(Timeout) that says how many rows were accepted.
+    void send(RecordBatch const& batch, std::chrono::milliseconds timeout = kForever);
+    void send_to(Endpoint destination, RecordBatch const& batch,
+                 std::chrono::milliseconds timeout = kForever);
+    /// Sends one message on a schemaless channel (`destination` for Direct routing).
+    bool try_send_bytes(void const* data, std::size_t size,
+                        std::optional<Endpoint> destination = std::nullopt);
+    /// Publishes what is buffered.
+    void push();
+    /// Sends no more; true when every row stands in its receive queue. Call again until then.
+    bool try_flush();
+    void flush(std::chrono::milliseconds timeout = kForever);
+
+    static constexpr std::chrono::milliseconds kForever = std::chrono::milliseconds::max();
+
+    struct State;
+    explicit Sender(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+private:
+    std::shared_ptr<State> state_;
+};
+
+/// Host code's own receiving group at a destination endpoint. Not thread-safe; use one per thread.
+class Receiver {
+public:
+    /// Next rows, or nothing yet (Pending), or End. A batch is a view of its segment: when the last
+    /// copy of it dies the room goes back to its producers. On a channel with a growing pool it is
+    /// detached instead and can be kept. Throws Error with the channel's failure.
+    device::Status try_recv(RecordBatch& batch);
+    /// Waits for rows; nothing at the end. Throws Error(Timeout).
+    std::optional<RecordBatch> recv(
+        std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
+
+    struct State;
+    explicit Receiver(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+private:
+    std::shared_ptr<State> state_;
+};
+
+/// A channel. Copies name the same one. Thread-safe. The memory lives until the channel was deleted
+/// and nothing uses it any more: no launch runs and no batch of it is held.
+class Channel {
+public:
+    Channel() = default;
+    explicit Channel(std::shared_ptr<ChannelImpl> impl) : impl_(std::move(impl)) {}
+
+    [[nodiscard]] std::uint32_t id() const;
+    [[nodiscard]] std::string const& name() const;
+    [[nodiscard]] Schema const& schema() const;
+    [[nodiscard]] Plan const& plan() const;
+    [[nodiscard]] ChannelStats stats() const;
+
+    /// The channel as kernels of this endpoint see it; throws Error(InvalidArgument) if it is neither
+    /// source nor destination, Error(Deleted).
+    [[nodiscard]] device::Channel on(Endpoint endpoint) const;
+    [[nodiscard]] Sender sender(Endpoint source, std::uint32_t group = 0,
+                                std::uint32_t groups = 1) const;
+    [[nodiscard]] Receiver receiver(Endpoint destination, std::uint32_t group = 0) const;
+
+    /// Turns a batch that a kernel on a CPU received into a RecordBatch, taking over its release:
+    /// detached where the channel has a growing pool, else a view in place.
+    [[nodiscard]] RecordBatch keep(Endpoint destination, device::ReceivedBatch const& batch) const;
+
+    /// Fails the channel: every call on every endpoint returns the error from now on. The first
+    /// failure stays.
+    void fail(ErrorCode code, std::string const& message) const;
+    /// Throws the channel's failure, if it has failed.
+    void check() const;
+
+    [[nodiscard]] std::shared_ptr<ChannelImpl> const& impl() const { return impl_; }
+    explicit operator bool() const noexcept { return impl_ != nullptr; }
+
+private:
+    std::shared_ptr<ChannelImpl> impl_;
+};
+
+}  // namespace mgi

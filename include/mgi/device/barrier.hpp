@@ -1,0 +1,59 @@
+/// \file
+/// The group barrier of CPU devices: spins, then sleeps on a futex; can be broken, so that no thread
+/// waits for one that has thrown.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <mgi/device/config.hpp>
+
+namespace mgi::device {
+
+/// Thrown on a CPU out of `Group::sync` when another thread of the group has failed. Kernels let it
+/// pass; the launch swallows it, since the first failure is the one that is reported.
+struct GroupAborted {};
+
+/// Reusable barrier for a fixed number of threads. Thread-safe.
+class HostBarrier {
+public:
+    explicit HostBarrier(std::uint32_t threads) : threads_(threads) {}
+    HostBarrier(HostBarrier const&) = delete;
+    HostBarrier& operator=(HostBarrier const&) = delete;
+
+    /// Waits until all threads have arrived, with release and acquire between them.
+    void arrive_and_wait() {
+        std::uint32_t const phase = phase_.load(std::memory_order_relaxed);
+        if ((phase & kBroken) != 0) throw GroupAborted{};
+        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+            arrived_.store(0, std::memory_order_relaxed);
+            // fetch_add and not store: break_all may set its bit at the same time.
+            phase_.fetch_add(1, std::memory_order_release);
+            phase_.notify_all();
+            return;
+        }
+        for (int spin = 0; spin < 200; ++spin) {
+            if (phase_.load(std::memory_order_acquire) != phase) break;
+        }
+        std::uint32_t now = phase_.load(std::memory_order_acquire);
+        while (now == phase) {
+            phase_.wait(phase, std::memory_order_acquire);
+            now = phase_.load(std::memory_order_acquire);
+        }
+        if ((now & kBroken) != 0) throw GroupAborted{};
+    }
+
+    /// From now on every arrival, also of threads that wait already, throws GroupAborted.
+    void break_all() {
+        phase_.fetch_or(kBroken, std::memory_order_release);
+        phase_.notify_all();
+    }
+
+private:
+    static constexpr std::uint32_t kBroken = 0x80000000U;
+    std::uint32_t const threads_;
+    std::atomic<std::uint32_t> arrived_{0};
+    std::atomic<std::uint32_t> phase_{0};
+};
+
+}  // namespace mgi::device

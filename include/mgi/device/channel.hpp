@@ -1,0 +1,193 @@
+/// \file
+/// A channel as a kernel sees it: the paper's device API (section 3.1). Same source for CPU and GPU.
+#pragma once
+
+#include <mgi/device/receive.hpp>
+#include <mgi/device/send.hpp>
+
+namespace mgi::device {
+
+/// A channel, seen from one endpoint. A plain handle to be passed to kernels by value; it is valid
+/// while the channel exists. Every call is made by all threads of a group alike, with the group's
+/// scratch; none blocks but `flush_wait`. Different groups may call at the same time.
+///
+/// An exchange loop (the paper's Figure 3):
+///
+///     u64 sent = 0;
+///     bool flushed = false;
+///     for (u32 idle = 0;;) {
+///         if (sent < rows) sent += channel.send_rows(group, shared, mine + sent, rows - sent).rows;
+///         else if (!flushed) flushed = channel.flush(group, shared) != Status::Pending;
+///         ReceivedBatch batch;
+///         Status const status = channel.recv(group, shared, batch);
+///         if (status == Status::Ok) { use(batch); channel.release(group, shared, batch); idle = 0; }
+///         else if (status == Status::Pending) backoff(idle++);
+///         else break;  // End, or Error
+///     }
+template <class A>
+class BasicChannel {
+public:
+    BasicChannel() = default;
+    MGI_HD BasicChannel(ChannelState<A>* state, u32 source, u32 destination)
+        : state_(state), source_(source), destination_(destination) {}
+
+    static constexpr u32 kNone = 0xffffffffu;
+
+    /// Sends rows by the channel's routing. Always a prefix of what was offered is accepted; Pending
+    /// says that there is no room now for more. Error: code Closed (after this group's flush, or a
+    /// group that the source does not know), Refused (the row at `rows` can never fit a segment; the
+    /// ones before it are accepted), InvalidArgument (not a source here, scratch too small), or why
+    /// the channel failed.
+    MGI_HD SendResult send(Group const& group, Shared& shared, Batch const& rows) const {
+        if (direct()) return {0, Status::Error, ErrorCode::InvalidArgument};
+        return send_in_lane(group, shared, rows, -1);
+    }
+
+    /// Sends row structs with the schema's layout (Schema::row_bytes, natural alignment).
+    template <class Row>
+    MGI_HD SendResult send_rows(Group const& group, Shared& shared, Row const* rows,
+                                u64 count) const {
+        return send(group, shared, structs(rows, count));
+    }
+
+    /// Sends rows to one destination of a Direct channel, named by its endpoint id. InvalidArgument
+    /// if that endpoint is not a destination.
+    MGI_HD SendResult send_to(Group const& group, Shared& shared, u32 endpoint,
+                              Batch const& rows) const {
+        u32 const lane = lane_of(endpoint);
+        if (!direct() || lane == kNone) return {0, Status::Error, ErrorCode::InvalidArgument};
+        return send_in_lane(group, shared, rows, lane);
+    }
+    template <class Row>
+    MGI_HD SendResult send_rows_to(Group const& group, Shared& shared, u32 endpoint, Row const* rows,
+                                   u64 count) const {
+        return send_to(group, shared, endpoint, structs(rows, count));
+    }
+
+    /// Sends one message on a schemaless channel. `rows` of the result is 1 when it was accepted.
+    MGI_HD SendResult send_bytes(Group const& group, Shared& shared, void const* data,
+                                 u64 size) const {
+        RowBytes const message{static_cast<char const*>(data), size};
+        return send(group, shared, structs(&message, 1));
+    }
+    MGI_HD SendResult send_bytes_to(Group const& group, Shared& shared, u32 endpoint,
+                                    void const* data, u64 size) const {
+        RowBytes const message{static_cast<char const*>(data), size};
+        return send_to(group, shared, endpoint, structs(&message, 1));
+    }
+
+    /// Publishes what is buffered now, for low latency. Pending while some of it has no room.
+    MGI_HD Status push(Group const& group, Shared& shared) const {
+        if (source_ == kNone) return Status::Error;
+        SendCall<A> call(group, shared, *state_, source_);
+        if (call.enter(true) != ErrorCode::Ok) return Status::Error;
+        return call.push();
+    }
+
+    /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
+    /// Pending until then; call it again, and receive in between if the group also receives.
+    MGI_HD Status flush(Group const& group, Shared& shared) const {
+        if (source_ == kNone) return Status::Error;
+        SendCall<A> call(group, shared, *state_, source_);
+        if (call.enter(true) != ErrorCode::Ok) return Status::Error;
+        return call.flush();
+    }
+
+    /// Flushes and waits, for groups that only send. Ends with an error when the channel fails, which
+    /// the runtime sees to when nobody receives.
+    MGI_HD Status flush_wait(Group const& group, Shared& shared) const {
+        for (u32 round = 0;; ++round) {
+            Status const status = flush(group, shared);
+            if (status != Status::Pending) return status;
+            backoff(round);
+        }
+    }
+
+    /// Next rows for this group, in place: Ok with a batch that must be released, Pending when there
+    /// is nothing yet, End when nothing will come, Error (see `error`).
+    MGI_HD Status recv(Group const& group, Shared& shared, ReceivedBatch& batch) const {
+        if (destination_ == kNone) return Status::Error;
+        ErrorCode code;
+        return ReceiveCall<A>(group, shared, *state_, destination_).receive(batch, code);
+    }
+
+    /// Returns a batch's room to its producers.
+    MGI_HD void release(Group const& group, Shared& shared, ReceivedBatch const& batch) const {
+        ReceiveCall<A>(group, shared, *state_, destination_).release(batch);
+    }
+
+    /// The paper's form: copies the fixed-width columns of the next rows to `columns[c]`, each with
+    /// room for `recv_into_rows()` values, and returns the room at once. `rows` says how many.
+    MGI_HD Status recv_into(Group const& group, Shared& shared, void* const* columns,
+                            u64& rows) const {
+        ReceivedBatch batch;
+        rows = 0;
+        Status const status = recv(group, shared, batch);
+        if (status != Status::Ok) return status;
+        for (u32 c = 0; c < batch.layout->column_count; ++c) {
+            ColumnLayout const& column = batch.layout->columns[c];
+            if (column.storage != Storage::Fixed || columns[c] == nullptr) continue;
+            char* const to = static_cast<char*>(columns[c]);
+            for (u32 i = group.thread; i < batch.rows; i += group.threads) {
+                memcpy(to + u64(i) * column.width, batch.value(c, i), column.width);
+            }
+        }
+        rows = batch.rows;
+        release(group, shared, batch);
+        return status;
+    }
+    /// Most rows that one `recv` hands out.
+    [[nodiscard]] MGI_HD u32 recv_into_rows() const { return state_->chunk_rows; }
+
+    /// Why the channel failed; Ok while it has not.
+    [[nodiscard]] MGI_HD ErrorCode error() const { return state_->error(); }
+    [[nodiscard]] MGI_HD bool is_source() const { return source_ != kNone; }
+    [[nodiscard]] MGI_HD bool is_destination() const { return destination_ != kNone; }
+    [[nodiscard]] MGI_HD u32 destinations() const { return state_->destination_count; }
+    /// Scratch that these calls need.
+    [[nodiscard]] MGI_HD u32 shared_bytes() const {
+        return max_of(Tile::scratch_bytes(state_->tile_rows, state_->lane_count), 256u);
+    }
+    /// For the runtime and its host-side calls.
+    [[nodiscard]] MGI_HD ChannelState<A>& state() const { return *state_; }
+    [[nodiscard]] MGI_HD u32 source() const { return source_; }
+    [[nodiscard]] MGI_HD u32 destination() const { return destination_; }
+
+private:
+    [[nodiscard]] MGI_HD bool direct() const { return state_->routing == RoutingKind::Direct; }
+
+    template <class Row>
+    MGI_HD static Batch structs(Row const* rows, u64 count) {
+        Batch batch;
+        batch.rows = reinterpret_cast<char const*>(rows);
+        batch.row_stride = u32(sizeof(Row));
+        batch.count = count;
+        return batch;
+    }
+
+    MGI_HD u32 lane_of(u32 endpoint) const {
+        for (u32 d = 0; d < state_->destination_count; ++d) {
+            if (state_->destination_ids[d] == endpoint) return d;
+        }
+        return kNone;
+    }
+
+    MGI_HD SendResult send_in_lane(Group const& group, Shared& shared, Batch const& rows,
+                                   i64 lane) const {
+        bool const fits = rows.rows == nullptr || rows.row_stride == state_->layout.row_bytes;
+        if (source_ == kNone || !fits) return {0, Status::Error, ErrorCode::InvalidArgument};
+        SendCall<A> call(group, shared, *state_, source_);
+        ErrorCode const code = call.enter(false);
+        if (code != ErrorCode::Ok) return {0, Status::Error, code};
+        return call.send(rows, lane);
+    }
+
+    ChannelState<A>* state_ = nullptr;
+    u32 source_ = kNone;
+    u32 destination_ = kNone;
+};
+
+/// The channel of production code.
+using Channel = BasicChannel<LibcuAtomics>;
+
+}  // namespace mgi::device

@@ -1,0 +1,35 @@
+/// \file
+/// The one macro of the device headers, and the integer names they use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Marks functions that run on the host and, compiled by nvcc, on a GPU too.
+#if defined(__CUDACC__)
+#define MGI_HD __host__ __device__
+#else
+#define MGI_HD
+#endif
+
+namespace mgi::device {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+using i64 = std::int64_t;
+
+template <class T>
+MGI_HD constexpr T min_of(T a, T b) {
+    return b < a ? b : a;
+}
+template <class T>
+MGI_HD constexpr T max_of(T a, T b) {
+    return a < b ? b : a;
+}
+MGI_HD constexpr u32 ceil_div(u32 a, u32 b) {
+    return (a + b - 1) / b;
+}
+
+}  // namespace mgi::device

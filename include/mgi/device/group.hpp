@@ -1,0 +1,91 @@
+/// \file
+/// Who makes a device call: a group of threads (a thread block on a GPU, one or a few threads on a
+/// CPU), and the scratch memory its threads share (DESIGN section 7).
+#pragma once
+
+#include <mgi/device/atomics.hpp>
+#include <mgi/device/barrier.hpp>
+
+namespace mgi::device {
+
+/// A group's place in its launch. All of its threads make each device call together, with equal
+/// arguments. Copy it freely; `slice` renumbers some of a launch's groups as a launch of their own.
+struct Group {
+    u32 block = 0;    ///< index of the group in the launch
+    u32 blocks = 1;   ///< groups in the launch at this endpoint
+    u32 thread = 0;   ///< index of the calling thread in the group
+    u32 threads = 1;  ///< threads in the group
+    u32 launch = 0;   ///< identity of the launch; 0 for host code outside of any launch
+    HostBarrier* barrier = nullptr;  ///< CPU only: what `sync` waits at, null for one thread
+
+    /// One thread of the group speaks for it where a word of a protocol is touched.
+    [[nodiscard]] MGI_HD bool leads() const { return thread == 0; }
+
+    /// Group barrier: writes of all threads before it are seen by all threads behind it. On a CPU it
+    /// throws GroupAborted when another thread of the group has left with an exception.
+    MGI_HD void sync() const {
+#if defined(__CUDA_ARCH__)
+        __syncthreads();
+#else
+        if (barrier != nullptr) barrier->arrive_and_wait();
+#endif
+    }
+
+    /// Groups [first, first + count) of this launch as a launch of `count` groups, for kernels in
+    /// which only some groups send. To be called by those groups alone.
+    [[nodiscard]] MGI_HD Group slice(u32 first, u32 count) const {
+        Group part = *this;
+        part.block = block - first;
+        part.blocks = count;
+        return part;
+    }
+};
+
+/// Scratch memory shared by the threads of a group: dynamic shared memory on a GPU, a buffer of the
+/// launch on a CPU. Device calls use it from the start and leave nothing in it; what a kernel wants
+/// to keep it takes from the end.
+struct Shared {
+    std::byte* data = nullptr;
+    u32 bytes = 0;
+
+    /// Takes `count` objects from the end of the scratch for the kernel's own use; null when fewer
+    /// than `reserve` bytes would be left. Called by every thread of the group alike.
+    template <class T>
+    MGI_HD T* take(u32 count, u32 reserve = 0) {
+        u32 const size = count * u32(sizeof(T));
+        if (size > bytes) return nullptr;
+        u32 const start = (bytes - size) / 16 * 16;
+        if (start < reserve) return nullptr;
+        bytes = start;
+        return reinterpret_cast<T*>(data + start);
+    }
+};
+
+/// The leader's value, in every thread of the group. `word` is in group-shared memory.
+MGI_HD inline u32 agree(Group const& group, u32* word, u32 value) {
+    if (group.threads == 1) return value;
+    group.sync();  // everybody has read what an earlier call left there
+    if (group.leads()) *word = value;
+    group.sync();
+    return *word;
+}
+
+/// Adds to a counter in group-shared memory and returns what it was.
+MGI_HD inline u32 shared_add(u32* counter, u32 value) {
+#if defined(__CUDA_ARCH__)
+    return atomicAdd(counter, value);
+#else
+    return __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/// Sets bits of a word that other groups set bits of at the same time.
+MGI_HD inline void shared_or(u64* word, u64 bits) {
+#if defined(__CUDA_ARCH__)
+    atomicOr(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(bits));
+#else
+    __atomic_fetch_or(word, bits, __ATOMIC_RELAXED);
+#endif
+}
+
+}  // namespace mgi::device

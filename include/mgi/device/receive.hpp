@@ -1,0 +1,167 @@
+/// \file
+/// Receiving: a batch is a view of a segment in place, columns contiguous (DESIGN section 4).
+#pragma once
+
+#include <mgi/device/group.hpp>
+#include <mgi/device/state.hpp>
+
+namespace mgi::device {
+
+/// Rows that have arrived, where they lie. Valid until it is released; every batch must be, once, by
+/// the group that received it. Columns are in the order of the channel's schema.
+struct ReceivedBatch {
+    char const* segment = nullptr;
+    SegmentLayout const* layout = nullptr;
+    u32 row = 0;     ///< first row in the segment, a multiple of 64
+    u32 rows = 0;
+    u32 source = 0;  ///< index of the source in the channel
+    u32 slot = 0;
+    u64 sequence = 0;  ///< of the segment, in its (source, destination)
+    bool whole = false;  ///< the segment's only chunk
+
+    /// Values of a fixed-width column, `rows` of them (Layout::Columns).
+    template <class T>
+    [[nodiscard]] MGI_HD T const* column(u32 c) const {
+        ColumnLayout const& column = layout->columns[c];
+        return reinterpret_cast<T const*>(segment + column.offset + u64(row) * column.stride);
+    }
+    /// Row structs, `rows` of them (Layout::Rows).
+    template <class T>
+    [[nodiscard]] MGI_HD T const* structs() const {
+        ColumnLayout const& column = layout->columns[0];
+        return reinterpret_cast<T const*>(segment + column.offset - column.row_offset +
+                                          u64(row) * column.stride);
+    }
+    /// Address of a fixed-width value in either layout.
+    [[nodiscard]] MGI_HD char const* value(u32 c, u32 i) const {
+        ColumnLayout const& column = layout->columns[c];
+        return segment + column.offset + u64(row + i) * column.stride;
+    }
+    [[nodiscard]] MGI_HD bool valid(u32 c, u32 i) const {
+        ColumnLayout const& column = layout->columns[c];
+        return !column.nullable() ||
+               bit_at(reinterpret_cast<u8 const*>(segment + column.validity), row + i);
+    }
+    [[nodiscard]] MGI_HD bool bit(u32 c, u32 i) const {
+        return bit_at(reinterpret_cast<u8 const*>(segment + layout->columns[c].offset), row + i);
+    }
+    /// Characters of a String or Binary value.
+    [[nodiscard]] MGI_HD Text text(u32 c, u32 i) const {
+        auto const& view = *reinterpret_cast<StringView16 const*>(value(c, i));
+        if (view.length <= StringView16::kInline) return {view.text, view.length};
+        return {segment + layout->bytes_offset + view.ref.offset, view.length};
+    }
+};
+
+/// One group's receiving calls on one destination of a channel.
+template <class A>
+class ReceiveCall {
+public:
+    MGI_HD ReceiveCall(Group const& group, Shared const& shared, ChannelState<A>& state,
+                       u32 destination)
+        : group_(group),
+          state_(state),
+          here_(state.destinations[destination]),
+          shared_(reinterpret_cast<Exchange*>(shared.data)) {}
+
+    /// Ok: `batch` holds rows. Pending: nothing yet. End: nothing will come. Error: see `code`.
+    MGI_HD Status receive(ReceivedBatch& batch, ErrorCode& code) {
+        if (group_.threads == 1) return receive_alone(batch, code);
+        group_.sync();
+        if (group_.leads()) shared_->status = receive_alone(shared_->batch, shared_->code);
+        group_.sync();
+        batch = shared_->batch;
+        code = shared_->code;
+        Status const status = shared_->status;
+        return status;
+    }
+
+    /// Returns a batch's room. All of the group's threads are done with it when this starts.
+    MGI_HD void release(ReceivedBatch const& batch) {
+        group_.sync();
+        if (group_.leads()) release_alone(batch);
+    }
+
+private:
+    /// What the leader tells the group.
+    struct Exchange {
+        ReceivedBatch batch;
+        Status status;
+        ErrorCode code;
+    };
+
+    MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code) {
+        code = state_.error();
+        if (code != ErrorCode::Ok) return Status::Error;
+        if (group_.block >= state_.max_groups) {
+            code = ErrorCode::InvalidArgument;
+            return Status::Error;
+        }
+        auto& receiver = here_.receivers[group_.block];
+        if (receiver.load(relaxed) != group_.launch + 1) receiver.store(group_.launch + 1, relaxed);
+        if (state_.ordered && !consume_alone()) {
+            code = ErrorCode::Refused;
+            return Status::Error;
+        }
+        if (Chunk const chunk = here_.queue->take(); chunk.count != 0) {
+            open(chunk, batch);
+            return Status::Ok;
+        }
+        return at_end() ? Status::End : Status::Pending;
+    }
+
+    MGI_HD bool consume_alone() {
+        u32 consumer = here_.consumer.load(relaxed);
+        u32 const me = group_.block + 1;
+        if (consumer == 0 && here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
+            return true;
+        }
+        return consumer == me;
+    }
+
+    MGI_HD void open(Chunk const& chunk, ReceivedBatch& batch) {
+        u32 const source = u32(chunk.what >> 32);
+        u32 const index = u32(chunk.what);
+        Slot<A> const& slot = here_.rings[source].slots[index];
+        u32 const rows = u32(slot.content.load(relaxed));
+        batch.segment = state_.pool + slot.offset;
+        batch.layout = &state_.layout;
+        batch.row = chunk.index * state_.chunk_rows;
+        batch.rows = min_of(state_.chunk_rows, rows - batch.row);
+        batch.source = source;
+        batch.slot = index;
+        batch.sequence = slot.sequence.load(relaxed);
+        batch.whole = chunk.count == 1;
+        here_.rows_received.fetch_add(batch.rows, relaxed);
+    }
+
+    /// Every source has said how many segments it sent here, and so many were taken.
+    MGI_HD bool at_end() {
+        if (here_.ended.load(relaxed) != 0) return true;
+        u64 expected = 0;
+        for (u32 s = 0; s < state_.source_count; ++s) {
+            u64 const count = here_.counts[s].load(acquire);
+            if (count == 0) return false;
+            expected += count - 1;
+        }
+        if (here_.queue->taken() != expected) return false;
+        here_.ended.store(1, relaxed);
+        return true;
+    }
+
+    MGI_HD void release_alone(ReceivedBatch const& batch) {
+        ReadRing<A> const& ring = here_.rings[batch.source];
+        release_reads(ring.slots[batch.slot], 1, ring.size, [&](Slot<A>& slot) {
+            if (ring.clean && state_.layout.bit_bytes != 0) {
+                memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
+            }
+        });
+    }
+
+    Group const group_;
+    ChannelState<A>& state_;
+    Destination<A>& here_;
+    Exchange* const shared_;
+};
+
+}  // namespace mgi::device

@@ -1,0 +1,90 @@
+/// \file
+/// The receive queue: where a destination's consumers find segments that have arrived, and share
+/// them out among groups chunk by chunk (DESIGN section 5, "Receive queue").
+#pragma once
+
+#include <mgi/device/atomics.hpp>
+
+namespace mgi::device {
+
+/// A claimed chunk of a segment: the descriptor it was pushed with, and which chunk.
+struct Chunk {
+    u64 what = 0;
+    u32 index = 0;
+    u32 count = 0;  ///< chunks of the segment; 0: the queue had nothing
+};
+
+/// Bounded first-in first-out queue of segments, many pushers, many takers. It can never be full: it
+/// has at least as many entries as there are segments that can be pushed and not yet freed, and an
+/// entry is done with before its segment can be freed. Thread-safe, non-blocking.
+template <class A = LibcuAtomics>
+struct alignas(64) ReceiveQueue {
+    struct Entry {
+        /// Position + 1 (low 32 bits) << 32 | chunks << 16 | chunks claimed. The position makes each
+        /// use of the entry distinct, so a late claimer's CAS fails.
+        typename A::template System<u64> state{0};
+        typename A::template System<u64> what{0};
+    };
+
+    /// Next position to push to.
+    typename A::template System<u64> tail{0};
+    /// Positions below this one were taken, which is: every chunk of them was claimed.
+    alignas(64) typename A::template System<u64> head{0};
+    Entry* entries = nullptr;
+    u32 mask = 0;
+
+    static constexpr u32 kMaxChunks = 0xffff;
+
+    /// Appends a segment in `chunks` parts, 1 <= chunks <= kMaxChunks.
+    MGI_HD void push(u64 what, u32 chunks) {
+        u64 const position = tail.fetch_add(1, relaxed);
+        Entry& entry = entries[u32(position) & mask];
+        entry.what.store(what, relaxed);
+        // release: the segment's rows and words come before its first reader.
+        entry.state.store(state_of(position, chunks, 0), cuda::std::memory_order_release);
+    }
+
+    /// Claims the next chunk; count == 0 when there is none now.
+    [[nodiscard]] MGI_HD Chunk take() {
+        for (;;) {
+            u64 const position = head.load(acquire);
+            Entry& entry = entries[u32(position) & mask];
+            // Poll without acquire; a GPU's acquire empties its first-level cache.
+            u64 state = entry.state.load(relaxed);
+            if (u32(state >> 32) != u32(position + 1)) {
+                if (head.load(relaxed) != position) continue;
+                return {};
+            }
+            u32 const chunks = u32(state >> 16) & kMaxChunks;
+            u32 const next = u32(state) & kMaxChunks;
+            if (next == chunks) {
+                advance(position);
+                continue;
+            }
+            state = entry.state.load(acquire);
+            if (u32(state >> 32) != u32(position + 1)) continue;
+            if ((u32(state) & kMaxChunks) != next) continue;
+            // Read before the claim: once it is claimed and released the entry may be pushed anew.
+            u64 const what = entry.what.load(relaxed);
+            if (!entry.state.compare_exchange_strong(state, state + 1, acq_rel, relaxed)) continue;
+            if (next + 1 == chunks) advance(position);
+            return {what, next, chunks};
+        }
+    }
+
+    /// Segments of which every chunk was claimed.
+    [[nodiscard]] MGI_HD u64 taken() const { return head.load(acquire); }
+    /// Segments pushed so far.
+    [[nodiscard]] MGI_HD u64 pushed() const { return tail.load(relaxed); }
+
+private:
+    MGI_HD static u64 state_of(u64 position, u32 chunks, u32 claimed) {
+        return u64(u32(position + 1)) << 32 | chunks << 16 | claimed;
+    }
+    /// Moves the head past an exhausted entry; somebody else may have done it.
+    MGI_HD void advance(u64 position) {
+        head.compare_exchange_strong(position, position + 1, acq_rel, relaxed);
+    }
+};
+
+}  // namespace mgi::device

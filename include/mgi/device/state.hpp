@@ -1,0 +1,98 @@
+/// \file
+/// The tables a channel consists of, as its device calls see them. Built by the runtime when the
+/// channel is created and never moved after; everything that changes is an atomic word.
+#pragma once
+
+#include <mgi/device/batch_view.hpp>
+#include <mgi/device/lane.hpp>
+#include <mgi/device/layout.hpp>
+#include <mgi/device/receive_queue.hpp>
+#include <mgi/device/status.hpp>
+
+namespace mgi::device {
+
+enum class RoutingKind : u8 { Partition, Broadcast, Direct, Balance };
+enum class HashKind : u8 { Modulo, Murmur3 };
+
+/// What one group of a source keeps between its calls. Touched by that group only, but for the words.
+template <class A>
+struct GroupState {
+    typename A::template System<u32> launch{0};   ///< the launch it registered from, plus 1
+    typename A::template System<u32> flushed{0};  ///< 1: will send no more, 2: saw `done`
+    typename A::template System<u64> rows_accepted{0};
+    u32 starved = 0;           ///< sends in a row that accepted nothing
+    u32 carry_rows = 0;        ///< rows waiting in the carry buffer
+    u64* last = nullptr;       ///< by lane: highest sequence + 1 with rows of this group
+    u16* carry_lane = nullptr; ///< by carry row
+    u32* carry_next = nullptr; ///< by lane: next carry row to place
+    u32* carry_end = nullptr;  ///< by lane: behind its last carry row
+    char* carry = nullptr;     ///< one segment of the carry layout
+    ColumnView const* carry_columns = nullptr;  ///< its columns, as they are sent again
+};
+
+/// One source endpoint of a channel.
+template <class A>
+struct Source {
+    Lane<A>* lanes = nullptr;
+    GroupState<A>* groups = nullptr;
+    typename A::template System<u32> groups_expected{0};  ///< 0 until the first group registers
+    typename A::template System<u32> groups_flushed{0};
+};
+
+/// A ring of segments that a destination reads: a source's lane itself, or a receive pool's part for
+/// that source.
+template <class A>
+struct ReadRing {
+    Slot<A>* slots = nullptr;
+    u32 size = 0;
+    bool clean = false;  ///< zero the bit regions before a slot is freed (a lane's slots)
+};
+
+/// One destination endpoint of a channel.
+template <class A>
+struct Destination {
+    ReceiveQueue<A>* queue = nullptr;  ///< shared by all destinations of a Balance channel by reference
+    ReadRing<A>* rings = nullptr;      ///< by source
+    /// By source: number of segments it sent here, plus 1; 0 while not known. Idempotent.
+    typename A::template System<u64>* counts = nullptr;
+    typename A::template System<u32> ended{0};
+    typename A::template System<u64> rows_received{0};
+    /// Ordered channels: block + 1 of the one group that may receive.
+    typename A::template System<u32> consumer{0};
+    /// By block: launch + 1 that receives here; for the runtime to know who is alive.
+    typename A::template System<u32>* receivers = nullptr;
+};
+
+/// A channel.
+template <class A>
+struct ChannelState {
+    typename A::template System<u32> failed{0};  ///< an ErrorCode
+    char* pool = nullptr;                        ///< every segment's offset counts from here
+    SegmentLayout layout;
+    SegmentLayout carry_layout;  ///< same columns, `tile_rows` rows
+    u32 const* keys = nullptr;   ///< key columns of a Partition
+    u32 key_count = 0;
+    RoutingKind routing = RoutingKind::Partition;
+    HashKind hash = HashKind::Murmur3;
+    bool ordered = false;
+    bool by_reference = true;
+    u32 source_count = 0;
+    u32 destination_count = 0;
+    u32 lane_count = 0;   ///< of each source
+    u32 tile_rows = 0;
+    u32 chunk_rows = 0;
+    u32 max_groups = 0;   ///< of each endpoint
+    Source<A>* sources = nullptr;
+    Destination<A>* destinations = nullptr;
+    u32 const* destination_ids = nullptr;  ///< endpoint ids, for `send_to`
+    /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
+    typename A::template System<u32> delivering_all{0};
+
+    [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
+
+    /// Descriptor of a slot in a receive queue.
+    MGI_HD static u64 describe(u32 source, u32 slot) { return u64(source) << 32 | slot; }
+    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const { return ceil_div(rows, chunk_rows); }
+};
+
+}  // namespace mgi::device

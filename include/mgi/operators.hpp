@@ -1,0 +1,71 @@
+/// \file
+/// Operators over tables that are spread over endpoints: part i lies at endpoint i before, and so
+/// does result i after (paper section 6.1, "Workloads"). Clients of the public API.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mgi/runtime.hpp>
+
+namespace mgi {
+
+struct OperatorOptions {
+    std::uint32_t groups = 0;   ///< of each endpoint; 0: the device's cores shared by its endpoints
+    Hash hash = Hash::Murmur3;
+    bool by_reference = true;
+    std::uint64_t receive_limit = 0;  ///< bytes that results may take; 0: what the runtime has left
+    std::uint32_t segment_bytes = 0;
+};
+
+/// What an operator did.
+struct OperatorReport {
+    double seconds = 0;  ///< from the first launch to the last result
+    std::uint64_t rows = 0;   ///< sent
+    std::uint64_t bytes = 0;  ///< payload sent
+    std::vector<ChannelStats> channels;
+    std::vector<Plan> plans;
+};
+
+/// Moves every row to the endpoint that owns its key.
+std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                            std::vector<Table> const& parts, std::vector<std::string> const& keys,
+                            OperatorOptions const& options = {}, OperatorReport* report = nullptr);
+
+enum class AggregateFunction : std::uint8_t { Sum, Count, Min, Max, Avg };
+
+/// One column of a group-by's result. Count with an empty column counts rows; every other aggregate
+/// skips nulls. Types as DuckDB gives them, but for integers: sum of an integer is int64 (decimal128
+/// of the same scale and 38 digits for decimals, float64 for floats), count int64, avg float64, min
+/// and max the column's own type. Overflow of a sum is an error that names the column.
+struct Aggregate {
+    AggregateFunction function = AggregateFunction::Count;
+    std::string column;
+    std::string name;  ///< of the result
+};
+
+/// Hash group-by. Null keys form one group, as in SQL; so do all NaNs.
+std::vector<Table> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                            std::vector<Table> const& parts, std::vector<std::string> const& keys,
+                            std::vector<Aggregate> const& aggregates,
+                            OperatorOptions const& options = {}, OperatorReport* report = nullptr);
+
+/// What to join and which columns to materialize (empty: all). Columns of the right that are named
+/// like ones of the left get the suffix "_right"; key columns of the right are left out when the
+/// names are equal and no list is given.
+struct JoinSpec {
+    std::vector<std::string> left_keys;
+    std::vector<std::string> right_keys;
+    std::vector<std::string> left_columns;
+    std::vector<std::string> right_columns;
+};
+
+/// Repartitioned inner hash join, built on the right side (give the smaller table there); duplicates
+/// on both sides multiply. Null keys match nothing, as in SQL.
+std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                        std::vector<Table> const& left, std::vector<Table> const& right,
+                        JoinSpec const& spec, OperatorOptions const& options = {},
+                        OperatorReport* report = nullptr);
+
+}  // namespace mgi

@@ -1,0 +1,98 @@
+/// \file
+/// The way in: devices, endpoints, channels and launches of one process (paper section 3.1).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <mgi/channel.hpp>
+#include <mgi/endpoint.hpp>
+#include <mgi/graph.hpp>
+
+namespace mgi {
+
+struct RuntimeOptions {
+    /// CPU devices to divide this process's cores into, round robin; 0: one for each NUMA node.
+    std::uint32_t cpu_devices = 0;
+    /// Most bytes of all channels together; 0: half of the machine's memory.
+    std::uint64_t memory_limit = 0;
+    /// Pin group threads to the cores of their device. Off when a device has no core of its own.
+    bool pin = true;
+};
+
+/// How a kernel is launched on an endpoint.
+struct LaunchOptions {
+    std::uint32_t groups = 1;        ///< all resident at once: an OS thread for each group thread
+    std::uint32_t threads = 1;       ///< of a group
+    std::uint32_t shared_bytes = 0;  ///< scratch beyond what channel calls need
+};
+
+/// Running groups. Copies name the same launch; the last one to die leaves the groups running.
+class Launch {
+public:
+    struct State;
+    explicit Launch(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+    /// Waits for all groups and throws the first failure: an exception of the kernel's as it was,
+    /// Error for a group that ended without flushing. Throws Error(Timeout) and leaves them running.
+    void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
+    [[nodiscard]] bool done() const;
+
+private:
+    std::shared_ptr<State> state_;
+};
+
+/// MGI in one process. Copies name the same runtime; thread-safe. When the last copy dies, every
+/// channel fails with Deleted and running groups are given a bounded time to end.
+class Runtime {
+public:
+    /// A runtime of this process alone; needs no service and opens no port.
+    static Runtime local(RuntimeOptions const& options = {});
+
+    [[nodiscard]] std::vector<Device> const& devices() const;
+    [[nodiscard]] Graph const& graph() const;
+
+    /// An endpoint on a device ("cpu:0"), or on the first free one: the device with the fewest
+    /// endpoints, lowest number first. Throws Error(NotFound) that lists the devices.
+    Endpoint create_endpoint(std::string const& device = "");
+    /// Throws Error(NotFound), or Error(InvalidArgument) while a channel uses it.
+    void delete_endpoint(Endpoint endpoint);
+
+    /// Plans the channel and allocates all its memory. Throws Error: InvalidArgument (names the
+    /// offending column, endpoint or option), NotFound, OutOfMemory.
+    Channel create_channel(ChannelSpec const& spec);
+    /// Fails the channel with Deleted and forgets it. Throws Error(NotFound).
+    void delete_channel(Channel const& channel);
+
+    /// Starts `kernel(group, shared, args...)` in every group of the endpoint's device. Arguments are
+    /// copied once for each group thread. A group that leaves with an exception, or without having
+    /// flushed a channel it sent on, fails the channels it used.
+    template <class Kernel, class... Args>
+    Launch launch(Endpoint endpoint, LaunchOptions const& options, Kernel kernel, Args... args) {
+        return start(endpoint, options,
+                     [kernel, args...](device::Group const& group, device::Shared& shared) {
+                         kernel(group, shared, args...);
+                     });
+    }
+
+    class Impl;
+    [[nodiscard]] std::shared_ptr<Impl> const& impl() const { return impl_; }
+
+private:
+    using Body = std::function<void(device::Group const&, device::Shared&)>;
+    explicit Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+    Launch start(Endpoint endpoint, LaunchOptions const& options, Body body);
+
+    std::shared_ptr<Impl> impl_;
+};
+
+/// Logging: level "trace", "debug", "info", "warn", "error" or "off"; the environment variable
+/// MGI_LOG sets it at the start, default "warn". Throws Error(InvalidArgument).
+void set_log_level(std::string const& level);
+
+}  // namespace mgi

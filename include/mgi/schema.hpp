@@ -1,0 +1,115 @@
+/// \file
+/// Ordered, typed, named columns: what a channel carries (paper section 3.1, "Schema"). Types and
+/// their layout are Arrow's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mgi {
+
+/// Physical and logical type of a column.
+enum class TypeId : std::uint8_t {
+    Bool,  ///< one bit a row
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Float32,
+    Float64,
+    Date32,           ///< days since 1970-01-01
+    Decimal128,       ///< 16 bytes, little-endian two's complement, with precision and scale
+    FixedSizeBinary,  ///< `width` bytes a row
+    String,           ///< UTF-8, variable length; Arrow string views inside a segment
+    Binary,           ///< bytes, variable length; Arrow binary views inside a segment
+};
+
+/// A column's type. Value semantics; compare with ==.
+struct Type {
+    TypeId id = TypeId::Int64;
+    std::int32_t width = 0;      ///< bytes a row, FixedSizeBinary only
+    std::int32_t precision = 0;  ///< decimal digits, Decimal128 only
+    std::int32_t scale = 0;      ///< digits behind the point, Decimal128 only
+
+    friend bool operator==(Type const&, Type const&) = default;
+
+    /// Bytes of one row in a fixed-width region: 0 for Bool (bits), 16 for String and Binary
+    /// (an Arrow view).
+    [[nodiscard]] std::uint32_t row_width() const noexcept;
+    [[nodiscard]] bool is_variable() const noexcept {
+        return id == TypeId::String || id == TypeId::Binary;
+    }
+    [[nodiscard]] bool is_integer() const noexcept {
+        return id >= TypeId::Int8 && id <= TypeId::UInt64;
+    }
+    /// "int64", "decimal128(15, 2)", ... as Arrow prints it.
+    [[nodiscard]] std::string to_string() const;
+};
+
+Type boolean();
+Type int8();
+Type int16();
+Type int32();
+Type int64();
+Type uint8();
+Type uint16();
+Type uint32();
+Type uint64();
+Type float32();
+Type float64();
+Type date32();
+/// 1 <= precision <= 38.
+Type decimal128(int precision, int scale);
+/// 1 <= width <= 65536 bytes.
+Type fixed_size_binary(int width);
+Type string();
+Type binary();
+
+/// A named column. `nullable` columns carry a validity bit per row.
+struct Field {
+    std::string name;
+    Type type;
+    bool nullable = false;
+
+    friend bool operator==(Field const&, Field const&) = default;
+};
+
+/// The columns of a channel or of a batch, in order. Names are unique.
+class Schema {
+public:
+    Schema() = default;
+    /// Throws Error(InvalidArgument) for an empty or repeated name, or an impossible type.
+    Schema(std::vector<Field> fields);
+    Schema(std::initializer_list<Field> fields) : Schema(std::vector<Field>(fields)) {}
+
+    [[nodiscard]] std::vector<Field> const& fields() const noexcept { return fields_; }
+    [[nodiscard]] Field const& operator[](std::size_t column) const { return fields_.at(column); }
+    [[nodiscard]] std::size_t size() const noexcept { return fields_.size(); }
+    [[nodiscard]] bool empty() const noexcept { return fields_.empty(); }
+
+    /// Position of a column; throws Error(InvalidArgument) that lists the names there are.
+    [[nodiscard]] std::size_t index_of(std::string_view name) const;
+    /// Same names and types in the same order, whatever the nullability.
+    [[nodiscard]] bool same_columns(Schema const& other) const noexcept;
+    /// "l_orderkey: int64, l_comment: string?" ('?' marks nullable columns).
+    [[nodiscard]] std::string to_string() const;
+
+    /// Bytes of one row as a packed C struct would hold it with natural alignment (validity left
+    /// out): the stride of `send_rows`. Bool takes one byte, String and Binary a `RowBytes`.
+    [[nodiscard]] std::uint32_t row_bytes() const noexcept;
+    /// Offset of each column in such a struct.
+    [[nodiscard]] std::vector<std::uint32_t> row_offsets() const;
+
+    friend bool operator==(Schema const&, Schema const&) = default;
+
+private:
+    std::vector<Field> fields_;
+};
+
+}  // namespace mgi
