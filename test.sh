@@ -17,6 +17,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
 all_steps=(lint unit tsan asan python package examples cuda readme)
+if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+    exit 0
+fi
 steps=("$@")
 [ "${#steps[@]}" -gt 0 ] || steps=("${all_steps[@]}")
 for step in "${steps[@]}"; do
@@ -53,7 +57,7 @@ step_lint() {
 
 step_unit() {
     build release
-    with_stacks 900 build/release/mgi_tests --gtest_brief=1
+    with_stacks 900 build/release/mgi_tests
 }
 
 step_tsan() {
@@ -64,14 +68,14 @@ step_tsan() {
         fixed_addresses=(setarch "$(uname -m)" -R)
     fi
     TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
-        with_stacks 1500 "${fixed_addresses[@]}" build/tsan/mgi_tests --gtest_brief=1
+        with_stacks 1500 "${fixed_addresses[@]}" build/tsan/mgi_tests
 }
 
 step_asan() {
     build asan
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
-        with_stacks 1200 build/asan/mgi_tests --gtest_brief=1
+        with_stacks 1200 build/asan/mgi_tests
 }
 
 step_python() {
@@ -93,7 +97,7 @@ step_examples() {
     build release
     local example
     for example in build/release/examples/*; do
-        [ -f "$example" ] && [ -x "$example" ] || continue
+        if [ ! -f "$example" ] || [ ! -x "$example" ]; then continue; fi
         printf -- '-- %s\n' "$example"
         with_stacks 120 "$example"
     done

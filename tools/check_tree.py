@@ -25,7 +25,9 @@ FOLDERS = ["include", "src", "python", "bench", "tests", "examples", "tools", "c
 INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")')
 # A header of the C++ or C standard library: no folder, and no ending but .h.
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")
-TOOLKIT = re.compile(r"^(cuda|cuda_runtime|cuda_runtime_api|cooperative_groups)(\.h)?$|^(cuda|sys|linux)/")
+TOOLKIT = re.compile(
+    r"^(cuda|cuda_runtime|cuda_runtime_api|cooperative_groups)(\.h)?$|^(cuda|sys|linux)/"
+)
 
 
 def includes_of(path: Path) -> Iterator[tuple[int, str, bool]]:

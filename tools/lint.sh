@@ -24,9 +24,14 @@ report() {
     printf -- '-- %s\n' "$*"
 }
 
+folders=()
+for folder in include src bench tests examples python; do
+    if [ -d "$folder" ]; then folders+=("$folder"); fi
+done
+
 report "clang-format $(clang-format --version | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)"
-find include src bench tests examples python/src \
-    -type f -regextype posix-extended -regex '.*\.(cpp|hpp|cu|cuh|h|inl)' -print0 2>/dev/null |
+find "${folders[@]}" \
+    -type f -regextype posix-extended -regex '.*\.(cpp|hpp|cu|cuh|h|inl)' -print0 |
     xargs -0 -r clang-format --style=file ${fix:+-i} ${fix:---dry-run --Werror} ||
     status=1
 

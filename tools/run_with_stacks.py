@@ -35,7 +35,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", type=float, default=600, help="seconds the command may run")
     parser.add_argument(
-        "--silence", type=float, default=0, help="seconds it may say nothing (0: as long as it likes)"
+        "--silence",
+        type=float,
+        default=0,
+        help="seconds it may say nothing (0: as long as it likes)",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
@@ -77,7 +80,9 @@ def children_of(parent: int) -> list[int]:
 
 def command_line(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     return "?"
 
 
@@ -149,7 +154,7 @@ def main() -> int:
         arguments.command,
         stdout=subprocess.PIPE if watched else None,
         stderr=subprocess.STDOUT if watched else None,
-        preexec_fn=allow_tracing,  # noqa: PLW1509  (no threads yet)
+        preexec_fn=allow_tracing,
         env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
     last_output = time.monotonic()
