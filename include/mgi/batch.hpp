@@ -71,17 +71,21 @@ struct Table {
     [[nodiscard]] std::int64_t bytes() const;
 };
 
-/// Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html). Imports take
-/// ownership of what they are given, also when they throw; exports fill in structs whose release
-/// callback may be called from any thread. Unsupported types are refused by name.
+/// Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html); the structs are
+/// in <mgi/arrow_abi.hpp>. Imports take ownership of what they are given, also when they throw;
+/// exports fill in structs whose release callback may be called from any thread. Nothing is copied,
+/// but for buffers that are not aligned to their values (at most 8 bytes). Throws
+/// Error(InvalidArgument) that names the column and its Arrow format where a type is not supported.
 Schema import_schema(ArrowSchema* schema);
-RecordBatch import_batch(ArrowArray* array, Schema const& schema);
+/// Takes the array and its schema, which says how its strings lie.
+RecordBatch import_batch(ArrowArray* array, ArrowSchema* schema);
 Table import_stream(ArrowArrayStream* stream);
+/// String and Binary as Arrow's views, which is how batches that were received are exported.
 void export_schema(Schema const& schema, ArrowSchema* out);
 /// Schema as this batch is exported: String and Binary follow the batch's encoding.
 void export_schema(RecordBatch const& batch, ArrowSchema* out);
 void export_batch(RecordBatch const& batch, ArrowArray* out);
+/// A stream has one schema: where batches lie differently, strings are exported as views.
 void export_stream(Table const& table, ArrowArrayStream* out);
-
 
 }  // namespace mgi

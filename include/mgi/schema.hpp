@@ -3,7 +3,9 @@
 /// their layout are Arrow's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,9 +66,9 @@ Type uint64();
 Type float32();
 Type float64();
 Type date32();
-/// 1 <= precision <= 38.
+/// 1 <= precision <= 38; throws Error(InvalidArgument).
 Type decimal128(int precision, int scale);
-/// 1 <= width <= 65536 bytes.
+/// 1 <= width <= 65536 bytes; throws Error(InvalidArgument).
 Type fixed_size_binary(int width);
 Type string();
 Type binary();
@@ -84,7 +86,8 @@ struct Field {
 class Schema {
 public:
     Schema() = default;
-    /// Throws Error(InvalidArgument) for an empty or repeated name, or an impossible type.
+    /// Throws Error(InvalidArgument) for an empty or repeated name, an impossible type, or a row of
+    /// more than 16 MiB.
     Schema(std::vector<Field> fields);
     Schema(std::initializer_list<Field> fields) : Schema(std::vector<Field>(fields)) {}
 
@@ -101,7 +104,8 @@ public:
     [[nodiscard]] std::string to_string() const;
 
     /// Bytes of one row as a packed C struct would hold it with natural alignment (validity left
-    /// out): the stride of `send_rows`. Bool takes one byte, String and Binary a `RowBytes`.
+    /// out): the stride of `send_rows`. Bool takes one byte, Decimal128 is aligned like `__int128`,
+    /// FixedSizeBinary like `char`, String and Binary are a `RowBytes`.
     [[nodiscard]] std::uint32_t row_bytes() const noexcept;
     /// Offset of each column in such a struct.
     [[nodiscard]] std::vector<std::uint32_t> row_offsets() const;
