@@ -108,7 +108,9 @@ step_cuda() {
     nvcc=$(mgi_nvcc)
     [ -n "$nvcc" ] || { echo "no nvcc of CUDA 13, neither a toolkit's nor one in .venv"; return 1; }
     echo "-- $nvcc"
-    CUDACXX=$nvcc CUDAHOSTCXX=$CXX build cuda
+    # CMake links a probe; the PyPI packages keep the libraries where nvcc does not look.
+    LIBRARY_PATH="$(dirname "$(dirname "$nvcc")")/lib${LIBRARY_PATH:+:$LIBRARY_PATH}" \
+        CUDACXX=$nvcc CUDAHOSTCXX=$CXX build cuda
 }
 
 step_readme() {
