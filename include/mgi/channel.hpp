@@ -118,6 +118,11 @@ public:
     /// InvalidArgument (the batch's schema differs, or a null in a column that is not nullable).
     std::int64_t try_send(RecordBatch const& batch, std::int64_t first = 0);
     std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch, std::int64_t first = 0);
+    /// The same for `count` row structs with the channel schema's layout (Schema::row_bytes);
+    /// `row_bytes` is their size, and InvalidArgument says so where it is another one.
+    std::int64_t try_send_rows(void const* rows, std::uint32_t row_bytes, std::int64_t count);
+    std::int64_t try_send_rows_to(Endpoint destination, void const* rows, std::uint32_t row_bytes,
+                                  std::int64_t count);
     /// Sends all rows, waiting for room at most `timeout` without any row accepted; throws
     /// Error(Timeout) that says how many rows were accepted.
     void send(RecordBatch const& batch, std::chrono::milliseconds timeout = kForever);

@@ -3,6 +3,7 @@
 /// does result i after (paper section 6.1, "Workloads"). Clients of the public API.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ struct OperatorOptions {
     bool by_reference = true;
     std::uint64_t receive_limit = 0;  ///< bytes that results may take; 0: what the runtime has left
     std::uint32_t segment_bytes = 0;
+    /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
+    /// within about 50 ms it throws Error(Interrupted). Must outlive the call; null: never.
+    std::atomic<bool> const* cancel = nullptr;
 };
 
 /// What an operator did.
