@@ -52,6 +52,8 @@ with_stacks() {
 
 step_lint() {
     logged build/configure-release.log cmake --preset release
+    # Every public header on its own.
+    cmake --build build/release --target mgi_header_check -j "${JOBS:-$(nproc)}" -- --quiet
     tools/lint.sh
 }
 
