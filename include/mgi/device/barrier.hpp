@@ -28,7 +28,7 @@ public:
         if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
             arrived_.store(0, std::memory_order_relaxed);
             // fetch_add and not store: break_all may set its bit at the same time.
-            phase_.fetch_add(1, std::memory_order_release);
+            phase_.fetch_add(kStep, std::memory_order_release);
             phase_.notify_all();
             return;
         }
@@ -50,7 +50,9 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t kBroken = 0x80000000U;
+    // The lowest bit, so that the count of phases above it may wrap round.
+    static constexpr std::uint32_t kBroken = 1;
+    static constexpr std::uint32_t kStep = 2;
     std::uint32_t const threads_;
     std::atomic<std::uint32_t> arrived_{0};
     std::atomic<std::uint32_t> phase_{0};

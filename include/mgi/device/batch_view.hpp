@@ -70,7 +70,7 @@ struct Batch {
         if (rows != nullptr) {
             RowBytes value;
             memcpy(&value, rows + row * row_stride + layout.row_offset, sizeof(value));
-            return {value.data, u32(value.size)};
+            return {value.data, size_of(value.size)};
         }
         if (!valid(column, row)) return {};
         ColumnView const& view = columns[column];
@@ -85,8 +85,12 @@ struct Batch {
             return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
         }
         std::int64_t const* offsets = static_cast<std::int64_t const*>(view.values) + at;
-        return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
+        return {view.bytes + offsets[0], size_of(u64(offsets[1] - offsets[0]))};
     }
+
+private:
+    /// Sizes past 32 bits stay past what a segment holds, so that such a row is refused, not cut.
+    [[nodiscard]] MGI_HD static u32 size_of(u64 size) { return u32(min_of<u64>(size, 0xffffffffu)); }
 };
 
 }  // namespace mgi::device

@@ -45,7 +45,7 @@ MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
     u32 const rest = size % 16;
     u64 k1 = 0;
     u64 k2 = 0;
-    memcpy(&k1, tail, min_of(rest, 8u));
+    if (rest != 0) memcpy(&k1, tail, min_of(rest, 8u));  // an empty value may have no address
     if (rest > 8) memcpy(&k2, tail + 8, rest - 8);
     h2 ^= rotate_left(k2 * c2, 33) * c1;
     h1 ^= rotate_left(k1 * c1, 31) * c2;

@@ -49,7 +49,8 @@ public:
             if (left != 0) keep(batch, accepted);
             accepted += rows;
             if (left != 0) return {finish(accepted), Status::Pending, ErrorCode::Ok};
-            if (state_.failed.load(relaxed) != 0) break;
+            // Agreed, since the channel may fail between two threads' looks.
+            if (agree(group_, tile_.agreed, state_.failed.load(relaxed)) != 0) break;
         }
         return {finish(accepted), Status::Ok, ErrorCode::Ok};
     }
@@ -67,7 +68,10 @@ public:
             seal_lanes();
             return Status::Pending;
         }
-        bool done = false;
+        constexpr u32 kWait = 0;
+        constexpr u32 kSeal = 1;
+        constexpr u32 kDone = 2;
+        u32 next = kWait;
         if (group_.leads()) {
             if (mine_.flushed.load(relaxed) == 0) {
                 mine_.flushed.store(1, relaxed);
@@ -77,13 +81,18 @@ public:
                     close_source(state_, source_index_);
                 }
             }
-            done = true;
+            bool done = true;
             for (u32 l = 0; l < state_.lane_count && done; ++l) {
                 done = mine_.last[l] <= delivered_below(state_, source_.lanes[l]);
             }
             if (done) mine_.flushed.store(2, relaxed);
+            // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
+            // ever: somebody may wait for this very group's flush.
+            next = done ? kDone : ++mine_.starved % kStarvedSends == 0 ? kSeal : kWait;
         }
-        return agree(group_, tile_.agreed, done ? 1 : 0) != 0 ? Status::Ok : Status::Pending;
+        next = agree(group_, tile_.agreed, next);
+        if (next == kSeal) seal_lanes();
+        return next == kDone ? Status::Ok : Status::Pending;
     }
 
 private:
