@@ -37,6 +37,7 @@ struct Plan {
     std::uint32_t lanes = 0;          ///< of each source
     std::uint32_t tile_rows = 0;      ///< rows that one pass of `send` partitions
     std::uint32_t chunk_rows = 0;     ///< most rows of a received batch
+    std::uint32_t max_groups = 0;     ///< most groups of one endpoint
     std::uint64_t pool_bytes = 0;     ///< all segments and carry buffers, fixed at creation
     std::vector<ForwardingTable> tables;
 };

@@ -1,0 +1,22 @@
+#include "core/text.hpp"
+
+#include <array>
+
+namespace mgi {
+
+std::string bytes_text(std::uint64_t bytes) {
+    constexpr std::array<char const*, 6> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+    std::size_t unit = 0;
+    std::uint64_t size = 1024;
+    while (unit + 1 < kUnits.size() && bytes / size >= 1024) {
+        size *= 1024;
+        ++unit;
+    }
+    std::uint64_t const tenths = (bytes % size) / ((size + 9) / 10);
+    std::string text = std::to_string(bytes / size);
+    if (tenths != 0) text += "." + std::to_string(tenths);
+    return text + " " + kUnits[unit];
+}
+
+}  // namespace mgi

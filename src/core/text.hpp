@@ -1,0 +1,13 @@
+/// \file
+/// Numbers as people read them, for errors and logs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mgi {
+
+/// "512 bytes", "1.5 GiB": binary units, one digit behind the point where there is one.
+std::string bytes_text(std::uint64_t bytes);
+
+}  // namespace mgi
