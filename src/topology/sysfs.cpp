@@ -1,0 +1,119 @@
+#include "topology/sysfs.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <system_error>
+
+namespace mgi::topology {
+namespace {
+
+constexpr int kMostCores = 1 << 16;
+
+std::optional<std::string> read_file(std::filesystem::path const& path) {
+    std::ifstream file(path);
+    if (!file) return std::nullopt;
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+std::optional<std::uint64_t> number_at(std::string_view text) {
+    std::uint64_t value = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{}) return std::nullopt;
+    return value;
+}
+
+/// "Node 0 MemTotal:  16869588 kB" among other lines.
+std::uint64_t node_memory(std::filesystem::path const& meminfo) {
+    auto const text = read_file(meminfo);
+    if (!text) return 0;
+    std::size_t at = text->find("MemTotal:");
+    if (at == std::string::npos) return 0;
+    at = text->find_first_of("0123456789", at);
+    if (at == std::string::npos) return 0;
+    return number_at(std::string_view(*text).substr(at)).value_or(0) * 1024;
+}
+
+}  // namespace
+
+std::vector<int> parse_core_list(std::string_view text) {
+    std::vector<int> cores;
+    while (!text.empty()) {
+        std::size_t const comma = text.find(',');
+        std::string_view const part = text.substr(0, comma);
+        text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+        auto const first = number_at(part);
+        if (!first) continue;
+        std::size_t const dash = part.find('-');
+        auto const last =
+            dash == std::string_view::npos ? first : number_at(part.substr(dash + 1));
+        if (!last || *last >= kMostCores) continue;
+        for (std::uint64_t core = *first; core <= *last; ++core) cores.push_back(int(core));
+    }
+    std::sort(cores.begin(), cores.end());
+    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+    return cores;
+}
+
+std::vector<NumaNode> read_numa_nodes(std::filesystem::path const& directory) {
+    std::vector<NumaNode> nodes;
+    std::error_code error;
+    for (auto const& entry : std::filesystem::directory_iterator(directory, error)) {
+        std::string const name = entry.path().filename().string();
+        if (name.rfind("node", 0) != 0) continue;
+        auto const number = number_at(std::string_view(name).substr(4));
+        auto const cores = read_file(entry.path() / "cpulist");
+        if (!number || !cores) continue;
+        nodes.push_back(
+            {int(*number), parse_core_list(*cores), node_memory(entry.path() / "meminfo")});
+    }
+    std::sort(nodes.begin(), nodes.end(),
+              [](NumaNode const& a, NumaNode const& b) { return a.number < b.number; });
+    return nodes;
+}
+
+std::vector<int> allowed_cores() {
+    std::vector<int> cores;
+    // The mask's size must be at least the kernel's, which is not known beforehand.
+    for (int size = 1024; size <= kMostCores; size *= 4) {
+        struct Free {
+            void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+        };
+        std::unique_ptr<cpu_set_t, Free> const set(CPU_ALLOC(std::size_t(size)));
+        if (set == nullptr) break;
+        std::size_t const bytes = CPU_ALLOC_SIZE(std::size_t(size));
+        if (sched_getaffinity(0, bytes, set.get()) != 0) continue;
+        for (int core = 0; core < size; ++core) {
+            if (CPU_ISSET_S(std::size_t(core), bytes, set.get())) cores.push_back(core);
+        }
+        break;
+    }
+    if (cores.empty()) cores.push_back(0);
+    return cores;
+}
+
+std::uint64_t machine_memory_bytes() {
+    long const pages = sysconf(_SC_PHYS_PAGES);
+    long const page = sysconf(_SC_PAGESIZE);
+    std::uint64_t bytes = pages > 0 && page > 0 ? std::uint64_t(pages) * std::uint64_t(page)
+                                                : std::uint64_t(1) << 30;
+    for (char const* const limit :
+         {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+        if (auto const text = read_file(limit)) {
+            auto const most = number_at(*text);  // "max" where there is no limit
+            if (most && *most != 0) bytes = std::min(bytes, *most);
+        }
+    }
+    return bytes;
+}
+
+}  // namespace mgi::topology

@@ -1,0 +1,33 @@
+/// \file
+/// What Linux says about cores, NUMA nodes and memory. Files that are missing or not understood are
+/// no error: the answer then says less.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace mgi::topology {
+
+/// A NUMA node with its cores (the operating system's numbers, ascending).
+struct NumaNode {
+    int number = 0;
+    std::vector<int> cores;
+    std::uint64_t memory_bytes = 0;  ///< 0: not known
+};
+
+/// "0-3,8,10-11" as numbers, ascending; what is not understood is left out.
+std::vector<int> parse_core_list(std::string_view text);
+
+/// NUMA nodes, by number; none where the directory does not exist.
+std::vector<NumaNode> read_numa_nodes(
+    std::filesystem::path const& directory = "/sys/devices/system/node");
+
+/// Cores that this process may run on, ascending; at least one.
+std::vector<int> allowed_cores();
+
+/// Bytes of memory that this process may use: the machine's, or its control group's limit.
+std::uint64_t machine_memory_bytes();
+
+}  // namespace mgi::topology
