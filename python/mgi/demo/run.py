@@ -1,0 +1,285 @@
+"""``mgi demo``: the order of events, the closing table and the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mgi.demo import options as command_line
+from mgi.demo import units
+from mgi.demo.errors import DemoError
+from mgi.demo.options import Options
+from mgi.demo.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from mgi.demo.operations import Operation
+    from mgi.demo.verify import Verdict
+
+#: Exit statuses.
+FINE, DIFFERENT, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one operation did: its inputs' size, every timed run, and the verdict."""
+
+    operation: Operation
+    rows: int
+    """Rows that went in."""
+    bytes: int
+    """Arrow bytes of the columns that went in."""
+    seconds: list[float]
+    """MGI's timed runs: from the call to all results being Arrow tables."""
+    duckdb_seconds: list[float]
+    stats: dict[str, Any]
+    """What MGI says of its last run: channels, plans, graph."""
+    result_rows: int
+    verdict: Verdict
+
+    @property
+    def median(self) -> float:
+        """MGI's seconds."""
+        return units.median(self.seconds)
+
+    @property
+    def duckdb_median(self) -> float:
+        """DuckDB's seconds."""
+        return units.median(self.duckdb_seconds)
+
+
+@dataclasses.dataclass
+class Endpoint:
+    """An endpoint as the report shows it."""
+
+    id: int
+    device: str
+
+
+@dataclasses.dataclass
+class Report:
+    """Everything the report page shows."""
+
+    options: Options
+    outcomes: list[Outcome]
+    endpoints: list[Endpoint]
+    graph: dict[str, Any]
+    facts: list[tuple[str, str]]
+    seconds: float
+    """The whole demo, until the page was written."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the demo and returns the exit status.
+
+    0: every result equals DuckDB's; 1: one does not; 2: something outside the program is wrong
+    (bad options leave through argparse, also with 2); 130: Ctrl-C.
+    """
+    options = command_line.parse(argv)
+    progress = Progress()
+    try:
+        return _demo(options, progress)
+    except DemoError as error:
+        print(f"mgi demo: {progress.plain(str(error))}", file=sys.stderr)
+        return FAILED
+    except MemoryError:
+        print(
+            f"mgi demo: out of memory at scale factor {options.sf}: try a smaller --sf",
+            file=sys.stderr,
+        )
+        return FAILED
+    except KeyboardInterrupt:
+        print("mgi demo: stopped by Ctrl-C; no report was written", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _demo(options: Options, progress: Progress) -> int:
+    _check_packages()
+    _check_report_place(options.report)
+    from mgi.demo import data, report
+
+    data.check_memory(options.scale)
+    started = time.monotonic()
+    how = "by copy" if options.by_copy else "by reference where memory is shared"
+    many = "" if options.endpoints == 1 else "s"
+    progress.line(
+        f"MGI demo: TPC-H scale factor {options.sf}, {options.endpoints} endpoint{many}, {how}"
+    )
+    outcomes, endpoints, graph, facts = _run_all(options, progress)
+    page = Report(options, outcomes, endpoints, graph, facts, time.monotonic() - started)
+    with progress.step("writing the report") as step:
+        _write(options.report, report.page(page))
+        step.detail = str(options.report)
+    progress.line()
+    for line in _table(outcomes):
+        progress.line(line)
+    progress.line()
+    return _close(outcomes, options, progress)
+
+
+def _check_packages() -> None:
+    missing = []
+    for package in ("numpy", "pyarrow", "duckdb"):
+        try:
+            importlib.import_module(package)
+        except ModuleNotFoundError:
+            missing.append(package)
+    if missing:
+        raise DemoError(
+            f"the demo needs the Python package{'s' if len(missing) > 1 else ''} "
+            f"{', '.join(missing)}: run '{sys.executable} -m pip install {' '.join(missing)}'"
+        )
+
+
+def _check_report_place(report: Path) -> None:
+    """Finds out now, rather than after all the work, that the page could not be written."""
+    if report.is_dir():
+        raise DemoError(f"--report {report} is a folder: name a file in it")
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DemoError(f"cannot make the folder of --report {report}: {error.strerror}") from error
+    if not os.access(report.parent, os.W_OK):
+        raise DemoError(f"cannot write --report {report}: its folder is not writable")
+
+
+def _run_all(
+    options: Options, progress: Progress
+) -> tuple[list[Outcome], list[Endpoint], dict[str, Any], list[tuple[str, str]]]:
+    import mgi
+    from mgi.demo import data, facts
+    from mgi.demo.operations import operations
+    from mgi.demo.truth import Stopwatch, Truth
+
+    with progress.step(f"TPC-H data, scale factor {options.sf}") as step:
+        files = data.make(options.data, options.sf, step)
+    tables: dict[str, list[pa.Table]] = {}
+    schemas = {}
+    with progress.step("loading, and dealing the rows out at random") as step:
+        for place, (name, path) in enumerate(files.items()):
+            step.detail = name
+            table = data.load(path)
+            schemas[name] = table.schema
+            tables[name] = data.deal(table, options.endpoints, options.seed + place)
+            del table
+        rows = {name: sum(part.num_rows for part in parts) for name, parts in tables.items()}
+        step.detail = ", ".join(f"{units.count(n)} rows of {name}" for name, n in rows.items())
+    with progress.step("DuckDB loads the same rows"):
+        truth, stopwatch = Truth(files), Stopwatch(tables)
+    try:
+        runtime = mgi.Runtime.local()
+        devices = [device["name"] for device in runtime.devices]
+        endpoints = [
+            runtime.create_endpoint(devices[place % len(devices)])
+            for place in range(options.endpoints)
+        ]
+        outcomes = []
+        for operation in operations(options.endpoints, schemas):
+            call = {
+                "endpoints": endpoints,
+                "runtime": runtime,
+                "by_reference": not options.by_copy,
+            }
+            outcomes.append(
+                _run_one(operation, tables, call, stopwatch, truth, options.repeat, progress)
+            )
+    except mgi.Error as error:
+        raise DemoError(f"MGI refused or failed: {error}") from error
+    shown = [Endpoint(endpoint.id, str(endpoint.device)) for endpoint in endpoints]
+    return outcomes, shown, runtime.graph(), facts.collect(list(runtime.devices))
+
+
+def _run_one(
+    operation: Operation,
+    tables: dict[str, list[pa.Table]],
+    call: dict[str, Any],
+    stopwatch: Any,
+    truth: Any,
+    repeat: int,
+    progress: Progress,
+) -> Outcome:
+    from mgi.demo.verify import compare
+
+    rows, number_of_bytes = operation.size(tables)
+    seconds: list[float] = []
+    duckdb_seconds: list[float] = []
+    result: list[pa.Table] = []
+    stats: dict[str, Any] = {}
+    with progress.step(operation.name) as step:
+        for run in range(repeat):  # turn and turn about, so that a busy machine hurts both
+            step.detail = f"DuckDB, run {run + 1} of {repeat}"
+            result = []
+            duckdb_seconds.append(stopwatch.seconds(operation.queries))
+            step.detail = f"MGI, run {run + 1} of {repeat}"
+            stats = {}
+            start = time.perf_counter()
+            answer = operation.call(tables, stats=stats, **call)
+            result = [table.to_arrow() for table in answer]
+            seconds.append(time.perf_counter() - start)
+            del answer
+        mine, theirs = units.median(seconds), units.median(duckdb_seconds)
+        step.detail = f"MGI {units.seconds(mine)}, DuckDB {units.seconds(theirs)}"
+    with progress.step(f"{operation.name} against DuckDB, every row and column") as step:
+        expected = truth.answer(operation.truth)
+        verdict = compare(result, expected, operation.keys, operation.owner, operation.same_types)
+        step.detail, step.failed = verdict.text(), not verdict.ok
+    result_rows = sum(part.num_rows for part in result)
+    return Outcome(
+        operation, rows, number_of_bytes, seconds, duckdb_seconds, stats, result_rows, verdict
+    )
+
+
+def _write(path: Path, page: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(page, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise DemoError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def _table(outcomes: list[Outcome]) -> list[str]:
+    rows = [("operation", "rows", "bytes", "seconds", "GB/s", "DuckDB s", "verified")]
+    for outcome in outcomes:
+        rows.append(
+            (
+                outcome.operation.name,
+                units.count(outcome.rows),
+                units.size(outcome.bytes),
+                f"{outcome.median:.3f}",
+                units.rate(outcome.bytes, outcome.median),
+                f"{outcome.duckdb_median:.3f}",
+                f"{'✓' if outcome.verdict.ok else '✗'} {outcome.verdict.text()}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:6], widths[1:6], strict=True)]
+        lines.append("  " + "  ".join([*cells, row[6]]))
+    lines.insert(1, "  " + "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    return lines
+
+
+def _close(outcomes: list[Outcome], options: Options, progress: Progress) -> int:
+    wrong = [outcome for outcome in outcomes if not outcome.verdict.ok]
+    for outcome in wrong:
+        print(f"{outcome.operation.name} differs from DuckDB:", file=sys.stderr)
+        for difference in outcome.verdict.differences:
+            print(f"  {progress.plain(difference)}", file=sys.stderr)
+    place = options.report.resolve()
+    progress.line(f"The report: {place}")
+    if wrong:
+        names = ", ".join(outcome.operation.name for outcome in wrong)
+        print(f"mgi demo: verification failed: {names}", file=sys.stderr)
+    return DIFFERENT if wrong else FINE
