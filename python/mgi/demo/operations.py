@@ -81,9 +81,29 @@ def _join(tables: dict[str, list[pa.Table]], **options: Any) -> list[Any]:
     )
 
 
+def _duckdb_exchange(endpoints: int) -> tuple[list[str], str, str]:
+    """DuckDB's nearest thing to an exchange: queries, what they are, the query for people.
+
+    Two ways come near it; which is faster depends on the number of endpoints only, and DuckDB
+    is given the faster one (measured at scale factor 1: they cross between 8 and 16).
+    """
+    owner = f"hash(l_orderkey) % {endpoints}"
+    if endpoints <= 8:
+        query = f"SELECT * FROM lineitem WHERE {owner} = "
+        return (
+            [f"{query}{place}" for place in range(endpoints)],
+            "DuckDB has no exchange. Its figure is for one filtered scan per endpoint, each "
+            "result an Arrow table:",
+            f"{query}i",
+        )
+    query = f"SELECT * FROM lineitem ORDER BY {owner}"
+    says = "DuckDB has no exchange. Its figure is for one sort by owner, its result an Arrow table:"
+    return [query], says, query
+
+
 def operations(endpoints: int, schemas: dict[str, pa.Schema]) -> list[Operation]:
     """The demo's operations in their order, for this many endpoints."""
-    parts = f"SELECT * FROM lineitem WHERE hash(l_orderkey) % {endpoints} = "
+    nearest, nearest_says, nearest_shown = _duckdb_exchange(endpoints)
     grouped = (
         "SELECT l_orderkey, sum(l_quantity) AS sum_quantity, "
         "sum(l_extendedprice) AS sum_extendedprice, count(*) AS count_lines "
@@ -100,10 +120,9 @@ def operations(endpoints: int, schemas: dict[str, pa.Schema]) -> list[Operation]
             "l_orderkey.",
             inputs={"lineitem": schemas["lineitem"].names},
             call=_exchange,
-            queries=[f"{parts}{owner}" for owner in range(endpoints)],
-            compared_with="DuckDB has no exchange. Its figure is for one filtered scan per "
-            "endpoint, each result an Arrow table:",
-            compared_sql=f"{parts}i",
+            queries=nearest,
+            compared_with=nearest_says,
+            compared_sql=nearest_shown,
             truth="SELECT * FROM lineitem",
             keys=["l_orderkey", "l_linenumber"],
             owner=["l_orderkey"],
