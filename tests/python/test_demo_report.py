@@ -101,7 +101,7 @@ def _report(outcome_ok: bool = True) -> run.Report:
         keys=["k"],
     )
     differences = [] if outcome_ok else ["column s: '<script>'"]
-    entries = [{"destination": 0, "next": 0, "path": [0], "gbps": 20.0}]
+    entries = [{"destination": 0, "next": 0, "path": [], "gbps": 20.0}]
     plan = {
         "segment_bytes": 65536,
         "segment_rows": 512,
@@ -138,6 +138,7 @@ def test_page_stands_alone_and_is_escaped():
     assert "&lt;lineitem&gt;" in page
     assert "by reference" in page
     assert "Forwarding tables, 1 entry" in page
+    assert "inside the device" in page
     assert "equal DuckDB" in page
     _assert_balanced(page)
 

@@ -174,10 +174,15 @@ def _forwarding(plan: dict[str, Any], graph: dict[str, Any]) -> str:
     def name(vertex: Any) -> str:
         return escape(names.get(vertex, vertex))
 
+    def path(start: Any, entry: dict[str, Any]) -> str:
+        # The plan names only what lies between the two ends.
+        if start == entry["next"] and not entry["path"]:
+            return "inside the device"
+        return " → ".join(name(hop) for hop in (start, *entry["path"], entry["next"]))
+
     rows = [
         f"<tr><td>{name(table['vertex'])}</td><td>{name(entry['destination'])}</td>"
-        f"<td>{name(entry['next'])}</td>"
-        f"<td>{' → '.join(name(hop) for hop in entry['path'])}</td>"
+        f"<td>{name(entry['next'])}</td><td>{path(table['vertex'], entry)}</td>"
         f'<td class="number">{escape(units.gbps(entry["gbps"]))}</td></tr>'
         for table in plan.get("tables", [])
         for entry in table["entries"]
