@@ -1,0 +1,63 @@
+#include "memory/pool.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include <mgi/error.hpp>
+
+namespace mgi::memory {
+
+Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit)
+    : fixed_((fixed + 4095) / 4096 * 4096),
+      segment_(segment),
+      segments_(segment == 0 ? 0 : limit / segment) {
+    std::uint64_t const bytes = fixed_ + segments_ * segment_;
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        throw Error(ErrorCode::OutOfMemory,
+                    "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " +
+                        std::strerror(errno) +
+                        "; choose smaller segments, fewer slots or a lower receive_limit");
+    }
+    base_ = static_cast<char*>(at);
+    // Fewer faults when fresh segments are filled; a kernel without huge pages just says no.
+    madvise(at, bytes, MADV_HUGEPAGE);
+}
+
+Pool::~Pool() {
+    munmap(base_, fixed_ + segments_ * segment_);
+}
+
+std::optional<std::uint64_t> Pool::take() {
+    std::lock_guard const lock(mutex_);
+    if (!free_.empty()) {
+        std::uint64_t const offset = free_.back();
+        free_.pop_back();
+        return offset;
+    }
+    if (fresh_ == segments_) return std::nullopt;
+    return fixed_ + segment_ * fresh_++;
+}
+
+void Pool::give(std::uint64_t offset) {
+    std::lock_guard const lock(mutex_);
+    free_.push_back(offset);
+}
+
+std::uint64_t Pool::taken_bytes() const {
+    std::lock_guard const lock(mutex_);
+    return (fresh_ - free_.size()) * segment_;
+}
+
+std::uint64_t Carver::take_bytes(std::uint64_t bytes) {
+    std::uint64_t const at = used_;
+    used_ += piece(bytes);
+    if (used_ > end_) throw Error(ErrorCode::Internal, "a channel's pool is smaller than its tables");
+    return at;
+}
+
+}  // namespace mgi::memory

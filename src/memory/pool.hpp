@@ -1,0 +1,65 @@
+// A channel's memory: a fixed part, allocated whole at creation, and a growing part with a limit, from
+// which segments are taken when received batches are kept. One range of addresses, so that an offset
+// names any byte of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace mgi::memory {
+
+class Pool {
+public:
+    // `fixed` bytes now, up to `limit` more in segments of `segment` bytes. Pages are zero and take
+    // memory when they are first touched. Throws Error(OutOfMemory).
+    Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit);
+    ~Pool();
+    Pool(Pool const&) = delete;
+    Pool& operator=(Pool const&) = delete;
+
+    [[nodiscard]] char* base() const { return base_; }
+    [[nodiscard]] std::uint64_t fixed_bytes() const { return fixed_; }
+    [[nodiscard]] std::uint64_t growth_limit() const { return segments_ * segment_; }
+
+    // Takes a segment of the growing part; nothing when the limit is reached. Contents are undefined.
+    // Thread-safe.
+    std::optional<std::uint64_t> take();
+    void give(std::uint64_t offset);
+    // Bytes of the growing part that are taken.
+    [[nodiscard]] std::uint64_t taken_bytes() const;
+
+private:
+    std::uint64_t const fixed_;
+    std::uint64_t const segment_;
+    std::uint64_t const segments_;  // of the growing part
+    char* base_ = nullptr;
+    mutable std::mutex mutex_;
+    std::vector<std::uint64_t> free_;
+    std::uint64_t fresh_ = 0;  // segments of the growing part that were ever taken
+};
+
+// Hands out the fixed part once, in order, in pieces of whole cache lines.
+class Carver {
+public:
+    explicit Carver(Pool const& pool) : base_(pool.base()), end_(pool.fixed_bytes()) {}
+
+    static constexpr std::uint64_t piece(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+    // `count` objects of a type for which zeroed bytes are a value.
+    template <class T>
+    T* take(std::uint64_t count) {
+        return reinterpret_cast<T*>(base_ + take_bytes(count * sizeof(T)));
+    }
+    // Offset of `bytes` bytes. Throws std::logic_error when the pool was made too small.
+    std::uint64_t take_bytes(std::uint64_t bytes);
+
+private:
+    char* base_;
+    std::uint64_t end_;
+    std::uint64_t used_ = 0;
+};
+
+}  // namespace mgi::memory

@@ -1,0 +1,132 @@
+#include "memory/segment_layout.hpp"
+
+#include <mgi/error.hpp>
+
+namespace mgi::memory {
+
+namespace {
+
+constexpr std::uint64_t kAlignment = 64;  // a cache line; also what Arrow recommends
+
+std::uint64_t aligned(std::uint64_t offset) {
+    return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+device::KeyKind key_kind(Type const& type) {
+    switch (type.id) {
+        case TypeId::Bool: return device::KeyKind::Bool;
+        case TypeId::Int8:
+        case TypeId::Int16:
+        case TypeId::Int32:
+        case TypeId::Int64:
+        case TypeId::Date32: return device::KeyKind::Signed;
+        case TypeId::UInt8:
+        case TypeId::UInt16:
+        case TypeId::UInt32:
+        case TypeId::UInt64: return device::KeyKind::Unsigned;
+        case TypeId::Float32:
+        case TypeId::Float64: return device::KeyKind::Float;
+        case TypeId::Decimal128:
+        case TypeId::FixedSizeBinary: return device::KeyKind::Bytes;
+        case TypeId::String:
+        case TypeId::Binary: return device::KeyKind::Text;
+    }
+    return device::KeyKind::Bytes;
+}
+
+device::Storage storage_of(Type const& type) {
+    if (type.is_variable()) return device::Storage::Views;
+    return type.id == TypeId::Bool ? device::Storage::Bits : device::Storage::Fixed;
+}
+
+}  // namespace
+
+ChannelLayout::ChannelLayout(Schema const& schema, Layout form, std::uint32_t rows,
+                             std::uint32_t text_bytes)
+    : columns_(schema.size()) {
+    auto const row_offsets = schema.row_offsets();
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        columns_[c].storage = storage_of(schema[c].type);
+        columns_[c].key = key_kind(schema[c].type);
+        columns_[c].width = schema[c].type.row_width();
+        columns_[c].row_offset = row_offsets[c];
+        layout_.has_views |= columns_[c].storage == device::Storage::Views;
+    }
+    layout_.columns = columns_.data();
+    layout_.column_count = static_cast<std::uint32_t>(columns_.size());
+    layout_.rows = rows;
+    layout_.units = text_bytes / device::Ticket::kUnitBytes;
+    layout_.row_bytes = schema.row_bytes();
+    layout_.rows_together = form == Layout::Rows;
+    std::uint64_t end = 0;
+    if (layout_.rows_together) {
+        place_rows(schema, end);
+    } else {
+        place_columns(schema, end);
+    }
+    layout_.bytes_offset = static_cast<std::uint32_t>(aligned(end));
+    end = aligned(aligned(end) + text_bytes);
+    if (end > UINT32_MAX) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "a segment of " + std::to_string(rows) + " rows of (" + schema.to_string() +
+                        ") would take " + std::to_string(end) +
+                        " bytes, more than 4 GiB; choose fewer segment_rows");
+    }
+    layout_.size = static_cast<std::uint32_t>(end);
+}
+
+void ChannelLayout::place_columns(Schema const& schema, std::uint64_t& end) {
+    std::uint64_t const bit_region = (std::uint64_t{layout_.rows} + 63) / 64 * 8;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        if (columns_[c].storage == device::Storage::Bits) {
+            columns_[c].offset = static_cast<std::uint32_t>(end);
+            end += bit_region;
+        }
+        if (schema[c].nullable) {
+            columns_[c].validity = static_cast<std::uint32_t>(end);
+            end += bit_region;
+        }
+    }
+    layout_.bit_bytes = static_cast<std::uint32_t>(end);
+    for (auto& column : columns_) {
+        if (column.storage == device::Storage::Bits) continue;
+        end = aligned(end);
+        column.offset = static_cast<std::uint32_t>(end);
+        column.stride = column.width;
+        end += std::uint64_t{column.width} * layout_.rows;
+    }
+}
+
+void ChannelLayout::place_rows(Schema const& schema, std::uint64_t& end) {
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        if (columns_[c].storage != device::Storage::Fixed || schema[c].nullable) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "Layout::Rows holds fixed-width columns that are not nullable; column '" +
+                            schema[c].name + "' is " + schema[c].type.to_string() +
+                            (schema[c].nullable ? " and nullable" : "") +
+                            "; use Layout::Columns");
+        }
+        columns_[c].offset = columns_[c].row_offset;
+        columns_[c].stride = layout_.row_bytes;
+    }
+    end = std::uint64_t{layout_.row_bytes} * layout_.rows;
+}
+
+void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
+                 std::vector<Range>& out) {
+    out.clear();
+    if (layout.bit_bytes != 0) out.push_back({0, layout.bit_bytes});
+    if (layout.rows_together) {
+        out.push_back({layout.columns[0].offset - layout.columns[0].row_offset,
+                       rows * layout.row_bytes});
+        return;
+    }
+    for (std::uint32_t c = 0; c < layout.column_count; ++c) {
+        auto const& column = layout.columns[c];
+        if (column.storage == device::Storage::Bits) continue;
+        out.push_back({column.offset, rows * column.width});
+    }
+    if (units != 0) out.push_back({layout.bytes_offset, units * device::Ticket::kUnitBytes});
+}
+
+}  // namespace mgi::memory

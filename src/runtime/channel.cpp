@@ -1,0 +1,82 @@
+// The public Channel: a handle on its implementation.
+#include <string>
+
+#include "runtime/channel_impl.hpp"
+#include "runtime/host_groups.hpp"
+
+namespace mgi {
+
+namespace {
+
+ChannelImpl& impl_of(std::shared_ptr<ChannelImpl> const& impl) {
+    if (impl == nullptr) throw Error(ErrorCode::NotFound, "this Channel object names no channel");
+    return *impl;
+}
+
+std::uint32_t index_or_throw(ChannelImpl const& channel, std::uint32_t index, Endpoint endpoint,
+                             char const* role) {
+    if (index != ChannelImpl::kNone) return index;
+    throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +
+                                                std::to_string(endpoint.id) + " is not a " + role +
+                                                " of it");
+}
+
+void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t groups) {
+    if (group < groups && groups <= channel.plan().max_groups) return;
+    throw Error(ErrorCode::InvalidArgument,
+                channel.describe() + ": group " + std::to_string(group) + " of " +
+                    std::to_string(groups) + " is not one of at most " +
+                    std::to_string(channel.plan().max_groups) + " (option max_groups)");
+}
+
+}  // namespace
+
+std::uint32_t Channel::id() const { return impl_of(impl_).id(); }
+std::string const& Channel::name() const { return impl_of(impl_).spec().options.name; }
+Schema const& Channel::schema() const { return impl_of(impl_).schema(); }
+Plan const& Channel::plan() const { return impl_of(impl_).plan(); }
+ChannelStats Channel::stats() const { return impl_of(impl_).stats(); }
+
+device::Channel Channel::on(Endpoint endpoint) const {
+    ChannelImpl& channel = impl_of(impl_);
+    channel.check();
+    std::uint32_t const source = channel.source_index(endpoint);
+    std::uint32_t const destination = channel.destination_index(endpoint);
+    if (source == ChannelImpl::kNone) {
+        index_or_throw(channel, destination, endpoint, "source or destination");
+    }
+    return {&channel.state(), source, destination};
+}
+
+Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t groups) const {
+    ChannelImpl& channel = impl_of(impl_);
+    channel.check();
+    std::uint32_t const index =
+        index_or_throw(channel, channel.source_index(source), source, "source");
+    check_group(channel, group, groups);
+    return Sender(channel.sender(index, group, groups));
+}
+
+Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
+    ChannelImpl& channel = impl_of(impl_);
+    channel.check();
+    std::uint32_t const index =
+        index_or_throw(channel, channel.destination_index(destination), destination, "destination");
+    check_group(channel, group, group + 1);
+    return Receiver(channel.receiver(index, group));
+}
+
+RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& batch) const {
+    ChannelImpl& channel = impl_of(impl_);
+    std::uint32_t const index =
+        index_or_throw(channel, channel.destination_index(destination), destination, "destination");
+    return channel.keep(index, batch, true);
+}
+
+void Channel::fail(ErrorCode code, std::string const& message) const {
+    impl_of(impl_).fail(code, message);
+}
+
+void Channel::check() const { impl_of(impl_).check(); }
+
+}  // namespace mgi

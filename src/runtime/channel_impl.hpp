@@ -1,0 +1,107 @@
+// A channel's memory, tables and failure: what the public Channel, its kernels' handles, batches and
+// the mover share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <mgi/channel.hpp>
+
+#include "memory/pool.hpp"
+#include "memory/segment_layout.hpp"
+
+namespace mgi {
+
+using Words = device::LibcuAtomics;
+using State = device::ChannelState<Words>;
+
+class ChannelImpl : public std::enable_shared_from_this<ChannelImpl> {
+public:
+    // Allocates everything the plan says and builds the tables. Throws Error(OutOfMemory,
+    // InvalidArgument).
+    ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan);
+    ~ChannelImpl();
+    ChannelImpl(ChannelImpl const&) = delete;
+    ChannelImpl& operator=(ChannelImpl const&) = delete;
+
+    [[nodiscard]] std::uint32_t id() const { return id_; }
+    [[nodiscard]] ChannelSpec const& spec() const { return spec_; }
+    [[nodiscard]] Schema const& schema() const { return schema_; }
+    [[nodiscard]] Plan const& plan() const { return plan_; }
+    [[nodiscard]] State& state() { return state_; }
+    [[nodiscard]] memory::Pool& pool() { return *pool_; }
+    // "channel 'lineitem' (3)"
+    [[nodiscard]] std::string describe() const;
+
+    // Index of an endpoint among the sources or destinations; kNone if it is not one.
+    static constexpr std::uint32_t kNone = UINT32_MAX;
+    [[nodiscard]] std::uint32_t source_index(Endpoint endpoint) const;
+    [[nodiscard]] std::uint32_t destination_index(Endpoint endpoint) const;
+
+    void fail(ErrorCode code, std::string const& message);
+    [[nodiscard]] bool failed() const { return state_.failed.load(device::relaxed) != 0; }
+    [[noreturn]] void throw_failure() const;
+    void check() const {
+        if (failed()) throw_failure();
+    }
+
+    // Every destination has seen its end, or the channel has failed.
+    [[nodiscard]] bool complete() const;
+    // Changes whenever a row moves.
+    [[nodiscard]] std::uint64_t progress() const;
+    [[nodiscard]] ChannelStats stats() const;
+
+    // Makes a received batch the host's own: detached if the channel can grow; else a view in place,
+    // or with `must_grow` an Error(OutOfMemory).
+    RecordBatch keep(std::uint32_t destination, device::ReceivedBatch const& batch, bool must_grow);
+    void release(std::uint32_t destination, device::ReceivedBatch const& batch);
+
+    // Host groups, one for each (endpoint index, group); made at the first ask.
+    std::shared_ptr<Sender::State> sender(std::uint32_t source, std::uint32_t group,
+                                          std::uint32_t groups);
+    std::shared_ptr<Receiver::State> receiver(std::uint32_t destination, std::uint32_t group);
+
+    // Host code that waits right now, for the watchdog.
+    std::vector<std::atomic<std::uint32_t>> host_receivers;  // by destination
+    std::atomic<std::uint32_t> host_senders{0};
+
+private:
+    [[nodiscard]] std::uint64_t pool_bytes() const;
+    void fill_in_state();
+    void build_sources(memory::Carver& carver);
+    void build_groups(memory::Carver& carver, device::Source<Words>& source);
+    void build_destinations(memory::Carver& carver);
+    device::Slot<Words>* build_slots(memory::Carver& carver, std::uint32_t count);
+    template <class T>
+    T* table(std::size_t count);
+    RecordBatch view(device::ReceivedBatch const& batch, char const* segment,
+                     std::shared_ptr<void const> owner) const;
+    RecordBatch view_of_structs(device::ReceivedBatch const& batch) const;
+    RecordBatch detach(std::uint32_t destination, device::ReceivedBatch const& batch,
+                       std::uint64_t fresh);
+
+    std::uint32_t const id_;
+    ChannelSpec const spec_;
+    Schema const schema_;
+    Plan plan_;
+    memory::ChannelLayout layout_;
+    memory::ChannelLayout carry_layout_;
+    std::unique_ptr<memory::Pool> pool_;  // segments and what groups keep
+    std::pmr::monotonic_buffer_resource tables_;
+    State state_;
+    std::vector<std::uint32_t> keys_;
+    std::vector<std::uint32_t> destination_ids_;
+
+    mutable std::mutex mutex_;
+    std::string failure_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::weak_ptr<Sender::State>> senders_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::weak_ptr<Receiver::State>> receivers_;
+};
+
+}  // namespace mgi

@@ -1,0 +1,45 @@
+#include "runtime/host_groups.hpp"
+
+#include <atomic>
+
+#include "runtime/channel_impl.hpp"
+
+namespace mgi {
+
+std::uint32_t take_group_numbers(std::uint32_t count) {
+    static std::atomic<std::uint32_t> next{0};
+    return next.fetch_add(count, std::memory_order_relaxed);
+}
+
+HostGroup::HostGroup(std::shared_ptr<ChannelImpl> channel, std::uint32_t source,
+                     std::uint32_t destination, std::uint32_t group, std::uint32_t groups)
+    : channel_(std::move(channel)), view_(&channel_->state(), source, destination) {
+    group_.block = group;
+    group_.blocks = groups;
+    group_.launch = take_group_numbers(1);
+    scratch_.resize(view_.shared_bytes());
+    shared_ = {scratch_.data(), static_cast<std::uint32_t>(scratch_.size())};
+}
+
+std::shared_ptr<Sender::State> ChannelImpl::sender(std::uint32_t source, std::uint32_t group,
+                                                   std::uint32_t groups) {
+    std::lock_guard const lock(mutex_);
+    auto& known = senders_[{source, group}];
+    if (auto state = known.lock()) return state;
+    auto state = std::make_shared<Sender::State>(shared_from_this(), source, kNone, group, groups);
+    known = state;
+    return state;
+}
+
+std::shared_ptr<Receiver::State> ChannelImpl::receiver(std::uint32_t destination,
+                                                       std::uint32_t group) {
+    std::lock_guard const lock(mutex_);
+    auto& known = receivers_[{destination, group}];
+    if (auto state = known.lock()) return state;
+    auto state = std::make_shared<Receiver::State>(shared_from_this(), kNone, destination, group,
+                                                   group + 1);
+    known = state;
+    return state;
+}
+
+}  // namespace mgi

@@ -1,0 +1,46 @@
+// Receiving in host code.
+#include <string>
+
+#include "runtime/channel_impl.hpp"
+#include "runtime/host_groups.hpp"
+#include "runtime/patience.hpp"
+
+namespace mgi {
+
+using device::Status;
+
+Status Receiver::try_recv(RecordBatch& batch) {
+    std::lock_guard const lock(state_->mutex);
+    ChannelImpl& channel = state_->channel();
+    device::ReceivedBatch received;
+    Status const status = state_->view().recv(state_->group(), state_->shared(), received);
+    if (status == Status::Error) {
+        channel.check();
+        throw Error(ErrorCode::Refused,
+                    channel.describe() + ": group " + std::to_string(state_->group().block) +
+                        " may not receive here: an ordered channel has one consumer group, and "
+                        "others at most " +
+                        std::to_string(channel.plan().max_groups));
+    }
+    if (status == Status::Ok) {
+        batch = channel.keep(state_->view().destination(), received, false);
+    }
+    return status;
+}
+
+std::optional<RecordBatch> Receiver::recv(std::chrono::milliseconds timeout) {
+    ChannelImpl& channel = state_->channel();
+    Patience patience(timeout, channel.host_receivers[state_->view().destination()]);
+    RecordBatch batch;
+    while (true) {
+        Status const status = try_recv(batch);
+        if (status == Status::Ok) return batch;
+        if (status == Status::End) return std::nullopt;
+        if (patience.wait()) continue;
+        throw Error(ErrorCode::Timeout, channel.describe() + ": nothing arrived within " +
+                                            std::to_string(timeout.count()) +
+                                            " ms; have all sources sent and flushed?");
+    }
+}
+
+}  // namespace mgi

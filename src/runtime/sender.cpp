@@ -1,0 +1,222 @@
+// Sending from host code.
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "runtime/batch_input.hpp"
+#include "runtime/channel_impl.hpp"
+#include "runtime/host_groups.hpp"
+#include "runtime/patience.hpp"
+
+namespace mgi {
+
+using device::Status;
+
+namespace {
+
+std::int64_t nulls_in(Column const& column, std::int64_t rows) {
+    if (column.validity == nullptr) return 0;
+    std::int64_t valid = 0;
+    for (std::int64_t i = column.offset; i < column.offset + rows; ++i) {
+        bool const whole_byte = i % 8 == 0 && i + 8 <= column.offset + rows;
+        valid += whole_byte ? std::popcount(column.validity[i / 8])
+                            : (column.validity[i / 8] >> (i % 8)) & 1;
+        if (whole_byte) i += 7;
+    }
+    return rows - valid;
+}
+
+void check_batch(ChannelImpl const& channel, RecordBatch const& batch) {
+    Schema const& schema = channel.schema();
+    if (!schema.same_columns(batch.schema)) {
+        throw Error(ErrorCode::InvalidArgument, channel.describe() + " carries (" +
+                                                    schema.to_string() + "), the batch has (" +
+                                                    batch.schema.to_string() + ")");
+    }
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        if (schema[c].nullable) continue;
+        if (auto const nulls = nulls_in(batch.columns[c], batch.rows); nulls != 0) {
+            throw Error(ErrorCode::InvalidArgument,
+                        channel.describe() + ": column '" + schema[c].name +
+                            "' is not nullable, the batch has " + std::to_string(nulls) +
+                            " nulls in it; make the channel's field nullable");
+        }
+    }
+}
+
+// Rows accepted, or the error that the result stands for.
+std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::int64_t first,
+                      char const* what) {
+    if (result.status != Status::Error) return static_cast<std::int64_t>(result.rows);
+    ChannelImpl& channel = self.channel();
+    channel.check();
+    if (result.rows != 0) return static_cast<std::int64_t>(result.rows);
+    auto const& layout = channel.state().layout;
+    switch (result.code) {
+        case ErrorCode::Refused:
+            throw Error(result.code,
+                        channel.describe() + ": " + what + " " + std::to_string(first) +
+                            " has more characters of long strings than the " +
+                            std::to_string(layout.units * device::Ticket::kUnitBytes) +
+                            " bytes a segment holds; raise text_bytes_per_row or segment_bytes");
+        case ErrorCode::Closed:
+            throw Error(result.code, channel.describe() + ": group " +
+                                         std::to_string(self.group().block) +
+                                         " of this source sends after its flush, or was not "
+                                         "counted when the first group sent");
+        default:
+            throw Error(result.code,
+                        channel.describe() +
+                            ": this group may not send so here: group " +
+                            std::to_string(self.group().block) + " of at most " +
+                            std::to_string(channel.plan().max_groups) +
+                            "; Direct channels want send_to, others send; rows are " +
+                            std::to_string(layout.row_bytes) + " bytes");
+    }
+}
+
+std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
+    if (channel.spec().routing.kind != device::RoutingKind::Direct) {
+        throw Error(ErrorCode::InvalidArgument,
+                    channel.describe() + " has no Direct routing, so a send cannot name endpoint " +
+                        std::to_string(destination.id));
+    }
+    if (channel.destination_index(destination) == ChannelImpl::kNone) {
+        throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +
+                                                    std::to_string(destination.id) +
+                                                    " is not among its destinations");
+    }
+    return destination.id;
+}
+
+std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t first,
+                       std::optional<Endpoint> destination) {
+    std::lock_guard const lock(self.mutex);
+    self.channel().check();
+    if (first == 0) check_batch(self.channel(), batch);
+    BatchInput const input(batch, first);
+    auto const result =
+        destination ? self.view().send_to(self.group(), self.shared(),
+                                          destination_of(self.channel(), *destination), input.get())
+                    : self.view().send(self.group(), self.shared(), input.get());
+    return accepted(self, result, first, "row");
+}
+
+void send_all(HostGroup& self, RecordBatch const& batch, std::optional<Endpoint> destination,
+              std::chrono::milliseconds timeout) {
+    Patience patience(timeout, self.channel().host_senders);
+    std::int64_t first = 0;
+    while (true) {
+        std::int64_t const rows = send_some(self, batch, first, destination);
+        first += rows;
+        if (first >= batch.rows) return;
+        if (rows != 0) {
+            patience.reset();
+        } else if (!patience.wait()) {
+            throw Error(ErrorCode::Timeout, self.channel().describe() + ": no room for " +
+                                                std::to_string(timeout.count()) + " ms after " +
+                                                std::to_string(first) + " of " +
+                                                std::to_string(batch.rows) +
+                                                " rows; does every destination receive?");
+        }
+    }
+}
+
+}  // namespace
+
+std::int64_t Sender::try_send(RecordBatch const& batch, std::int64_t first) {
+    return send_some(*state_, batch, first, std::nullopt);
+}
+
+std::int64_t Sender::try_send_to(Endpoint destination, RecordBatch const& batch,
+                                 std::int64_t first) {
+    return send_some(*state_, batch, first, destination);
+}
+
+void Sender::send(RecordBatch const& batch, std::chrono::milliseconds timeout) {
+    send_all(*state_, batch, std::nullopt, timeout);
+}
+
+void Sender::send_to(Endpoint destination, RecordBatch const& batch,
+                     std::chrono::milliseconds timeout) {
+    send_all(*state_, batch, destination, timeout);
+}
+
+namespace {
+
+std::int64_t send_structs(HostGroup& self, void const* rows, std::uint32_t row_bytes,
+                          std::int64_t count, std::optional<Endpoint> destination,
+                          char const* what) {
+    std::lock_guard const lock(self.mutex);
+    ChannelImpl& channel = self.channel();
+    channel.check();
+    if (row_bytes != channel.state().layout.row_bytes) {
+        throw Error(ErrorCode::InvalidArgument,
+                    channel.describe() + ": rows of (" + channel.schema().to_string() + ") take " +
+                        std::to_string(channel.state().layout.row_bytes) + " bytes, not " +
+                        std::to_string(row_bytes));
+    }
+    device::Batch batch;
+    batch.rows = static_cast<char const*>(rows);
+    batch.row_stride = row_bytes;
+    batch.count = static_cast<device::u64>(count);
+    auto const result =
+        destination ? self.view().send_to(self.group(), self.shared(),
+                                          destination_of(channel, *destination), batch)
+                    : self.view().send(self.group(), self.shared(), batch);
+    return accepted(self, result, 0, what);
+}
+
+}  // namespace
+
+std::int64_t Sender::try_send_rows(void const* rows, std::uint32_t row_bytes, std::int64_t count) {
+    return send_structs(*state_, rows, row_bytes, count, std::nullopt, "row");
+}
+
+std::int64_t Sender::try_send_rows_to(Endpoint destination, void const* rows,
+                                      std::uint32_t row_bytes, std::int64_t count) {
+    return send_structs(*state_, rows, row_bytes, count, destination, "row");
+}
+
+bool Sender::try_send_bytes(void const* data, std::size_t size,
+                            std::optional<Endpoint> destination) {
+    ChannelImpl const& channel = state_->channel();
+    if (channel.spec().schema.has_value()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    channel.describe() + " has a schema (" + channel.schema().to_string() +
+                        "); raw messages need a channel without one");
+    }
+    device::RowBytes const message{static_cast<char const*>(data), size};
+    return send_structs(*state_, &message, sizeof(message), 1, destination, "message") == 1;
+}
+
+void Sender::push() {
+    std::lock_guard const lock(state_->mutex);
+    state_->channel().check();
+    if (state_->view().push(state_->group(), state_->shared()) == Status::Error) {
+        state_->channel().check();
+    }
+}
+
+bool Sender::try_flush() {
+    std::lock_guard const lock(state_->mutex);
+    state_->channel().check();
+    Status const status = state_->view().flush(state_->group(), state_->shared());
+    if (status == Status::Error) {
+        accepted(*state_, {0, status, ErrorCode::Closed}, 0, "row");
+    }
+    return status == Status::Ok;
+}
+
+void Sender::flush(std::chrono::milliseconds timeout) {
+    Patience patience(timeout, state_->channel().host_senders);
+    while (!try_flush()) {
+        if (patience.wait()) continue;
+        throw Error(ErrorCode::Timeout, state_->channel().describe() +
+                                            ": rows were not delivered within " +
+                                            std::to_string(timeout.count()) +
+                                            " ms; does every destination receive?");
+    }
+}
+
+}  // namespace mgi

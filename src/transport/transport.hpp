@@ -1,0 +1,34 @@
+// How bytes move: what a mover drives. A transport knows of memory and links, not of channels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memory/segment_layout.hpp"
+
+namespace mgi::transport {
+
+// A copy of some parts of a segment to the same parts of another.
+struct Copy {
+    std::uint64_t token = 0;  // of the caller's; comes back when the copy is complete
+    char const* from = nullptr;
+    char* to = nullptr;
+    std::span<memory::Range const> ranges;  // read during `submit` only
+};
+
+// Moves segments between two memories. Used by one thread, its mover's.
+class Transport {
+public:
+    virtual ~Transport() = default;
+
+    // Starts a copy; false when the transport has no room for another one now. Both memories stay
+    // untouched by others until the copy is complete.
+    virtual bool submit(Copy const& copy) = 0;
+
+    // Appends the tokens of copies that have become complete, in any order. Their bytes are visible
+    // to the calling thread. Never blocks.
+    virtual void poll(std::vector<std::uint64_t>& complete) = 0;
+};
+
+}  // namespace mgi::transport
