@@ -74,8 +74,8 @@ struct Table {
 /// Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html); the structs are
 /// in <mgi/arrow_abi.hpp>. Imports take ownership of what they are given, also when they throw;
 /// exports fill in structs whose release callback may be called from any thread. Nothing is copied,
-/// but for buffers that are not aligned to their values (at most 8 bytes). Throws
-/// Error(InvalidArgument) that names the column and its Arrow format where a type is not supported.
+/// but for buffers that are not aligned to their values. Throws Error(InvalidArgument) that names the
+/// column and its Arrow format where a type is not supported.
 Schema import_schema(ArrowSchema* schema);
 /// Takes the array and its schema, which says how its strings lie.
 RecordBatch import_batch(ArrowArray* array, ArrowSchema* schema);

@@ -1,0 +1,134 @@
+#include <cerrno>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <mgi/arrow_abi.hpp>
+#include <mgi/batch.hpp>
+#include <mgi/error.hpp>
+
+#include "core/arrow_format.hpp"
+#include "core/views.hpp"
+
+namespace mgi {
+namespace {
+
+/// Private data of an exported stream: a table, and the one way its columns are to lie.
+struct TableStream {
+    Schema schema;
+    std::vector<Encoding> encodings;
+    std::vector<RecordBatch> batches;
+    std::size_t next = 0;
+    std::string error;
+
+    explicit TableStream(Table const& table) : batches(table.batches) {
+        std::vector<Field> fields = table.schema.fields();
+        for (RecordBatch const& batch : batches) {
+            if (!batch.schema.same_columns(table.schema)) {
+                throw Error(ErrorCode::InvalidArgument,
+                            "a batch of (" + batch.schema.to_string() + ") in a table of (" +
+                                table.schema.to_string() + ")");
+            }
+            for (std::size_t c = 0; c < fields.size(); ++c) {
+                fields[c].nullable = fields[c].nullable || batch.schema[c].nullable;
+            }
+        }
+        schema = Schema(std::move(fields));
+        for (std::size_t c = 0; c < schema.size(); ++c) encodings.push_back(common_encoding(c));
+    }
+
+    /// How a column lies in every batch that has rows; Views where they differ, or where none has.
+    [[nodiscard]] Encoding common_encoding(std::size_t column) const {
+        if (!schema[column].type.is_variable()) return Encoding::Plain;
+        RecordBatch const* first = nullptr;
+        for (RecordBatch const& batch : batches) {
+            if (batch.rows == 0) continue;
+            if (first == nullptr) first = &batch;
+            if (batch.columns[column].encoding != first->columns[column].encoding) {
+                return Encoding::Views;
+            }
+        }
+        return first != nullptr ? first->columns[column].encoding : Encoding::Views;
+    }
+
+    /// The next batch as the stream's schema says.
+    [[nodiscard]] RecordBatch take() {
+        RecordBatch batch = std::move(batches[next]);
+        batches[next++] = {};
+        std::vector<std::size_t> to_views;
+        for (std::size_t c = 0; c < batch.columns.size(); ++c) {
+            if (batch.columns[c].encoding == encodings[c]) continue;
+            if (batch.rows == 0) {
+                batch.columns[c] = Column{};
+                batch.columns[c].encoding = encodings[c];
+            } else {
+                to_views.push_back(c);
+            }
+        }
+        return to_views.empty() ? batch : arrow::with_views(batch, to_views);
+    }
+};
+
+TableStream& stream_of(ArrowArrayStream* stream) {
+    return *static_cast<TableStream*>(stream->private_data);
+}
+
+/// Runs a callback's body; no exception may pass into a consumer written in C.
+template <class Body>
+int guarded(ArrowArrayStream* stream, Body&& body) noexcept {
+    try {
+        body(stream_of(stream));
+        return 0;
+    } catch (std::bad_alloc const&) {
+        return ENOMEM;
+    } catch (std::exception const& failure) {
+        try {
+            stream_of(stream).error = failure.what();
+        } catch (...) {  // the code alone has to do
+        }
+        return EINVAL;
+    }
+}
+
+int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
+    return guarded(stream, [&](TableStream& from) {
+        arrow::export_schema_as(from.schema, from.encodings, out);
+    });
+}
+
+int get_next(ArrowArrayStream* stream, ArrowArray* out) {
+    return guarded(stream, [&](TableStream& from) {
+        if (from.next == from.batches.size()) {
+            *out = {};
+        } else {
+            export_batch(from.take(), out);
+        }
+    });
+}
+
+char const* get_last_error(ArrowArrayStream* stream) {
+    std::string const& error = stream_of(stream).error;
+    return error.empty() ? nullptr : error.c_str();
+}
+
+void release(ArrowArrayStream* stream) {
+    delete &stream_of(stream);
+    stream->private_data = nullptr;
+    stream->release = nullptr;
+}
+
+}  // namespace
+
+void export_stream(Table const& table, ArrowArrayStream* out) {
+    auto held = std::make_unique<TableStream>(table);
+    *out = {};
+    out->get_schema = &get_schema;
+    out->get_next = &get_next;
+    out->get_last_error = &get_last_error;
+    out->release = &release;
+    out->private_data = held.release();
+}
+
+}  // namespace mgi
