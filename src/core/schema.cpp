@@ -59,22 +59,24 @@ Place place_of(Type const& type) {
     }
 }
 
-/// Offsets of all columns and, last, the size of the struct.
-std::vector<std::uint64_t> lay_out_row(std::vector<Field> const& fields) {
-    std::vector<std::uint64_t> offsets;
-    offsets.reserve(fields.size() + 1);
+/// Calls `at(offset)` for each column of a row struct; returns the struct's size.
+template <class At>
+std::uint64_t lay_out_row(std::vector<Field> const& fields, At&& at) {
     std::uint64_t end = 0;
     std::uint64_t widest = 1;
-    auto const align = [](std::uint64_t at, std::uint64_t to) { return (at + to - 1) / to * to; };
+    auto const align = [](std::uint64_t from, std::uint64_t to) { return (from + to - 1) / to * to; };
     for (Field const& field : fields) {
         Place const place = place_of(field.type);
         end = align(end, place.alignment);
-        offsets.push_back(end);
+        at(end);
         end += place.size;
         widest = std::max<std::uint64_t>(widest, place.alignment);
     }
-    offsets.push_back(align(end, widest));
-    return offsets;
+    return align(end, widest);
+}
+
+std::uint64_t row_size(std::vector<Field> const& fields) noexcept {
+    return lay_out_row(fields, [](std::uint64_t) {});
 }
 
 }  // namespace
@@ -163,7 +165,7 @@ Schema::Schema(std::vector<Field> fields) : fields_(std::move(fields)) {
             throw Error(ErrorCode::InvalidArgument, "column '" + field.name + "': " + problem);
         }
     }
-    if (std::uint64_t const bytes = lay_out_row(fields_).back(); bytes > kMaxRowBytes) {
+    if (std::uint64_t const bytes = row_size(fields_); bytes > kMaxRowBytes) {
         throw Error(ErrorCode::InvalidArgument,
                     "a row of this schema takes " + std::to_string(bytes) + " bytes; at most " +
                         std::to_string(kMaxRowBytes) + " are possible");
@@ -196,13 +198,13 @@ std::string Schema::to_string() const {
     return text;
 }
 
-std::uint32_t Schema::row_bytes() const noexcept {
-    return std::uint32_t(lay_out_row(fields_).back());
-}
+std::uint32_t Schema::row_bytes() const noexcept { return std::uint32_t(row_size(fields_)); }
 
 std::vector<std::uint32_t> Schema::row_offsets() const {
-    std::vector<std::uint64_t> const wide = lay_out_row(fields_);
-    return {wide.begin(), wide.end() - 1};
+    std::vector<std::uint32_t> offsets;
+    offsets.reserve(fields_.size());
+    lay_out_row(fields_, [&](std::uint64_t at) { offsets.push_back(std::uint32_t(at)); });
+    return offsets;
 }
 
 }  // namespace mgi
