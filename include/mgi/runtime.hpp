@@ -57,6 +57,9 @@ public:
     [[nodiscard]] std::vector<Device> const& devices() const;
     [[nodiscard]] Graph const& graph() const;
 
+    /// Bytes that channels may still take of the memory limit.
+    [[nodiscard]] std::uint64_t memory_left() const;
+
     /// An endpoint on a device ("cpu:0"), or on the first free one: the device with the fewest
     /// endpoints, lowest number first. Throws Error(NotFound) that lists the devices.
     Endpoint create_endpoint(std::string const& device = "");

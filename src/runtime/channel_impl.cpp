@@ -12,8 +12,17 @@ namespace mgi {
 using device::relaxed;
 using device::RoutingKind;
 
-ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan)
+std::shared_ptr<ChannelImpl> ChannelImpl::create(
+    std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
+    std::shared_ptr<std::atomic<std::uint64_t>> account) {
+    return std::shared_ptr<ChannelImpl>(new ChannelImpl(
+        id, std::move(spec), std::move(schema), std::move(plan), std::move(account)));
+}
+
+ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
+                         std::shared_ptr<std::atomic<std::uint64_t>> account)
     : host_receivers(spec.destinations.size()),
+      account_(std::move(account)),
       id_(id),
       spec_(std::move(spec)),
       schema_(std::move(schema)),
@@ -33,9 +42,12 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     memory::Carver carver(*pool_);
     build_sources(carver);
     build_destinations(carver);
+    account_->fetch_add(plan_.pool_bytes, std::memory_order_relaxed);
 }
 
-ChannelImpl::~ChannelImpl() = default;
+ChannelImpl::~ChannelImpl() {
+    account_->fetch_sub(plan_.pool_bytes, std::memory_order_relaxed);
+}
 
 std::string ChannelImpl::describe() const {
     std::string const number = "(" + std::to_string(id_) + ")";

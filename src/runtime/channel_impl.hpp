@@ -23,9 +23,11 @@ using State = device::ChannelState<Words>;
 
 class ChannelImpl : public std::enable_shared_from_this<ChannelImpl> {
 public:
-    // Allocates everything the plan says and builds the tables. Throws Error(OutOfMemory,
-    // InvalidArgument).
-    ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan);
+    // Allocates everything the plan says and builds the tables; counts the pool in `account` while
+    // it lives. Throws Error(OutOfMemory, InvalidArgument).
+    static std::shared_ptr<ChannelImpl> create(
+        std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
+        std::shared_ptr<std::atomic<std::uint64_t>> account);
     ~ChannelImpl();
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
@@ -72,6 +74,8 @@ public:
     std::atomic<std::uint32_t> host_senders{0};
 
 private:
+    ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
+                std::shared_ptr<std::atomic<std::uint64_t>> account);
     [[nodiscard]] std::uint64_t pool_bytes() const;
     void fill_in_state();
     void build_sources(memory::Carver& carver);
@@ -86,6 +90,7 @@ private:
     RecordBatch detach(std::uint32_t destination, device::ReceivedBatch const& batch,
                        std::uint64_t fresh);
 
+    std::shared_ptr<std::atomic<std::uint64_t>> account_;
     std::uint32_t const id_;
     ChannelSpec const spec_;
     Schema const schema_;

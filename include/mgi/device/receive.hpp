@@ -112,7 +112,7 @@ private:
 
     MGI_HD bool consume_alone() {
         u32 consumer = here_.consumer.load(relaxed);
-        u32 const me = group_.block + 1;
+        u32 const me = group_.launch + 1;
         if (consumer == 0 && here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
             return true;
         }

@@ -36,11 +36,11 @@ public:
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (!place_carry()) {
             bool push_now = false;
-            if (group_.leads()) push_now = ++mine_.starved % kStarvedSends == 0;
+            if (group_.leads()) push_now = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
             if (agree(group_, tile_.agreed, push_now ? 1 : 0) != 0) seal_lanes();
             return {0, Status::Pending, ErrorCode::Ok};
         }
-        if (group_.leads()) mine_.starved = 0;
+        if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
         u64 accepted = 0;
         while (accepted < batch.count) {
             u32 const rows = take_tile(batch, accepted, lane);
@@ -88,7 +88,7 @@ public:
             if (done) mine_.flushed.store(2, relaxed);
             // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
             // ever: somebody may wait for this very group's flush.
-            next = done ? kDone : ++mine_.starved % kStarvedSends == 0 ? kSeal : kWait;
+            next = done ? kDone : (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0 ? kSeal : kWait;
         }
         next = agree(group_, tile_.agreed, next);
         if (next == kSeal) seal_lanes();

@@ -17,10 +17,11 @@ enum class HashKind : u8 { Modulo, Murmur3 };
 /// What one group of a source keeps between its calls. Touched by that group only, but for the words.
 template <class A>
 struct GroupState {
-    typename A::template System<u32> launch{0};   ///< the launch it registered from, plus 1
+    typename A::template System<u32> launch{0};   ///< `Group::launch` of who registered, plus 1
     typename A::template System<u32> flushed{0};  ///< 1: will send no more, 2: saw `done`
     typename A::template System<u64> rows_accepted{0};
-    u32 starved = 0;           ///< sends in a row that accepted nothing
+    /// Calls in a row that could not go on for want of room.
+    typename A::template System<u32> starved{0};
     u32 carry_rows = 0;        ///< rows waiting in the carry buffer
     u64* last = nullptr;       ///< by lane: highest sequence + 1 with rows of this group
     u16* carry_lane = nullptr; ///< by carry row
@@ -57,9 +58,9 @@ struct Destination {
     typename A::template System<u64>* counts = nullptr;
     typename A::template System<u32> ended{0};
     typename A::template System<u64> rows_received{0};
-    /// Ordered channels: block + 1 of the one group that may receive.
+    /// Ordered channels: `Group::launch` + 1 of the one group that may receive.
     typename A::template System<u32> consumer{0};
-    /// By block: launch + 1 that receives here; for the runtime to know who is alive.
+    /// By block: `Group::launch` + 1 of who receives here; for the runtime to know who is alive.
     typename A::template System<u32>* receivers = nullptr;
 };
 

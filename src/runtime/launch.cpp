@@ -1,0 +1,176 @@
+// Groups on CPU devices: an OS thread for each group thread, all resident at once.
+#include <pthread.h>
+#include <sched.h>
+
+#include <system_error>
+#include <thread>
+
+#include "core/log.hpp"
+#include "runtime/host_groups.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/runtime_impl.hpp"
+
+namespace mgi {
+
+namespace {
+
+// Scratch that kernels get at least: room for what they take themselves.
+constexpr std::uint32_t kLeastScratch = 4096;
+
+// What the threads of one group share.
+struct GroupRun {
+    GroupRun(std::uint32_t threads, std::uint32_t scratch_bytes)
+        : barrier(threads), scratch(scratch_bytes), running(threads) {}
+
+    device::HostBarrier barrier;
+    std::vector<std::byte> scratch;
+    std::atomic<std::uint32_t> running;
+    std::mutex mutex;
+    std::exception_ptr exception;
+};
+
+void pin_to(std::vector<int> const& cores) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int const core : cores) CPU_SET(static_cast<unsigned>(core), &set);
+    if (int const code = pthread_setaffinity_np(pthread_self(), sizeof(set), &set); code != 0) {
+        log::warn("cannot pin a group thread: {}", std::system_category().message(code));
+    }
+}
+
+// `count` threads of a group are over; with the last one the group is.
+void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std::uint32_t block,
+                   std::uint32_t count) {
+    if (run.running.fetch_sub(count, std::memory_order_acq_rel) != count) return;
+    std::exception_ptr const exception = run.exception;
+    if (exception != nullptr) launch.fail(exception);
+    {
+        std::lock_guard const lock(launch.mutex);
+        launch.group_runs[block] = false;
+    }
+    registry.group_ended(launch, block, exception);
+    std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
+    std::lock_guard const lock(launch.mutex);
+    if (--launch.running != 0) return;
+    channels.swap(launch.channels);
+    launch.ended.notify_all();
+}
+
+// Body of one group thread.
+void run_thread(std::shared_ptr<Registry> const& registry,
+                std::shared_ptr<Launch::State> const& launch, std::shared_ptr<GroupRun> const& run,
+                device::Group group,
+                std::function<void(device::Group const&, device::Shared&)> const& body) {
+    try {
+        device::Shared shared{run->scratch.data(), static_cast<std::uint32_t>(run->scratch.size())};
+        body(group, shared);
+    } catch (device::GroupAborted const&) {
+        // Another thread of the group has failed and its failure is the one that counts.
+    } catch (...) {
+        std::lock_guard const lock(run->mutex);
+        if (run->exception == nullptr) run->exception = std::current_exception();
+        run->barrier.break_all();
+    }
+    threads_ended(*registry, *launch, *run, group.block, 1);
+}
+
+// The threads of a group from number `started` on, and all groups behind it, could not be started.
+void give_up(Registry& registry, Launch::State& launch,
+             std::vector<std::shared_ptr<GroupRun>> const& runs, std::uint32_t group,
+             std::uint32_t started, std::uint32_t threads, std::system_error const& error) {
+    auto const exception = std::make_exception_ptr(
+        Error(ErrorCode::OutOfMemory,
+              "cannot start thread " + std::to_string(started) + " of group " +
+                  std::to_string(group) + " on endpoint " + std::to_string(launch.endpoint.id) +
+                  ": " + error.what() + "; launch fewer groups"));
+    for (std::uint32_t g = group; g < launch.groups; ++g) {
+        {
+            std::lock_guard const lock(runs[g]->mutex);
+            if (runs[g]->exception == nullptr) runs[g]->exception = exception;
+        }
+        runs[g]->barrier.break_all();
+        threads_ended(registry, launch, *runs[g], g, g == group ? threads - started : threads);
+    }
+}
+
+}  // namespace
+
+Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options, Body body) {
+    if (options.groups == 0 || options.threads == 0) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "a launch needs at least one group of one thread, not " +
+                        std::to_string(options.groups) + " groups of " +
+                        std::to_string(options.threads));
+    }
+    Device const& device = impl_->device_of(endpoint);
+    auto const& registry = impl_->registry();
+    registry->forget_launches();
+    auto launch = std::make_shared<Launch::State>();
+    launch->endpoint = endpoint;
+    launch->groups = options.groups;
+    launch->running = options.groups;
+    launch->group_runs.assign(options.groups, true);
+    launch->first_number = take_group_numbers(options.groups);
+    std::uint32_t scratch = kLeastScratch;
+    {
+        std::lock_guard const lock(registry->mutex);
+        launch->id = registry->next_launch++;
+        for (auto const& [id, channel] : registry->channels) {
+            bool const member = channel->source_index(endpoint) != ChannelImpl::kNone ||
+                                channel->destination_index(endpoint) != ChannelImpl::kNone;
+            if (!member) continue;
+            launch->channels.push_back(channel);
+            scratch = std::max(scratch, device::Channel(&channel->state(), 0, 0).shared_bytes());
+        }
+        registry->launches.push_back(launch);
+    }
+    auto const shared_body = std::make_shared<Body>(std::move(body));
+    std::vector<std::shared_ptr<GroupRun>> runs;
+    for (std::uint32_t g = 0; g < options.groups; ++g) {
+        runs.push_back(std::make_shared<GroupRun>(options.threads, scratch + options.shared_bytes));
+    }
+    auto const cores = impl_->options().pin ? device.cores : std::vector<int>{};
+    for (std::uint32_t g = 0; g < options.groups; ++g) {
+        for (std::uint32_t t = 0; t < options.threads; ++t) {
+            device::Group group;
+            group.block = g;
+            group.blocks = options.groups;
+            group.thread = t;
+            group.threads = options.threads;
+            group.launch = launch->first_number + g;
+            group.barrier = options.threads == 1 ? nullptr : &runs[g]->barrier;
+            try {
+                std::thread([registry, launch, run = runs[g], group, shared_body, cores] {
+                    if (!cores.empty()) pin_to(cores);
+                    run_thread(registry, launch, run, group, *shared_body);
+                }).detach();
+            } catch (std::system_error const& error) {
+                give_up(*registry, *launch, runs, g, t, options.threads, error);
+                return Launch(launch);
+            }
+        }
+    }
+    return Launch(launch);
+}
+
+void Launch::wait(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(state_->mutex);
+    auto const over = [&] { return state_->running == 0; };
+    if (timeout == std::chrono::milliseconds::max()) {
+        state_->ended.wait(lock, over);
+    } else if (!state_->ended.wait_for(lock, timeout, over)) {
+        throw Error(ErrorCode::Timeout, std::to_string(state_->running) + " of " +
+                                            std::to_string(state_->groups) +
+                                            " groups on endpoint " +
+                                            std::to_string(state_->endpoint.id) +
+                                            " still run after " + std::to_string(timeout.count()) +
+                                            " ms");
+    }
+    if (state_->failure != nullptr) std::rethrow_exception(state_->failure);
+}
+
+bool Launch::done() const {
+    return !state_->runs();
+}
+
+}  // namespace mgi

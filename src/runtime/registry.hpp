@@ -1,0 +1,74 @@
+// What there is in a runtime: endpoints, channels, running launches. Shared by the Runtime, the group
+// threads and the watchdog, so that a thread that outlives its Runtime still finds it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <mgi/runtime.hpp>
+
+#include "runtime/channel_impl.hpp"
+
+namespace mgi {
+
+// A launch: its groups, who of them still runs, and the first failure.
+struct Launch::State {
+    std::uint32_t id = 0;
+    Endpoint endpoint;
+    std::uint32_t groups = 0;
+    std::uint32_t first_number = 0;  // Group::launch of group 0; the others follow
+    // Channels whose memory the groups may touch.
+    std::vector<std::shared_ptr<ChannelImpl>> channels;
+
+    mutable std::mutex mutex;
+    std::condition_variable ended;
+    std::uint32_t running = 0;            // groups
+    std::vector<bool> group_runs;
+    std::exception_ptr failure;
+
+    [[nodiscard]] bool runs() const {
+        std::lock_guard const lock(mutex);
+        return running != 0;
+    }
+    [[nodiscard]] bool has(std::uint32_t number) const {
+        return number - first_number < groups;
+    }
+    void fail(std::exception_ptr const& exception) {
+        std::lock_guard const lock(mutex);
+        if (failure == nullptr) failure = exception;
+    }
+};
+
+class Registry {
+public:
+    std::mutex mutex;  // of all below
+    std::map<std::uint32_t, Endpoint> endpoints;
+    std::map<std::uint32_t, std::shared_ptr<ChannelImpl>> channels;
+    std::vector<std::shared_ptr<Launch::State>> launches;  // that run
+    std::uint32_t next_endpoint = 0;
+    std::uint32_t next_channel = 0;
+    std::uint32_t next_launch = 0;
+    // Bytes of all pools that exist, deleted channels' too while something holds them.
+    std::shared_ptr<std::atomic<std::uint64_t>> pool_bytes =
+        std::make_shared<std::atomic<std::uint64_t>>(0);
+
+    // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
+    void group_ended(Launch::State& launch, std::uint32_t block, std::exception_ptr const& exception);
+    // Forgets launches that have ended.
+    void forget_launches();
+    // Whether a launch runs on the endpoint. The caller holds the mutex.
+    [[nodiscard]] bool launch_runs_on(Endpoint endpoint) const;
+
+private:
+    void source_group_ended(ChannelImpl& channel, std::uint32_t source, Launch::State& launch,
+                            std::uint32_t block);
+};
+
+}  // namespace mgi

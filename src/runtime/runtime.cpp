@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <set>
+
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "planner/plan.hpp"
+#include "runtime/checks.hpp"
+#include "runtime/runtime_impl.hpp"
+#include "topology/discovery.hpp"
+#include "transport/cpu_copy.hpp"
+
+namespace mgi {
+
+namespace {
+
+// How long running groups are given when their runtime dies.
+constexpr auto kFarewell = std::chrono::seconds(5);
+
+}  // namespace
+
+Runtime::Impl::Impl(RuntimeOptions const& options)
+    : options_(options),
+      devices_(topology::discover_cpu_devices(options.cpu_devices)),
+      graph_(topology::build_graph(devices_)),
+      memory_limit_(options.memory_limit) {
+    if (memory_limit_ == 0) memory_limit_ = topology::machine_memory_bytes() / 2;
+    log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
+              bytes_text(memory_limit_));
+}
+
+Runtime::Impl::~Impl() {
+    std::map<std::uint32_t, std::shared_ptr<ChannelImpl>> channels;
+    std::vector<std::shared_ptr<Launch::State>> launches;
+    {
+        std::lock_guard const lock(registry_->mutex);
+        channels.swap(registry_->channels);
+        launches.swap(registry_->launches);
+    }
+    for (auto const& [id, channel] : channels) {
+        if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
+    }
+    auto const deadline = std::chrono::steady_clock::now() + kFarewell;
+    for (auto const& launch : launches) {
+        std::unique_lock lock(launch->mutex);
+        if (!launch->ended.wait_until(lock, deadline, [&] { return launch->running == 0; })) {
+            log::warn("{} groups on endpoint {} still run although their runtime has ended",
+                      launch->running, launch->endpoint.id);
+        }
+    }
+}
+
+std::uint64_t Runtime::Impl::memory_left() const {
+    std::uint64_t const used = registry_->pool_bytes->load(std::memory_order_relaxed);
+    return used < memory_limit_ ? memory_limit_ - used : 0;
+}
+
+std::size_t Runtime::Impl::device_named(std::string const& name) const {
+    std::string known;
+    for (Device const& device : devices_) {
+        if (device.name == name) return device.index;
+        known += (known.empty() ? "" : ", ") + device.name;
+    }
+    throw Error(ErrorCode::NotFound,
+                "there is no device '" + name + "'; this runtime has " + known);
+}
+
+// The device with the fewest endpoints, of those the first. The caller holds the registry's mutex.
+std::size_t Runtime::Impl::free_device() const {
+    std::vector<std::size_t> endpoints(devices_.size(), 0);
+    for (auto const& [id, endpoint] : registry_->endpoints) ++endpoints[endpoint.device];
+    return std::size_t(std::min_element(endpoints.begin(), endpoints.end()) - endpoints.begin());
+}
+
+Endpoint Runtime::Impl::create_endpoint(std::string const& device) {
+    std::lock_guard const lock(registry_->mutex);
+    std::size_t const index = device.empty() ? free_device() : device_named(device);
+    Endpoint const endpoint{registry_->next_endpoint++, static_cast<std::uint32_t>(index)};
+    registry_->endpoints.emplace(endpoint.id, endpoint);
+    return endpoint;
+}
+
+void Runtime::Impl::delete_endpoint(Endpoint endpoint) {
+    (void)device_of(endpoint);
+    std::lock_guard const lock(registry_->mutex);
+    for (auto const& [id, channel] : registry_->channels) {
+        if (channel->source_index(endpoint) != ChannelImpl::kNone ||
+            channel->destination_index(endpoint) != ChannelImpl::kNone) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "endpoint " + std::to_string(endpoint.id) + " is used by " +
+                            channel->describe() + "; delete the channel first");
+        }
+    }
+    registry_->endpoints.erase(endpoint.id);
+}
+
+Device const& Runtime::Impl::device_of(Endpoint endpoint) const {
+    std::lock_guard const lock(registry_->mutex);
+    auto const at = registry_->endpoints.find(endpoint.id);
+    if (at == registry_->endpoints.end() || !(at->second == endpoint)) {
+        throw Error(ErrorCode::NotFound,
+                    "endpoint " + std::to_string(endpoint.id) +
+                        " does not exist in this runtime (deleted, or made by another one)");
+    }
+    return devices_[endpoint.device];
+}
+
+void Runtime::Impl::check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
+                                    std::string const& who) const {
+    if (endpoints.empty()) {
+        throw Error(ErrorCode::InvalidArgument, who + " has no " + role + " endpoints");
+    }
+    std::set<std::uint32_t> seen;
+    for (Endpoint const endpoint : endpoints) {
+        try {
+            (void)device_of(endpoint);
+        } catch (Error const& error) {
+            throw Error(error.code(), who + ", " + role + ": " + error.what());
+        }
+        if (!seen.insert(endpoint.id).second) {
+            throw Error(ErrorCode::InvalidArgument, who + " names endpoint " +
+                                                        std::to_string(endpoint.id) +
+                                                        " twice as a " + role);
+        }
+    }
+}
+
+Plan Runtime::Impl::plan_channel(ChannelSpec const& spec, Schema const& schema) const {
+    planner::PlanRequest request;
+    request.graph = graph_;
+    for (Endpoint const endpoint : spec.sources) request.sources.push_back(endpoint.device);
+    for (Endpoint const endpoint : spec.destinations) {
+        request.destinations.push_back(endpoint.device);
+    }
+    request.schema = schema;
+    request.routing = spec.routing.kind;
+    request.options = spec.options;
+    request.memory_limit = memory_limit_;
+    request.memory_left = memory_left();
+    for (Device const& device : devices_) {
+        request.cores = std::max(request.cores, static_cast<std::uint32_t>(device.cores.size()));
+    }
+    return planner::make_plan(request);
+}
+
+Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
+    std::string const who = name_of(spec);
+    check_endpoints(spec.sources, "source", who);
+    check_endpoints(spec.destinations, "destination", who);
+    Schema const schema = schema_of(spec);
+    check_spec(spec, schema);
+    Plan plan = plan_channel(spec, schema);
+    std::uint32_t id = 0;
+    {
+        std::lock_guard const lock(registry_->mutex);
+        id = registry_->next_channel++;
+    }
+    auto channel = ChannelImpl::create(id, spec, schema, std::move(plan), registry_->pool_bytes);
+    {
+        std::lock_guard const lock(registry_->mutex);
+        registry_->channels.emplace(id, channel);
+        if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
+    }
+    if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
+    log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all",
+              channel->describe(), spec.sources.size(), spec.destinations.size(),
+              to_string(channel->plan().transfer), bytes_text(channel->plan().segment_bytes),
+              bytes_text(channel->plan().pool_bytes));
+    return Channel(channel);
+}
+
+// Each source's segments are moved by the mover of its device; an ordered broadcast's all by one,
+// which makes the one order.
+void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
+    auto const& spec = channel->spec();
+    bool const one_order =
+        spec.options.ordered && spec.routing.kind == device::RoutingKind::Broadcast;
+    std::map<std::uint32_t, std::vector<std::uint32_t>> sources;
+    for (std::uint32_t s = 0; s < spec.sources.size(); ++s) {
+        sources[spec.sources[one_order ? 0 : s].device].push_back(s);
+    }
+    std::lock_guard const lock(movers_mutex_);
+    for (auto const& [device, indices] : sources) {
+        movers_[device].add(channel->id(),
+                            std::make_unique<mover::ChannelMoves>(
+                                channel->state(), indices, std::make_unique<transport::CpuCopy>()),
+                            channel);
+    }
+}
+
+void Runtime::Impl::delete_channel(ChannelImpl& channel) {
+    std::shared_ptr<ChannelImpl> gone;  // dies behind the lock
+    {
+        std::lock_guard const lock(registry_->mutex);
+        auto const at = registry_->channels.find(channel.id());
+        if (at == registry_->channels.end() || at->second.get() != &channel) {
+            throw Error(ErrorCode::NotFound,
+                        channel.describe() + " does not exist in this runtime (deleted before?)");
+        }
+        gone = std::move(at->second);
+        registry_->channels.erase(at);
+    }
+    gone->fail(ErrorCode::Deleted, "the channel was deleted");
+    registry_->forget_launches();
+    std::lock_guard const lock(movers_mutex_);
+    for (auto& [device, mover] : movers_) mover.remove(gone->id());
+}
+
+Runtime Runtime::local(RuntimeOptions const& options) {
+    return Runtime(std::make_shared<Impl>(options));
+}
+
+std::vector<Device> const& Runtime::devices() const { return impl_->devices(); }
+Graph const& Runtime::graph() const { return impl_->graph(); }
+std::uint64_t Runtime::memory_left() const { return impl_->memory_left(); }
+
+Endpoint Runtime::create_endpoint(std::string const& device) {
+    return impl_->create_endpoint(device);
+}
+
+void Runtime::delete_endpoint(Endpoint endpoint) { impl_->delete_endpoint(endpoint); }
+
+Channel Runtime::create_channel(ChannelSpec const& spec) { return impl_->create_channel(spec); }
+
+void Runtime::delete_channel(Channel const& channel) {
+    if (channel.impl() == nullptr) {
+        throw Error(ErrorCode::NotFound, "this Channel object names no channel");
+    }
+    impl_->delete_channel(*channel.impl());
+}
+
+}  // namespace mgi

@@ -1,0 +1,56 @@
+// A process' runtime: devices, movers, watchdog, and the registry of what users made.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <mgi/runtime.hpp>
+
+#include "mover/mover_thread.hpp"
+#include "runtime/registry.hpp"
+#include "runtime/watchdog.hpp"
+
+namespace mgi {
+
+class Runtime::Impl {
+public:
+    explicit Impl(RuntimeOptions const& options);
+    ~Impl();
+    Impl(Impl const&) = delete;
+    Impl& operator=(Impl const&) = delete;
+
+    [[nodiscard]] RuntimeOptions const& options() const { return options_; }
+    [[nodiscard]] std::vector<Device> const& devices() const { return devices_; }
+    [[nodiscard]] Graph const& graph() const { return graph_; }
+    [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
+    [[nodiscard]] std::uint64_t memory_left() const;
+
+    Endpoint create_endpoint(std::string const& device);
+    void delete_endpoint(Endpoint endpoint);
+    Channel create_channel(ChannelSpec const& spec);
+    void delete_channel(ChannelImpl& channel);
+
+    // The device of an endpoint; throws Error(NotFound).
+    [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
+
+private:
+    [[nodiscard]] std::size_t device_named(std::string const& name) const;
+    [[nodiscard]] std::size_t free_device() const;
+    void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
+                         std::string const& who) const;
+    [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema) const;
+    void add_moves(std::shared_ptr<ChannelImpl> const& channel);
+
+    RuntimeOptions options_;
+    std::vector<Device> devices_;
+    Graph graph_;
+    std::uint64_t memory_limit_;
+    std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
+    std::mutex movers_mutex_;
+    std::map<std::uint32_t, mover::MoverThread> movers_;  // by device
+    std::unique_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace mgi

@@ -1,0 +1,47 @@
+// Sees to it that no wait is for ever: a thread that fails channels in which no row moves any more
+// and nobody will make one move (DESIGN section 4, promise 5).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "runtime/registry.hpp"
+
+namespace mgi {
+
+class Watchdog {
+public:
+    explicit Watchdog(std::shared_ptr<Registry> registry);
+    ~Watchdog();
+    Watchdog(Watchdog const&) = delete;
+    Watchdog& operator=(Watchdog const&) = delete;
+
+private:
+    using Clock = std::chrono::steady_clock;
+    struct Seen {
+        std::uint64_t progress = 0;
+        Clock::time_point since;
+    };
+
+    void run();
+    void look(Clock::time_point now);
+    void look_at(ChannelImpl& channel, Clock::duration idle);
+
+    std::shared_ptr<Registry> registry_;
+    std::map<std::uint32_t, Seen> seen_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool stop_ = false;
+    std::thread thread_;
+};
+
+// State of every lane and queue that holds rows, for a stall's error.
+std::string stall_report(ChannelImpl& channel);
+
+}  // namespace mgi
