@@ -1,0 +1,432 @@
+#include "support/tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+
+namespace mgi::test {
+
+namespace {
+
+/// What a batch's columns point to.
+struct Memory {
+    std::vector<std::vector<std::byte>> blocks;
+    std::byte* add(std::size_t size) {
+        // Exactly as large as needed, so that a read past it is found.
+        return blocks.emplace_back(size).data();
+    }
+};
+
+std::uint8_t* set_bits(Memory& memory, std::vector<bool> const& bits) {
+    auto* const to = reinterpret_cast<std::uint8_t*>(memory.add((bits.size() + 7) / 8));
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+        if (bits[i]) to[i / 8] = static_cast<std::uint8_t>(to[i / 8] | 1U << (i % 8));
+    }
+    return to;
+}
+
+template <class Offset>
+void lay_offsets(Memory& memory, std::vector<std::string> const& texts, Column& column) {
+    std::string all;
+    auto* const offsets =
+        reinterpret_cast<Offset*>(memory.add((texts.size() + 1) * sizeof(Offset)));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        offsets[i] = static_cast<Offset>(all.size());
+        all += texts[i];
+    }
+    offsets[texts.size()] = static_cast<Offset>(all.size());
+    std::byte* const bytes = memory.add(all.size());
+    if (!all.empty()) std::memcpy(bytes, all.data(), all.size());
+    column.encoding = sizeof(Offset) == 4 ? Encoding::Offsets32 : Encoding::Offsets64;
+    column.values = offsets;
+    column.bytes = bytes;
+}
+
+/// Views into two data buffers by turns.
+void lay_views(Memory& memory, std::vector<std::string> const& texts, Column& column) {
+    std::string all[2];
+    auto* const views = reinterpret_cast<device::StringView16*>(
+        memory.add(texts.size() * sizeof(device::StringView16)));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        std::string const& text = texts[i];
+        device::StringView16 view;
+        view.length = static_cast<std::uint32_t>(text.size());
+        if (text.size() <= device::StringView16::kInline) {
+            if (!text.empty()) std::memcpy(view.text, text.data(), text.size());
+        } else {
+            std::memcpy(view.ref.prefix, text.data(), 4);
+            view.ref.buffer = static_cast<std::uint32_t>(i % 2);
+            view.ref.offset = static_cast<std::uint32_t>(all[i % 2].size());
+            all[i % 2] += text;
+        }
+        std::memcpy(static_cast<void*>(&views[i]), &view, sizeof(view));
+    }
+    column.encoding = Encoding::Views;
+    column.values = views;
+    for (std::string const& part : all) {
+        std::byte* const bytes = memory.add(part.size());
+        if (!part.empty()) std::memcpy(bytes, part.data(), part.size());
+        column.buffers.push_back(bytes);
+        column.buffer_sizes.push_back(static_cast<std::int64_t>(part.size()));
+    }
+}
+
+void append(std::string& to, Cell const& value) {
+    if (!value) {
+        to.push_back('n');
+        return;
+    }
+    to.push_back('v');
+    auto const size = static_cast<std::uint32_t>(value->size());
+    to.append(reinterpret_cast<char const*>(&size), sizeof(size));
+    to += *value;
+}
+
+RecordBatch build(Schema const& schema, std::vector<Row> const& rows, Random* random) {
+    auto const memory = std::make_shared<Memory>();
+    RecordBatch batch;
+    batch.schema = schema;
+    batch.rows = static_cast<std::int64_t>(rows.size());
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        Type const& type = schema[c].type;
+        std::size_t const skip = random == nullptr ? 0 : random->below(70);
+        Column column;
+        column.offset = static_cast<std::int64_t>(skip);
+        std::vector<bool> valid(skip, false);
+        bool all_valid = true;
+        for (Row const& row : rows) {
+            valid.push_back(row[c].has_value());
+            all_valid = all_valid && row[c].has_value();
+        }
+        if (!all_valid || (random != nullptr && random->one_in(2))) {
+            column.validity = set_bits(*memory, valid);
+        }
+        if (type.is_variable()) {
+            std::vector<std::string> texts(skip, "before the first row of this batch");
+            // What lies behind a null must not matter.
+            for (Row const& row : rows) texts.push_back(row[c].value_or("behind a null value"));
+            std::uint64_t const form = random == nullptr ? 0 : random->below(3);
+            if (form == 0) lay_offsets<std::int32_t>(*memory, texts, column);
+            if (form == 1) lay_offsets<std::int64_t>(*memory, texts, column);
+            if (form == 2) lay_views(*memory, texts, column);
+        } else if (type.id == TypeId::Bool) {
+            std::vector<bool> bits(skip, true);
+            for (Row const& row : rows) bits.push_back(row[c] && (*row[c])[0] != 0);
+            column.values = set_bits(*memory, bits);
+        } else {
+            std::size_t const width = type.row_width();
+            std::byte* const to = memory->add((skip + rows.size()) * width);
+            for (std::size_t r = 0; r < rows.size(); ++r) {
+                if (rows[r][c]) std::memcpy(to + (skip + r) * width, rows[r][c]->data(), width);
+            }
+            column.values = to;
+        }
+        batch.columns.push_back(std::move(column));
+    }
+    batch.owner = memory;
+    return batch;
+}
+
+template <class T>
+Cell random_integer(Random& random) {
+    switch (random.below(4)) {
+        case 0: return cell(static_cast<T>(random.next()));
+        case 1: return cell(std::numeric_limits<T>::min());
+        case 2: return cell(std::numeric_limits<T>::max());
+        default: return cell(static_cast<T>(random.below(100)));
+    }
+}
+
+template <class T>
+Cell random_float(Random& random) {
+    switch (random.below(6)) {
+        case 0: return cell(std::numeric_limits<T>::quiet_NaN());
+        case 1: return cell(static_cast<T>(-0.0));
+        case 2: return cell(std::numeric_limits<T>::infinity());
+        default: return cell(static_cast<T>(random.real() * 1000));
+    }
+}
+
+std::string random_text(Random& random, std::uint64_t size) {
+    std::string text(size, ' ');
+    for (char& letter : text) letter = static_cast<char>('a' + random.below(26));
+    return text;
+}
+
+}  // namespace
+
+Schema random_schema(Random& random, std::size_t most, bool plain) {
+    std::vector<Type> const types{int8(),
+                                  int16(),
+                                  int32(),
+                                  int64(),
+                                  uint8(),
+                                  uint16(),
+                                  uint32(),
+                                  uint64(),
+                                  float32(),
+                                  float64(),
+                                  date32(),
+                                  decimal128(static_cast<int>(random.between(1, 38)), 0),
+                                  fixed_size_binary(static_cast<int>(random.between(1, 40))),
+                                  fixed_size_binary(32),
+                                  boolean(),
+                                  string(),
+                                  binary()};
+    std::size_t const kinds = plain ? types.size() - 3 : types.size();
+    std::vector<Field> fields;
+    std::size_t const count = 1 + random.below(most);
+    for (std::size_t c = 0; c < count; ++c) {
+        Type const& type = types[random.below(kinds)];
+        fields.push_back({"c" + std::to_string(c), type, !plain && random.one_in(2)});
+    }
+    return Schema(fields);
+}
+
+Cell random_cell(Field const& field, Random& random, DataShape const& shape) {
+    if (field.nullable && shape.nulls != 0 && random.one_in(shape.nulls)) return std::nullopt;
+    switch (field.type.id) {
+        case TypeId::Bool: return cell(static_cast<std::uint8_t>(random.below(2)));
+        case TypeId::Int8: return random_integer<std::int8_t>(random);
+        case TypeId::Int16: return random_integer<std::int16_t>(random);
+        case TypeId::Int32:
+        case TypeId::Date32: return random_integer<std::int32_t>(random);
+        case TypeId::Int64: return random_integer<std::int64_t>(random);
+        case TypeId::UInt8: return random_integer<std::uint8_t>(random);
+        case TypeId::UInt16: return random_integer<std::uint16_t>(random);
+        case TypeId::UInt32: return random_integer<std::uint32_t>(random);
+        case TypeId::UInt64: return random_integer<std::uint64_t>(random);
+        case TypeId::Float32: return random_float<float>(random);
+        case TypeId::Float64: return random_float<double>(random);
+        case TypeId::Decimal128: return random_text(random, 16);
+        case TypeId::FixedSizeBinary:
+            return random_text(random, static_cast<std::uint64_t>(field.type.width));
+        case TypeId::String:
+        case TypeId::Binary: break;
+    }
+    // Around the 12 characters that fit a view, mostly.
+    std::uint64_t const longest = random.one_in(4) ? shape.longest_text : 16;
+    return random_text(random, random.below(longest + 1));
+}
+
+std::vector<Row> random_rows(Schema const& schema, std::size_t count, Random& random,
+                             DataShape const& shape) {
+    std::vector<Cell> keys;
+    std::size_t const distinct = shape.keys == Keys::One ? 1 : shape.keys == Keys::Few ? 3 : 64;
+    for (std::size_t k = 0; k < distinct; ++k) {
+        keys.push_back(random_cell(schema[0], random, shape));
+    }
+    std::vector<Row> rows(count);
+    for (Row& row : rows) {
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            if (c != 0 || shape.keys == Keys::Uniform) {
+                row.push_back(random_cell(schema[c], random, shape));
+            } else {
+                double const place =
+                    shape.keys == Keys::Skewed ? std::pow(random.real(), 6) : random.real();
+                row.push_back(
+                    keys[static_cast<std::size_t>(place * static_cast<double>(distinct))]);
+            }
+        }
+    }
+    return rows;
+}
+
+Schema numbered_schema() {
+    return {{"key", int64()}, {"value", int64()}};
+}
+
+std::vector<Row> numbered_rows(std::size_t count, std::int64_t keys, std::int64_t first) {
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::int64_t const value = first + static_cast<std::int64_t>(i);
+        rows.push_back({cell(value % keys), cell(value)});
+    }
+    return rows;
+}
+
+RecordBatch make_batch(Schema const& schema, std::vector<Row> const& rows, Random& random) {
+    return build(schema, rows, &random);
+}
+
+RecordBatch make_batch(Schema const& schema, std::vector<Row> const& rows) {
+    return build(schema, rows, nullptr);
+}
+
+std::string encode(Row const& row) {
+    std::string out;
+    for (Cell const& value : row) append(out, value);
+    return out;
+}
+
+Row decode(std::string const& encoded) {
+    Row row;
+    for (std::size_t at = 0; at < encoded.size();) {
+        if (encoded[at++] == 'n') {
+            row.emplace_back();
+            continue;
+        }
+        std::uint32_t size = 0;
+        std::memcpy(&size, encoded.data() + at, sizeof(size));
+        row.emplace_back(encoded.substr(at + sizeof(size), size));
+        at += sizeof(size) + size;
+    }
+    return row;
+}
+
+std::string encode_row(RecordBatch const& batch, std::int64_t row) {
+    std::string out;
+    for (std::size_t c = 0; c < batch.schema.size(); ++c) {
+        Type const& type = batch.schema[c].type;
+        Cell value;
+        if (batch.is_valid(c, row)) {
+            if (type.is_variable()) {
+                value = std::string(batch.string_at(c, row));
+            } else if (type.id == TypeId::Bool) {
+                value = cell(static_cast<std::uint8_t>(batch.bool_at(c, row)));
+            } else {
+                std::size_t const width = type.row_width();
+                auto const* from = static_cast<char const*>(batch.columns[c].values);
+                std::size_t const at =
+                    static_cast<std::size_t>(batch.columns[c].offset + row) * width;
+                value = std::string(from + at, width);
+            }
+        }
+        append(out, value);
+    }
+    return out;
+}
+
+std::string encode_row(device::ReceivedBatch const& batch, Schema const& schema,
+                       std::uint32_t row) {
+    std::string out;
+    for (std::uint32_t c = 0; c < schema.size(); ++c) {
+        Type const& type = schema[c].type;
+        Cell value;
+        if (batch.valid(c, row)) {
+            if (type.is_variable()) {
+                device::Text const text = batch.text(c, row);
+                value = std::string(text.data, text.size);
+            } else if (type.id == TypeId::Bool) {
+                value = cell(static_cast<std::uint8_t>(batch.bit(c, row)));
+            } else {
+                value = std::string(batch.value(c, row), type.row_width());
+            }
+        }
+        append(out, value);
+    }
+    return out;
+}
+
+std::vector<std::string> encode_all(std::vector<Row> const& rows) {
+    std::vector<std::string> out;
+    for (Row const& row : rows) out.push_back(encode(row));
+    return out;
+}
+
+namespace {
+
+std::string printable(std::string const& encoded) {
+    static char const digits[] = "0123456789abcdef";
+    std::string out;
+    for (Cell const& value : decode(encoded)) {
+        out += out.empty() ? "(" : ", ";
+        if (!value) {
+            out += "null";
+            continue;
+        }
+        for (char const byte : value->substr(0, 24)) {
+            out += digits[static_cast<unsigned char>(byte) >> 4];
+            out += digits[static_cast<unsigned char>(byte) & 15];
+        }
+    }
+    return out + ")";
+}
+
+}  // namespace
+
+::testing::AssertionResult same_rows(std::vector<std::string> got,
+                                     std::vector<std::string> expected) {
+    std::size_t const got_count = got.size();
+    std::size_t const expected_count = expected.size();
+    std::sort(got.begin(), got.end());
+    std::sort(expected.begin(), expected.end());
+    if (got == expected) return ::testing::AssertionSuccess();
+    std::vector<std::string> lost;
+    std::vector<std::string> extra;
+    std::set_difference(expected.begin(), expected.end(), got.begin(), got.end(),
+                        std::back_inserter(lost));
+    std::set_difference(got.begin(), got.end(), expected.begin(), expected.end(),
+                        std::back_inserter(extra));
+    auto result = ::testing::AssertionFailure()
+                  << got_count << " rows instead of " << expected_count << "; " << lost.size()
+                  << " lost, " << extra.size() << " too many (seed " << base_seed() << ")";
+    for (std::size_t i = 0; i < std::min<std::size_t>(lost.size(), 4); ++i) {
+        result << "\n  lost  " << printable(lost[i]);
+    }
+    for (std::size_t i = 0; i < std::min<std::size_t>(extra.size(), 4); ++i) {
+        result << "\n  extra " << printable(extra[i]);
+    }
+    return result;
+}
+
+DeviceBatch::DeviceBatch(RecordBatch batch)
+    : batch_(std::move(batch)), buffers_(batch_.columns.size()) {
+    for (std::size_t c = 0; c < batch_.columns.size(); ++c) {
+        Column const& column = batch_.columns[c];
+        device::ColumnView view;
+        view.values = column.values;
+        view.validity = column.validity;
+        view.bytes = reinterpret_cast<char const*>(column.bytes);
+        view.offset = static_cast<std::uint64_t>(column.offset);
+        switch (column.encoding) {
+            case Encoding::Plain: view.encoding = device::InputEncoding::Plain; break;
+            case Encoding::Offsets32: view.encoding = device::InputEncoding::Offsets32; break;
+            case Encoding::Offsets64: view.encoding = device::InputEncoding::Offsets64; break;
+            case Encoding::Views: view.encoding = device::InputEncoding::Views; break;
+        }
+        for (std::byte const* buffer : column.buffers) {
+            buffers_[c].push_back(reinterpret_cast<char const*>(buffer));
+        }
+        view.buffers = buffers_[c].data();
+        columns_.push_back(view);
+    }
+}
+
+device::Batch DeviceBatch::slice(std::uint64_t first, std::uint64_t count) {
+    sliced_ = columns_;
+    for (auto& column : sliced_) column.offset += first;
+    device::Batch batch;
+    batch.columns = sliced_.data();
+    batch.count = count;
+    return batch;
+}
+
+RowStructs::RowStructs(Schema const& schema, std::vector<Row> const& rows)
+    : rows_(rows), stride_(schema.row_bytes()), count_(rows.size()), bytes_(stride_ * rows.size()) {
+    auto const offsets = schema.row_offsets();
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            std::string const& value = rows_[r][c].value();
+            char* const to = bytes_.data() + r * stride_ + offsets[c];
+            if (schema[c].type.is_variable()) {
+                device::RowBytes const text{value.data(), value.size()};
+                std::memcpy(to, &text, sizeof(text));
+            } else {
+                std::memcpy(to, value.data(), value.size());
+            }
+        }
+    }
+}
+
+device::Batch RowStructs::slice(std::uint64_t first, std::uint64_t count) const {
+    device::Batch batch;
+    batch.rows = bytes_.data() + first * stride_;
+    batch.row_stride = stride_;
+    batch.count = count;
+    return batch;
+}
+
+}  // namespace mgi::test
