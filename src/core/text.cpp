@@ -13,7 +13,7 @@ std::string bytes_text(std::uint64_t bytes) {
         size *= 1024;
         ++unit;
     }
-    std::uint64_t const tenths = (bytes % size) / ((size + 9) / 10);
+    std::uint64_t const tenths = (bytes % size) * 10 / size;
     std::string text = std::to_string(bytes / size);
     if (tenths != 0) text += "." + std::to_string(tenths);
     return text + " " + kUnits[unit];
