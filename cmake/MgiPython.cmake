@@ -8,7 +8,8 @@ endif()
 find_package(nanobind CONFIG REQUIRED HINTS "${nanobind_hint}")
 
 mgi_glob(python_sources python/src/*.cpp)
-nanobind_add_module(_mgi NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE ${python_sources})
+# NOSTRIP: the stacks of a hung process should name functions.
+nanobind_add_module(_mgi NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE NOSTRIP ${python_sources})
 mgi_target_defaults(_mgi)
 target_include_directories(_mgi PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(_mgi PRIVATE mgi mgi_perf)
