@@ -21,8 +21,7 @@ std::shared_ptr<ChannelImpl> ChannelImpl::create(
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
                          std::shared_ptr<std::atomic<std::uint64_t>> account)
-    : host_receivers(spec.destinations.size()),
-      account_(std::move(account)),
+    : account_(std::move(account)),
       id_(id),
       spec_(std::move(spec)),
       schema_(std::move(schema)),
@@ -196,11 +195,31 @@ std::uint32_t ChannelImpl::destination_index(Endpoint endpoint) const {
 }
 
 void ChannelImpl::fail(ErrorCode code, std::string const& message) {
+    {
+        std::lock_guard const lock(mutex_);
+        if (failed()) return;
+        failure_ = describe() + ": " + message;
+        state_.failed.store(static_cast<std::uint32_t>(code), device::release);
+        if (code != ErrorCode::Deleted) log::error("{}", failure_);
+    }
+    for (auto const& stage : stages_) stage->fail(code, message);
+    if (auto const staged = staged_for_.lock()) staged->fail(code, message);
+}
+
+void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {
+    stages_ = std::move(stages);
+    for (auto const& stage : stages_) {
+        stage->staged_for_ = weak_from_this();
+        stage_states_.push_back(&stage->state_);
+    }
+    state_.stages = stage_states_.data();
+}
+
+bool ChannelImpl::has_receiver(std::uint32_t destination) const {
     std::lock_guard const lock(mutex_);
-    if (failed()) return;
-    failure_ = describe() + ": " + message;
-    state_.failed.store(static_cast<std::uint32_t>(code), device::release);
-    if (code != ErrorCode::Deleted) log::error("{}", failure_);
+    return std::any_of(receivers_.begin(), receivers_.end(), [&](auto const& entry) {
+        return entry.first.first == destination && !entry.second.expired();
+    });
 }
 
 void ChannelImpl::throw_failure() const {

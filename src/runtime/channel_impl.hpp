@@ -69,9 +69,15 @@ public:
                                           std::uint32_t groups);
     std::shared_ptr<Receiver::State> receiver(std::uint32_t destination, std::uint32_t group);
 
-    // Host code that waits right now, for the watchdog.
-    std::vector<std::atomic<std::uint32_t>> host_receivers;  // by destination
-    std::atomic<std::uint32_t> host_senders{0};
+    // Whether host code holds a Receiver of the destination.
+    [[nodiscard]] bool has_receiver(std::uint32_t destination) const;
+
+    // The inner channels of a channel with sorters, one for each source. Each fails with the other.
+    // Called once, before anybody else knows this channel.
+    void add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages);
+    [[nodiscard]] std::vector<std::shared_ptr<ChannelImpl>> const& stages() const {
+        return stages_;
+    }
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
@@ -102,6 +108,10 @@ private:
     State state_;
     std::vector<std::uint32_t> keys_;
     std::vector<std::uint32_t> destination_ids_;
+
+    std::vector<std::shared_ptr<ChannelImpl>> stages_;
+    std::vector<State*> stage_states_;
+    std::weak_ptr<ChannelImpl> staged_for_;
 
     mutable std::mutex mutex_;
     std::string failure_;

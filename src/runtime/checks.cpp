@@ -63,6 +63,12 @@ void check_spec(ChannelSpec const& spec, Schema const& schema) {
         refuse(spec, "stage buffers mix the rows of a group's threads, so a channel with sorters "
                      "cannot be ordered");
     }
+    if (options.sorters != 0 && spec.routing.kind == RoutingKind::Direct) {
+        refuse(spec, "sorters choose a row's destination, so Direct routing has no use for them");
+    }
+    if (options.sorters > 64) {
+        refuse(spec, std::to_string(options.sorters) + " sorters are more than 64 of each source");
+    }
     if (options.layout == Layout::Rows && !spec.schema.has_value()) {
         refuse(spec, "raw messages have no row struct; use Layout::Columns");
     }

@@ -96,17 +96,23 @@ void give_up(Registry& registry, Launch::State& launch,
 }  // namespace
 
 Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options, Body body) {
+    return impl_->start(endpoint, options, std::move(body));
+}
+
+Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options, Body body,
+                            bool sorts) {
     if (options.groups == 0 || options.threads == 0) {
         throw Error(ErrorCode::InvalidArgument,
                     "a launch needs at least one group of one thread, not " +
                         std::to_string(options.groups) + " groups of " +
                         std::to_string(options.threads));
     }
-    Device const& device = impl_->device_of(endpoint);
-    auto const& registry = impl_->registry();
+    Device const& device = device_of(endpoint);
+    auto const registry = registry_;
     registry->forget_launches();
     auto launch = std::make_shared<Launch::State>();
     launch->endpoint = endpoint;
+    launch->sorts = sorts;
     launch->groups = options.groups;
     launch->running = options.groups;
     launch->group_runs.assign(options.groups, true);
@@ -129,7 +135,7 @@ Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options, Body body
     for (std::uint32_t g = 0; g < options.groups; ++g) {
         runs.push_back(std::make_shared<GroupRun>(options.threads, scratch + options.shared_bytes));
     }
-    auto const cores = impl_->options().pin ? device.cores : std::vector<int>{};
+    auto const cores = options_.pin ? device.cores : std::vector<int>{};
     for (std::uint32_t g = 0; g < options.groups; ++g) {
         for (std::uint32_t t = 0; t < options.threads; ++t) {
             device::Group group;

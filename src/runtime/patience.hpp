@@ -1,7 +1,6 @@
-// Waiting in host code: polls with backoff until a time limit, and tells the watchdog.
+// Waiting in host code: polls with backoff until a time limit.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -11,14 +10,7 @@ namespace mgi {
 
 class Patience {
 public:
-    // `waiting` counts who waits right now.
-    Patience(std::chrono::milliseconds timeout, std::atomic<std::uint32_t>& waiting)
-        : timeout_(timeout), waiting_(waiting) {
-        waiting_.fetch_add(1, std::memory_order_relaxed);
-    }
-    ~Patience() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
-    Patience(Patience const&) = delete;
-    Patience& operator=(Patience const&) = delete;
+    explicit Patience(std::chrono::milliseconds timeout) : timeout_(timeout) {}
 
     // Something moved: the limit counts from here.
     void reset() {
@@ -34,7 +26,6 @@ public:
 
 private:
     std::chrono::milliseconds const timeout_;
-    std::atomic<std::uint32_t>& waiting_;
     std::uint32_t round_ = 0;
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

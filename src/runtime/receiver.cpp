@@ -30,7 +30,7 @@ Status Receiver::try_recv(RecordBatch& batch) {
 
 std::optional<RecordBatch> Receiver::recv(std::chrono::milliseconds timeout) {
     ChannelImpl& channel = state_->channel();
-    Patience patience(timeout, channel.host_receivers[state_->view().destination()]);
+    Patience patience(timeout);
     RecordBatch batch;
     while (true) {
         Status const status = try_recv(batch);

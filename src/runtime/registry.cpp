@@ -26,7 +26,7 @@ std::string group_name(Endpoint endpoint, std::uint32_t block) {
 
 bool Registry::launch_runs_on(Endpoint endpoint) const {
     return std::any_of(launches.begin(), launches.end(), [&](auto const& launch) {
-        return launch->endpoint == endpoint && launch->runs();
+        return launch->endpoint == endpoint && !launch->sorts && launch->runs();
     });
 }
 

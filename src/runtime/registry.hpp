@@ -24,6 +24,7 @@ struct Launch::State {
     Endpoint endpoint;
     std::uint32_t groups = 0;
     std::uint32_t first_number = 0;  // Group::launch of group 0; the others follow
+    bool sorts = false;              // MGI's own sorters
     // Channels whose memory the groups may touch.
     std::vector<std::shared_ptr<ChannelImpl>> channels;
 
@@ -63,7 +64,7 @@ public:
     void group_ended(Launch::State& launch, std::uint32_t block, std::exception_ptr const& exception);
     // Forgets launches that have ended.
     void forget_launches();
-    // Whether a launch runs on the endpoint. The caller holds the mutex.
+    // Whether a user's launch runs on the endpoint. The caller holds the mutex.
     [[nodiscard]] bool launch_runs_on(Endpoint endpoint) const;
 
 private:

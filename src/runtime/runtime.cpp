@@ -146,26 +146,80 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
     std::string const who = name_of(spec);
     check_endpoints(spec.sources, "source", who);
     check_endpoints(spec.destinations, "destination", who);
-    Schema const schema = schema_of(spec);
-    check_spec(spec, schema);
-    Plan plan = plan_channel(spec, schema);
-    std::uint32_t id = 0;
+    check_spec(spec, schema_of(spec));
+    auto const channel = build_channel(spec);
+    if (spec.options.sorters != 0) add_stages(channel);
     {
         std::lock_guard const lock(registry_->mutex);
-        id = registry_->next_channel++;
-    }
-    auto channel = ChannelImpl::create(id, spec, schema, std::move(plan), registry_->pool_bytes);
-    {
-        std::lock_guard const lock(registry_->mutex);
-        registry_->channels.emplace(id, channel);
+        registry_->channels.emplace(channel->id(), channel);
+        for (auto const& stage : channel->stages()) registry_->channels.emplace(stage->id(), stage);
         if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
     }
     if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
+    if (spec.options.sorters != 0) start_sorters(channel);
     log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all",
               channel->describe(), spec.sources.size(), spec.destinations.size(),
               to_string(channel->plan().transfer), bytes_text(channel->plan().segment_bytes),
               bytes_text(channel->plan().pool_bytes));
     return Channel(channel);
+}
+
+std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spec) {
+    ChannelSpec fitting = spec;
+    // What grows may take no more than what is left; UINT64_MAX asks for all of that.
+    fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
+    Schema const schema = schema_of(spec);
+    Plan plan = plan_channel(fitting, schema);
+    std::uint32_t id = 0;
+    {
+        std::lock_guard const lock(registry_->mutex);
+        id = registry_->next_channel++;
+    }
+    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan),
+                               registry_->pool_bytes);
+}
+
+// A stage for each source: an inner channel with a stage buffer for each of its groups, which the
+// sorters of the source share out among them. Its destinations are no endpoints, just numbers.
+void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
+    ChannelSpec const& outer = channel->spec();
+    std::vector<std::shared_ptr<ChannelImpl>> stages;
+    for (Endpoint const source : outer.sources) {
+        ChannelSpec inner;
+        inner.sources = {source};
+        for (std::uint32_t b = 0; b < channel->plan().max_groups; ++b) {
+            inner.destinations.push_back({b, source.device});
+        }
+        inner.schema = outer.schema;
+        inner.routing = Routing::direct();
+        inner.options.name = outer.options.name + ".stage";
+        inner.options.layout = outer.options.layout;
+        inner.options.segment_rows =
+            std::min(channel->plan().tile_rows, channel->plan().segment_rows);
+        inner.options.tile_rows = inner.options.segment_rows;
+        inner.options.text_bytes_per_row = outer.options.text_bytes_per_row;
+        inner.options.max_groups = channel->plan().max_groups;
+        inner.options.gone_limit = std::chrono::milliseconds(0);
+        stages.push_back(build_channel(inner));
+    }
+    channel->add_stages(std::move(stages));
+}
+
+void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
+    for (std::uint32_t s = 0; s < channel->spec().sources.size(); ++s) {
+        State* const outer = &channel->state();
+        State* const stage = &channel->stages()[s]->state();
+        LaunchOptions options;
+        options.groups = channel->spec().options.sorters;
+        options.shared_bytes =
+            static_cast<std::uint32_t>(channel->schema().size() * sizeof(device::ColumnView));
+        start(
+            channel->spec().sources[s], options,
+            [outer, stage, s](device::Group const& group, device::Shared& shared) {
+                device::Sorter<Words>()(group, shared, outer, s, stage);
+            },
+            true);
+    }
 }
 
 // Each source's segments are moved by the mover of its device; an ordered broadcast's all by one,
@@ -188,7 +242,8 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl& channel) {
-    std::shared_ptr<ChannelImpl> gone;  // dies behind the lock
+    std::shared_ptr<ChannelImpl> gone;  // die behind the lock
+    std::vector<std::shared_ptr<ChannelImpl>> stages;
     {
         std::lock_guard const lock(registry_->mutex);
         auto const at = registry_->channels.find(channel.id());
@@ -198,6 +253,10 @@ void Runtime::Impl::delete_channel(ChannelImpl& channel) {
         }
         gone = std::move(at->second);
         registry_->channels.erase(at);
+        for (auto const& stage : gone->stages()) {
+            stages.push_back(stage);
+            registry_->channels.erase(stage->id());
+        }
     }
     gone->fail(ErrorCode::Deleted, "the channel was deleted");
     registry_->forget_launches();

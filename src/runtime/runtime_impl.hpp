@@ -31,6 +31,8 @@ public:
     void delete_endpoint(Endpoint endpoint);
     Channel create_channel(ChannelSpec const& spec);
     void delete_channel(ChannelImpl& channel);
+    using Body = std::function<void(device::Group const&, device::Shared&)>;
+    Launch start(Endpoint endpoint, LaunchOptions const& options, Body body, bool sorts = false);
 
     // The device of an endpoint; throws Error(NotFound).
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
@@ -41,6 +43,9 @@ private:
     void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
                          std::string const& who) const;
     [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema) const;
+    std::shared_ptr<ChannelImpl> build_channel(ChannelSpec const& spec);
+    void add_stages(std::shared_ptr<ChannelImpl> const& channel);
+    void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
     void add_moves(std::shared_ptr<ChannelImpl> const& channel);
 
     RuntimeOptions options_;

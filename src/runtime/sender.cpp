@@ -104,7 +104,7 @@ std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t f
 
 void send_all(HostGroup& self, RecordBatch const& batch, std::optional<Endpoint> destination,
               std::chrono::milliseconds timeout) {
-    Patience patience(timeout, self.channel().host_senders);
+    Patience patience(timeout);
     std::int64_t first = 0;
     while (true) {
         std::int64_t const rows = send_some(self, batch, first, destination);
@@ -209,7 +209,7 @@ bool Sender::try_flush() {
 }
 
 void Sender::flush(std::chrono::milliseconds timeout) {
-    Patience patience(timeout, state_->channel().host_senders);
+    Patience patience(timeout);
     while (!try_flush()) {
         if (patience.wait()) continue;
         throw Error(ErrorCode::Timeout, state_->channel().describe() +

@@ -56,14 +56,11 @@ std::vector<std::uint32_t> gone_destinations(ChannelImpl& channel, Registry cons
     auto const& spec = channel.spec();
     auto const alive = [&](std::uint32_t d) {
         return registry.launch_runs_on(spec.destinations[d]) ||
-               channel.host_receivers[d].load(std::memory_order_relaxed) != 0;
+               channel.has_receiver(d);
     };
     std::vector<bool> gone(state.destination_count, false);
     for (std::uint32_t s = 0; s < state.source_count; ++s) {
-        bool const waits = channel.host_senders.load(std::memory_order_relaxed) != 0 ||
-                           (registry.launch_runs_on(spec.sources[s]) &&
-                            source_waits(state, state.sources[s]));
-        if (!waits) continue;
+        if (!source_waits(state, state.sources[s])) continue;
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             if (!lane_is_full(state, state.sources[s].lanes[l])) continue;
             bool const own_lane =

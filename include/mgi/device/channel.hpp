@@ -4,6 +4,7 @@
 
 #include <mgi/device/receive.hpp>
 #include <mgi/device/send.hpp>
+#include <mgi/device/stage.hpp>
 
 namespace mgi::device {
 
@@ -64,6 +65,17 @@ public:
         return send_to(group, shared, endpoint, structs(rows, count));
     }
 
+    /// Sends one row struct from one thread, through the stage buffer of its group: threads may call
+    /// it divergently, without the group. Only on channels with sorters (InvalidArgument otherwise).
+    template <class Row>
+    MGI_HD SendResult send_row(Group const& group, Row const& row) const {
+        bool const fits = sizeof(Row) == state_->layout.row_bytes;
+        if (source_ == kNone || !fits || state_->stages == nullptr) {
+            return {0, Status::Error, ErrorCode::InvalidArgument};
+        }
+        return StageThread<A>(group, *state_->stages[source_]).append(structs(&row, 1));
+    }
+
     /// Sends one message on a schemaless channel. `rows` of the result is 1 when it was accepted.
     MGI_HD SendResult send_bytes(Group const& group, Shared& shared, void const* data,
                                  u64 size) const {
@@ -79,7 +91,7 @@ public:
     /// Publishes what is buffered now, for low latency. Pending while some of it has no room.
     MGI_HD Status push(Group const& group, Shared& shared) const {
         if (source_ == kNone) return Status::Error;
-        SendCall<A> call(group, shared, *state_, source_);
+        SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
         return call.push();
     }
@@ -88,9 +100,13 @@ public:
     /// Pending until then; call it again, and receive in between if the group also receives.
     MGI_HD Status flush(Group const& group, Shared& shared) const {
         if (source_ == kNone) return Status::Error;
-        SendCall<A> call(group, shared, *state_, source_);
+        SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
-        return call.flush();
+        Status const status = call.flush();
+        if (status != Status::Ok || state_->stages == nullptr) return status;
+        // Staged rows stand in their receive queues when the sorters have flushed.
+        bool const done = call.agreed(sorters_done(state_->sources[source_]));
+        return done ? Status::Ok : Status::Pending;
     }
 
     /// Flushes and waits, for groups that only send. Ends with an error when the channel fails, which
@@ -146,7 +162,10 @@ public:
     [[nodiscard]] MGI_HD u32 destinations() const { return state_->destination_count; }
     /// Scratch that these calls need.
     [[nodiscard]] MGI_HD u32 shared_bytes() const {
-        return max_of(Tile::scratch_bytes(state_->tile_rows, state_->lane_count), 256u);
+        u32 const direct_way = Tile::scratch_bytes(state_->tile_rows, state_->lane_count);
+        if (state_->stages == nullptr) return max_of(direct_way, 256u);
+        ChannelState<A> const& stage = *state_->stages[0];
+        return max_of(direct_way, Tile::scratch_bytes(stage.tile_rows, stage.lane_count));
     }
     /// For the runtime and its host-side calls.
     [[nodiscard]] MGI_HD ChannelState<A>& state() const { return *state_; }
@@ -155,6 +174,14 @@ public:
 
 private:
     [[nodiscard]] MGI_HD bool direct() const { return state_->routing == RoutingKind::Direct; }
+
+    /// Where this group's rows go first: the channel itself, or the stage of this source.
+    [[nodiscard]] MGI_HD ChannelState<A>& sending_state() const {
+        return state_->stages == nullptr ? *state_ : *state_->stages[source_];
+    }
+    [[nodiscard]] MGI_HD u32 sending_source() const {
+        return state_->stages == nullptr ? source_ : 0;
+    }
 
     template <class Row>
     MGI_HD static Batch structs(Row const* rows, u64 count) {
@@ -176,10 +203,10 @@ private:
                                    i64 lane) const {
         bool const fits = rows.rows == nullptr || rows.row_stride == state_->layout.row_bytes;
         if (source_ == kNone || !fits) return {0, Status::Error, ErrorCode::InvalidArgument};
-        SendCall<A> call(group, shared, *state_, source_);
+        SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        return call.send(rows, lane);
+        return call.send(rows, state_->stages == nullptr ? lane : stage_lane(sending_state(), group));
     }
 
     ChannelState<A>* state_ = nullptr;

@@ -55,6 +55,9 @@ public:
         return {finish(accepted), Status::Ok, ErrorCode::Ok};
     }
 
+    /// The leader's answer, for all of the group's threads.
+    MGI_HD bool agreed(bool answer) { return agree(group_, tile_.agreed, answer ? 1 : 0) != 0; }
+
     /// Publishes what is buffered, as far as there is room.
     MGI_HD Status push() {
         bool const placed = place_carry();

@@ -86,6 +86,9 @@ struct ChannelState {
     Source<A>* sources = nullptr;
     Destination<A>* destinations = nullptr;
     u32 const* destination_ids = nullptr;  ///< endpoint ids, for `send_to`
+    /// By source: the inner channel through which this one's stage buffers feed its sorters; null
+    /// without sorters (see stage.hpp).
+    ChannelState* const* stages = nullptr;
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};
 

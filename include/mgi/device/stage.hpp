@@ -1,0 +1,195 @@
+/// \file
+/// Stage buffers and sorters, the second way to send (paper sections 5.1 and 5.4): threads append rows
+/// to a stage buffer of their block, and sorter groups partition what is staged into lanes. It costs
+/// one more write and read of every row, and serves threads that send on their own, divergently.
+///
+/// The stage of a source is an inner channel: its lanes are the stage buffers (block b appends to
+/// buffer b modulo their number), its destinations are what the sorters poll.
+#pragma once
+
+#include <mgi/device/receive.hpp>
+#include <mgi/device/send.hpp>
+
+namespace mgi::device {
+
+/// The stage buffer that a group appends to.
+template <class A>
+MGI_HD u32 stage_lane(ChannelState<A> const& stage, Group const& group) {
+    return group.block % stage.lane_count;
+}
+
+/// Appends one row from one thread: a claim, a write and a commit of its own. Threads of a group may
+/// call it divergently, and at any time before the group flushes. Ok, Pending (no room now), or Error.
+template <class A>
+class StageThread {
+public:
+    MGI_HD StageThread(Group const& group, ChannelState<A>& stage)
+        : group_(group), stage_(stage), source_(stage.sources[0]) {}
+
+    MGI_HD SendResult append(Batch const& row) {
+        if (ErrorCode const code = admit(); code != ErrorCode::Ok) return {0, Status::Error, code};
+        u32 const l = stage_lane(stage_, group_);
+        Lane<A>& lane = source_.lanes[l];
+        u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
+        u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
+        if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
+        struct Fitting {
+            u32 rows;
+            u32 units;
+        };
+        Claim claim = lane.claim(
+            [&](u32, u32 room) { return units <= room ? Fitting{1, u32(units)} : Fitting{0, 0}; },
+            [&](u64 sequence) { publish_slot(stage_, 0, l, sequence); });
+        if (claim.rows == 0) return {0, Status::Pending, ErrorCode::Ok};
+        u32 next = 0;
+        u32 at = claim.unit * Ticket::kUnitBytes;
+        Tile tile;
+        tile.rows = 1;
+        tile.next = &next;
+        tile.claims = &claim;
+        tile.text = &at;
+        write_claimed(Group{}, tile, 1, row, 0, stage_.layout,
+                      [&](u32) { return stage_.pool + lane.slots[claim.slot].offset; });
+        if (lane.commit(claim.slot, 1, 0, claim.units)) publish_slot(stage_, 0, l, claim.sequence);
+        source_.groups[group_.block].rows_accepted.fetch_add(1, relaxed);
+        return {1, Status::Ok, ErrorCode::Ok};
+    }
+
+private:
+    /// Registers the group; each of its threads may be the first.
+    MGI_HD ErrorCode admit() {
+        if (ErrorCode const failed = stage_.error(); failed != ErrorCode::Ok) return failed;
+        if (group_.block >= stage_.max_groups) return ErrorCode::InvalidArgument;
+        GroupState<A>& mine = source_.groups[group_.block];
+        if (mine.flushed.load(relaxed) != 0) return ErrorCode::Closed;
+        u32 const known = mine.launch.load(relaxed);
+        if (known == group_.launch + 1) return ErrorCode::Ok;
+        if (known != 0) return ErrorCode::Closed;
+        u32 expected = 0;
+        if (!source_.groups_expected.compare_exchange_strong(expected, group_.blocks, acq_rel,
+                                                             acquire) &&
+            expected != group_.blocks) {
+            return ErrorCode::Closed;
+        }
+        mine.launch.store(group_.launch + 1, relaxed);
+        return ErrorCode::Ok;
+    }
+
+    Group const group_;
+    ChannelState<A>& stage_;
+    Source<A>& source_;
+};
+
+/// Whether all sorters of a source have put every row into its receive queue.
+template <class A>
+MGI_HD bool sorters_done(Source<A> const& source) {
+    u32 const sorters = source.groups_expected.load(acquire);
+    if (sorters == 0 || source.groups_flushed.load(acquire) != sorters) return false;
+    for (u32 g = 0; g < sorters; ++g) {
+        if (source.groups[g].flushed.load(acquire) != 2) return false;
+    }
+    return true;
+}
+
+/// The columns of a received batch, to be sent on. `columns` has room for all of them; `bytes` lives
+/// as long as the result.
+MGI_HD inline Batch batch_of(ReceivedBatch const& batch, ColumnView* columns, char const** bytes) {
+    SegmentLayout const& layout = *batch.layout;
+    Batch out;
+    out.count = batch.rows;
+    if (layout.rows_together) {
+        out.rows = batch.structs<char>();
+        out.row_stride = layout.row_bytes;
+        return out;
+    }
+    *bytes = batch.segment + layout.bytes_offset;
+    for (u32 c = 0; c < layout.column_count; ++c) {
+        ColumnLayout const& column = layout.columns[c];
+        columns[c] = ColumnView{};
+        columns[c].values = batch.segment + column.offset;
+        columns[c].offset = batch.row;
+        if (column.nullable()) {
+            columns[c].validity = reinterpret_cast<u8 const*>(batch.segment) + column.validity;
+        }
+        if (column.storage == Storage::Views) {
+            columns[c].encoding = InputEncoding::Views;
+            columns[c].buffers = bytes;
+        }
+    }
+    out.columns = columns;
+    return out;
+}
+
+/// The sorter kernel: takes staged segments and partitions them into the channel's lanes with the
+/// block-collective routine. Runs beside the user's kernels until every group of the source has
+/// flushed, or the channel fails.
+template <class A>
+class Sorter {
+public:
+    MGI_HD void operator()(Group const& group, Shared& shared, ChannelState<A>* channel, u32 source,
+                           ChannelState<A>* stage) const {
+        ColumnView* const columns =
+            shared.template take<ColumnView>(channel->layout.column_count * group.threads) +
+            channel->layout.column_count * group.thread;
+        for (u32 idle = 0;;) {
+            bool moved = false;
+            u32 ended = 0;
+            u32 buffers = 0;
+            for (u32 d = group.block; d < stage->destination_count; d += group.blocks) {
+                ReceivedBatch batch;
+                ErrorCode code;
+                ReceiveCall<A> receive(group, shared, *stage, d);
+                Status const status = receive.receive(batch, code);
+                ++buffers;
+                if (status == Status::Error) return;
+                if (status == Status::End) ++ended;
+                if (status != Status::Ok) continue;
+                if (!sort(group, shared, *channel, source, batch, columns)) return;
+                receive.release(batch);
+                moved = true;
+            }
+            if (ended == buffers) break;
+            if (!moved && idle == kIdlePush) push(group, shared, *channel, source);
+            idle = moved ? 0 : idle + 1;
+            if (!moved) backoff(idle);
+        }
+        for (u32 round = 0;; ++round) {
+            SendCall<A> call(group, shared, *channel, source);
+            if (call.enter(true) != ErrorCode::Ok || call.flush() != Status::Pending) return;
+            backoff(round);
+        }
+    }
+
+private:
+    /// Polls without rows after which half-full segments are published.
+    static constexpr u32 kIdlePush = 32;
+
+    MGI_HD static bool sort(Group const& group, Shared& shared, ChannelState<A>& channel, u32 source,
+                            ReceivedBatch const& batch, ColumnView* columns) {
+        char const* bytes = nullptr;
+        Batch rows = batch_of(batch, columns, &bytes);
+        for (u32 round = 0;; ++round) {
+            SendCall<A> call(group, shared, channel, source);
+            if (call.enter(false) != ErrorCode::Ok) return false;
+            SendResult const sent = call.send(rows, -1);
+            if (sent.status == Status::Error) return false;
+            if (sent.rows == rows.count) return true;
+            if (sent.rows != 0) round = 0;
+            rows.count -= sent.rows;
+            if (rows.rows != nullptr) {
+                rows.rows += sent.rows * rows.row_stride;
+            } else {
+                for (u32 c = 0; c < channel.layout.column_count; ++c) columns[c].offset += sent.rows;
+            }
+            backoff(round);
+        }
+    }
+
+    MGI_HD static void push(Group const& group, Shared& shared, ChannelState<A>& channel,
+                            u32 source) {
+        SendCall<A> call(group, shared, channel, source);
+        if (call.enter(true) == ErrorCode::Ok) call.push();
+    }
+};
+
+}  // namespace mgi::device
