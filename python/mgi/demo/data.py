@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from mgi.demo import units
 from mgi.demo.errors import DemoError
 from mgi.demo.progress import Step

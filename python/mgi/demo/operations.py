@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import mgi
 import pyarrow as pa
+
+import mgi
 
 JOIN_LEFT = [
     "l_orderkey",

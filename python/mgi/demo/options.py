@@ -7,6 +7,8 @@ import dataclasses
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from mgi.cli import Parser
+
 #: Smallest scale factor that still gives both tables some rows.
 SMALLEST_SF = Decimal("0.0001")
 #: More endpoints than this make no sense on one machine and would only exhaust its memory.
@@ -91,7 +93,7 @@ def seed_number(text: str) -> int:
 
 def parse(argv: list[str] | None) -> Options:
     """Parses ``argv``; on bad input prints the usage and the offender, and exits with 2."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mgi demo",
         description="Exchange, group-by and join of TPC-H tables over MGI endpoints, every "
         "result compared in full with DuckDB. Writes a report page.",

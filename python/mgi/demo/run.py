@@ -19,6 +19,7 @@ from mgi.demo.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from mgi.demo.operations import Operation
     from mgi.demo.verify import Verdict
 
@@ -173,26 +174,21 @@ def _run_all(
     with progress.step("DuckDB loads the same rows"):
         truth, stopwatch = Truth(files), Stopwatch(tables)
     try:
-        runtime = mgi.Runtime.local()
-        devices = [device["name"] for device in runtime.devices]
-        endpoints = [
-            runtime.create_endpoint(devices[place % len(devices)])
-            for place in range(options.endpoints)
-        ]
-        outcomes = []
-        for operation in operations(options.endpoints, schemas):
+        with mgi.Runtime.local() as runtime:
+            endpoints = [runtime.create_endpoint() for _ in range(options.endpoints)]
             call = {
                 "endpoints": endpoints,
                 "runtime": runtime,
                 "by_reference": not options.by_copy,
             }
-            outcomes.append(
+            outcomes = [
                 _run_one(operation, tables, call, stopwatch, truth, options.repeat, progress)
-            )
+                for operation in operations(options.endpoints, schemas)
+            ]
+            shown = [Endpoint(endpoint.id, endpoint.device) for endpoint in endpoints]
+            return outcomes, shown, runtime.graph(), facts.collect(runtime.devices)
     except mgi.Error as error:
         raise DemoError(f"MGI refused or failed: {error}") from error
-    shown = [Endpoint(endpoint.id, str(endpoint.device)) for endpoint in endpoints]
-    return outcomes, shown, runtime.graph(), facts.collect(list(runtime.devices))
 
 
 def _run_one(

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from mgi.demo import units
 
 #: How many differing rows a verdict shows.
