@@ -1,0 +1,261 @@
+#include "perf/exchange.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <mgi/runtime.hpp>
+
+#include "perf/kernels.hpp"
+
+namespace mgi::perf {
+namespace {
+
+constexpr std::uint32_t kMostStagedWords = 8;
+
+void refuse(std::string const& why) {
+    throw Error(ErrorCode::InvalidArgument, why);
+}
+
+void check(ExchangeOptions const& options, Runtime const& runtime) {
+    auto const between = [](char const* name, std::uint64_t value, std::uint64_t low,
+                            std::uint64_t high) {
+        if (value >= low && value <= high) return;
+        refuse(std::string(name) + " is " + std::to_string(value) + ": give " +
+               std::to_string(low) + " to " + std::to_string(high));
+    };
+    between("endpoints", options.endpoints, 1, 1024);
+    between("rows", options.rows, 1, std::uint64_t(1) << 40);
+    between("row_bytes", options.row_bytes, 8, 4096);
+    between("groups", options.groups, 0, 1024);
+    between("threads", options.threads, 1, 64);
+    between("repeat", options.repeat, 1, 10'000);
+    if (options.row_bytes % 8 != 0) {
+        refuse("row_bytes is " + std::to_string(options.row_bytes) +
+               ": give a multiple of 8, the size of a column");
+    }
+    if (!(options.zipf_theta >= 0 && options.zipf_theta <= 10)) {
+        refuse("the exponent of zipf is " + std::to_string(options.zipf_theta) +
+               ": give more than 0, at most 10");
+    }
+    if (options.staged && options.row_bytes > kMostStagedWords * 8) {
+        refuse("row_bytes is " + std::to_string(options.row_bytes) + ": staged sends take up to " +
+               std::to_string(kMostStagedWords * 8));
+    }
+    std::uint64_t machine = 0;
+    for (Device const& device : runtime.devices()) machine += device.memory_bytes;
+    // The rows, and as many bytes for the plain copy, beside the channel's pools.
+    if (machine != 0 && options.rows * options.row_bytes > machine / 3) {
+        refuse("rows times row_bytes is " + std::to_string(options.rows * options.row_bytes) +
+               " bytes, more than a third of this machine's " + std::to_string(machine) +
+               ": give fewer rows");
+    }
+}
+
+/// The exchange of one set of options: rows that stay, and runs over them.
+class Exchange {
+public:
+    explicit Exchange(ExchangeOptions const& options) : options_(options) {
+        RuntimeOptions runtime_options;
+        // More group threads than cores do better where the system places them.
+        runtime_options.pin = group_threads(options) <= cores();
+        runtime_ = std::make_unique<Runtime>(Runtime::local(runtime_options));
+        check(options_, *runtime_);
+        if (options_.groups == 0) {
+            options_.groups = std::max(1u, cores() / (options_.endpoints * options_.threads));
+        }
+        for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
+            endpoints_.push_back(runtime_->create_endpoint());
+            rows_.push_back(std::make_unique<Rows>(options_, e));
+            expected_.add(rows_.back()->checksum());
+            std::uint64_t const most = (std::uint64_t(1) << 30) / options_.endpoints;
+            copy_bytes_.push_back(std::min(rows_.back()->bytes(), most));
+            copies_.emplace_back(new char[copy_bytes_.back()]);
+        }
+    }
+
+    [[nodiscard]] std::uint32_t groups() const { return options_.groups; }
+
+    /// One run; returns payload GB/s, and clears `verified` when rows are missing or wrong.
+    double run(bool& verified) {
+        Channel const channel = runtime_->create_channel(spec());
+        double const seconds =
+            timed([&](Endpoint endpoint, std::uint32_t,
+                      EndpointRun* part) { return launch(endpoint, channel.on(endpoint), part); },
+                  &channel);
+        channel.check();
+        Checksum received;
+        for (EndpointRun const& part : runs_) {
+            for (ThreadResult const& result : part.results) received.add(result.received);
+        }
+        verified = verified && received == expected_;
+        runtime_->delete_channel(channel);
+        return double(options_.rows) * options_.row_bytes / seconds / 1e9;
+    }
+
+    /// One plain copy of the same bytes; returns GB/s.
+    double copy() {
+        double const seconds = timed(
+            [&](Endpoint endpoint, std::uint32_t e, EndpointRun* part) {
+                return runtime_->launch(endpoint, launch_options(), CopyKernel{}, part,
+                                        copies_[e].get(), copy_bytes_[e]);
+            },
+            nullptr);
+        std::uint64_t bytes = 0;
+        for (std::uint64_t const some : copy_bytes_) bytes += some;
+        return double(bytes) / seconds / 1e9;
+    }
+
+private:
+    using Start = std::function<Launch(Endpoint, std::uint32_t, EndpointRun*)>;
+
+    static std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+    static std::uint64_t group_threads(ExchangeOptions const& options) {
+        return std::uint64_t(options.endpoints) * std::max(options.groups, 1u) * options.threads;
+    }
+
+    [[nodiscard]] LaunchOptions launch_options() const {
+        LaunchOptions options;
+        options.groups = options_.groups;
+        options.threads = options_.threads;
+        return options;
+    }
+
+    [[nodiscard]] ChannelSpec spec() const {
+        std::vector<Field> fields{{"key", int64()}};
+        for (std::uint32_t c = 1; c < options_.row_bytes / 8; ++c) {
+            fields.push_back({"payload" + std::to_string(c), int64()});
+        }
+        ChannelSpec spec;
+        spec.sources = endpoints_;
+        spec.destinations = endpoints_;
+        spec.schema = Schema(std::move(fields));
+        spec.routing = Routing::partition("key");
+        spec.options.name = "perf exchange";
+        spec.options.by_reference = options_.by_reference;
+        spec.options.layout = options_.layout;
+        spec.options.max_groups = options_.groups;
+        spec.options.sorters = options_.staged ? 1 : 0;
+        return spec;
+    }
+
+    /// Staged rows are structs of a size that the compiler knows.
+    template <std::uint32_t Words>
+    Launch launch_staged(Endpoint endpoint, device::Channel const& channel, EndpointRun* part) {
+        if constexpr (Words < kMostStagedWords) {
+            if (options_.row_bytes != Words * 8) {
+                return launch_staged<Words + 1>(endpoint, channel, part);
+            }
+        }
+        return runtime_->launch(endpoint, launch_options(), StagedExchangeKernel<Words>{}, channel,
+                                part);
+    }
+
+    Launch launch(Endpoint endpoint, device::Channel const& channel, EndpointRun* part) {
+        if (options_.staged) {
+            return launch_staged<1>(endpoint, channel, part);
+        }
+        return runtime_->launch(endpoint, launch_options(), ExchangeKernel{}, channel, part);
+    }
+
+    /// Starts all endpoints, waits for them, and returns the seconds from the first thread's start to
+    /// the last one's end.
+    double timed(Start const& start, Channel const* channel);
+
+    ExchangeOptions options_;
+    std::unique_ptr<Runtime> runtime_;
+    std::vector<Endpoint> endpoints_;
+    std::vector<std::unique_ptr<Rows>> rows_;
+    Checksum expected_;
+    std::vector<std::uint64_t> copy_bytes_;
+    std::vector<std::unique_ptr<char[]>> copies_;
+    StartLine line_;
+    std::vector<EndpointRun> runs_;
+};
+
+double Exchange::timed(Start const& start, Channel const* channel) {
+    std::uint32_t const threads = options_.groups * options_.threads;
+    runs_ = std::vector<EndpointRun>(options_.endpoints);
+    line_.abandoned.store(false);
+    line_.missing.store(threads * options_.endpoints);
+    std::vector<Launch> launches;
+    std::exception_ptr failure;
+    auto const give_up = [&] {
+        if (failure == nullptr) failure = std::current_exception();
+        line_.abandoned.store(true);
+        if (channel != nullptr) channel->fail(ErrorCode::Interrupted, "the benchmark was stopped");
+    };
+    try {
+        for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
+            runs_[e].rows = rows_[e].get();
+            runs_[e].line = &line_;
+            runs_[e].results = std::vector<ThreadResult>(threads);
+            runs_[e].progress = std::vector<GroupProgress>(options_.groups);
+            launches.push_back(start(endpoints_[e], e, &runs_[e]));
+        }
+    } catch (...) {
+        give_up();
+    }
+    // The groups use this object's memory: whatever happens, all of them are waited for.
+    for (Launch& launched : launches) {
+        for (bool over = false; !over;) {
+            try {
+                if (!failure && options_.cancel != nullptr && options_.cancel->load()) {
+                    throw Error(ErrorCode::Interrupted, "the benchmark was stopped");
+                }
+                launched.wait(std::chrono::milliseconds(20));
+                over = true;
+            } catch (Error const& error) {
+                over = launched.done();
+                if (error.code() != ErrorCode::Timeout || over) give_up();
+            } catch (...) {
+                over = launched.done();
+                give_up();
+            }
+        }
+    }
+    if (failure != nullptr) {
+        // A failed channel says more than that a group ended early because of it.
+        if (channel != nullptr && (options_.cancel == nullptr || !options_.cancel->load())) {
+            channel->check();
+        }
+        std::rethrow_exception(failure);
+    }
+    auto first = Clock::time_point::max();
+    auto last = Clock::time_point::min();
+    for (EndpointRun const& part : runs_) {
+        for (ThreadResult const& result : part.results) {
+            first = std::min(first, result.start);
+            last = std::max(last, result.end);
+        }
+    }
+    return std::chrono::duration<double>(last - first).count();
+}
+
+}  // namespace
+
+ExchangeResult run_exchange(ExchangeOptions const& options) {
+    Exchange exchange(options);
+    ExchangeResult result;
+    result.groups = exchange.groups();
+    result.bytes = options.rows * options.row_bytes;
+    result.verified = true;
+    exchange.copy();
+    exchange.run(result.verified);
+    for (std::uint32_t i = 0; i < options.repeat; ++i) {
+        result.memcpy_gbps.push_back(exchange.copy());
+        result.gbps.push_back(exchange.run(result.verified));
+    }
+    return result;
+}
+
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::sort(values.begin(), values.end());
+    std::size_t const middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace mgi::perf

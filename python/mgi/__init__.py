@@ -1,0 +1,64 @@
+"""MGI moves tuples between endpoints while they are still being computed.
+
+The way in is :class:`Runtime`: endpoints, channels, and ``send``, ``flush`` and ``recv`` on Arrow
+batches and NumPy arrays. :func:`exchange`, :func:`group_by` and :func:`join` work on whole tables
+of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB results).
+
+    import mgi
+    parts = mgi.exchange(table, key="customer", endpoints=4)
+"""
+
+from mgi._mgi import __version__
+from mgi.channel import Channel
+from mgi.endpoint import Endpoint
+from mgi.errors import (
+    Closed,
+    Deleted,
+    Error,
+    GroupFailed,
+    Internal,
+    Interrupted,
+    InvalidArgument,
+    NotFound,
+    OutOfMemory,
+    Refused,
+    Stalled,
+    Timeout,
+)
+from mgi.operators import exchange, group_by, join
+from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
+from mgi.runtime import Runtime, set_log_level
+from mgi.schema import Field, Schema
+from mgi.table import RecordBatch, Table
+
+__all__ = [
+    "Balance",
+    "Broadcast",
+    "Channel",
+    "Closed",
+    "Deleted",
+    "Direct",
+    "Endpoint",
+    "Error",
+    "Field",
+    "GroupFailed",
+    "Internal",
+    "Interrupted",
+    "InvalidArgument",
+    "NotFound",
+    "OutOfMemory",
+    "Partition",
+    "RecordBatch",
+    "Refused",
+    "Routing",
+    "Runtime",
+    "Schema",
+    "Stalled",
+    "Table",
+    "Timeout",
+    "__version__",
+    "exchange",
+    "group_by",
+    "join",
+    "set_log_level",
+]

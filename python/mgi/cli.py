@@ -1,0 +1,52 @@
+"""The ``mgi`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+USAGE = """usage: mgi COMMAND [OPTION...]
+
+  mgi demo            TPC-H tables exchanged, grouped and joined, checked against DuckDB
+  mgi perf exchange   GB/s of payload from kernels to kernels
+  mgi --version
+
+mgi COMMAND --help says more about a command."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit status: 0 is fine, 2 a wrong call, 130 Ctrl-C."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if command in ("-V", "--version"):
+        from mgi import __version__
+
+        print(f"mgi {__version__}")
+        return 0
+    if command == "demo":
+        from mgi.demo.run import main as demo
+
+        return demo(rest)
+    if command == "perf":
+        from mgi.perf import main as perf
+
+        return perf(rest)
+    what = f"there is no command '{command}'" if command else "which command?"
+    print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
+    return 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a wrong call in one line, with where to look."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Exits with status 2."""
+        self.exit(2, f"{self.prog}: {message}\n({self.prog} --help says more)\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

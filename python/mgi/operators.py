@@ -1,0 +1,253 @@
+"""Operators over tables that are spread over endpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mgi import _mgi
+from mgi.endpoint import Endpoint, pairs_of
+from mgi.errors import InvalidArgument
+from mgi.routing import column_names
+from mgi.runtime import Runtime, _whole
+from mgi.table import Table, TableLike, as_table, is_table
+
+
+@dataclasses.dataclass
+class _Place:
+    """Where an operator runs."""
+
+    runtime: Runtime
+    pairs: list[tuple[int, int]]
+
+
+def exchange(
+    tables: Sequence[TableLike] | TableLike,
+    key: str | Sequence[str],
+    endpoints: int | Sequence[Endpoint] | None = None,
+    runtime: Runtime | None = None,
+    hash: str = "murmur3",
+    by_reference: bool = True,
+    groups: int | None = None,
+    stats: dict[str, Any] | None = None,
+) -> list[Table]:
+    """Moves every row to the endpoint that owns its key; returns one table per endpoint.
+
+    :param tables: a list, table *i* lying at endpoint *i*, or one table, whose rows are dealt out
+        evenly. A table is anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow,
+        Polars, DuckDB results, results of these functions), or a mapping of NumPy arrays.
+    :param key: one column, or several with murmur3.
+    :param endpoints: how many, or a list of `runtime`'s. None: one for each table of a list, else
+        one for each core.
+    :param runtime: None makes one for the time of the call.
+    :param hash: ``"murmur3"``, or ``"modulo"`` for one integer column.
+    :param by_reference: False copies rows through receive pools, also where memory is shared.
+    :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
+    :param stats: a dictionary to be filled with ``seconds``, ``rows``, ``bytes``, ``channels``,
+        ``plans`` and ``graph``.
+
+    Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
+    and :class:`OutOfMemory`.
+    """
+    keys = list(column_names(key, "key"))
+    parts, count = _parts(tables, endpoints, "tables")
+    options = _options(hash, by_reference, groups)
+    with _place(count, endpoints, runtime) as place:
+        outcome = _mgi.exchange(
+            place.runtime._native, place.pairs, _dealt(parts, count), keys, options
+        )
+        return _results(outcome, place, stats)
+
+
+def group_by(
+    tables: Sequence[TableLike] | TableLike,
+    keys: str | Sequence[str],
+    aggregates: Sequence[tuple[str, str | None, str]],
+    endpoints: int | Sequence[Endpoint] | None = None,
+    runtime: Runtime | None = None,
+    hash: str = "murmur3",
+    by_reference: bool = True,
+    groups: int | None = None,
+    stats: dict[str, Any] | None = None,
+) -> list[Table]:
+    """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
+
+    `aggregates` lists ``(function, column, name)`` with function ``sum``, ``count``, ``min``,
+    ``max`` or ``avg``; ``("count", None, name)`` counts rows. All but that skip nulls, and null keys
+    form one group, as in SQL. A sum of integers is int64, of decimals a decimal of 38 digits, of
+    floats float64; avg is float64, count int64. An overflow raises :class:`Error` that names the
+    column.
+    The other parameters are those of :func:`exchange`.
+    """
+    by = list(column_names(keys, "keys"))
+    wanted = [_aggregate(aggregate) for aggregate in aggregates]
+    parts, count = _parts(tables, endpoints, "tables")
+    options = _options(hash, by_reference, groups)
+    with _place(count, endpoints, runtime) as place:
+        outcome = _mgi.group_by(
+            place.runtime._native, place.pairs, _dealt(parts, count), by, wanted, options
+        )
+        return _results(outcome, place, stats)
+
+
+def join(
+    left: Sequence[TableLike] | TableLike,
+    right: Sequence[TableLike] | TableLike,
+    on: str | Sequence[str | tuple[str, str]],
+    left_columns: Sequence[str] | None = None,
+    right_columns: Sequence[str] | None = None,
+    endpoints: int | Sequence[Endpoint] | None = None,
+    runtime: Runtime | None = None,
+    hash: str = "murmur3",
+    by_reference: bool = True,
+    groups: int | None = None,
+    stats: dict[str, Any] | None = None,
+) -> list[Table]:
+    """Inner join of two tables on equal keys; returns one table per endpoint.
+
+    `on` is a column of both, or a list of columns or of pairs ``(left column, right column)``.
+    Duplicates on both sides multiply; null keys match nothing, as in SQL. `left_columns` and
+    `right_columns` choose what the result holds; None takes all, but for the right's key columns
+    where both sides call them the same. A column of the right that is named like one of the left
+    gets the suffix ``_right``. Give the smaller table as the right one. The other parameters are
+    those of :func:`exchange`.
+    """
+    pairs = _join_keys(on)
+    left_parts, count = _parts(left, endpoints, "left", right)
+    right_parts, right_count = _parts(right, endpoints, "right", left)
+    if count != right_count:
+        raise InvalidArgument(
+            f"left is a list of {count} tables and right one of {right_count}: give equally many"
+        )
+    options = _options(hash, by_reference, groups)
+    with _place(count, endpoints, runtime) as place:
+        outcome = _mgi.join(
+            place.runtime._native,
+            place.pairs,
+            _dealt(left_parts, count),
+            _dealt(right_parts, count),
+            [pair[0] for pair in pairs],
+            [pair[1] for pair in pairs],
+            _columns(left_columns, "left_columns"),
+            _columns(right_columns, "right_columns"),
+            options,
+        )
+        return _results(outcome, place, stats)
+
+
+def _options(hash: str, by_reference: bool, groups: int | None) -> dict[str, Any]:
+    return {
+        "hash": hash,
+        "by_reference": bool(by_reference),
+        "groups": _whole("groups", groups, 1),
+    }
+
+
+def _parts(
+    tables: Any, endpoints: int | Sequence[Endpoint] | None, what: str, other: Any = None
+) -> tuple[list[_mgi.Table] | _mgi.Table, int]:
+    """The tables, a list of them or one that is to be dealt out, and the number of endpoints.
+
+    `other` is the join's other side, which may be the one that says how many endpoints there are.
+    """
+    count = None
+    if isinstance(endpoints, int) and not isinstance(endpoints, bool):
+        count = _whole("endpoints", endpoints, 1)
+    elif endpoints is not None:
+        if isinstance(endpoints, bool | str | Endpoint) or not isinstance(endpoints, Sequence):
+            raise InvalidArgument(
+                f"endpoints is {endpoints!r}: give their number, a list of them, or None"
+            )
+        count = len(endpoints)
+        if count == 0:
+            raise InvalidArgument("endpoints is empty: give at least one")
+    if is_table(tables):
+        if count is None and other is not None and not is_table(other):
+            count = len(other)
+        return as_table(tables), count or len(os.sched_getaffinity(0))
+    if not isinstance(tables, Sequence) or isinstance(tables, str | bytes):
+        raise InvalidArgument(
+            f"{what} is a {type(tables).__name__}: give a table (an object with "
+            "__arrow_c_stream__ or __arrow_c_array__) or a list of tables"
+        )
+    if not tables:
+        raise InvalidArgument(f"{what} is empty: give at least one table")
+    if count is not None and len(tables) != count:
+        raise InvalidArgument(
+            f"{what} is a list of {len(tables)} for {count} endpoints: give one table for each, or "
+            "one table alone, whose rows are dealt out"
+        )
+    return [as_table(table) for table in tables], len(tables)
+
+
+def _dealt(parts: list[_mgi.Table] | _mgi.Table, count: int) -> list[_mgi.Table]:
+    return parts if isinstance(parts, list) else parts.deal(count)
+
+
+@contextlib.contextmanager
+def _place(
+    count: int, endpoints: int | Sequence[Endpoint] | None, runtime: Runtime | None
+) -> Iterator[_Place]:
+    """A runtime with its endpoints; what was made here ends with the call."""
+    if runtime is not None and not isinstance(runtime, Runtime):
+        raise InvalidArgument(f"runtime is {runtime!r}: give a mgi.Runtime, or None")
+    if isinstance(endpoints, Sequence):
+        if runtime is None:
+            raise InvalidArgument("a list of endpoints needs the runtime they belong to: runtime=")
+        yield _Place(runtime, pairs_of(endpoints, "endpoints", runtime._number))
+    elif runtime is None:
+        with Runtime.local() as own:
+            yield _Place(own, [own.create_endpoint()._pair for _ in range(count)])
+    else:
+        made: list[Endpoint] = []
+        try:
+            made += (runtime.create_endpoint() for _ in range(count))
+            yield _Place(runtime, [endpoint._pair for endpoint in made])
+        finally:
+            for endpoint in made:
+                # An operator that was interrupted may still use them; the error matters more.
+                with contextlib.suppress(InvalidArgument):
+                    runtime.delete_endpoint(endpoint)
+
+
+def _results(
+    outcome: tuple[list[_mgi.Table], dict[str, Any]], place: _Place, stats: dict[str, Any] | None
+) -> list[Table]:
+    tables, report = outcome
+    if stats is not None:
+        stats.update(report, graph=place.runtime.graph())
+    return [Table(table) for table in tables]
+
+
+def _columns(names: Sequence[str] | None, what: str) -> list[str]:
+    return [] if names is None else list(column_names(names, what))
+
+
+def _aggregate(given: Any) -> tuple[str, str, str]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 3:
+        raise InvalidArgument(
+            f"aggregate {given!r}: give (function, column, name), e.g. ('sum', 'price', 'total')"
+        )
+    function, column, name = given
+    if not isinstance(function, str) or not isinstance(name, str):
+        raise InvalidArgument(f"aggregate {given!r}: function and name are strings")
+    if column is None and function != "count":
+        raise InvalidArgument(f"aggregate {given!r}: only count does without a column")
+    if column is not None and not (isinstance(column, str) and column):
+        raise InvalidArgument(f"aggregate {given!r}: the column is a name, or None for count")
+    return function, column or "", name
+
+
+def _join_keys(on: str | Sequence[str | tuple[str, str]]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for item in (on,) if isinstance(on, str) else on:
+        pair = (item, item) if isinstance(item, str) else tuple(item)
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise InvalidArgument(f"on holds {item!r}: give a column or (left, right) columns")
+        pairs.append((pair[0], pair[1]))
+    if not pairs:
+        raise InvalidArgument("on is empty: give at least one column")
+    return pairs

@@ -1,0 +1,73 @@
+"""Where a channel's rows go."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from mgi.errors import InvalidArgument
+
+
+class Routing:
+    """A rule that gives each row of a channel its destination; one of the classes below."""
+
+    _name = ""
+    _keys: tuple[str, ...] = ()
+    _hash = "murmur3"
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Partition(Routing):
+    """Each row to the destination that its key names.
+
+    ``hash="murmur3"`` takes one or more columns of any type; ``"modulo"`` takes one integer column
+    and sends key ``k`` to destination ``k mod n``.
+    """
+
+    keys: tuple[str, ...]
+    hash: str
+    _name = "partition"
+
+    def __init__(self, key: str | Sequence[str], hash: str = "murmur3") -> None:
+        object.__setattr__(self, "keys", column_names(key, "key"))
+        object.__setattr__(self, "hash", hash)
+
+    @property
+    def _keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.keys
+
+    @property
+    def _hash(self) -> str:  # type: ignore[override]
+        return self.hash
+
+
+@dataclasses.dataclass(frozen=True)
+class Broadcast(Routing):
+    """Every row to every destination."""
+
+    _name = "broadcast"
+
+
+@dataclasses.dataclass(frozen=True)
+class Direct(Routing):
+    """Each send names its destination: :meth:`Channel.send_to`."""
+
+    _name = "direct"
+
+
+@dataclasses.dataclass(frozen=True)
+class Balance(Routing):
+    """Each row to whichever destination has room."""
+
+    _name = "balance"
+
+
+def column_names(names: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """One or several column names as a tuple; `what` is the argument's name for the error."""
+    found = (names,) if isinstance(names, str) else tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise InvalidArgument(f"{what} holds {name!r}: give names of columns")
+    if not found:
+        raise InvalidArgument(f"{what} is empty: give at least one column")
+    return found

@@ -1,0 +1,194 @@
+"""The way in: devices, endpoints and channels of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+from mgi import _mgi
+from mgi.channel import Channel
+from mgi.endpoint import Endpoint, pair_of, pairs_of
+from mgi.errors import Deleted, InvalidArgument, NotFound
+from mgi.routing import Routing
+from mgi.schema import SchemaLike, as_schema
+
+_numbers = itertools.count(1)
+
+
+class Runtime:
+    """MGI in one process; :meth:`local` makes one. Safe to use from several threads.
+
+    When it is closed or dropped, every channel fails with :class:`Deleted`; batches and tables that
+    were received stay as they are. As a context manager it is closed at the end of the block.
+    """
+
+    def __init__(self, native: _mgi.Runtime) -> None:
+        self._native = native
+        self._number = next(_numbers)
+        self._devices = native.devices()
+
+    @classmethod
+    def local(
+        cls, cpu_devices: int | None = None, memory_limit: int | None = None, pin: bool = True
+    ) -> Runtime:
+        """A runtime of this process alone; it needs no service and opens no port.
+
+        `cpu_devices` divides the process's cores into so many devices (None: one for each NUMA
+        node); `memory_limit` is the most bytes that all channels take together (None: half of the
+        machine's memory); `pin` pins kernel threads to their device's cores.
+        """
+        devices = _whole("cpu_devices", cpu_devices, 1)
+        limit = _whole("memory_limit", memory_limit, 1)
+        return cls(_mgi.Runtime.local(devices, limit, bool(pin)))
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """Where endpoints live: ``name``, ``cores``, ``memory_bytes``, ``numa_node`` of each."""
+        return self._native.devices()
+
+    def graph(self) -> dict[str, Any]:
+        """The infrastructure graph: ``vertices`` and directed ``edges`` with their GB/s."""
+        return self._native.graph()
+
+    def create_endpoint(self, device: str | None = None) -> Endpoint:
+        """An endpoint on a device (``"cpu:0"``), or on the one with the fewest endpoints."""
+        if device is not None and not isinstance(device, str):
+            raise InvalidArgument(f"device is {device!r}: give a name such as 'cpu:0'")
+        if device == "":
+            raise InvalidArgument("device is '': give a name such as 'cpu:0', or None")
+        number, place = self._native.create_endpoint(device or "")
+        return Endpoint(number, self._devices[place]["name"], place, self._number)
+
+    def delete_endpoint(self, endpoint: Endpoint) -> None:
+        """Deletes an endpoint that no channel uses."""
+        self._native.delete_endpoint(pair_of(endpoint, "endpoint", self._number))
+
+    def create_channel(
+        self,
+        sources: Sequence[Endpoint],
+        destinations: Sequence[Endpoint],
+        schema: SchemaLike | None,
+        routing: Routing,
+        ordered: bool = False,
+        by_reference: bool = True,
+        layout: Literal["columns", "rows"] = "columns",
+        segment_bytes: int | None = None,
+        slots: int | None = None,
+        credits: int | None = None,
+        receive_limit: int | None = None,
+        stall_limit: float | None = None,
+        sorters: int = 0,
+        name: str | None = None,
+        segment_rows: int | None = None,
+        gone_limit: float | None = None,
+    ) -> Channel:
+        """A channel from sources to destinations; all its memory is allocated here.
+
+        :param schema: the columns (see :class:`Schema`); None for raw messages (``send_bytes``).
+        :param routing: :class:`Partition`, :class:`Broadcast`, :class:`Direct` or :class:`Balance`.
+        :param ordered: keep each source's order; with Broadcast one order at all destinations.
+        :param by_reference: False moves rows through receive pools, also where memory is shared.
+        :param layout: how rows lie in a segment; ``"rows"`` takes fixed-width columns without nulls.
+        :param segment_bytes: size of a segment; `segment_rows`, its rows, wins over it.
+        :param slots: segments a lane owns, rounded up to a power of two.
+        :param credits: by copy, receive segments for each pair of source and destination.
+        :param receive_limit: bytes that received batches may take beyond the channel's pools while
+            you keep them (None: a quarter of what the memory limit leaves). Beyond it, and with 0,
+            a batch that is kept keeps a segment of its sender's, which waits once it has no other.
+        :param stall_limit: fails the channel when no row moved for so many seconds.
+        :param gone_limit: the same when who is awaited is gone; 5 seconds if None.
+        :param sorters: sorter groups of each source, for kernels that send row by row.
+        :param name: for errors and logs.
+        """
+        if not isinstance(routing, Routing):
+            raise InvalidArgument(
+                f"routing is {routing!r}: give mgi.Partition(key), mgi.Broadcast(), mgi.Direct() "
+                "or mgi.Balance()"
+            )
+        options = {
+            "name": name,
+            "ordered": bool(ordered),
+            "by_reference": bool(by_reference),
+            "layout": layout,
+            "segment_bytes": _whole("segment_bytes", segment_bytes, 1),
+            "segment_rows": _whole("segment_rows", segment_rows, 1),
+            "slots": _whole("slots", slots, 1),
+            "credits": _whole("credits", credits, 1),
+            "receive_limit": (
+                None if receive_limit is None else _whole("receive_limit", receive_limit, 0)
+            ),
+            "sorters": _whole("sorters", sorters, 0),
+            "stall_limit": _milliseconds("stall_limit", stall_limit),
+            "gone_limit": _milliseconds("gone_limit", gone_limit),
+        }
+        native = self._native.create_channel(
+            pairs_of(sources, "sources", self._number),
+            pairs_of(destinations, "destinations", self._number),
+            None if schema is None else as_schema(schema)._native,
+            routing._name,
+            list(routing._keys),
+            routing._hash,
+            options,
+        )
+        return Channel(native, self, list(sources), list(destinations))
+
+    def delete_channel(self, channel: Channel) -> None:
+        """Fails the channel with :class:`Deleted` and forgets it; received batches stay."""
+        if not isinstance(channel, Channel):
+            raise InvalidArgument(f"{channel!r} is no channel")
+        self._native.delete_channel(channel._native)
+
+    def _forget(self, channel: Channel) -> None:
+        """Deletes a channel that may be deleted already."""
+        with contextlib.suppress(NotFound, Deleted):
+            self._native.delete_channel(channel._native)
+
+    def close(self) -> None:
+        """Ends the runtime: its channels fail with :class:`Deleted`."""
+        self._native.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<mgi.Runtime on {', '.join(device['name'] for device in self._devices)}>"
+
+
+def set_log_level(level: str) -> None:
+    """Logging: ``trace``, ``debug``, ``info``, ``warn``, ``error`` or ``off``.
+
+    The environment variable ``MGI_LOG`` sets it at the start; the default is ``warn``.
+    """
+    _mgi.set_log_level(level)
+
+
+def _whole(what: str, value: int | None, least: int) -> int:
+    """A whole number, 0 for None; `what` is the argument's name."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgument(f"{what} is {value!r}: give a whole number")
+    number = value.__index__()
+    if number < least:
+        raise InvalidArgument(f"{what} is {number}: give {least} or more")
+    return number
+
+
+def _milliseconds(what: str, value: float | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidArgument(f"{what} is {value!r}: give seconds, more than 0, or None")
+    return max(round(value * 1000), 1)

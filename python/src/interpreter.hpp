@@ -1,0 +1,137 @@
+/// \file
+/// Living with Python's interpreter: waits that let the GIL go and see Ctrl-C, and Python objects
+/// that C++ threads drop.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <mgi/device/group.hpp>
+
+namespace mgi::python {
+
+namespace nb = nanobind;
+using Clock = std::chrono::steady_clock;
+
+/// How long a wait goes on before it looks for signals (DESIGN section 7).
+inline constexpr std::chrono::milliseconds kSignalInterval{50};
+
+/// When a call stops waiting.
+class Deadline {
+public:
+    /// `seconds` from now; nothing: never. Throws Error(InvalidArgument) if negative or not a number.
+    explicit Deadline(std::optional<double> seconds);
+
+    [[nodiscard]] bool passed() const { return at_ && Clock::now() >= *at_; }
+    /// The earlier of this and `other`.
+    [[nodiscard]] Clock::time_point before(Clock::time_point other) const {
+        return at_ ? std::min(*at_, other) : other;
+    }
+
+private:
+    std::optional<Clock::time_point> at_;
+};
+
+/// What one attempt of a wait came to.
+enum class Attempt { Done, Progress, Nothing };
+
+/// Repeats `attempt` without the GIL until it is Done (true) or the deadline has passed (false); it
+/// is made at least once. Looks for signals every 50 ms; when one raises (Ctrl-C), `stop` is called
+/// without the GIL and the Python exception thrown. Called with the GIL.
+template <class Try, class Stop>
+bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
+    for (;;) {
+        bool done = false;
+        {
+            nb::gil_scoped_release const unlocked;
+            Clock::time_point const pause = deadline.before(Clock::now() + kSignalInterval);
+            for (unsigned round = 0;; ++round) {
+                Attempt const outcome = attempt();
+                done = outcome == Attempt::Done;
+                if (done || Clock::now() >= pause) break;
+                if (outcome == Attempt::Progress) round = 0;
+                device::backoff(round);
+            }
+        }
+        if (done) return true;
+        if (PyErr_CheckSignals() != 0) {
+            nb::python_error interrupt;
+            {
+                nb::gil_scoped_release const unlocked;
+                stop();
+            }
+            throw interrupt;
+        }
+        if (deadline.passed()) return false;
+    }
+}
+
+/// Runs `work(cancel)` on a thread of its own and waits for it without the GIL. When a signal raises
+/// (Ctrl-C), `cancel` becomes true, the work is given ten seconds to end, and the Python exception
+/// thrown; what still runs then is left behind, and owns all it uses. The work makes no Python call.
+template <class Result>
+Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
+    struct Shared {
+        std::mutex mutex;
+        std::condition_variable ended;
+        bool done = false;
+        std::optional<Result> result;
+        std::exception_ptr failure;
+        std::atomic<bool> cancel{false};
+    };
+    auto shared = std::make_shared<Shared>();
+    std::thread thread([shared, work = std::move(work)]() mutable {
+        std::optional<Result> result;
+        std::exception_ptr failure;
+        try {
+            result.emplace(work(shared->cancel));
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        work = nullptr;
+        std::lock_guard const lock(shared->mutex);
+        shared->result = std::move(result);
+        shared->failure = failure;
+        shared->done = true;
+        shared->ended.notify_all();
+    });
+    auto const wait = [&](std::chrono::milliseconds limit) {
+        nb::gil_scoped_release const unlocked;
+        std::unique_lock lock(shared->mutex);
+        bool const done = shared->ended.wait_for(lock, limit, [&] { return shared->done; });
+        lock.unlock();
+        if (done) thread.join();
+        return done;
+    };
+    while (!wait(kSignalInterval)) {
+        if (PyErr_CheckSignals() == 0) continue;
+        nb::python_error interrupt;
+        shared->cancel.store(true);
+        if (!wait(std::chrono::seconds(10))) thread.detach();
+        throw interrupt;
+    }
+    if (shared->failure) std::rethrow_exception(shared->failure);
+    return std::move(*shared->result);
+}
+
+/// Releases and frees a buffer, which was allocated with new. From any thread, with the GIL or
+/// without: then it is queued, and the interpreter drops it soon after. Nothing happens once the
+/// interpreter has ended.
+void release_buffer(Py_buffer* buffer) noexcept;
+/// Drops what is queued. Called with the GIL.
+void release_queued() noexcept;
+/// From now on nothing is given back to the interpreter, which is about to end.
+void interpreter_ends() noexcept;
+
+}  // namespace mgi::python

@@ -1,0 +1,121 @@
+#include <mgi/operators.hpp>
+
+#include <nanobind/stl/tuple.h>
+
+#include "bindings.hpp"
+#include "interpreter.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "runtime.hpp"
+
+namespace mgi::python {
+namespace {
+
+/// What an operator returns, and what it says of itself.
+struct Outcome {
+    std::vector<Table> tables;
+    OperatorReport report;
+};
+
+OperatorOptions operator_options(nb::dict const& options) {
+    OperatorOptions made;
+    read_option(options, "groups", made.groups);
+    read_option(options, "by_reference", made.by_reference);
+    read_option(options, "receive_limit", made.receive_limit);
+    read_option(options, "segment_bytes", made.segment_bytes);
+    std::string hash = "murmur3";
+    read_option(options, "hash", hash);
+    made.hash = hash_named(hash);
+    return made;
+}
+
+AggregateFunction function_named(std::string const& name) {
+    static constexpr std::pair<char const*, AggregateFunction> known[] = {
+        {"sum", AggregateFunction::Sum}, {"count", AggregateFunction::Count},
+        {"min", AggregateFunction::Min}, {"max", AggregateFunction::Max},
+        {"avg", AggregateFunction::Avg},
+    };
+    for (auto const& [text, function] : known) {
+        if (name == text) return function;
+    }
+    throw Error(ErrorCode::InvalidArgument,
+                "there is no aggregate '" + name + "'; there are: sum, count, min, max, avg");
+}
+
+/// Runs an operator on a thread of its own; returns its tables and its report as a dictionary.
+template <class Operator>
+nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator run) {
+    release_queued();
+    OperatorOptions const chosen = operator_options(options);
+    Outcome outcome = run_beside<Outcome>(
+        [runtime = holder.get(), chosen, run](std::atomic<bool> const& cancel) mutable {
+            OperatorOptions mine = chosen;
+            mine.cancel = &cancel;
+            Outcome made;
+            made.tables = run(runtime, mine, &made.report);
+            return made;
+        });
+    nb::dict report;
+    report["seconds"] = outcome.report.seconds;
+    report["rows"] = outcome.report.rows;
+    report["bytes"] = outcome.report.bytes;
+    report["channels"] = as_list(outcome.report.channels);
+    report["plans"] = as_list(outcome.report.plans);
+    return nb::make_tuple(nb::cast(std::move(outcome.tables)), report);
+}
+
+nb::tuple exchange_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
+                          std::vector<Table> const& parts, std::vector<std::string> const& keys,
+                          nb::dict const& options) {
+    return run_operator(
+        holder, options,
+        [at = endpoints_of(endpoints), parts, keys](Runtime& runtime, OperatorOptions const& chosen,
+                                                    OperatorReport* report) {
+            return exchange(runtime, at, parts, keys, chosen, report);
+        });
+}
+
+nb::tuple group_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
+                       std::vector<Table> const& parts, std::vector<std::string> const& keys,
+                       std::vector<std::tuple<std::string, std::string, std::string>> const& wanted,
+                       nb::dict const& options) {
+    std::vector<Aggregate> aggregates;
+    for (auto const& [function, column, name] : wanted) {
+        aggregates.push_back({function_named(function), column, name});
+    }
+    return run_operator(
+        holder, options,
+        [at = endpoints_of(endpoints), parts, keys, aggregates](
+            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
+            return group_by(runtime, at, parts, keys, aggregates, chosen, report);
+        });
+}
+
+nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
+                      std::vector<Table> const& left, std::vector<Table> const& right,
+                      std::vector<std::string> const& left_keys,
+                      std::vector<std::string> const& right_keys,
+                      std::vector<std::string> const& left_columns,
+                      std::vector<std::string> const& right_columns, nb::dict const& options) {
+    JoinSpec const spec{left_keys, right_keys, left_columns, right_columns};
+    return run_operator(
+        holder, options,
+        [at = endpoints_of(endpoints), left, right, spec](
+            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
+            return join(runtime, at, left, right, spec, chosen, report);
+        });
+}
+
+}  // namespace
+
+void bind_operators(nb::module_& module) {
+    module.def("exchange", exchange_tables, nb::arg("runtime"), nb::arg("endpoints"),
+               nb::arg("parts"), nb::arg("keys"), nb::arg("options"));
+    module.def("group_by", group_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("parts"),
+               nb::arg("keys"), nb::arg("aggregates"), nb::arg("options"));
+    module.def("join", join_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
+               nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
+               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("options"));
+}
+
+}  // namespace mgi::python

@@ -1,0 +1,85 @@
+#include "runtime.hpp"
+
+#include <memory>
+
+#include "bindings.hpp"
+#include "channel.hpp"
+#include "options.hpp"
+#include "report.hpp"
+
+namespace mgi::python {
+namespace {
+
+std::unique_ptr<RuntimeHolder> local(std::uint32_t cpu_devices, std::uint64_t memory_limit,
+                                     bool pin) {
+    nb::gil_scoped_release const unlocked;
+    RuntimeOptions options;
+    options.cpu_devices = cpu_devices;
+    options.memory_limit = memory_limit;
+    options.pin = pin;
+    return std::make_unique<RuntimeHolder>(Runtime::local(options));
+}
+
+/// Runs `call(runtime)` without the GIL, on a copy that keeps the runtime for the time of the call.
+template <class Call>
+auto unlocked_with(RuntimeHolder& holder, Call&& call) {
+    Runtime copy = holder.get();
+    nb::gil_scoped_release const unlocked;
+    Runtime runtime = std::move(copy);  // if it is the last one it ends here, without the GIL
+    return call(runtime);
+}
+
+EndpointPair create_endpoint(RuntimeHolder& holder, std::string const& device) {
+    Endpoint const endpoint =
+        unlocked_with(holder, [&](Runtime& runtime) { return runtime.create_endpoint(device); });
+    return {endpoint.id, endpoint.device};
+}
+
+void delete_endpoint(RuntimeHolder& holder, EndpointPair endpoint) {
+    unlocked_with(holder,
+                  [&](Runtime& runtime) { runtime.delete_endpoint(endpoint_of(endpoint)); });
+}
+
+std::unique_ptr<ChannelHolder> create_channel(RuntimeHolder& holder,
+                                              std::vector<EndpointPair> const& sources,
+                                              std::vector<EndpointPair> const& destinations,
+                                              Schema const* schema, std::string const& routing,
+                                              std::vector<std::string> const& keys,
+                                              std::string const& hash, nb::dict const& options) {
+    ChannelSpec spec;
+    spec.sources = endpoints_of(sources);
+    spec.destinations = endpoints_of(destinations);
+    if (schema != nullptr) spec.schema = *schema;
+    spec.routing = routing_named(routing, keys, hash);
+    spec.options = channel_options(options);
+    // Python keeps what it receives: without a growing pool a list of batches would stop the senders.
+    bool const limited =
+        options.contains("receive_limit") && !nb::object(options["receive_limit"]).is_none();
+    return unlocked_with(holder, [&](Runtime& runtime) {
+        if (!limited) spec.options.receive_limit = runtime.memory_left() / 4;
+        return std::make_unique<ChannelHolder>(runtime.create_channel(spec));
+    });
+}
+
+void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
+    unlocked_with(holder, [&](Runtime& runtime) { runtime.delete_channel(channel.channel()); });
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& module) {
+    nb::class_<RuntimeHolder>(module, "Runtime")
+        .def_static("local", local, nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"))
+        .def("devices", [](RuntimeHolder& holder) { return as_list(holder.get().devices()); })
+        .def("graph", [](RuntimeHolder& holder) { return as_dict(holder.get().graph()); })
+        .def("create_endpoint", create_endpoint, nb::arg("device"))
+        .def("delete_endpoint", delete_endpoint, nb::arg("endpoint"))
+        .def("create_channel", create_channel, nb::arg("sources"), nb::arg("destinations"),
+             nb::arg("schema").none(), nb::arg("routing"), nb::arg("keys"), nb::arg("hash"),
+             nb::arg("options"))
+        .def("delete_channel", delete_channel, nb::arg("channel"))
+        .def("close", &RuntimeHolder::close);
+    module.def("set_log_level", set_log_level, nb::arg("level"));
+}
+
+}  // namespace mgi::python

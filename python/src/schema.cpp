@@ -1,0 +1,120 @@
+#include <mgi/schema.hpp>
+
+#include <charconv>
+#include <string_view>
+#include <tuple>
+
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+
+#include <mgi/arrow_abi.hpp>
+#include <mgi/batch.hpp>
+#include <mgi/error.hpp>
+
+#include "arrow_capsule.hpp"
+#include "bindings.hpp"
+
+namespace mgi::python {
+namespace {
+
+constexpr char const* kKnownTypes =
+    "bool, int8 to int64, uint8 to uint64, float32, float64, date32, decimal128(precision, scale), "
+    "fixed_size_binary(width), string, binary";
+
+/// The one or two integers in "name(1, 2)" or "name[1]"; false if there is something else.
+bool read_numbers(std::string_view text, int* numbers, int count) {
+    for (int i = 0; i < count; ++i) {
+        while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+        auto const [end, problem] =
+            std::from_chars(text.data(), text.data() + text.size(), numbers[i]);
+        if (problem != std::errc{}) return false;
+        text.remove_prefix(std::size_t(end - text.data()));
+        if (i + 1 == count) break;
+        if (text.empty() || text.front() != ',') return false;
+        text.remove_prefix(1);
+    }
+    return text == ")" || text == "]";
+}
+
+/// A type by its name, as Arrow prints it or as NumPy and SQL users write it.
+Type type_named(std::string_view name) {
+    static constexpr std::pair<std::string_view, TypeId> plain[] = {
+        {"bool", TypeId::Bool},          {"int8", TypeId::Int8},     {"int16", TypeId::Int16},
+        {"int32", TypeId::Int32},        {"int64", TypeId::Int64},   {"uint8", TypeId::UInt8},
+        {"uint16", TypeId::UInt16},      {"uint32", TypeId::UInt32}, {"uint64", TypeId::UInt64},
+        {"float32", TypeId::Float32},    {"float", TypeId::Float32}, {"float64", TypeId::Float64},
+        {"double", TypeId::Float64},     {"date32", TypeId::Date32}, {"string", TypeId::String},
+        {"date32[day]", TypeId::Date32}, {"binary", TypeId::Binary},
+    };
+    for (auto const& [known, id] : plain) {
+        if (name == known) return {id};
+    }
+    std::string_view const head = name.substr(0, name.find_first_of("(["));
+    std::string_view const tail = name.substr(std::min(name.size(), head.size() + 1));
+    int numbers[2] = {0, 0};
+    if (head == "decimal128" && read_numbers(tail, numbers, 2)) {
+        return decimal128(numbers[0], numbers[1]);
+    }
+    if (head == "fixed_size_binary" && read_numbers(tail, numbers, 1)) {
+        return fixed_size_binary(numbers[0]);
+    }
+    throw Error(ErrorCode::InvalidArgument,
+                "there is no type '" + std::string(name) + "'; there are: " + kKnownTypes);
+}
+
+using FieldTuple = std::tuple<std::string, std::string, bool>;
+
+Schema make_schema(std::vector<FieldTuple> const& fields) {
+    std::vector<Field> made;
+    made.reserve(fields.size());
+    for (auto const& [name, type, nullable] : fields) {
+        try {
+            made.push_back({name, type_named(type), nullable});
+        } catch (Error const& error) {
+            throw Error(error.code(), "column '" + name + "': " + error.what());
+        }
+    }
+    return Schema(std::move(made));
+}
+
+std::vector<FieldTuple> fields_of(Schema const& schema) {
+    std::vector<FieldTuple> fields;
+    for (Field const& field : schema.fields()) {
+        fields.emplace_back(field.name, field.type.to_string(), field.nullable);
+    }
+    return fields;
+}
+
+Schema schema_from_arrow(nb::handle object) {
+    nb::object const capsule = call_arrow_method(object, "__arrow_c_schema__");
+    return import_schema(struct_in<ArrowSchema>(capsule, "arrow_schema"));
+}
+
+nb::object schema_capsule(Schema const& schema) {
+    return export_capsule<ArrowSchema>("arrow_schema",
+                                       [&](ArrowSchema* out) { export_schema(schema, out); });
+}
+
+}  // namespace
+
+void bind_schema(nb::module_& module) {
+    nb::class_<Schema>(module, "Schema")
+        .def_static("make", make_schema, nb::arg("fields"))
+        .def_static("from_arrow", schema_from_arrow, nb::arg("object"))
+        .def("fields", fields_of)
+        .def("text", &Schema::to_string)
+        .def("index_of", &Schema::index_of, nb::arg("name"))
+        .def("row_bytes", &Schema::row_bytes)
+        .def("row_offsets", &Schema::row_offsets)
+        .def("widths",
+             [](Schema const& schema) {
+                 std::vector<std::uint32_t> widths;
+                 for (Field const& field : schema.fields())
+                     widths.push_back(field.type.row_width());
+                 return widths;
+             })
+        .def("same", [](Schema const& schema, Schema const& other) { return schema == other; })
+        .def("capsule", schema_capsule);
+}
+
+}  // namespace mgi::python
