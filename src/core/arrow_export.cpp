@@ -111,15 +111,16 @@ ArrowArray export_column(RecordBatch const& batch, std::size_t c) {
 void check(RecordBatch const& batch) {
     if (batch.columns.size() != batch.schema.size()) {
         throw Error(ErrorCode::InvalidArgument,
-                    "a batch of " + std::to_string(batch.columns.size()) + " columns has a schema of " +
-                        std::to_string(batch.schema.size()));
+                    "a batch of " + std::to_string(batch.columns.size()) +
+                        " columns has a schema of " + std::to_string(batch.schema.size()));
     }
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
         Column const& column = batch.columns[c];
         static_cast<void>(arrow::format_of(batch.schema[c], column.encoding));
         if (column.buffers.size() != column.buffer_sizes.size()) {
-            throw Error(ErrorCode::InvalidArgument, "column '" + batch.schema[c].name +
-                                                        "' has data buffers whose sizes are missing");
+            throw Error(
+                ErrorCode::InvalidArgument,
+                "column '" + batch.schema[c].name + "' has data buffers whose sizes are missing");
         }
     }
 }

@@ -63,11 +63,12 @@ constexpr std::array<Refused, 19> kRefused{{{"+vl", "list view"},
                                             {"n", "null"}}};
 
 [[noreturn]] void refuse(std::string const& name, std::string_view format, char const* what) {
-    throw Error(ErrorCode::InvalidArgument,
-                "column '" + name + "': Arrow format '" + std::string(format) + "' (" + what +
-                    ") is not supported; bool, int8 to int64, unsigned, float32/64, date32, "
-                    "decimal128, fixed-size binary, string and binary are. Cast the column or leave "
-                    "it out");
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "column '" + name + "': Arrow format '" + std::string(format) + "' (" + what +
+            ") is not supported; bool, int8 to int64, unsigned, float32/64, date32, "
+            "decimal128, fixed-size binary, string and binary are. Cast the column or leave "
+            "it out");
 }
 
 /// Takes an integer and the separator behind it off the text's front.

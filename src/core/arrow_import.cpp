@@ -176,7 +176,8 @@ private:
         if (rows_ == 0) return;
         auto const* const offsets = static_cast<Offset const*>(column_.values) + column_.offset;
         if (offsets[0] < 0 || offsets[rows_] < offsets[0]) malformed("has offsets that decrease");
-        if (column_.bytes == nullptr && offsets[rows_] != offsets[0]) malformed("has no characters");
+        if (column_.bytes == nullptr && offsets[rows_] != offsets[0])
+            malformed("has no characters");
     }
 
     void read_views() {

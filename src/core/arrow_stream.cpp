@@ -28,9 +28,9 @@ struct TableStream {
         for (RecordBatch const& batch : batches) {
             if (!batch.schema.same_columns(table.schema) ||
                 batch.columns.size() != table.schema.size()) {
-                throw Error(ErrorCode::InvalidArgument,
-                            "a batch of (" + batch.schema.to_string() + ") in a table of (" +
-                                table.schema.to_string() + ")");
+                throw Error(ErrorCode::InvalidArgument, "a batch of (" + batch.schema.to_string() +
+                                                            ") in a table of (" +
+                                                            table.schema.to_string() + ")");
             }
             for (std::size_t c = 0; c < fields.size(); ++c) {
                 fields[c].nullable = fields[c].nullable || batch.schema[c].nullable;

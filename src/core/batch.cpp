@@ -100,9 +100,9 @@ void const* RecordBatch::fixed_values(std::size_t column, std::size_t width) con
     Column const& c = columns.at(column);
     Field const& field = schema[column];
     if (field.type.is_variable() || field.type.row_width() != width) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "column '" + field.name + "' is " + field.type.to_string() + ", not values of " +
-                        std::to_string(width) + " bytes");
+        throw Error(ErrorCode::InvalidArgument, "column '" + field.name + "' is " +
+                                                    field.type.to_string() + ", not values of " +
+                                                    std::to_string(width) + " bytes");
     }
     if (c.values == nullptr) return nullptr;
     return static_cast<std::byte const*>(c.values) + c.offset * std::int64_t(width);

@@ -42,8 +42,8 @@ struct State {
     std::unique_ptr<spdlog::logger> logger;
 
     State() {
-        logger = std::make_unique<spdlog::logger>("mgi",
-                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
+        logger = std::make_unique<spdlog::logger>(
+            "mgi", std::make_shared<spdlog::sinks::stderr_sink_mt>());
         logger->set_level(spdlog::level::trace);
         logger->set_pattern("%H:%M:%S.%e mgi %l: %v");
         // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, while the state is made
@@ -52,8 +52,9 @@ struct State {
         if (auto const named = level_named(wanted)) {
             level = *named;
         } else {
-            logger->warn("MGI_LOG=\"{}\" is not a level; trace, debug, info, warn, error and off are",
-                         wanted);
+            logger->warn(
+                "MGI_LOG=\"{}\" is not a level; trace, debug, info, warn, error and off are",
+                wanted);
         }
     }
 };

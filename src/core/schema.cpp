@@ -64,7 +64,9 @@ template <class At>
 std::uint64_t lay_out_row(std::vector<Field> const& fields, At&& at) {
     std::uint64_t end = 0;
     std::uint64_t widest = 1;
-    auto const align = [](std::uint64_t from, std::uint64_t to) { return (from + to - 1) / to * to; };
+    auto const align = [](std::uint64_t from, std::uint64_t to) {
+        return (from + to - 1) / to * to;
+    };
     for (Field const& field : fields) {
         Place const place = place_of(field.type);
         end = align(end, place.alignment);
@@ -126,24 +128,54 @@ std::string Type::to_string() const {
     return "unknown";
 }
 
-Type boolean() { return {TypeId::Bool}; }
-Type int8() { return {TypeId::Int8}; }
-Type int16() { return {TypeId::Int16}; }
-Type int32() { return {TypeId::Int32}; }
-Type int64() { return {TypeId::Int64}; }
-Type uint8() { return {TypeId::UInt8}; }
-Type uint16() { return {TypeId::UInt16}; }
-Type uint32() { return {TypeId::UInt32}; }
-Type uint64() { return {TypeId::UInt64}; }
-Type float32() { return {TypeId::Float32}; }
-Type float64() { return {TypeId::Float64}; }
-Type date32() { return {TypeId::Date32}; }
+Type boolean() {
+    return {TypeId::Bool};
+}
+Type int8() {
+    return {TypeId::Int8};
+}
+Type int16() {
+    return {TypeId::Int16};
+}
+Type int32() {
+    return {TypeId::Int32};
+}
+Type int64() {
+    return {TypeId::Int64};
+}
+Type uint8() {
+    return {TypeId::UInt8};
+}
+Type uint16() {
+    return {TypeId::UInt16};
+}
+Type uint32() {
+    return {TypeId::UInt32};
+}
+Type uint64() {
+    return {TypeId::UInt64};
+}
+Type float32() {
+    return {TypeId::Float32};
+}
+Type float64() {
+    return {TypeId::Float64};
+}
+Type date32() {
+    return {TypeId::Date32};
+}
 Type decimal128(int precision, int scale) {
     return checked({TypeId::Decimal128, 0, precision, scale});
 }
-Type fixed_size_binary(int width) { return checked({TypeId::FixedSizeBinary, width}); }
-Type string() { return {TypeId::String}; }
-Type binary() { return {TypeId::Binary}; }
+Type fixed_size_binary(int width) {
+    return checked({TypeId::FixedSizeBinary, width});
+}
+Type string() {
+    return {TypeId::String};
+}
+Type binary() {
+    return {TypeId::Binary};
+}
 
 Schema::Schema(std::vector<Field> fields) : fields_(std::move(fields)) {
     std::unordered_set<std::string_view> names;
@@ -166,9 +198,9 @@ Schema::Schema(std::vector<Field> fields) : fields_(std::move(fields)) {
         }
     }
     if (std::uint64_t const bytes = row_size(fields_); bytes > kMaxRowBytes) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "a row of this schema takes " + std::to_string(bytes) + " bytes; at most " +
-                        std::to_string(kMaxRowBytes) + " are possible");
+        throw Error(ErrorCode::InvalidArgument, "a row of this schema takes " +
+                                                    std::to_string(bytes) + " bytes; at most " +
+                                                    std::to_string(kMaxRowBytes) + " are possible");
     }
 }
 
@@ -183,10 +215,9 @@ std::size_t Schema::index_of(std::string_view name) const {
 }
 
 bool Schema::same_columns(Schema const& other) const noexcept {
-    return std::equal(fields_.begin(), fields_.end(), other.fields_.begin(), other.fields_.end(),
-                      [](Field const& a, Field const& b) {
-                          return a.name == b.name && a.type == b.type;
-                      });
+    return std::equal(
+        fields_.begin(), fields_.end(), other.fields_.begin(), other.fields_.end(),
+        [](Field const& a, Field const& b) { return a.name == b.name && a.type == b.type; });
 }
 
 std::string Schema::to_string() const {
@@ -198,7 +229,9 @@ std::string Schema::to_string() const {
     return text;
 }
 
-std::uint32_t Schema::row_bytes() const noexcept { return std::uint32_t(row_size(fields_)); }
+std::uint32_t Schema::row_bytes() const noexcept {
+    return std::uint32_t(row_size(fields_));
+}
 
 std::vector<std::uint32_t> Schema::row_offsets() const {
     std::vector<std::uint32_t> offsets;

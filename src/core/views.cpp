@@ -25,7 +25,10 @@ template <class Offset>
 class ViewsOf {
 public:
     ViewsOf(Column const& from, std::int64_t rows, std::string const& name)
-        : from_(from), offsets_(static_cast<Offset const*>(from.values)), rows_(rows), name_(name) {}
+        : from_(from),
+          offsets_(static_cast<Offset const*>(from.values)),
+          rows_(rows),
+          name_(name) {}
 
     /// Writes views of all rows behind `skip` unused ones, and the data buffers they point into.
     void build(StringView16* out, std::int64_t skip, Column& to) {
@@ -91,9 +94,11 @@ RecordBatch with_views(RecordBatch const& batch, std::vector<std::size_t> const&
         to.offset = skip;
         if (from.validity != nullptr) to.validity = from.validity + from.offset / 8;
         if (from.encoding == Encoding::Offsets32) {
-            ViewsOf<std::int32_t>(from, batch.rows, batch.schema[c].name).build(views.get(), skip, to);
+            ViewsOf<std::int32_t>(from, batch.rows, batch.schema[c].name)
+                .build(views.get(), skip, to);
         } else {
-            ViewsOf<std::int64_t>(from, batch.rows, batch.schema[c].name).build(views.get(), skip, to);
+            ViewsOf<std::int64_t>(from, batch.rows, batch.schema[c].name)
+                .build(views.get(), skip, to);
         }
         owner->views.push_back(std::move(views));
     }

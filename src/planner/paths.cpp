@@ -67,8 +67,8 @@ std::vector<ForwardingTable> MemoryPaths::find(
         for (std::uint32_t const to : to_vertices) {
             Edge const* const edge = memory_edge(graph, from, to);
             if (edge == nullptr) {
-                throw Error(ErrorCode::InvalidArgument, "no path from " + name_of(graph, from) +
-                                                            " to " + name_of(graph, to));
+                throw Error(ErrorCode::InvalidArgument,
+                            "no path from " + name_of(graph, from) + " to " + name_of(graph, to));
             }
             table.hops.push_back({to, to, {}, edge->gbps});
         }

@@ -31,12 +31,12 @@ void check(PlanRequest const& request, std::string const& who) {
         throw Error(ErrorCode::InvalidArgument,
                     who + ": the schema has no column; leave the schema away for raw messages");
     }
-    std::size_t const lanes =
-        lanes_of(request.routing, 2) == 1 ? 1 : request.destinations.size();
+    std::size_t const lanes = lanes_of(request.routing, 2) == 1 ? 1 : request.destinations.size();
     if (lanes > kMaxLanes) {
-        throw Error(ErrorCode::InvalidArgument,
-                    who + " has " + std::to_string(lanes) + " destinations, hence as many lanes; at "
-                    "most " + std::to_string(kMaxLanes) + " are possible");
+        throw Error(ErrorCode::InvalidArgument, who + " has " + std::to_string(lanes) +
+                                                    " destinations, hence as many lanes; at "
+                                                    "most " +
+                                                    std::to_string(kMaxLanes) + " are possible");
     }
 }
 
@@ -46,8 +46,8 @@ void check_memory(Plan const& plan, PlanRequest const& request, std::string cons
         ErrorCode::OutOfMemory,
         who + " needs " + bytes_text(plan.pool_bytes) + " (" + std::to_string(plan.pool_bytes) +
             " bytes: " + std::to_string(request.sources.size()) + " sources x " +
-            std::to_string(plan.lanes) + " lanes x " + std::to_string(plan.slots) +
-            " slots of " + bytes_text(plan.segment_bytes) +
+            std::to_string(plan.lanes) + " lanes x " + std::to_string(plan.slots) + " slots of " +
+            bytes_text(plan.segment_bytes) +
             (plan.transfer == Transfer::ByCopy
                  ? ", receive pools of " + std::to_string(plan.credits) + " credits"
                  : "") +

@@ -26,7 +26,7 @@ struct PlanRequest {
     ChannelOptions options;
     std::uint64_t memory_limit = 0;  ///< bytes of all channels together
     std::uint64_t memory_left = 0;   ///< of it, not taken by other channels
-    std::uint32_t cores = 0;  ///< most cores of a device that takes part; 0: not known
+    std::uint32_t cores = 0;         ///< most cores of a device that takes part; 0: not known
 };
 
 /// Decides everything that the options leave open; what they ask for is kept, but for rounding that

@@ -109,8 +109,8 @@ private:
     void decide_segment() {
         std::uint64_t const rows = options_.segment_rows != 0 ? rows_asked_for() : rows_by_bytes();
         std::uint64_t const size = size_for(rows);
-        std::string const option =
-            options_.segment_rows != 0 ? "segment_rows " + std::to_string(options_.segment_rows)
+        std::string const option = options_.segment_rows != 0
+                                       ? "segment_rows " + std::to_string(options_.segment_rows)
                                        : "segment_bytes " + std::to_string(options_.segment_bytes);
         if (size > std::numeric_limits<std::uint32_t>::max()) {
             refuse(option + " makes segments of " + bytes_text(size) +
@@ -152,7 +152,8 @@ private:
         std::uint64_t budget = std::max<std::uint64_t>(32u << 20, times(8u << 20, shape_.sources));
         budget = std::min(budget, shape_.memory_left / 4);
         std::uint64_t bytes = kDefaultSegmentBytes;
-        while (bytes > kSmallestDefaultSegment && times(lane_segments(), bytes) > budget) bytes /= 2;
+        while (bytes > kSmallestDefaultSegment && times(lane_segments(), bytes) > budget)
+            bytes /= 2;
         return bytes;
     }
 
@@ -189,8 +190,8 @@ private:
             plan_.tile_rows = options_.tile_rows;
             return;
         }
-        plan_.tile_rows =
-            std::uint32_t(std::min<std::uint64_t>(kDefaultTileRows, round_up(plan_.segment_rows, 64)));
+        plan_.tile_rows = std::uint32_t(
+            std::min<std::uint64_t>(kDefaultTileRows, round_up(plan_.segment_rows, 64)));
         while (plan_.tile_rows > 64 && carry_bytes_in_all() > shape_.memory_left / 4) {
             plan_.tile_rows = std::max(64u, plan_.tile_rows / 2);
         }

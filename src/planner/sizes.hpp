@@ -17,8 +17,9 @@ inline constexpr std::uint32_t kMaxSlots = 1024;
 inline constexpr std::uint32_t kDefaultTileRows = 1024;
 inline constexpr std::uint32_t kMaxTileRows = 65535;  ///< a tile numbers its rows with 16 bits
 inline constexpr std::uint32_t kMaxLanes = 65535;     ///< and its lanes too
-inline constexpr std::uint32_t kDefaultTextPerRow = 32;  ///< characters, each String or Binary column
-inline constexpr std::uint32_t kLeastText = 4096;     ///< bytes, unless an option makes it smaller
+inline constexpr std::uint32_t kDefaultTextPerRow =
+    32;                                            ///< characters, each String or Binary column
+inline constexpr std::uint32_t kLeastText = 4096;  ///< bytes, unless an option makes it smaller
 inline constexpr std::uint32_t kLeastMaxGroups = 16;
 
 /// How many of everything a channel has.

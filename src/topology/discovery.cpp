@@ -92,9 +92,9 @@ double measure_copy_gbps() {
 std::vector<Device> divide_cores(std::uint32_t wanted, std::vector<int> const& cores,
                                  std::vector<NumaNode> const& nodes, std::uint64_t memory_bytes) {
     if (wanted > kMaxCpuDevices) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "cpu_devices " + std::to_string(wanted) + " is more than " +
-                        std::to_string(kMaxCpuDevices));
+        throw Error(ErrorCode::InvalidArgument, "cpu_devices " + std::to_string(wanted) +
+                                                    " is more than " +
+                                                    std::to_string(kMaxCpuDevices));
     }
     if (cores.empty()) {
         throw Error(ErrorCode::InvalidArgument, "no core to make CPU devices of");

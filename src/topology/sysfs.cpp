@@ -54,8 +54,7 @@ std::vector<int> parse_core_list(std::string_view text) {
         auto const first = number_at(part);
         if (!first) continue;
         std::size_t const dash = part.find('-');
-        auto const last =
-            dash == std::string_view::npos ? first : number_at(part.substr(dash + 1));
+        auto const last = dash == std::string_view::npos ? first : number_at(part.substr(dash + 1));
         if (!last || *last >= kMostCores) continue;
         for (std::uint64_t core = *first; core <= *last; ++core) cores.push_back(int(core));
     }
@@ -104,8 +103,8 @@ std::vector<int> allowed_cores() {
 std::uint64_t machine_memory_bytes() {
     long const pages = sysconf(_SC_PHYS_PAGES);
     long const page = sysconf(_SC_PAGESIZE);
-    std::uint64_t bytes = pages > 0 && page > 0 ? std::uint64_t(pages) * std::uint64_t(page)
-                                                : std::uint64_t(1) << 30;
+    std::uint64_t bytes =
+        pages > 0 && page > 0 ? std::uint64_t(pages) * std::uint64_t(page) : std::uint64_t(1) << 30;
     for (char const* const limit :
          {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
         if (auto const text = read_file(limit)) {

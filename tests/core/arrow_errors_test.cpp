@@ -124,8 +124,7 @@ TEST(ArrowErrors, ReleasedStructsAreRefused) {
     expect_error(ErrorCode::InvalidArgument, {"released"}, [&] { foreign.import(); });
     expect_error(ErrorCode::InvalidArgument, {"released"}, [&] { import_schema(&foreign.schema); });
     expect_error(ErrorCode::InvalidArgument, {"released"}, [] { import_stream(nullptr); });
-    expect_error(ErrorCode::InvalidArgument, {"released"},
-                 [] { import_batch(nullptr, nullptr); });
+    expect_error(ErrorCode::InvalidArgument, {"released"}, [] { import_batch(nullptr, nullptr); });
     Foreign other("l");
     expect_error(ErrorCode::InvalidArgument, {"released"},
                  [&] { import_batch(&other.array, nullptr); });

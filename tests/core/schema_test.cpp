@@ -74,7 +74,8 @@ TEST(Schema, RefusesImpossibleTypes) {
     expect_error(ErrorCode::InvalidArgument, {"column 'x'", "width"},
                  [] { Schema({{"x", Type{TypeId::Int64, 8}}}); });
     std::vector<Field> wide;
-    for (int i = 0; i < 300; ++i) wide.push_back({"c" + std::to_string(i), fixed_size_binary(65536)});
+    for (int i = 0; i < 300; ++i)
+        wide.push_back({"c" + std::to_string(i), fixed_size_binary(65536)});
     expect_error(ErrorCode::InvalidArgument, {"19660800 bytes"}, [&] { Schema{wide}; });
 }
 
@@ -97,12 +98,13 @@ TEST(Schema, RowStructsAreLaidOutAsTheCompilerDoes) {
         device::RowBytes text;
         std::int32_t day;
     };
-    Schema const schema{{"flag", boolean()}, {"small", int16()}, {"code", fixed_size_binary(3)},
-                        {"price", float64()}, {"tag", uint8()},  {"text", string()},
+    Schema const schema{{"flag", boolean()},  {"small", int16()}, {"code", fixed_size_binary(3)},
+                        {"price", float64()}, {"tag", uint8()},   {"text", string()},
                         {"day", date32()}};
-    std::vector<std::uint32_t> const expected{
-        offsetof(Mixed, flag), offsetof(Mixed, small), offsetof(Mixed, code), offsetof(Mixed, price),
-        offsetof(Mixed, tag),  offsetof(Mixed, text),  offsetof(Mixed, day)};
+    std::vector<std::uint32_t> const expected{offsetof(Mixed, flag), offsetof(Mixed, small),
+                                              offsetof(Mixed, code), offsetof(Mixed, price),
+                                              offsetof(Mixed, tag),  offsetof(Mixed, text),
+                                              offsetof(Mixed, day)};
     EXPECT_EQ(schema.row_offsets(), expected);
     EXPECT_EQ(schema.row_bytes(), sizeof(Mixed));
 

@@ -153,8 +153,8 @@ TEST(Plan, AnyOptionsGiveAPlanThatDeviceCodeCanUse) {
     for (std::uint64_t seed = 0; seed < 1000; ++seed) {
         SCOPED_TRACE(seed);
         test::Random random(seed);
-        PlanRequest request = all_to_all(1 + std::uint32_t(random.below(20)),
-                                         test::random_schema(random, 6));
+        PlanRequest request =
+            all_to_all(1 + std::uint32_t(random.below(20)), test::random_schema(random, 6));
         ChannelOptions& o = request.options;
         auto const maybe = [&](std::uint32_t most) {
             return random.one_in(2) ? std::uint32_t(random.between(1, most)) : 0;
@@ -263,8 +263,8 @@ TEST(Plan, ChunksAreWholeSegmentsWhereTheyMustBe) {
 
 TEST(Plan, SlotsAreAPowerOfTwo) {
     PlanRequest request = all_to_all(1);
-    for (auto const& [asked, slots] : {std::pair{1u, 1u}, std::pair{2u, 2u}, std::pair{3u, 4u},
-                                      std::pair{1024u, 1024u}}) {
+    for (auto const& [asked, slots] :
+         {std::pair{1u, 1u}, std::pair{2u, 2u}, std::pair{3u, 4u}, std::pair{1024u, 1024u}}) {
         request.options.slots = asked;
         request.options.segment_rows = 1;
         EXPECT_EQ(make_plan(request).slots, slots);
@@ -283,7 +283,7 @@ TEST(Plan, GroupsFollowTheCores) {
 TEST(Plan, AbsurdOptionsAreRefusedByName) {
     struct Case {
         char const* option;
-        std::uint32_t ChannelOptions::*member;
+        std::uint32_t ChannelOptions::* member;
         std::uint32_t value;
         char const* text;
     };
@@ -300,8 +300,8 @@ TEST(Plan, AbsurdOptionsAreRefusedByName) {
         PlanRequest request = all_to_all(2);
         request.options.*c.member = c.value;
         std::string const value = std::to_string(c.value);
-        expect_error(ErrorCode::InvalidArgument,
-                     {"channel 'x'", c.option, value.c_str(), c.text}, [&] { make_plan(request); });
+        expect_error(ErrorCode::InvalidArgument, {"channel 'x'", c.option, value.c_str(), c.text},
+                     [&] { make_plan(request); });
     }
     PlanRequest text = all_to_all(1, {{"t", string()}});
     text.options.text_bytes_per_row = 5u << 20;

@@ -32,8 +32,8 @@ TEST(Topology, ReadsCoreLists) {
 class Nodes : public ::testing::Test {
 protected:
     void SetUp() override {
-        root_ = std::filesystem::path(::testing::TempDir()) /
-                ("mgi-nodes-" + std::to_string(getpid()));
+        root_ =
+            std::filesystem::path(::testing::TempDir()) / ("mgi-nodes-" + std::to_string(getpid()));
         add("node1", "2-3\n", "Node 1 MemTotal:       2097152 kB\nNode 1 MemFree: 7 kB\n");
         add("node0", "0-1\n", "Node 0 MemTotal:       1048576 kB\n");
         add("node2", "\n", "Node 2 MemTotal:       4194304 kB\n");
