@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -72,12 +73,16 @@ public:
     /// Fails the channel with Deleted and forgets it. Throws Error(NotFound).
     void delete_channel(Channel const& channel);
 
-    /// Starts `kernel(group, shared, args...)` in every group of the endpoint's device. Arguments are
-    /// copied once for each group thread. A group that leaves with an exception, or without having
-    /// flushed a channel it sent on, fails the channels it used.
+    /// Starts `kernel(group, shared, args...)` in every group of the endpoint's device. The kernel is
+    /// shared by all threads and called as const, the arguments are copied for each call. A group
+    /// that leaves with an exception, or without having flushed a channel it sent on, fails the
+    /// channels it used: those it called, and those among `args`. When a launch has ended and no group
+    /// of it has sent on a channel among `args` of which its endpoint is a source, that fails too.
     template <class Kernel, class... Args>
     Launch launch(Endpoint endpoint, LaunchOptions const& options, Kernel kernel, Args... args) {
-        return start(endpoint, options,
+        std::vector<device::Channel> channels;
+        (note_channel(channels, args), ...);
+        return start(endpoint, options, std::move(channels),
                      [kernel, args...](device::Group const& group, device::Shared& shared) {
                          kernel(group, shared, args...);
                      });
@@ -89,7 +94,13 @@ public:
 private:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     explicit Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-    Launch start(Endpoint endpoint, LaunchOptions const& options, Body body);
+    Launch start(Endpoint endpoint, LaunchOptions const& options,
+                 std::vector<device::Channel> channels, Body body);
+
+    template <class Arg>
+    static void note_channel(std::vector<device::Channel>& channels, Arg const& arg) {
+        if constexpr (std::is_same_v<Arg, device::Channel>) channels.push_back(arg);
+    }
 
     std::shared_ptr<Impl> impl_;
 };

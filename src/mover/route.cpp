@@ -17,13 +17,13 @@ device::ReadRing<device::LibcuAtomics>& Route::ring() const {
 bool Route::has_credit() const {
     auto& ring = this->ring();
     // acquire: the consumer is done with the segment that we are going to overwrite.
-    return ring.slots[sent_ & (ring.size - 1)].sequence.load(acquire) == sent_;
+    return ring.slots[sent_ % ring.size].sequence.load(acquire) == sent_;
 }
 
 bool Route::start(transport::Transport& transport, std::uint64_t index, std::uint64_t sequence) {
     auto& lane = state_.sources[source_].lanes[lane_];
     auto const& from = lane.slots[sequence & lane.mask];
-    auto const& to = ring().slots[sent_ & (ring().size - 1)];
+    auto const& to = ring().slots[sent_ % ring().size];
     std::uint64_t const content = from.content.load(relaxed);
     memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32), ranges_);
     std::uint64_t const token =
@@ -46,7 +46,7 @@ std::uint32_t Route::finish() {
     std::uint32_t count = 0;
     while (!flights_.empty() && flights_.front().complete) {
         auto& from = lane.slots[flights_.front().sequence & lane.mask];
-        std::uint32_t const index = std::uint32_t(arrived_) & (ring().size - 1);
+        std::uint32_t const index = std::uint32_t(arrived_ % ring().size);
         auto& to = ring().slots[index];
         std::uint64_t const content = from.content.load(relaxed);
         std::uint32_t const chunks = state_.chunks_of(std::uint32_t(content));

@@ -215,10 +215,15 @@ void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {
     state_.stages = stage_states_.data();
 }
 
+State const& ChannelImpl::given_as() const {
+    auto const staged = staged_for_.lock();
+    return staged == nullptr ? state_ : staged->state_;
+}
+
 bool ChannelImpl::has_receiver(std::uint32_t destination) const {
     std::lock_guard const lock(mutex_);
     return std::any_of(receivers_.begin(), receivers_.end(), [&](auto const& entry) {
-        return entry.first.first == destination && !entry.second.expired();
+        return entry.first.first == destination && !entry.second.state.expired();
     });
 }
 

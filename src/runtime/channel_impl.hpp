@@ -8,6 +8,7 @@
 #include <memory>
 #include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ public:
     [[nodiscard]] std::vector<std::shared_ptr<ChannelImpl>> const& stages() const {
         return stages_;
     }
+    // The channel as kernels are given it: of a stage the one it is for.
+    [[nodiscard]] State const& given_as() const;
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
@@ -115,8 +118,15 @@ private:
 
     mutable std::mutex mutex_;
     std::string failure_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::weak_ptr<Sender::State>> senders_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::weak_ptr<Receiver::State>> receivers_;
+    // Host groups keep their number when the last handle on them dies: they stay the same group.
+    template <class HandleState>
+    struct KnownGroup {
+        std::weak_ptr<HandleState> state;
+        std::optional<std::uint32_t> number;
+    };
+    using IndexAndGroup = std::pair<std::uint32_t, std::uint32_t>;
+    std::map<IndexAndGroup, KnownGroup<Sender::State>> senders_;
+    std::map<IndexAndGroup, KnownGroup<Receiver::State>> receivers_;
 };
 
 }  // namespace mgi

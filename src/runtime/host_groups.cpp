@@ -12,11 +12,12 @@ std::uint32_t take_group_numbers(std::uint32_t count) {
 }
 
 HostGroup::HostGroup(std::shared_ptr<ChannelImpl> channel, std::uint32_t source,
-                     std::uint32_t destination, std::uint32_t group, std::uint32_t groups)
+                     std::uint32_t destination, std::uint32_t group, std::uint32_t groups,
+                     std::uint32_t number)
     : channel_(std::move(channel)), view_(&channel_->state(), source, destination) {
     group_.block = group;
     group_.blocks = groups;
-    group_.launch = take_group_numbers(1);
+    group_.launch = number;
     scratch_.resize(view_.shared_bytes());
     shared_ = {scratch_.data(), static_cast<std::uint32_t>(scratch_.size())};
 }
@@ -25,9 +26,11 @@ std::shared_ptr<Sender::State> ChannelImpl::sender(std::uint32_t source, std::ui
                                                    std::uint32_t groups) {
     std::lock_guard const lock(mutex_);
     auto& known = senders_[{source, group}];
-    if (auto state = known.lock()) return state;
-    auto state = std::make_shared<Sender::State>(shared_from_this(), source, kNone, group, groups);
-    known = state;
+    if (auto state = known.state.lock()) return state;
+    if (!known.number) known.number = take_group_numbers(1);
+    auto state = std::make_shared<Sender::State>(shared_from_this(), source, kNone, group, groups,
+                                                 *known.number);
+    known.state = state;
     return state;
 }
 
@@ -35,10 +38,11 @@ std::shared_ptr<Receiver::State> ChannelImpl::receiver(std::uint32_t destination
                                                        std::uint32_t group) {
     std::lock_guard const lock(mutex_);
     auto& known = receivers_[{destination, group}];
-    if (auto state = known.lock()) return state;
+    if (auto state = known.state.lock()) return state;
+    if (!known.number) known.number = take_group_numbers(1);
     auto state = std::make_shared<Receiver::State>(shared_from_this(), kNone, destination, group,
-                                                   group + 1);
-    known = state;
+                                                   group + 1, *known.number);
+    known.state = state;
     return state;
 }
 

@@ -18,7 +18,7 @@ std::uint32_t take_group_numbers(std::uint32_t count);
 class HostGroup {
 public:
     HostGroup(std::shared_ptr<ChannelImpl> channel, std::uint32_t source, std::uint32_t destination,
-              std::uint32_t group, std::uint32_t groups);
+              std::uint32_t group, std::uint32_t groups, std::uint32_t number);
 
     [[nodiscard]] ChannelImpl& channel() { return *channel_; }
     [[nodiscard]] std::shared_ptr<ChannelImpl> const& owner() const { return channel_; }

@@ -95,12 +95,13 @@ void give_up(Registry& registry, Launch::State& launch,
 
 }  // namespace
 
-Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options, Body body) {
-    return impl_->start(endpoint, options, std::move(body));
+Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options,
+                      std::vector<device::Channel> channels, Body body) {
+    return impl_->start(endpoint, options, channels, std::move(body));
 }
 
-Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options, Body body,
-                            bool sorts) {
+Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
+                            std::vector<device::Channel> const& channels, Body body, bool sorts) {
     if (options.groups == 0 || options.threads == 0) {
         throw Error(ErrorCode::InvalidArgument,
                     "a launch needs at least one group of one thread, not " +
@@ -113,6 +114,7 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options, Bod
     auto launch = std::make_shared<Launch::State>();
     launch->endpoint = endpoint;
     launch->sorts = sorts;
+    for (device::Channel const& channel : channels) launch->given.push_back(&channel.state());
     launch->groups = options.groups;
     launch->running = options.groups;
     launch->group_runs.assign(options.groups, true);

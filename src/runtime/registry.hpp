@@ -2,6 +2,7 @@
 // threads and the watchdog, so that a thread that outlives its Runtime still finds it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -25,6 +26,7 @@ struct Launch::State {
     std::uint32_t groups = 0;
     std::uint32_t first_number = 0;  // Group::launch of group 0; the others follow
     bool sorts = false;              // MGI's own sorters
+    std::vector<mgi::State const*> given;  // channels among the kernel's arguments
     // Channels whose memory the groups may touch.
     std::vector<std::shared_ptr<ChannelImpl>> channels;
 
@@ -40,6 +42,9 @@ struct Launch::State {
     }
     [[nodiscard]] bool has(std::uint32_t number) const {
         return number - first_number < groups;
+    }
+    [[nodiscard]] bool was_given(mgi::State const& channel) const {
+        return std::find(given.begin(), given.end(), &channel) != given.end();
     }
     void fail(std::exception_ptr const& exception) {
         std::lock_guard const lock(mutex);
@@ -68,8 +73,12 @@ public:
     [[nodiscard]] bool launch_runs_on(Endpoint endpoint) const;
 
 private:
-    void source_group_ended(ChannelImpl& channel, std::uint32_t source, Launch::State& launch,
-                            std::uint32_t block);
+    // Why the end of a group leaves a source's other groups and its destinations in the lurch; empty
+    // if it does not.
+    std::string lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
+                      std::uint32_t block) const;
+    [[nodiscard]] std::uint32_t groups_that_may_send(
+        Endpoint endpoint, std::vector<std::uint32_t> const& known) const;
 };
 
 }  // namespace mgi

@@ -214,7 +214,7 @@ void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
         options.shared_bytes =
             static_cast<std::uint32_t>(channel->schema().size() * sizeof(device::ColumnView));
         start(
-            channel->spec().sources[s], options,
+            channel->spec().sources[s], options, {},
             [outer, stage, s](device::Group const& group, device::Shared& shared) {
                 device::Sorter<Words>()(group, shared, outer, s, stage);
             },

@@ -32,7 +32,9 @@ public:
     Channel create_channel(ChannelSpec const& spec);
     void delete_channel(ChannelImpl& channel);
     using Body = std::function<void(device::Group const&, device::Shared&)>;
-    Launch start(Endpoint endpoint, LaunchOptions const& options, Body body, bool sorts = false);
+    // `channels` are those that the kernel was given; `sorts` marks MGI's own sorters.
+    Launch start(Endpoint endpoint, LaunchOptions const& options,
+                 std::vector<device::Channel> const& channels, Body body, bool sorts = false);
 
     // The device of an endpoint; throws Error(NotFound).
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;

@@ -93,6 +93,11 @@ std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t f
                        std::optional<Endpoint> destination) {
     std::lock_guard const lock(self.mutex);
     self.channel().check();
+    if (first < 0 || first > batch.rows) {
+        throw Error(ErrorCode::InvalidArgument, self.channel().describe() + ": row " +
+                                                    std::to_string(first) + " is not in a batch of " +
+                                                    std::to_string(batch.rows) + " rows");
+    }
     if (first == 0) check_batch(self.channel(), batch);
     BatchInput const input(batch, first);
     auto const result =
