@@ -1,0 +1,103 @@
+// Columns as the operators read them, wherever they lie: in a table, or in a received segment.
+#pragma once
+
+#include <vector>
+
+#include <mgi/batch.hpp>
+#include <mgi/device/receive.hpp>
+
+#include "operators/text.hpp"
+
+namespace mgi::operators {
+
+using device::ColumnView;
+
+// Rows of a batch's column from `first` on. Borrows from the column.
+inline ColumnView view_of(Column const& column, i64 first) {
+    ColumnView view;
+    view.values = column.values;
+    view.validity = column.validity;
+    view.bytes = reinterpret_cast<char const*>(column.bytes);
+    view.buffers = reinterpret_cast<char const* const*>(column.buffers.data());
+    view.offset = static_cast<u64>(column.offset + first);
+    view.encoding = static_cast<device::InputEncoding>(column.encoding);
+    return view;
+}
+static_assert(u8(device::InputEncoding::Plain) == u8(Encoding::Plain) &&
+              u8(device::InputEncoding::Offsets32) == u8(Encoding::Offsets32) &&
+              u8(device::InputEncoding::Offsets64) == u8(Encoding::Offsets64) &&
+              u8(device::InputEncoding::Views) == u8(Encoding::Views));
+
+// The columns of a received batch; borrows from the segment and from itself, so it stays in place.
+class ReceivedColumns {
+public:
+    ReceivedColumns() = default;
+    ReceivedColumns(ReceivedColumns const&) = delete;
+    ReceivedColumns& operator=(ReceivedColumns const&) = delete;
+
+    void aim(device::ReceivedBatch const& batch) {
+        auto const& layout = *batch.layout;
+        views_.resize(layout.column_count);
+        bytes_ = batch.segment + layout.bytes_offset;
+        for (u32 c = 0; c < layout.column_count; ++c) {
+            auto const& column = layout.columns[c];
+            ColumnView& view = views_[c];
+            view = {};
+            view.values = batch.segment + column.offset;
+            view.offset = batch.row;
+            if (column.nullable()) {
+                view.validity = reinterpret_cast<u8 const*>(batch.segment) + column.validity;
+            }
+            if (column.storage == device::Storage::Views) {
+                view.encoding = device::InputEncoding::Views;
+                view.buffers = &bytes_;
+            }
+        }
+    }
+    // Whoever reads rows moves the views past them.
+    [[nodiscard]] ColumnView* data() { return views_.data(); }
+
+private:
+    std::vector<ColumnView> views_;
+    char const* bytes_ = nullptr;
+};
+
+inline bool valid_at(ColumnView const& view, u64 row) {
+    return view.validity == nullptr || device::bit_at(view.validity, view.offset + row);
+}
+
+inline bool bit_at(ColumnView const& view, u64 row) {
+    return device::bit_at(static_cast<u8 const*>(view.values), view.offset + row);
+}
+
+// First value of a fixed-width column.
+template <class T>
+T const* values_of(ColumnView const& view) {
+    return static_cast<T const*>(view.values) + view.offset;
+}
+
+// A value that may lie at any address: Arrow recommends alignment, it does not promise it.
+template <class T>
+T load(T const* at) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    return value;
+}
+
+// Characters of a valid row.
+inline Text text_at(ColumnView const& view, u64 row) {
+    u64 const at = view.offset + row;
+    if (view.encoding == device::InputEncoding::Views) {
+        auto const& value = static_cast<device::StringView16 const*>(view.values)[at];
+        if (value.length <= device::StringView16::kInline) return {value.text, value.length};
+        return {view.buffers[value.ref.buffer] + value.ref.offset, value.length};
+    }
+    if (view.encoding == device::InputEncoding::Offsets32) {
+        auto const* offsets = static_cast<std::int32_t const*>(view.values) + at;
+        return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
+    }
+    auto const* offsets = static_cast<i64 const*>(view.values) + at;
+    return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
+}
+
+}  // namespace mgi::operators

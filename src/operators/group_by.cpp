@@ -1,0 +1,182 @@
+// Hash group-by: rows or partial states to their group's endpoint, folded there as they come.
+#include <algorithm>
+#include <memory>
+
+#include "operators/group_by_source.hpp"
+
+namespace mgi {
+
+namespace operators {
+namespace {
+
+constexpr u32 kBatchesARound = 8;
+constexpr u32 kResultRows = 1u << 16;
+constexpr u32 kFirstResultRows = 1u << 12;
+
+// What the groups of one endpoint share: each folds what it receives into a table of its own; at the
+// end each takes a range of hashes and folds all tables' groups in it together.
+struct EndpointGroups {
+    EndpointGroups(Table const& part, u32 groups)
+        : morsels(part), tables(groups), results(groups), received(groups) {}
+
+    Morsels morsels;
+    std::vector<std::unique_ptr<Folder>> tables;
+    std::vector<std::vector<RecordBatch>> results;
+    Meeting received;
+};
+
+// One group of a group-by (the paper's Figure 3).
+class Grouper {
+public:
+    Grouper(GroupByPlan const& plan, Channel const& raw, Channel const& partial, Endpoint endpoint,
+            EndpointGroups& here, Run const& run)
+        : plan_(plan),
+          partial_channel_(partial),
+          here_(here),
+          run_(run),
+          source_(plan, raw, partial, endpoint, here.morsels),
+          raw_(raw, endpoint),
+          partial_(partial, endpoint) {}
+
+    void run(device::Group const& group, device::Shared& shared) {
+        here_.tables[group.block] = std::make_unique<Folder>(plan_, true);
+        Folder& table = *here_.tables[group.block];
+        for (u32 idle = 0; !raw_.ended() || !partial_.ended() || !source_.flushed();) {
+            bool const sent = !source_.flushed() && source_.step(group, shared);
+            u32 const received = receive(group, shared, table);
+            if (sent || received != 0) {
+                idle = 0;
+            } else {
+                device::backoff(idle++);
+            }
+        }
+        here_.received.arrive();
+        if (group.blocks == 1) {
+            write_results(table.table(), here_.results[0]);
+        } else {
+            merge(group);
+        }
+    }
+
+private:
+    u32 receive(device::Group const& group, device::Shared& shared, Folder& table) {
+        u32 const raw = raw_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+            columns_.aim(batch);
+            table.fold_raw(columns_.data(), batch.rows);
+            raw_.release(group, shared, batch);
+        });
+        u32 const partial = partial_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+            columns_.aim(batch);
+            table.fold_partial(columns_.data(), batch.rows);
+            partial_.release(group, shared, batch);
+        });
+        return raw + partial;
+    }
+
+    // Folds this group's range of hashes of all tables of the endpoint together.
+    void merge(device::Group const& group) {
+        for (u32 idle = 0; !here_.received.complete(); device::backoff(idle++)) {
+            // A group that failed does not come.
+            if (run_.failed()) return;
+            partial_channel_.check();
+        }
+        u64 const first = (u64{group.block} << 32) / group.blocks;
+        u64 const last = (u64{group.block + 1} << 32) / group.blocks;
+        Folder merged(plan_, false);
+        u32 const key_words = plan_.layout().key_words;
+        std::vector<u64> words(u64{kVector} * key_words);
+        u32 hashes[kVector];
+        char const* rows[kVector];
+        u32 count = 0;
+        auto const fold = [&] {
+            if (count != 0) merged.fold_groups(words.data(), hashes, rows, count);
+            count = 0;
+        };
+        for (auto const& table : here_.tables) {
+            table->table().visit_range(first, last, [&](u32 hash, char const* row) {
+                std::memcpy(words.data() + u64{count} * key_words, row, u64{key_words} * 8);
+                hashes[count] = hash;
+                rows[count] = row;
+                if (++count == kVector) fold();
+            });
+        }
+        fold();
+        write_results(merged.table(), here_.results[group.block]);
+    }
+
+    void write_results(GroupTable& table, std::vector<RecordBatch>& results) {
+        u32 rows_a_batch = kFirstResultRows;
+        for (u32 next = 0; next < table.size();) {
+            u32 const rows = std::min(rows_a_batch, table.size() - next);
+            BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), rows);
+            while (builder.room() != 0) {
+                char const* at[kVector];
+                u32 const count = std::min(kVector, builder.room());
+                for (u32 i = 0; i < count; ++i) at[i] = table.row(next + i);
+                append_results(plan_, at, count, builder);
+                next += count;
+            }
+            results.push_back(builder.finish());
+            rows_a_batch = kResultRows;
+        }
+    }
+
+    GroupByPlan const& plan_;
+    Channel const& partial_channel_;
+    EndpointGroups& here_;
+    Run const& run_;
+    GroupBySource source_;
+    Inbox raw_;
+    Inbox partial_;
+    ReceivedColumns columns_;
+};
+
+std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                              Input const& input, GroupByPlan const& plan,
+                              OperatorOptions const& options, OperatorReport* report) {
+    TextNeeds const texts = measure_texts(input, plan.input_columns());
+    Run run(runtime, "group_by", endpoints, options);
+    Channel const raw = run.open("group_by rows", plan.raw_schema(), plan.key_names(), texts, false);
+    Channel const partial =
+        run.open("group_by states", plan.partial_schema(), plan.key_names(), texts, false);
+    std::vector<std::unique_ptr<EndpointGroups>> all;
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        all.push_back(std::make_unique<EndpointGroups>(input.part(e), run.groups(e)));
+    }
+    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+        auto const grouper =
+            std::make_unique<Grouper>(plan, raw, partial, endpoints[e], *all[e], run);
+        grouper->run(group, shared);
+    });
+    run.report(report);
+
+    std::vector<Table> results(endpoints.size());
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        results[e].schema = plan.result_schema();
+        for (auto& batches : all[e]->results) {
+            for (RecordBatch& batch : batches) results[e].batches.push_back(std::move(batch));
+        }
+    }
+    return results;
+}
+
+}  // namespace
+}  // namespace operators
+
+std::vector<Table> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                            std::vector<Table> const& parts, std::vector<std::string> const& keys,
+                            std::vector<Aggregate> const& aggregates, OperatorOptions const& options,
+                            OperatorReport* report) {
+    using namespace operators;
+    Input const input("group_by", endpoints, parts);
+    check_keys(input, input.columns(keys), options.hash);
+    try {
+        GroupByPlan const plan(input, keys, aggregates, false);
+        return group_once(runtime, endpoints, input, plan, options, report);
+    } catch (NarrowOverflow const&) {
+        GroupByPlan const plan(input, keys, aggregates, true);
+        return group_once(runtime, endpoints, input, plan, options, report);
+    }
+}
+
+}  // namespace mgi

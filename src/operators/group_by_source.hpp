@@ -1,0 +1,80 @@
+// The sending side of a group-by.
+#pragma once
+
+#include "operators/group_rows.hpp"
+#include "operators/run.hpp"
+
+namespace mgi::operators {
+
+// Slices of input batches in the form in which the raw channel carries them.
+class RawSlices {
+public:
+    // Slices of at most `rows` rows.
+    RawSlices(GroupByPlan const& plan, u32 rows);
+
+    // Fills `columns` for rows of a batch; valid until the next call.
+    void aim(Morsel const& slice, std::vector<ColumnView>& columns);
+
+private:
+    GroupByPlan const& plan_;
+    u32 rows_;
+    std::vector<Buffer> narrowed_;  // by raw column
+    std::vector<u8> ones_;
+};
+
+// Folds vectors of rows into the groups of a table.
+class Folder {
+public:
+    Folder(GroupByPlan const& plan, bool own_texts)
+        : plan_(plan), table_(plan.layout(), own_texts) {}
+
+    // Rows as the raw channel carries them; `columns` is moved past them. Throws NarrowOverflow.
+    void fold_raw(ColumnView* columns, u32 rows) { fold(columns, rows, true); }
+    // Rows as the partial channel carries them.
+    void fold_partial(ColumnView* columns, u32 rows) { fold(columns, rows, false); }
+    // Groups of another table, whose texts stay.
+    void fold_groups(u64 const* words, u32 const* hashes, char const* const* rows, u32 count);
+
+    [[nodiscard]] GroupTable& table() { return table_; }
+
+private:
+    void fold(ColumnView* columns, u32 rows, bool raw);
+
+    GroupByPlan const& plan_;
+    GroupTable table_;
+    EncodedKeys keys_;
+    char* rows_[kVector];
+    FoldScratch scratch_;
+};
+
+// One group's sending side: rows are folded into a table that fits the cache as long as that leaves
+// clearly fewer of them, and sent as they are while it does not; from time to time it looks again.
+class GroupBySource {
+public:
+    GroupBySource(GroupByPlan const& plan, Channel const& raw, Channel const& partial,
+                  Endpoint endpoint, Morsels& morsels);
+
+    // Goes a step; false when there was nothing to do or no room. Throws Error, NarrowOverflow.
+    bool step(device::Group const& group, device::Shared& shared);
+    [[nodiscard]] bool flushed() const { return raw_.flushed() && partial_.flushed(); }
+
+private:
+    bool fold_slice(Morsel const& slice);
+    void pass_slice(Morsel const& slice);
+    void send_groups();
+
+    GroupByPlan const& plan_;
+    Outbox raw_;
+    Outbox partial_;
+    Slices slices_;
+    RawSlices raw_slices_;
+    Folder local_;
+    BatchBuilder partials_;
+    u32 const most_groups_;  // of the local table
+    u64 folded_ = 0;         // rows since the local table was empty
+    u64 pass_left_ = 0;      // rows to pass before looking again
+    u32 next_group_ = 0;     // of the local table, while its groups are sent
+    bool sending_groups_ = false;
+};
+
+}  // namespace mgi::operators

@@ -1,0 +1,209 @@
+#include "operators/group_rows.hpp"
+
+#include <bit>
+#include <cmath>
+
+namespace mgi::operators {
+
+namespace {
+
+u64 word_at(char const* row, u32 offset) {
+    u64 word;
+    std::memcpy(&word, row + offset, sizeof(word));
+    return word;
+}
+
+i128 wide_at(char const* row, u32 offset) {
+    i128 value;
+    std::memcpy(&value, row + offset, sizeof(value));
+    return value;
+}
+
+// Words as values of a type of 1 to 8 bytes, after `turn`.
+template <class T, class Turn>
+void put_words(char const* const* rows, u32 count, u32 offset, char* to, Turn&& turn) {
+    for (u32 i = 0; i < count; ++i) {
+        T const value = static_cast<T>(turn(word_at(rows[i], offset)));
+        std::memcpy(to + u64{i} * sizeof(T), &value, sizeof(T));
+    }
+}
+
+template <class Turn>
+void put_integers(Type const& type, char const* const* rows, u32 count, u32 offset, char* to,
+                  Turn&& turn) {
+    switch (type.row_width()) {
+        case 1: return put_words<u8>(rows, count, offset, to, turn);
+        case 2: return put_words<u16>(rows, count, offset, to, turn);
+        case 4: return put_words<u32>(rows, count, offset, to, turn);
+        default: return put_words<u64>(rows, count, offset, to, turn);
+    }
+}
+
+void put_bytes(char const* const* rows, u32 count, u32 offset, u32 width, char* to) {
+    for (u32 i = 0; i < count; ++i) std::memcpy(to + u64{i} * width, rows[i] + offset, width);
+}
+
+void put_bits(char const* const* rows, u32 count, u32 offset, u32 column, BatchBuilder& builder) {
+    for (u32 i = 0; i < count; ++i) {
+        if ((word_at(rows[i], offset) & 1) != 0) builder.set_bit(column, i);
+    }
+}
+
+void append_key(KeyEncoder const& keys, u32 k, char const* const* rows, u32 count,
+                BatchBuilder& builder) {
+    KeyColumn const& key = keys.columns()[k];
+    u32 const offset = keys.word_of(k) * 8;
+    char* const to = builder.next(k);
+    auto const same = [](u64 word) { return word; };
+    if (key.type.is_variable()) {
+        for (u32 i = 0; i < count; ++i) {
+            RowText const text = RowText::at(rows[i] + offset);
+            builder.put_text(k, i, text.text());
+        }
+    } else if (key.type.id == TypeId::Bool) {
+        put_bits(rows, count, offset, k, builder);
+    } else if (key.type.id == TypeId::Float64) {
+        put_words<u64>(rows, count, offset, to, same);
+    } else if (key.type.id == TypeId::Float32) {
+        put_words<float>(rows, count, offset, to,
+                         [](u64 word) { return std::bit_cast<double>(word); });
+    } else if (key.type.row_width() > 8 || key.type.id == TypeId::FixedSizeBinary) {
+        put_bytes(rows, count, offset, key.type.row_width(), to);
+    } else {
+        put_integers(key.type, rows, count, offset, to, same);
+    }
+    if (!builder.has_valid_bits(k)) return;
+    for (u32 i = 0; i < count; ++i) {
+        if (!keys.is_null(k, reinterpret_cast<u64 const*>(rows[i]))) builder.set_valid(k, i);
+    }
+}
+
+// What a text state holds, nothing if there was no value.
+void append_text(char const* const* rows, u32 count, u32 offset, u32 column,
+                 BatchBuilder& builder) {
+    for (u32 i = 0; i < count; ++i) {
+        RowText const text = RowText::at(rows[i] + offset);
+        bool const none = is_no_text(text);
+        builder.put_text(column, i, none ? Text{} : text.text());
+        if (!none && builder.has_valid_bits(column)) builder.set_valid(column, i);
+    }
+}
+
+[[noreturn]] void too_large(ResultColumn const& result, Type const& type) {
+    throw Error(ErrorCode::InvalidArgument,
+                "group_by: a sum of column '" + result.name + "' does not fit " + type.to_string());
+}
+
+void append_sum(ResultColumn const& result, State const& state, Type const& type,
+                char const* const* rows, u32 count, char* to) {
+    if (state.fold == Fold::SumFloat) return put_bytes(rows, count, state.offset, 8, to);
+    bool const narrow = state.fold == Fold::Sum64;
+    if (type.id == TypeId::Int64) {
+        if (narrow) return put_bytes(rows, count, state.offset, 8, to);
+        for (u32 i = 0; i < count; ++i) {
+            i128 const sum = wide_at(rows[i], state.offset);
+            auto const value = static_cast<i64>(sum);
+            if (value != sum) too_large(result, type);
+            std::memcpy(to + u64{i} * 8, &value, 8);
+        }
+        return;
+    }
+    i128 limit = 1;
+    for (int digit = 0; digit < 38; ++digit) limit *= 10;
+    for (u32 i = 0; i < count; ++i) {
+        i128 const sum = narrow ? i128{static_cast<i64>(word_at(rows[i], state.offset))}
+                                : wide_at(rows[i], state.offset);
+        if (sum >= limit || sum <= -limit) too_large(result, type);
+        std::memcpy(to + u64{i} * 16, &sum, 16);
+    }
+}
+
+void append_average(ResultColumn const& result, State const& sum, State const& number,
+                    char const* const* rows, u32 count, char* to) {
+    double const scale =
+        result.source.id == TypeId::Decimal128 ? std::pow(10.0, result.source.scale) : 1.0;
+    for (u32 i = 0; i < count; ++i) {
+        double total;
+        if (sum.fold == Fold::SumFloat) {
+            total = std::bit_cast<double>(word_at(rows[i], sum.offset));
+        } else if (sum.fold == Fold::Sum64) {
+            total = static_cast<double>(static_cast<i64>(word_at(rows[i], sum.offset)));
+        } else {
+            total = static_cast<double>(wide_at(rows[i], sum.offset));
+        }
+        auto const values = static_cast<double>(word_at(rows[i], number.offset));
+        double const average = values == 0 ? 0 : total / (values * scale);
+        std::memcpy(to + u64{i} * 8, &average, 8);
+    }
+}
+
+void append_extreme(State const& state, Type const& type, char const* const* rows, u32 count,
+                    u32 column, BatchBuilder& builder) {
+    char* const to = builder.next(column);
+    u32 const offset = state.offset;
+    if (state_is_text(state.fold)) return append_text(rows, count, offset, column, builder);
+    if (state_bytes(state.fold) == 16) return put_bytes(rows, count, offset, 16, to);
+    auto const from_float = [](u64 word) { return from_ordered(static_cast<i64>(word)); };
+    switch (type.id) {
+        case TypeId::Bool: return put_bits(rows, count, offset, column, builder);
+        case TypeId::Float32: return put_words<float>(rows, count, offset, to, from_float);
+        case TypeId::Float64: return put_words<double>(rows, count, offset, to, from_float);
+        case TypeId::UInt64:
+            return put_words<u64>(rows, count, offset, to,
+                                  [](u64 word) { return word ^ u64{1} << 63; });
+        case TypeId::Decimal128:
+            for (u32 i = 0; i < count; ++i) {
+                i128 const value = static_cast<i64>(word_at(rows[i], offset));
+                std::memcpy(to + u64{i} * 16, &value, 16);
+            }
+            return;
+        default:
+            return put_integers(type, rows, count, offset, to, [](u64 word) { return word; });
+    }
+}
+
+}  // namespace
+
+void append_partials(GroupByPlan const& plan, char const* const* rows, u32 count,
+                     BatchBuilder& builder) {
+    u32 const keys = static_cast<u32>(plan.keys().columns().size());
+    for (u32 k = 0; k < keys; ++k) append_key(plan.keys(), k, rows, count, builder);
+    for (State const& state : plan.states()) {
+        u32 const column = keys + static_cast<u32>(&state - plan.states().data());
+        if (state_is_text(state.fold)) {
+            append_text(rows, count, state.offset, column, builder);
+        } else {
+            put_bytes(rows, count, state.offset, state_bytes(state.fold), builder.next(column));
+        }
+    }
+    builder.advance(count);
+}
+
+void append_results(GroupByPlan const& plan, char const* const* rows, u32 count,
+                    BatchBuilder& builder) {
+    u32 const keys = static_cast<u32>(plan.keys().columns().size());
+    for (u32 k = 0; k < keys; ++k) append_key(plan.keys(), k, rows, count, builder);
+    for (std::size_t r = 0; r < plan.results().size(); ++r) {
+        ResultColumn const& result = plan.results()[r];
+        State const& state = plan.states()[result.state];
+        u32 const column = keys + static_cast<u32>(r);
+        Type const& type = plan.result_schema()[column].type;
+        char* const to = builder.next(column);
+        switch (result.function) {
+            case AggregateFunction::Count: put_bytes(rows, count, state.offset, 8, to); break;
+            case AggregateFunction::Sum: append_sum(result, state, type, rows, count, to); break;
+            case AggregateFunction::Avg:
+                append_average(result, state, plan.states()[result.count], rows, count, to);
+                break;
+            default: append_extreme(state, type, rows, count, column, builder);
+        }
+        if (!builder.has_valid_bits(column) || state_is_text(state.fold)) continue;
+        u32 const values = plan.states()[result.count].offset;
+        for (u32 i = 0; i < count; ++i) {
+            if (word_at(rows[i], values) != 0) builder.set_valid(column, i);
+        }
+    }
+    builder.advance(count);
+}
+
+}  // namespace mgi::operators

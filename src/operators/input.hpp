@@ -1,0 +1,92 @@
+// Tables as operators take them in: parts that must agree, dealt out to groups in small runs of rows.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include <mgi/operators.hpp>
+
+#include "operators/columns.hpp"
+
+namespace mgi::operators {
+
+// The parts of one table, one for each endpoint.
+class Input {
+public:
+    // Throws Error(InvalidArgument) naming the part and what is wrong with it. `what` starts every
+    // message: "join: left".
+    Input(std::string what, std::vector<Endpoint> const& endpoints, std::vector<Table> const& parts);
+
+    // Of all parts; a column is nullable if it is in any of them.
+    [[nodiscard]] Schema const& schema() const { return schema_; }
+    [[nodiscard]] Table const& part(std::size_t endpoint) const { return parts_[endpoint]; }
+    [[nodiscard]] std::size_t parts() const { return parts_.size(); }
+    [[nodiscard]] std::string const& what() const { return what_; }
+    // Throws Error(InvalidArgument) that lists the names there are.
+    [[nodiscard]] u32 column(std::string const& name) const;
+    [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const;
+    // Whether any row is null there: channels carry validity only where there is some.
+    [[nodiscard]] bool has_nulls(u32 column) const;
+
+private:
+    std::string what_;
+    std::vector<Table> const& parts_;
+    Schema schema_;
+};
+
+// What a channel must know of the texts that go through it.
+struct TextNeeds {
+    u32 bytes_per_row = 0;  // of long texts, with some room to spare; 0: there is no text column
+    u64 longest_row = 0;    // bytes of a row's long texts, at most
+};
+TextNeeds measure_texts(Input const& input, std::vector<u32> const& columns);
+
+// Rows [first, first + rows) of a batch of a table.
+struct Morsel {
+    RecordBatch const* batch = nullptr;
+    i64 first = 0;
+    u32 rows = 0;
+};
+
+// Deals a table's rows out to the groups of an endpoint, whoever comes first. Thread-safe.
+class Morsels {
+public:
+    explicit Morsels(Table const& table);
+    Morsels(Morsels const&) = delete;
+    Morsels& operator=(Morsels const&) = delete;
+    // False when all rows were dealt out.
+    bool next(Morsel& morsel);
+
+    static constexpr u32 kRows = 1u << 15;
+
+private:
+    std::vector<Morsel> morsels_;
+    std::atomic<std::size_t> next_{0};
+};
+
+// A group's own walk over morsels in slices of at most `rows` rows.
+class Slices {
+public:
+    Slices(Morsels& morsels, u32 rows) : morsels_(&morsels), most_(rows) {}
+    bool next(Morsel& slice) {
+        while (left_.rows == 0) {
+            if (!morsels_->next(left_)) return false;
+        }
+        slice = left_;
+        if (slice.rows > most_) slice.rows = most_;
+        left_.first += slice.rows;
+        left_.rows -= slice.rows;
+        return true;
+    }
+
+private:
+    Morsels* morsels_;
+    u32 most_;
+    Morsel left_;
+};
+
+// Throws Error(InvalidArgument) unless these keys can be routed by this hash.
+void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash);
+
+}  // namespace mgi::operators

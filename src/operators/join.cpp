@@ -1,0 +1,223 @@
+// Repartitioned hash join: right rows are kept and built into a table while they come, left rows
+// probe it from the moment it is complete at their endpoint.
+#include <memory>
+
+#include "operators/join_probe.hpp"
+
+namespace mgi {
+
+namespace operators {
+namespace {
+
+constexpr u32 kSliceRows = 4096;
+constexpr u32 kBatchesARound = 8;
+
+// What the groups of one endpoint share.
+struct EndpointJoin {
+    EndpointJoin(JoinPlan const& plan, Table const& left_part, Table const& right_part, u32 groups)
+        : left(left_part),
+          right(right_part),
+          build(plan, groups),
+          received(groups),
+          allocated(1),
+          counted(groups),
+          placed(groups),
+          finished(1),
+          results(groups) {}
+
+    Morsels left;
+    Morsels right;
+    JoinBuild build;
+    Meeting received;
+    Meeting allocated;
+    Meeting counted;
+    Meeting placed;
+    Meeting finished;
+    std::vector<std::vector<RecordBatch>> results;
+};
+
+// A group's sending of one side.
+class JoinSource {
+public:
+    JoinSource(JoinSide const& side, Channel const& channel, Endpoint endpoint, Morsels& morsels)
+        : side_(side), outbox_(channel, endpoint), slices_(morsels, kSliceRows) {}
+
+    // True when rows went.
+    bool step(device::Group const& group, device::Shared& shared) {
+        if (outbox_.empty() && !next_slice()) {
+            exhausted_ = true;
+            outbox_.flush(group, shared);
+            return false;
+        }
+        return outbox_.send(group, shared) != 0;
+    }
+    [[nodiscard]] bool exhausted() const { return exhausted_; }
+    [[nodiscard]] bool flushed() const { return outbox_.flushed(); }
+
+private:
+    bool next_slice() {
+        Morsel slice;
+        if (!slices_.next(slice)) return false;
+        std::vector<ColumnView> columns = outbox_.take_columns();
+        columns.clear();
+        for (std::size_t c = 0; c < side_.inputs.size(); ++c) {
+            columns.push_back(view_of(slice.batch->columns[side_.inputs[c]], slice.first));
+            if (!side_.nullable[c]) columns.back().validity = nullptr;
+        }
+        outbox_.put(std::move(columns), slice.rows);
+        return true;
+    }
+
+    JoinSide const& side_;
+    Outbox outbox_;
+    Slices slices_;
+    bool exhausted_ = false;
+};
+
+// One group of a join. It never waits for one thing alone: while the table is not complete it goes on
+// sending, and rows of the left side that nobody takes yet stay in their lanes.
+class Joiner {
+public:
+    Joiner(JoinPlan const& plan, Channel const& left, Channel const& right, Endpoint endpoint,
+           EndpointJoin& here, Run const& run)
+        : here_(here),
+          run_(run),
+          send_left_(plan.left(), left, endpoint, here.left),
+          send_right_(plan.right(), right, endpoint, here.right),
+          left_(left, endpoint),
+          right_(right, endpoint),
+          probe_(plan, here.build) {}
+
+    void run(device::Group const& group, device::Shared& shared) {
+        for (u32 idle = 0; !done();) {
+            bool moved = send(group, shared);
+            moved = (step_ == Step::Probe ? probe(group, shared) : build(group, shared)) || moved;
+            if (moved) {
+                idle = 0;
+                continue;
+            }
+            // A group of the endpoint that failed does not come to the next step.
+            if (run_.failed()) return;
+            device::backoff(idle++);
+        }
+        here_.results[group.block] = probe_.finish();
+    }
+
+private:
+    // What a group is at, or waits for.
+    enum class Step : u8 { Receive, Allocated, Counted, Finished, Probe };
+
+    [[nodiscard]] bool done() const {
+        return left_.ended() && send_left_.flushed() && send_right_.flushed();
+    }
+
+    bool send(device::Group const& group, device::Shared& shared) {
+        bool moved = false;
+        if (!send_right_.flushed()) moved = send_right_.step(group, shared);
+        if (send_right_.exhausted() && !send_left_.flushed()) {
+            moved = send_left_.step(group, shared) || moved;
+        }
+        return moved;
+    }
+
+    // One step towards the complete table, if the other groups have come so far.
+    bool build(device::Group const& group, device::Shared& shared) {
+        switch (step_) {
+            case Step::Receive: return receive_right(group, shared);
+            case Step::Allocated:
+                if (!here_.allocated.complete()) return false;
+                here_.build.count(group.block);
+                here_.counted.arrive();
+                step_ = Step::Counted;
+                return true;
+            case Step::Counted:
+                if (!here_.counted.complete()) return false;
+                here_.build.place(group.block);
+                if (here_.placed.arrive()) {
+                    here_.build.finish();
+                    here_.finished.arrive();
+                }
+                step_ = Step::Finished;
+                return true;
+            default:
+                if (!here_.finished.complete()) return false;
+                step_ = Step::Probe;
+                return true;
+        }
+    }
+
+    bool receive_right(device::Group const& group, device::Shared& shared) {
+        u32 const received = right_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+            here_.build.add(group.block, right_.keep(batch));
+        });
+        if (!right_.ended()) return received != 0;
+        if (here_.received.arrive()) {
+            here_.build.allocate();
+            here_.allocated.arrive();
+        }
+        step_ = Step::Allocated;
+        return true;
+    }
+
+    bool probe(device::Group const& group, device::Shared& shared) {
+        u32 const received = left_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+            columns_.aim(batch);
+            probe_.probe(columns_.data(), batch.rows);
+            left_.release(group, shared, batch);
+        });
+        return received != 0;
+    }
+
+    EndpointJoin& here_;
+    Run const& run_;
+    JoinSource send_left_;
+    JoinSource send_right_;
+    Inbox left_;
+    Inbox right_;
+    JoinProbe probe_;
+    ReceivedColumns columns_;
+    Step step_ = Step::Receive;
+};
+
+}  // namespace
+}  // namespace operators
+
+std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                        std::vector<Table> const& left, std::vector<Table> const& right,
+                        JoinSpec const& spec, OperatorOptions const& options,
+                        OperatorReport* report) {
+    using namespace operators;
+    Input const left_input("join: left", endpoints, left);
+    Input const right_input("join: right", endpoints, right);
+    JoinPlan const plan(left_input, right_input, spec, options.hash);
+    Run run(runtime, "join", endpoints, options);
+    Channel const right_channel =
+        run.open("join right", plan.right().schema, plan.right().keys,
+                 measure_texts(right_input, plan.right().inputs), true);
+    Channel const left_channel =
+        run.open("join left", plan.left().schema, plan.left().keys,
+                 measure_texts(left_input, plan.left().inputs), false);
+
+    std::vector<std::unique_ptr<EndpointJoin>> all;
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        all.push_back(std::make_unique<EndpointJoin>(plan, left_input.part(e), right_input.part(e),
+                                                     run.groups(e)));
+    }
+    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+        auto const joiner = std::make_unique<Joiner>(plan, left_channel, right_channel,
+                                                     endpoints[e], *all[e], run);
+        joiner->run(group, shared);
+    });
+    run.report(report);
+
+    std::vector<Table> results(endpoints.size());
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        results[e].schema = plan.result_schema();
+        for (auto& batches : all[e]->results) {
+            for (RecordBatch& batch : batches) results[e].batches.push_back(std::move(batch));
+        }
+    }
+    return results;
+}
+
+}  // namespace mgi

@@ -1,0 +1,220 @@
+#include "operators/join_build.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace mgi::operators {
+
+namespace {
+
+constexpr u64 kLeastSlots = 64;
+// Hashes are told apart by 32 bits, of which a few must be left for the tag.
+constexpr u64 kMostSlots = u64{1} << 28;
+// How far ahead of its use a directory entry is fetched.
+constexpr u32 kAhead = 24;
+
+template <class T>
+void place_values(ColumnView const& view, u16 const* index, u32 count, char* const* rows,
+                  u32 offset) {
+    T const* const from = values_of<T>(view);
+    for (u32 i = 0; i < count; ++i) std::memcpy(rows[i] + offset, from + index[i], sizeof(T));
+}
+
+void place_bytes(ColumnView const& view, u16 const* index, u32 count, char* const* rows,
+                 u32 offset, u32 width) {
+    char const* const from = static_cast<char const*>(view.values) + view.offset * width;
+    for (u32 i = 0; i < count; ++i) {
+        std::memcpy(rows[i] + offset, from + u64{index[i]} * width, width);
+    }
+}
+
+}  // namespace
+
+struct JoinBuild::Block {
+    EncodedKeys keys;
+    std::vector<ColumnView> columns;
+    u32 count = 0;
+    u16 index[kVector];
+    char* rows[kVector];
+};
+
+JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups)
+    : plan_(plan), groups_(groups), pieces_(groups), totals_(groups, 0) {}
+
+void JoinBuild::add(u32 group, RecordBatch batch) {
+    Piece piece;
+    piece.hashes.resize(std::size_t(batch.rows));
+    auto const keys = std::make_unique<EncodedKeys>();
+    std::vector<ColumnView> columns(batch.columns.size());
+    for (i64 first = 0; first < batch.rows; first += kVector) {
+        u32 const rows = u32(std::min<i64>(kVector, batch.rows - first));
+        for (std::size_t c = 0; c < columns.size(); ++c) {
+            columns[c] = view_of(batch.columns[c], first);
+        }
+        plan_.right().encoder->encode(columns.data(), rows, *keys);
+        std::copy_n(keys->hashes, rows, piece.hashes.begin() + first);
+        if (keys->all_selected || keys->selected_count == rows) continue;
+        if (piece.dropped.empty()) piece.dropped.resize(std::size_t(batch.rows), false);
+        for (u32 i = 0, next = 0; i < rows; ++i) {
+            bool const selected = next < keys->selected_count && keys->selected[next] == i;
+            next += selected ? 1 : 0;
+            piece.dropped[std::size_t(first) + i] = !selected;
+        }
+    }
+    piece.batch = std::move(batch);
+    pieces_[group].push_back(std::move(piece));
+}
+
+void JoinBuild::allocate() {
+    row_count_ = 0;
+    for (auto const& pieces : pieces_) {
+        for (Piece const& piece : pieces) {
+            row_count_ += piece.hashes.size();
+            row_count_ -= u64(std::count(piece.dropped.begin(), piece.dropped.end(), true));
+        }
+    }
+    u64 const slots = std::clamp(std::bit_ceil(row_count_), kLeastSlots, kMostSlots);
+    shift_ = 32 - u32(std::bit_width(slots) - 1);
+    directory_ = Buffer((slots + 1) * sizeof(u64), true);
+    memory_ = Buffer(row_count_ * plan_.row_bytes(), false);
+}
+
+JoinBuild::Range JoinBuild::slots_of(u32 group) const {
+    u64 const slots = u64{1} << (32 - shift_);
+    return {slots * group / groups_, slots * (group + 1) / groups_};
+}
+
+void JoinBuild::count(u32 group) {
+    u64* const directory = directory_.as<u64>() + 1;
+    Range const range = slots_of(group);
+    u64 total = 0;
+    for (auto const& pieces : pieces_) {
+        for (Piece const& piece : pieces) {
+            u32 const* const hashes = piece.hashes.data();
+            std::size_t const rows = piece.hashes.size();
+            for (std::size_t i = 0; i < rows; ++i) {
+                if (i + kAhead < rows) {
+                    __builtin_prefetch(directory + (hashes[i + kAhead] >> shift_), 1);
+                }
+                u64 const slot = hashes[i] >> shift_;
+                if (slot < range.first || slot >= range.last) continue;
+                if (!piece.dropped.empty() && piece.dropped[i]) continue;
+                directory[slot] = (directory[slot] + (u64{1} << kTagBits)) |
+                                  u64{1} << (hashes[i] & 15);
+                ++total;
+            }
+        }
+    }
+    totals_[group] = total;
+}
+
+void JoinBuild::place(u32 group) {
+    u64* const directory = directory_.as<u64>() + 1;
+    Range const range = slots_of(group);
+    u64 start = 0;
+    for (u32 g = 0; g < group; ++g) start += totals_[g];
+    constexpr u64 kTags = (u64{1} << kTagBits) - 1;
+    // From here on an entry is where its next row goes; in the end, where its rows end.
+    for (u64 slot = range.first; slot < range.last; ++slot) {
+        u64 const entry = directory[slot];
+        directory[slot] = start << kTagBits | (entry & kTags);
+        start += entry >> kTagBits;
+    }
+    auto const block = std::make_unique<Block>();
+    for (auto const& pieces : pieces_) {
+        for (Piece const& piece : pieces) place_piece(piece, range, *block);
+    }
+}
+
+void JoinBuild::place_piece(Piece const& piece, Range range, Block& block) {
+    u32 const rows = u32(piece.hashes.size());
+    for (u32 first = 0; first < rows; first += kVector) {
+        place_block(piece, first, std::min(kVector, rows - first), range, block);
+    }
+}
+
+void JoinBuild::place_block(Piece const& piece, u32 first, u32 rows, Range range, Block& block) {
+    u64* const directory = directory_.as<u64>() + 1;
+    u32 const* const hashes = piece.hashes.data() + first;
+    block.count = 0;
+    for (u32 i = 0; i < rows; ++i) {
+        u64 const slot = hashes[i] >> shift_;
+        if (slot < range.first || slot >= range.last) continue;
+        if (!piece.dropped.empty() && piece.dropped[first + i]) continue;
+        __builtin_prefetch(directory + slot, 1);
+        block.index[block.count++] = u16(i);
+    }
+    if (block.count == 0) return;
+    u32 const row_bytes = plan_.row_bytes();
+    for (u32 i = 0; i < block.count; ++i) {
+        u64& entry = directory[hashes[block.index[i]] >> shift_];
+        block.rows[i] = memory_.data() + (entry >> kTagBits) * row_bytes;
+        entry += u64{1} << kTagBits;
+        __builtin_prefetch(block.rows[i], 1);
+        __builtin_prefetch(block.rows[i] + row_bytes - 1, 1);
+    }
+    block.columns.resize(piece.batch.columns.size());
+    for (std::size_t c = 0; c < block.columns.size(); ++c) {
+        block.columns[c] = view_of(piece.batch.columns[c], first);
+    }
+    KeyEncoder const& encoder = *plan_.right().encoder;
+    encoder.encode(block.columns.data(), rows, block.keys);
+    u32 const words = encoder.words();
+    if (words == 1) {
+        for (u32 i = 0; i < block.count; ++i) {
+            std::memcpy(block.rows[i], block.keys.words + block.index[i], 8);
+        }
+    } else {
+        for (u32 i = 0; i < block.count; ++i) {
+            std::memcpy(block.rows[i], block.keys.words + u64{block.index[i]} * words,
+                        u64{words} * 8);
+        }
+    }
+    for (BuiltValue const& value : plan_.built()) {
+        place_value(value, block.columns[value.column], block);
+    }
+}
+
+void JoinBuild::place_value(BuiltValue const& value, ColumnView const& view,
+                            Block const& block) const {
+    u32 const count = block.count;
+    if (value.nullable) {
+        for (u32 i = 0; i < count; ++i) {
+            block.rows[i][value.validity] = valid_at(view, block.index[i]) ? 1 : 0;
+        }
+    }
+    if (value.type.is_variable()) {
+        for (u32 i = 0; i < count; ++i) {
+            RowText text;
+            if (valid_at(view, block.index[i])) text = RowText(text_at(view, block.index[i]));
+            text.store(block.rows[i] + value.offset);
+        }
+        return;
+    }
+    switch (value.type.row_width()) {
+        case 0:
+            for (u32 i = 0; i < count; ++i) {
+                block.rows[i][value.offset] = bit_at(view, block.index[i]) ? 1 : 0;
+            }
+            return;
+        case 1: return place_values<u8>(view, block.index, count, block.rows, value.offset);
+        case 2: return place_values<u16>(view, block.index, count, block.rows, value.offset);
+        case 4: return place_values<u32>(view, block.index, count, block.rows, value.offset);
+        case 8: return place_values<u64>(view, block.index, count, block.rows, value.offset);
+        case 16: return place_values<i128>(view, block.index, count, block.rows, value.offset);
+        default:
+            return place_bytes(view, block.index, count, block.rows, value.offset,
+                               value.type.row_width());
+    }
+}
+
+void JoinBuild::finish() {
+    // Rows' texts point into the batches.
+    if (plan_.built_has_texts() || !plan_.right().encoder->text_words().empty()) return;
+    for (auto& pieces : pieces_) {
+        pieces.clear();
+        pieces.shrink_to_fit();
+    }
+}
+
+}  // namespace mgi::operators

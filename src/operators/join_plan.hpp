@@ -1,0 +1,71 @@
+// What a join does, decided before the first row moves: which columns travel, how a row of the built
+// side lies in memory, and where each result column comes from.
+#pragma once
+
+#include <optional>
+
+#include "operators/input.hpp"
+#include "operators/keys.hpp"
+
+namespace mgi::operators {
+
+// One side of a join.
+struct JoinSide {
+    std::vector<u32> inputs;       // by column of the channel: which one of the input it is
+    std::vector<bool> nullable;    // by column of the channel
+    Schema schema;                 // of the channel
+    std::vector<std::string> keys; // names
+    std::optional<KeyEncoder> encoder;
+};
+
+// A value that built rows carry behind their keys.
+struct BuiltValue {
+    u32 column = 0;    // of the right side's channel
+    Type type;
+    u32 offset = 0;    // in the row; texts are RowText, bools a byte
+    u32 validity = 0;  // offset of a byte, where the column is nullable
+    bool nullable = false;
+};
+
+// A column of the result.
+struct JoinColumn {
+    bool from_left = true;
+    u32 source = 0;  // column of the left channel, or number of the built value
+};
+
+class JoinPlan {
+public:
+    // Throws Error(InvalidArgument) naming the column that is missing, mismatched or named twice.
+    JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash);
+
+    [[nodiscard]] JoinSide const& left() const { return left_; }
+    [[nodiscard]] JoinSide const& right() const { return right_; }
+    [[nodiscard]] std::vector<BuiltValue> const& built() const { return built_; }
+    // Bytes of a built row: its key's words, then its values.
+    [[nodiscard]] u32 row_bytes() const { return row_bytes_; }
+    [[nodiscard]] bool built_has_texts() const { return built_has_texts_; }
+    [[nodiscard]] std::vector<JoinColumn> const& columns() const { return columns_; }
+    [[nodiscard]] Schema const& result_schema() const { return result_schema_; }
+    [[nodiscard]] std::vector<bool> const& result_valid_bits() const { return result_valid_bits_; }
+
+private:
+    void match_keys(Input const& left, Input const& right, JoinSpec const& spec);
+    u32 add_column(Input const& input, JoinSide& side, u32 column);
+    void add_left(Input const& left, u32 column);
+    void add_right(Input const& right, u32 column, std::string name);
+    void finish_row();
+
+    JoinSide left_;
+    JoinSide right_;
+    std::vector<u32> left_keys_;   // input columns
+    std::vector<u32> right_keys_;
+    std::vector<BuiltValue> built_;
+    u32 row_bytes_ = 0;
+    bool built_has_texts_ = false;
+    std::vector<JoinColumn> columns_;
+    std::vector<Field> fields_;
+    Schema result_schema_;
+    std::vector<bool> result_valid_bits_;
+};
+
+}  // namespace mgi::operators

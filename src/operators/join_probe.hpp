@@ -1,0 +1,44 @@
+// The probing side of a join: finds matches a vector at a time and writes them out column by column.
+#pragma once
+
+#include <optional>
+
+#include "operators/batch_builder.hpp"
+#include "operators/join_build.hpp"
+
+namespace mgi::operators {
+
+// One group's probes into a finished build. Not thread-safe.
+class JoinProbe {
+public:
+    JoinProbe(JoinPlan const& plan, JoinBuild const& build) : plan_(plan), build_(build) {}
+
+    // Matches rows of the left side, as its channel carries them; `columns` is moved past them.
+    void probe(ColumnView* columns, u32 rows);
+    // The result so far; call it last.
+    std::vector<RecordBatch> finish();
+
+private:
+    // Candidates looked at together: their directory entries and rows fit the first-level cache.
+    static constexpr u32 kInFlight = 128;
+    static constexpr u32 kMatches = 1024;
+
+    template <bool OneWord>
+    void match(ColumnView const* columns, u32 first, u32 count);
+    template <bool OneWord>
+    [[nodiscard]] bool equal(char const* row, u64 const* words) const;
+    void write_matches(ColumnView const* columns);
+    void write(ColumnView const* columns, u32 first, u32 count);
+    void start_batch();
+
+    JoinPlan const& plan_;
+    JoinBuild const& build_;
+    EncodedKeys keys_;
+    u32 match_count_ = 0;
+    u16 left_[kMatches];
+    char const* right_[kMatches];
+    std::optional<BatchBuilder> builder_;
+    std::vector<RecordBatch> results_;
+};
+
+}  // namespace mgi::operators

@@ -1,0 +1,215 @@
+#include "operators/run.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace mgi::operators {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// How long a cancelled operator may take to notice.
+constexpr milliseconds kLook{20};
+constexpr u64 kLongestRow = (u64{device::Ticket::kMaxUnits}) * device::Ticket::kUnitBytes;
+constexpr u32 kSegmentBytes = 256u << 10;
+
+}  // namespace
+
+Run::Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoints,
+         OperatorOptions const& options)
+    : runtime_(runtime), what_(std::move(what)), endpoints_(endpoints), options_(options) {
+    auto const& devices = runtime.devices();
+    for (Endpoint const& endpoint : endpoints) {
+        if (endpoint.device >= devices.size()) {
+            throw Error(ErrorCode::NotFound, what_ + ": endpoint " + std::to_string(endpoint.id) +
+                                                 " is on device " +
+                                                 std::to_string(endpoint.device) +
+                                                 ", which this runtime does not have");
+        }
+        auto const sharing =
+            std::count_if(endpoints.begin(), endpoints.end(),
+                          [&](Endpoint const& other) { return other.device == endpoint.device; });
+        u32 const cores = u32(devices[endpoint.device].cores.size());
+        groups_.push_back(options.groups != 0 ? options.groups
+                                              : std::max(1u, cores / u32(sharing)));
+    }
+}
+
+Run::~Run() {
+    for (Channel const& channel : channels_) {
+        try {
+            runtime_.delete_channel(channel);
+        } catch (Error const&) {
+            // Deleted already, with the runtime.
+        }
+    }
+}
+
+Channel Run::open(std::string const& name, Schema const& schema, std::vector<std::string> keys,
+                  TextNeeds const& texts, bool keeps) {
+    if (texts.longest_row > kLongestRow) {
+        throw Error(ErrorCode::Refused,
+                    what_ + ": a row's texts take " + std::to_string(texts.longest_row) +
+                        " bytes; a segment holds at most " + std::to_string(kLongestRow));
+    }
+    ChannelSpec spec;
+    spec.sources = endpoints_;
+    spec.destinations = endpoints_;
+    spec.schema = schema;
+    spec.routing = Routing::partition(std::move(keys), options_.hash);
+    ChannelOptions& options = spec.options;
+    options.name = name;
+    options.by_reference = options_.by_reference;
+    options.segment_bytes = options_.segment_bytes;
+    options.max_groups = *std::max_element(groups_.begin(), groups_.end());
+    options.text_bytes_per_row = texts.bytes_per_row;
+    if (keeps) {
+        options.receive_limit = options_.receive_limit != 0 ? options_.receive_limit
+                                                            : std::numeric_limits<u64>::max();
+    }
+    for (;;) {
+        Channel channel = runtime_.create_channel(spec);
+        bool const fits = channel.plan().text_bytes >= texts.longest_row;
+        // Who chose the size of a segment is told which row does not fit, when it comes to it.
+        if (fits || options_.segment_bytes != 0) {
+            channels_.push_back(channel);
+            return channel;
+        }
+        runtime_.delete_channel(channel);
+        // Half of a segment for texts, and then large enough.
+        u32 fixed = 0;
+        for (Field const& field : schema.fields()) fixed += field.type.row_width();
+        options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
+        options.segment_bytes = std::max({kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes,
+                                          options.segment_bytes * 2});
+    }
+}
+
+void Run::Kernel::operator()(device::Group const& group, device::Shared& shared) const {
+    try {
+        (*body)(endpoint, group, shared);
+    } catch (...) {
+        run->record(std::current_exception());
+    }
+}
+
+// Keeps the first failure before the others can come about through failed channels.
+void Run::record(std::exception_ptr failure) {
+    ErrorCode code = ErrorCode::GroupFailed;
+    std::string message = what_ + " failed";
+    try {
+        std::rethrow_exception(failure);
+    } catch (Error const& error) {
+        code = error.code();
+        message = error.what();
+    } catch (std::exception const& error) {
+        message = error.what();
+    } catch (...) {
+        // The code says enough: what was thrown goes on to the caller.
+    }
+    {
+        std::lock_guard const lock(mutex_);
+        if (!failure_) failure_ = std::move(failure);
+    }
+    failed_.store(true, std::memory_order_release);
+    fail_channels(code, message);
+}
+
+void Run::fail_channels(ErrorCode code, std::string const& message) {
+    for (Channel const& channel : channels_) channel.fail(code, message);
+}
+
+bool Run::cancelled() const {
+    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+}
+
+void Run::wait_for(Launch& launch) {
+    for (;;) {
+        try {
+            launch.wait(options_.cancel != nullptr && !failed() ? kLook : milliseconds::max());
+            return;
+        } catch (Error const& error) {
+            if (error.code() != ErrorCode::Timeout || launch.done()) {
+                record(std::current_exception());
+                if (launch.done()) return;
+            }
+        } catch (...) {
+            record(std::current_exception());
+            if (launch.done()) return;
+        }
+        if (cancelled() && !failed()) {
+            record(std::make_exception_ptr(
+                Error(ErrorCode::Interrupted, what_ + ": stopped at the caller's request")));
+        }
+    }
+}
+
+void Run::run(Body const& body) {
+    auto const start = Clock::now();
+    std::vector<Launch> launches;
+    for (std::size_t e = 0; e < endpoints_.size(); ++e) {
+        try {
+            LaunchOptions launch;
+            launch.groups = groups_[e];
+            launches.push_back(runtime_.launch(endpoints_[e], launch, Kernel{this, &body, e}));
+        } catch (...) {
+            record(std::current_exception());
+            break;
+        }
+    }
+    // All of them, also after a failure: their groups use what the caller owns.
+    for (Launch& launch : launches) wait_for(launch);
+    seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+    if (failure_) std::rethrow_exception(failure_);
+}
+
+void Run::report(OperatorReport* report) const {
+    if (report == nullptr) return;
+    *report = {};
+    report->seconds = seconds_;
+    for (Channel const& channel : channels_) {
+        report->channels.push_back(channel.stats());
+        report->plans.push_back(channel.plan());
+        report->rows += report->channels.back().rows;
+        report->bytes += report->channels.back().bytes;
+    }
+}
+
+void throw_failure(Channel const& channel, ErrorCode code) {
+    channel.check();
+    throw Error(code == ErrorCode::Ok ? ErrorCode::Internal : code,
+                "channel '" + channel.name() + "' refused a call: " + to_string(code));
+}
+
+u64 Outbox::send(device::Group const& group, device::Shared& shared) {
+    device::Batch batch;
+    batch.columns = columns_.data();
+    batch.count = count_ - sent_;
+    device::SendResult const result = device_.send(group, shared, batch);
+    sent_ += result.rows;
+    for (ColumnView& column : columns_) column.offset += result.rows;
+    if (result.status == device::Status::Error) {
+        if (result.code == ErrorCode::Refused) {
+            throw Error(ErrorCode::Refused,
+                        "channel '" + channel_.name() +
+                            "': a row's texts do not fit a segment of " +
+                            std::to_string(channel_.plan().segment_bytes) +
+                            " bytes; raise OperatorOptions::segment_bytes or leave it 0");
+        }
+        throw_failure(channel_, result.code);
+    }
+    return result.rows;
+}
+
+bool Outbox::flush(device::Group const& group, device::Shared& shared) {
+    if (flushed_) return true;
+    device::Status const status = device_.flush(group, shared);
+    if (status == device::Status::Error) throw_failure(channel_, device_.error());
+    flushed_ = status == device::Status::Ok;
+    return flushed_;
+}
+
+}  // namespace mgi::operators

@@ -1,0 +1,167 @@
+// One run of an operator: its channels, its groups at every endpoint, and what goes wrong there.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mgi/operators.hpp>
+
+#include "operators/input.hpp"
+
+namespace mgi::operators {
+
+// Owns the operator's channels, which are gone when it is. The first failure of any group fails all
+// channels, so that every other group comes to its end, and is what `run` throws. Thread-safe where
+// groups call it.
+class Run {
+public:
+    // `what` names the operator in messages and in channel names.
+    Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoints,
+        OperatorOptions const& options);
+    ~Run();
+    Run(Run const&) = delete;
+    Run& operator=(Run const&) = delete;
+
+    // A channel from all endpoints to all, partitioned by the named keys. With `keeps`, received
+    // batches can be kept. The segments are made large enough for the longest row.
+    Channel open(std::string const& name, Schema const& schema, std::vector<std::string> keys,
+                 TextNeeds const& texts, bool keeps);
+
+    // Groups of an endpoint.
+    [[nodiscard]] u32 groups(std::size_t endpoint) const { return groups_[endpoint]; }
+    [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+
+    using Body = std::function<void(std::size_t endpoint, device::Group const&, device::Shared&)>;
+    // Runs `body` in every group of every endpoint and waits for all of them. Throws the first
+    // failure; Error(Interrupted) when the caller cancels.
+    void run(Body const& body);
+
+    // Whether a group has failed or the operator was cancelled: groups that wait for each other ask.
+    [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
+    // Fills in the report, if there is one; before the channels are gone.
+    void report(OperatorReport* report) const;
+
+private:
+    // `Launch` and `std::function` want plain values.
+    struct Kernel {
+        Run* run;
+        Body const* body;
+        std::size_t endpoint;
+        void operator()(device::Group const& group, device::Shared& shared) const;
+    };
+
+    void record(std::exception_ptr failure);
+    void fail_channels(ErrorCode code, std::string const& message);
+    void wait_for(Launch& launch);
+    [[nodiscard]] bool cancelled() const;
+
+    Runtime runtime_;
+    std::string what_;
+    std::vector<Endpoint> endpoints_;
+    OperatorOptions options_;
+    std::vector<u32> groups_;
+    std::vector<Channel> channels_;
+    std::atomic<bool> failed_{false};
+    std::mutex mutex_;
+    std::exception_ptr failure_;
+    double seconds_ = 0;
+};
+
+// Throws why a device call returned Error: the channel's failure, or `code`.
+[[noreturn]] void throw_failure(Channel const& channel, ErrorCode code);
+
+// A group's sending end of a channel: columns that are to go, and how many rows of them went.
+class Outbox {
+public:
+    Outbox(Channel channel, Endpoint endpoint)
+        : channel_(std::move(channel)), device_(channel_.on(endpoint)) {}
+
+    [[nodiscard]] bool empty() const { return sent_ == count_; }
+    // Takes columns to send; what they point to stays until the outbox is empty.
+    void put(std::vector<ColumnView> columns, u64 count) {
+        columns_ = std::move(columns);
+        count_ = count;
+        sent_ = 0;
+    }
+    // The vector of the columns that went, to be filled again.
+    [[nodiscard]] std::vector<ColumnView> take_columns() { return std::move(columns_); }
+    // Sends what there is room for; returns the rows that went. Throws Error.
+    u64 send(device::Group const& group, device::Shared& shared);
+    // True once every row sent stands in its receive queue; to be called until then. Throws Error.
+    bool flush(device::Group const& group, device::Shared& shared);
+    [[nodiscard]] bool flushed() const { return flushed_; }
+
+private:
+    Channel channel_;
+    device::Channel device_;
+    std::vector<ColumnView> columns_;
+    u64 count_ = 0;
+    u64 sent_ = 0;
+    bool flushed_ = false;
+};
+
+// A group's receiving end of a channel.
+class Inbox {
+public:
+    Inbox(Channel channel, Endpoint endpoint)
+        : channel_(std::move(channel)), endpoint_(endpoint), device_(channel_.on(endpoint)) {}
+
+    // Hands up to `most` batches to `use(batch)`, which releases or keeps each; returns how many.
+    // Throws Error.
+    template <class Use>
+    u32 receive(device::Group const& group, device::Shared& shared, u32 most, Use&& use) {
+        u32 batches = 0;
+        while (batches < most && !ended_) {
+            device::ReceivedBatch batch;
+            device::Status const status = device_.recv(group, shared, batch);
+            if (status == device::Status::Pending) break;
+            if (status == device::Status::End) {
+                ended_ = true;
+            } else if (status == device::Status::Error) {
+                throw_failure(channel_, device_.error());
+            } else {
+                use(batch);
+                ++batches;
+            }
+        }
+        return batches;
+    }
+    void release(device::Group const& group, device::Shared& shared,
+                 device::ReceivedBatch const& batch) const {
+        device_.release(group, shared, batch);
+    }
+    [[nodiscard]] RecordBatch keep(device::ReceivedBatch const& batch) const {
+        return channel_.keep(endpoint_, batch);
+    }
+    [[nodiscard]] bool ended() const { return ended_; }
+
+private:
+    Channel channel_;
+    Endpoint endpoint_;
+    device::Channel device_;
+    bool ended_ = false;
+};
+
+// Waits for the other groups of an endpoint at a point of an operator, without blocking.
+class Meeting {
+public:
+    explicit Meeting(u32 groups) : groups_(groups) {}
+    // Says that a group has come; true for the last one. What groups did before is seen by whoever
+    // finds the meeting complete.
+    bool arrive() { return arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == groups_; }
+    [[nodiscard]] bool complete() const {
+        return arrived_.load(std::memory_order_acquire) == groups_;
+    }
+
+private:
+    u32 groups_;
+    std::atomic<u32> arrived_{0};
+};
+
+}  // namespace mgi::operators
