@@ -147,6 +147,7 @@ void export_schema_as(Schema const& schema, std::vector<Encoding> const& encodin
 
 void export_schema(Schema const& schema, ArrowSchema* out) {
     std::vector<Encoding> encodings;
+    encodings.reserve(schema.size());
     for (Field const& field : schema.fields()) {
         encodings.push_back(field.type.is_variable() ? Encoding::Views : Encoding::Plain);
     }
@@ -156,6 +157,7 @@ void export_schema(Schema const& schema, ArrowSchema* out) {
 void export_schema(RecordBatch const& batch, ArrowSchema* out) {
     check(batch);
     std::vector<Encoding> encodings;
+    encodings.reserve(batch.columns.size());
     for (Column const& column : batch.columns) encodings.push_back(column.encoding);
     arrow::export_schema_as(batch.schema, encodings, out);
 }

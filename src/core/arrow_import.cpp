@@ -60,6 +60,7 @@ std::vector<ColumnFormat> read_columns(ArrowSchema const& schema) {
                "' is not a table; a struct of columns ('+s') is needed");
     }
     std::vector<ColumnFormat> columns;
+    columns.reserve(std::size_t(schema.n_children));
     for (std::int64_t i = 0; i < schema.n_children; ++i) {
         columns.push_back(arrow::read_format(*schema.children[i]));
     }

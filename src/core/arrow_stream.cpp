@@ -87,7 +87,8 @@ int guarded(ArrowArrayStream* stream, Body&& body) noexcept {
     } catch (std::exception const& failure) {
         try {
             stream_of(stream).error = failure.what();
-        } catch (...) {  // the code alone has to do
+        } catch (...) {
+            return ENOMEM;  // there is not even room for the message
         }
         return EINVAL;
     }

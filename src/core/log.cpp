@@ -84,7 +84,8 @@ void write(Level level, std::string_view message) noexcept {
     try {
         state()->logger->log(kNames[std::size_t(level)].theirs,
                              spdlog::string_view_t(message.data(), message.size()));
-    } catch (...) {  // a log line is not worth a failure
+    } catch (...) {
+        return;  // a log line is not worth a failure
     }
 }
 

@@ -203,12 +203,12 @@ private:
             refuse("chunk_rows " + std::to_string(options_.chunk_rows) +
                    " is more than a segment's " + std::to_string(plan_.segment_rows) + " rows");
         }
-        if (options_.ordered) {
+        // An ordered segment has one consumer; a detached one leaves its slot as a whole.
+        bool const undivided = options_.receive_limit != 0 && options_.chunk_rows == 0;
+        if (options_.ordered || undivided) {
             plan_.chunk_rows = whole;
         } else if (options_.chunk_rows != 0) {
             plan_.chunk_rows = std::uint32_t(round_up(options_.chunk_rows, 64));
-        } else if (options_.receive_limit != 0) {
-            plan_.chunk_rows = whole;  // a detached segment leaves its slot as a whole
         } else {
             plan_.chunk_rows = std::uint32_t(round_up((plan_.segment_rows + 3) / 4, 64));
         }
