@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,10 @@ struct Routing {
     /// key k to destination k mod n; Murmur3 takes one or more keys of any type.
     static Routing partition(std::string key, Hash hash = Hash::Murmur3);
     static Routing partition(std::vector<std::string> keys, Hash hash = Hash::Murmur3);
+    /// For `partition({"a", "b"})`, which would also be one string made from two iterators.
+    static Routing partition(std::initializer_list<std::string> keys, Hash hash = Hash::Murmur3) {
+        return partition(std::vector<std::string>(keys), hash);
+    }
     /// Every row to every destination.
     static Routing broadcast();
     /// Each send names its destination.
