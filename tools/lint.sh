@@ -19,6 +19,7 @@ for argument in "$@"; do
     esac
 done
 status=0
+mkdir -p build
 
 report() {
     printf -- '-- %s\n' "$*"
@@ -30,18 +31,23 @@ for folder in include src bench tests examples python; do
 done
 
 report "clang-format $(clang-format --version | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)"
-find "${folders[@]}" \
-    -type f -regextype posix-extended -regex '.*\.(cpp|hpp|cu|cuh|h|inl)' -print0 |
-    xargs -0 -r clang-format --style=file ${fix:+-i} ${fix:---dry-run --Werror} ||
+mapfile -t sources < <(find "${folders[@]}" -type f -regextype posix-extended \
+    -regex '.*\.(cpp|hpp|cu|cuh|h|inl)' | sort)
+if [ -n "$fix" ]; then
+    clang-format --style=file -i "${sources[@]}" || status=1
+elif ! clang-format --style=file --dry-run --Werror "${sources[@]}" 2>build/clang-format.log; then
+    echo "not formatted (details: build/clang-format.log; tools/lint.sh --fix repairs them):"
+    sed -n -E 's/^([^ :]+):[0-9]+:.*error.*/    \1/p' build/clang-format.log | sort | uniq -c
     status=1
+fi
 
 report "ruff"
 if [ -n "$fix" ]; then
     ruff check --quiet --fix . || status=1
     ruff format --quiet . || status=1
 else
-    ruff check --quiet . || status=1
-    ruff format --quiet --check . || status=1
+    ruff check --quiet --output-format concise . || status=1
+    ruff format --check . || status=1
 fi
 
 report "the layers of the house, the length of files"
