@@ -22,8 +22,8 @@ class Channel:
 
     Every call may be made from any thread, also at the same time, and none holds the GIL while it
     waits. Where a channel has one source (or destination) it need not be named. Times are in
-    seconds; None waits for ever. Ctrl-C is seen within 50 ms; it fails the channel, so that calls in
-    other threads end with :class:`Interrupted` instead of waiting for rows that never come.
+    seconds; None waits for ever. Ctrl-C is seen within 50 ms; it fails the channel, so that calls
+    in other threads end with :class:`Interrupted` instead of waiting for rows that never come.
 
     As a context manager it is deleted at the end of the block.
     """

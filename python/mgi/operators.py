@@ -76,9 +76,9 @@ def group_by(
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
     `aggregates` lists ``(function, column, name)`` with function ``sum``, ``count``, ``min``,
-    ``max`` or ``avg``; ``("count", None, name)`` counts rows. All but that skip nulls, and null keys
-    form one group, as in SQL. A sum of integers is int64, of decimals a decimal of 38 digits, of
-    floats float64; avg is float64, count int64. An overflow raises :class:`Error` that names the
+    ``max`` or ``avg``; ``("count", None, name)`` counts rows. All but that skip nulls, and null
+    keys form one group, as in SQL. A sum of integers is int64, of decimals a decimal of 38 digits,
+    of floats float64; avg is float64, count int64. An overflow raises :class:`Error` that names the
     column.
     The other parameters are those of :func:`exchange`.
     """

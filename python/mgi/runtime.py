@@ -92,7 +92,7 @@ class Runtime:
         :param routing: :class:`Partition`, :class:`Broadcast`, :class:`Direct` or :class:`Balance`.
         :param ordered: keep each source's order; with Broadcast one order at all destinations.
         :param by_reference: False moves rows through receive pools, also where memory is shared.
-        :param layout: how rows lie in a segment; ``"rows"`` takes fixed-width columns without nulls.
+        :param layout: how rows lie in a segment; ``"rows"`` needs fixed-width columns, no nulls.
         :param segment_bytes: size of a segment; `segment_rows`, its rows, wins over it.
         :param slots: segments a lane owns, rounded up to a power of two.
         :param credits: by copy, receive segments for each pair of source and destination.

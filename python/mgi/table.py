@@ -34,8 +34,8 @@ def _pyarrow() -> Any:
 class RecordBatch:
     """Received rows, in place: a read-only view of memory that stays as long as anybody uses it.
 
-    Hand it to Arrow libraries as it is, ``pyarrow.record_batch(batch)``, ``polars.DataFrame(batch)``,
-    or read it as NumPy arrays. Strings come as Arrow's ``string_view``.
+    Hand it to Arrow libraries as it is (``pyarrow.record_batch(b)``, ``polars.DataFrame(b)``), or
+    read it as NumPy arrays. Strings come as Arrow's ``string_view``.
     """
 
     __slots__ = ("_native", "_schema")

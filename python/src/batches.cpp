@@ -182,7 +182,6 @@ void bind_batches(nb::module_& module) {
         .def_ro("rows", &RecordBatch::rows)
         .def_ro("schema", &RecordBatch::schema, nb::rv_policy::copy)
         .def("nbytes", &RecordBatch::bytes, nb::call_guard<nb::gil_scoped_release>())
-        .def("slice", &RecordBatch::slice, nb::arg("first"), nb::arg("count"))
         .def("values", values_of, nb::arg("column"))
         .def("validity", validity_of, nb::arg("column"))
         .def("strings", strings_of, nb::arg("column"))

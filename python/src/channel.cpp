@@ -47,6 +47,13 @@ std::int64_t offer(Sender& sender, std::optional<Endpoint> destination, Rows con
                        : sender.try_send_rows(at, structs.row_bytes, count);
 }
 
+/// The channel as messages call it.
+std::string who(ChannelHolder const& holder) {
+    std::string const& name = holder.channel().name();
+    std::string const id = std::to_string(holder.channel().id());
+    return name.empty() ? "channel (" + id + ")" : "channel '" + name + "' (" + id + ")";
+}
+
 /// Why a wait on this channel was given up: every other call on it ends, too.
 auto interrupt(ChannelHolder const& holder, char const* what) {
     return [&holder, what] {
@@ -110,9 +117,8 @@ std::int64_t send(ChannelHolder& holder, nb::list const& list, EndpointPair sour
     bool const patient = !timeout || *timeout > 0;
     if (!sent_all && patient) {
         throw SendError(ErrorCode::Timeout,
-                        "channel '" + holder.channel().name() + "': endpoint " +
-                            std::to_string(source.first) + " sent " + std::to_string(accepted) +
-                            " of " + std::to_string(total) +
+                        who(holder) + ": endpoint " + std::to_string(source.first) + " sent " +
+                            std::to_string(accepted) + " of " + std::to_string(total) +
                             " rows before its time was up: its lanes are full; are the "
                             "destinations receiving?",
                         accepted);
@@ -135,8 +141,8 @@ bool send_bytes(ChannelHolder& holder, nb::handle message, EndpointPair source,
     };
     if (wait_for(attempt, deadline, interrupt(holder, "send_bytes"))) return true;
     if (timeout && *timeout == 0) return false;
-    throw Error(ErrorCode::Timeout, "channel '" + holder.channel().name() +
-                                        "': no room for a message of " + std::to_string(held.size) +
+    throw Error(ErrorCode::Timeout, who(holder) + ": no room for a message of " +
+                                        std::to_string(held.size) +
                                         " bytes in time; are the destinations receiving?");
 }
 
@@ -158,8 +164,7 @@ void flush(ChannelHolder& holder, EndpointPair source, Seconds timeout) {
     };
     if (wait_for(attempt, deadline, interrupt(holder, "flush"))) return;
     throw Error(ErrorCode::Timeout,
-                "channel '" + holder.channel().name() + "': endpoint " +
-                    std::to_string(source.first) +
+                who(holder) + ": endpoint " + std::to_string(source.first) +
                     " still has rows that stand in no receive queue; are the destinations "
                     "receiving? Call flush again to go on waiting");
 }
@@ -178,8 +183,7 @@ std::optional<RecordBatch> recv(ChannelHolder& holder, EndpointPair destination,
         return Attempt::Done;
     };
     if (wait_for(attempt, deadline, interrupt(holder, "recv"))) return batch;
-    throw Error(ErrorCode::Timeout, "channel '" + holder.channel().name() +
-                                        "': nothing came for endpoint " +
+    throw Error(ErrorCode::Timeout, who(holder) + ": nothing came for endpoint " +
                                         std::to_string(destination.first) + " in time");
 }
 

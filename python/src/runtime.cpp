@@ -1,7 +1,5 @@
 #include "runtime.hpp"
 
-#include <memory>
-
 #include "bindings.hpp"
 #include "channel.hpp"
 #include "options.hpp"
@@ -10,14 +8,15 @@
 namespace mgi::python {
 namespace {
 
-std::unique_ptr<RuntimeHolder> local(std::uint32_t cpu_devices, std::uint64_t memory_limit,
-                                     bool pin) {
+// What these functions make with new is Python's to delete.
+
+RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin) {
     nb::gil_scoped_release const unlocked;
     RuntimeOptions options;
     options.cpu_devices = cpu_devices;
     options.memory_limit = memory_limit;
     options.pin = pin;
-    return std::make_unique<RuntimeHolder>(Runtime::local(options));
+    return new RuntimeHolder(Runtime::local(options));
 }
 
 /// Runs `call(runtime)` without the GIL, on a copy that keeps the runtime for the time of the call.
@@ -40,12 +39,10 @@ void delete_endpoint(RuntimeHolder& holder, EndpointPair endpoint) {
                   [&](Runtime& runtime) { runtime.delete_endpoint(endpoint_of(endpoint)); });
 }
 
-std::unique_ptr<ChannelHolder> create_channel(RuntimeHolder& holder,
-                                              std::vector<EndpointPair> const& sources,
-                                              std::vector<EndpointPair> const& destinations,
-                                              Schema const* schema, std::string const& routing,
-                                              std::vector<std::string> const& keys,
-                                              std::string const& hash, nb::dict const& options) {
+ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
+                              std::vector<EndpointPair> const& destinations, Schema const* schema,
+                              std::string const& routing, std::vector<std::string> const& keys,
+                              std::string const& hash, nb::dict const& options) {
     ChannelSpec spec;
     spec.sources = endpoints_of(sources);
     spec.destinations = endpoints_of(destinations);
@@ -57,7 +54,7 @@ std::unique_ptr<ChannelHolder> create_channel(RuntimeHolder& holder,
         options.contains("receive_limit") && !nb::object(options["receive_limit"]).is_none();
     return unlocked_with(holder, [&](Runtime& runtime) {
         if (!limited) spec.options.receive_limit = runtime.memory_left() / 4;
-        return std::make_unique<ChannelHolder>(runtime.create_channel(spec));
+        return new ChannelHolder(runtime.create_channel(spec));
     });
 }
 

@@ -113,7 +113,6 @@ void bind_schema(nb::module_& module) {
                      widths.push_back(field.type.row_width());
                  return widths;
              })
-        .def("same", [](Schema const& schema, Schema const& other) { return schema == other; })
         .def("capsule", schema_capsule);
 }
 

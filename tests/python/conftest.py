@@ -1,0 +1,49 @@
+"""What the tests of the Python package share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mgi
+import pytest
+
+
+@pytest.fixture
+def runtime() -> Iterator[mgi.Runtime]:
+    with mgi.Runtime.local() as made:
+        yield made
+
+
+@pytest.fixture(params=[True, False], ids=["by_reference", "by_copy"])
+def by_reference(request: pytest.FixtureRequest) -> bool:
+    return request.param
+
+
+class Background:
+    """A call in a thread of its own; its result or its exception comes with `join`."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._outcome: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(call,), daemon=True)
+        self._thread.start()
+
+    def _run(self, call: Callable[[], Any]) -> None:
+        try:
+            self._outcome = call()
+        except BaseException as error:
+            self._error = error
+
+    def join(self, timeout: float = 60) -> Any:
+        self._thread.join(timeout)
+        assert not self._thread.is_alive(), "a call in the background did not end"
+        if self._error is not None:
+            raise self._error
+        return self._outcome
+
+
+@pytest.fixture
+def background() -> type[Background]:
+    return Background
