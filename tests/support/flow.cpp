@@ -118,7 +118,10 @@ private:
         if (status == Status::Pending) return false;
         yields_();
         auto& got = part_.got[group_.thread];
-        for (std::uint32_t i = group_.thread; i < batch.rows; i += group_.threads) {
+        // Where order counts one thread takes the rows.
+        std::uint32_t const readers = setup_.options.ordered ? 1 : group_.threads;
+        for (std::uint32_t i = group_.thread; i < batch.rows && group_.thread < readers;
+             i += readers) {
             got.push_back(encode_row(batch, setup_.schema, i));
         }
         if (setup_.slow_receiver_us != 0) {
