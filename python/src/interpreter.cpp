@@ -38,6 +38,7 @@ Deadline::Deadline(std::optional<double> seconds) {
     }
     constexpr double longest = 1e9;  // 31 years: longer is for ever
     if (*seconds > longest) return;
+    at_once_ = *seconds == 0;
     at_ = Clock::now() +
           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
 }

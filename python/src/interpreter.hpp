@@ -33,14 +33,15 @@ public:
     /// `seconds` from now; nothing: never. Throws Error(InvalidArgument) if negative or not a number.
     explicit Deadline(std::optional<double> seconds);
 
-    [[nodiscard]] bool passed() const { return at_ && Clock::now() >= *at_; }
-    /// The earlier of this and `other`.
-    [[nodiscard]] Clock::time_point before(Clock::time_point other) const {
-        return at_ ? std::min(*at_, other) : other;
+    /// Whether to give up after an attempt. A call that does not wait at all (0 seconds) still goes
+    /// on while its attempts make progress.
+    [[nodiscard]] bool over(bool progress) const {
+        return at_ && !(progress && at_once_) && Clock::now() >= *at_;
     }
 
 private:
     std::optional<Clock::time_point> at_;
+    bool at_once_ = false;
 };
 
 /// What one attempt of a wait came to.
@@ -52,19 +53,20 @@ enum class Attempt { Done, Progress, Nothing };
 template <class Try, class Stop>
 bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
     for (;;) {
-        bool done = false;
+        Attempt outcome = Attempt::Nothing;
         {
             nb::gil_scoped_release const unlocked;
-            Clock::time_point const pause = deadline.before(Clock::now() + kSignalInterval);
+            Clock::time_point const pause = Clock::now() + kSignalInterval;
             for (unsigned round = 0;; ++round) {
-                Attempt const outcome = attempt();
-                done = outcome == Attempt::Done;
-                if (done || Clock::now() >= pause) break;
-                if (outcome == Attempt::Progress) round = 0;
+                outcome = attempt();
+                bool const progress = outcome == Attempt::Progress;
+                if (outcome == Attempt::Done || Clock::now() >= pause) break;
+                if (deadline.over(progress)) break;
+                if (progress) round = 0;
                 device::backoff(round);
             }
         }
-        if (done) return true;
+        if (outcome == Attempt::Done) return true;
         if (PyErr_CheckSignals() != 0) {
             nb::python_error interrupt;
             {
@@ -73,7 +75,7 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
             }
             throw interrupt;
         }
-        if (deadline.passed()) return false;
+        if (deadline.over(outcome == Attempt::Progress)) return false;
     }
 }
 
