@@ -88,9 +88,6 @@ Input::Input(std::string what, std::vector<Endpoint> const& endpoints,
         for (std::size_t b = 0; b < parts[p].batches.size(); ++b) {
             RecordBatch const& batch = parts[p].batches[b];
             join_in(batch.schema, where + ", batch " + std::to_string(b));
-            for (std::size_t c = 0; c < batch.columns.size() && c < fields.size(); ++c) {
-                fields[c].nullable = fields[c].nullable || batch.columns[c].validity != nullptr;
-            }
             if (batch.columns.size() != fields.size()) {
                 refuse(what_, where + ", batch " + std::to_string(b) + " has " +
                                   std::to_string(batch.columns.size()) + " columns in place of " +
@@ -99,6 +96,11 @@ Input::Input(std::string what, std::vector<Endpoint> const& endpoints,
         }
     }
     if (fields.empty()) refuse(what_, "no part has any columns");
+    schema_ = Schema(fields);
+    // Whoever says that there are no nulls and has some is believed in the latter.
+    for (u32 c = 0; c < fields.size(); ++c) {
+        fields[c].nullable = fields[c].nullable || has_nulls(c);
+    }
     schema_ = Schema(std::move(fields));
 }
 

@@ -1,0 +1,221 @@
+/// \file
+/// Join against the reference: random keys of one and several columns, duplicates, nulls, widths.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "operators/reference.hpp"
+#include "support/hang_guard.hpp"
+
+namespace mgi::test {
+namespace {
+
+std::vector<std::string> names_of(Schema const& schema, std::size_t first, std::size_t count) {
+    std::vector<std::string> names;
+    for (std::size_t c = first; c < first + count; ++c) names.push_back(schema[c].name);
+    return names;
+}
+
+/// Two tables with keys of the same types and some other columns.
+struct Sides {
+    Schema left_schema;
+    Schema right_schema;
+    std::vector<Row> left;
+    std::vector<Row> right;
+    std::size_t keys = 0;
+};
+
+Sides random_sides(Random& random) {
+    Sides sides;
+    std::vector<Field> keys = random_schema(random, 3).fields();
+    sides.keys = keys.size();
+    std::vector<Field> left = keys;
+    std::vector<Field> right = keys;
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        left[k].name = "l" + std::to_string(k);
+        right[k].name = "r" + std::to_string(k);
+        right[k].nullable = random.one_in(2);
+    }
+    Schema const more_left = random_schema(random, 4);
+    for (Field field : more_left.fields()) {
+        field.name = "left_" + field.name;
+        left.push_back(field);
+    }
+    if (!random.one_in(4)) {
+        Schema const more_right = random_schema(random, 4);
+        for (Field field : more_right.fields()) {
+            field.name = "right_" + field.name;
+            right.push_back(field);
+        }
+    }
+    sides.left_schema = Schema(left);
+    sides.right_schema = Schema(right);
+    std::size_t const distinct = std::vector<std::size_t>{1, 30, 2000}[random.below(3)];
+    std::vector<CellPool> pools;
+    for (Field& field : keys) {
+        field.nullable = false;
+        pools.emplace_back(field, distinct, random);
+    }
+    auto const fill = [&](Schema const& schema, std::size_t count) {
+        std::vector<Row> rows;
+        for (std::size_t r = 0; r < count; ++r) {
+            Row row;
+            for (std::size_t c = 0; c < schema.size(); ++c) {
+                bool const null = schema[c].nullable && random.one_in(6);
+                row.push_back(null             ? Cell()
+                              : c < sides.keys ? pools[c].pick(random)
+                                               : random_cell(schema[c], random, DataShape{}));
+            }
+            rows.push_back(std::move(row));
+        }
+        return rows;
+    };
+    std::size_t const most = distinct == 1 ? 60 : distinct == 30 ? 600 : 4000;
+    sides.left = fill(sides.left_schema, random.one_in(8) ? 0 : random.below(most));
+    sides.right = fill(sides.right_schema, random.one_in(8) ? 0 : random.below(most / 2));
+    return sides;
+}
+
+class JoinProperty : public ::testing::TestWithParam<int> {};
+
+TEST_P(JoinProperty, MatchesTheReference) {
+    Random random(9000 + static_cast<std::uint64_t>(GetParam()));
+    for (int round = 0; round < (kSanitized ? 3 : 8); ++round) {
+        Sides const sides = random_sides(random);
+        Cluster cluster(1 + random.below(4));
+        OperatorOptions options;
+        options.groups = static_cast<std::uint32_t>(random.below(4));
+        options.by_reference = random.one_in(2);
+        if (random.one_in(2)) options.segment_bytes = 1U << 14;
+        JoinSpec spec;
+        spec.left_keys = names_of(sides.left_schema, 0, sides.keys);
+        spec.right_keys = names_of(sides.right_schema, 0, sides.keys);
+        std::size_t const parts = cluster.endpoints.size();
+        auto const result =
+            join(cluster.runtime, cluster.endpoints,
+                 deal(sides.left_schema, sides.left, parts, random),
+                 deal(sides.right_schema, sides.right, parts, random), spec, options);
+        ASSERT_TRUE(same_rows(encode_all(rows_of(result)),
+                              encode_all(reference_join(sides.left_schema, sides.left,
+                                                        spec.left_keys, sides.right_schema,
+                                                        sides.right, spec.right_keys))))
+            << "round " << round << ": " << sides.left_schema.to_string() << " with "
+            << sides.right_schema.to_string();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, JoinProperty, ::testing::Range(0, 12));
+
+/// Joins two tables on their first columns and compares with the reference, all columns.
+void check(Schema const& left_schema, std::vector<Row> const& left, Schema const& right_schema,
+           std::vector<Row> const& right) {
+    Random random(5);
+    Cluster cluster(3);
+    JoinSpec spec;
+    spec.left_keys = {left_schema[0].name};
+    spec.right_keys = {right_schema[0].name};
+    auto const result = join(cluster.runtime, cluster.endpoints, deal(left_schema, left, 3, random),
+                             deal(right_schema, right, 3, random), spec);
+    EXPECT_TRUE(same_rows(encode_all(rows_of(result)),
+                          encode_all(reference_join(left_schema, left, spec.left_keys, right_schema,
+                                                    right, spec.right_keys))));
+}
+
+TEST(Join, IntegerKeysOfDifferentWidthsAndSigns) {
+    std::vector<Row> left;
+    std::vector<Row> right;
+    for (std::int32_t i = -200; i < 200; ++i) left.push_back({cell(i)});
+    for (std::int64_t i = -100; i < 300; ++i) right.push_back({cell(static_cast<std::uint64_t>(i))});
+    check({{"a", int32()}}, left, {{"b", uint64()}}, right);
+
+    std::vector<Row> narrow;
+    std::vector<Row> wide;
+    for (int i = -128; i < 128; ++i) narrow.push_back({cell(static_cast<std::int8_t>(i))});
+    for (std::int64_t i = -300; i < 300; ++i) wide.push_back({cell(i)});
+    check({{"a", int8()}}, narrow, {{"b", int64()}}, wide);
+}
+
+TEST(Join, FloatKeysOfDifferentWidths) {
+    std::vector<Row> left;
+    std::vector<Row> right;
+    for (int i = -20; i < 20; ++i) {
+        left.push_back({cell(static_cast<float>(i) / 4)});
+        right.push_back({cell(static_cast<double>(i) / 8)});
+    }
+    left.push_back({cell(-0.0F)});
+    left.push_back({cell(std::numeric_limits<float>::quiet_NaN())});
+    right.push_back({cell(-std::numeric_limits<double>::quiet_NaN())});
+    check({{"a", float32()}}, left, {{"b", float64()}}, right);
+}
+
+TEST(Join, ManyDuplicatesOnBothSides) {
+    std::vector<Row> left;
+    std::vector<Row> right;
+    for (std::int64_t i = 0; i < 300; ++i) {
+        left.push_back({cell(i % 3), cell(i)});
+        right.push_back({cell(i % 2), cell(i)});
+    }
+    check({{"k", int64()}, {"x", int64()}}, left, {{"q", int64()}, {"y", int64()}}, right);
+}
+
+TEST(Join, ColumnsAndNames) {
+    Random random(1);
+    Cluster cluster(2);
+    Schema const left{{"k", int64()}, {"x", string()}, {"y", int32()}};
+    Schema const right{{"k", int64()}, {"x", string(), true}, {"z", float64()}};
+    std::vector<Row> const left_rows{{cell(std::int64_t{1}), "left text of some length", cell(7)}};
+    std::vector<Row> const right_rows{
+        {cell(std::int64_t{1}), "right text of some length", cell(2.5)},
+        {cell(std::int64_t{2}), std::nullopt, cell(3.5)}};
+    auto const run = [&](JoinSpec const& spec) {
+        return join(cluster.runtime, cluster.endpoints, deal(left, left_rows, 2, random),
+                    deal(right, right_rows, 2, random), spec);
+    };
+    JoinSpec spec{{"k"}, {"k"}, {}, {}};
+    auto all = run(spec);
+    EXPECT_EQ(all[0].schema.to_string(),
+              "k: int64, x: string, y: int32, x_right: string?, z: double")
+        << all[0].schema.to_string();
+    ASSERT_EQ(rows_of(all).size(), 1U);
+    EXPECT_EQ(rows_of(all)[0][3], "right text of some length");
+
+    spec.left_columns = {"y"};
+    spec.right_columns = {"z", "k"};
+    auto some = run(spec);
+    ASSERT_EQ(some[0].schema.size(), 3U);
+    EXPECT_EQ(some[0].schema[0].name, "y");
+    EXPECT_EQ(some[0].schema[1].name, "z");
+    EXPECT_EQ(some[0].schema[2].name, "k_right");
+    EXPECT_EQ(rows_of(some)[0], (Row{cell(7), cell(2.5), cell(std::int64_t{1})}));
+}
+
+void expect_refused(Schema const& left, Schema const& right, JoinSpec const& spec,
+                    std::string const& named) {
+    Cluster cluster(2);
+    Random random(1);
+    try {
+        join(cluster.runtime, cluster.endpoints, deal(left, {}, 2, random),
+             deal(right, {}, 2, random), spec);
+        FAIL() << "no error that names " << named;
+    } catch (Error const& error) {
+        EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+        EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
+    }
+}
+
+TEST(Join, BadInputIsNamed) {
+    Schema const left{{"a", int64()}, {"t", string()}, {"d", decimal128(10, 2)}};
+    Schema const right{{"b", int64()}, {"u", string()}, {"e", decimal128(10, 3)}};
+    expect_refused(left, right, {{"no"}, {"b"}, {}, {}}, "'no'");
+    expect_refused(left, right, {{"a"}, {"no"}, {}, {}}, "'no'");
+    expect_refused(left, right, {{"a"}, {"u"}, {}, {}}, "'u'");
+    expect_refused(left, right, {{"d"}, {"e"}, {}, {}}, "'d'");
+    expect_refused(left, right, {{"a", "t"}, {"b"}, {}, {}}, "2 left keys");
+    expect_refused(left, right, {{"a"}, {"b"}, {"x"}, {}}, "'x'");
+    expect_refused(left, right, {{"a"}, {"b"}, {}, {"y"}}, "'y'");
+    expect_refused(left, right, {{}, {}, {}, {}}, "no key");
+    expect_refused(left, right, {{"a"}, {"b"}, {"a", "a"}, {}}, "'a'");
+}
+
+}  // namespace
+}  // namespace mgi::test
