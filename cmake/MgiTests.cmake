@@ -22,7 +22,7 @@ if(NOT GTest_FOUND)
         "To build without tests: -DMGI_BUILD_TESTS=OFF.")
 endif()
 
-mgi_glob(test_sources tests/*_test.cpp tests/*/*_test.cpp tests/support/*.cpp)
+mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda)/")
 if(NOT test_sources)
     return()
