@@ -54,14 +54,20 @@ def _device(device: dict[str, Any]) -> str:
     return text
 
 
-def collect(devices: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Pairs of a name and a value; `devices` are the runtime's."""
+def load() -> float:
+    """Threads that were running or waiting for a core during the last minute, on average."""
+    return os.getloadavg()[0]
+
+
+def collect(devices: list[dict[str, Any]], load: float) -> list[tuple[str, str]]:
+    """Pairs of a name and a value; `devices` are the runtime's, `load` was before the run."""
     now = datetime.datetime.now().astimezone()
     facts = [
         ("When", now.strftime("%Y-%m-%d %H:%M %Z")),
         ("Processor", _processor()),
         ("Architecture", platform.machine()),
         ("Cores this run could use", f"{truth.threads()} of {os.cpu_count()}"),
+        ("Load before this run", f"{load:.1f} busy threads in the last minute"),
         ("Memory", _memory()),
         ("System", _system()),
     ]

@@ -147,13 +147,15 @@ def _operation(outcome: Outcome, graph: dict[str, Any]) -> str:
 def _tiles(channel: dict[str, Any], plan: dict[str, Any]) -> str:
     """The plan's and the channel's figures."""
     lanes = channel.get("lanes", [])
+    copied = plan.get("transfer") == "by copy"
     waits = sum(lane.get("waits", 0) for lane in lanes)
     facts = [
         ("transfer", plan.get("transfer")),
         ("segment", units.size(plan["segment_bytes"]) if "segment_bytes" in plan else None),
         ("rows a segment", units.count(plan["segment_rows"]) if "segment_rows" in plan else None),
         ("slots a lane", plan.get("slots")),
-        ("lanes", units.count(plan.get("lanes", len(lanes)))),
+        ("lanes of each source", units.count(plan["lanes"]) if "lanes" in plan else None),
+        ("receive segments a lane", plan.get("credits") if copied else None),
         ("memory of its pools", units.size(channel["memory_bytes"])),
         ("rows sent", units.count(channel["rows"])),
         ("bytes sent", units.size(channel["bytes"])),

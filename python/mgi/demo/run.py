@@ -158,6 +158,7 @@ def _run_all(
     from mgi.demo.operations import operations
     from mgi.demo.truth import Stopwatch, Truth
 
+    load = facts.load()
     with progress.step(f"TPC-H data, scale factor {options.sf}") as step:
         files = data.make(options.data, options.sf, step)
     tables: dict[str, list[pa.Table]] = {}
@@ -186,7 +187,7 @@ def _run_all(
                 for operation in operations(options.endpoints, schemas)
             ]
             shown = [Endpoint(endpoint.id, endpoint.device) for endpoint in endpoints]
-            return outcomes, shown, runtime.graph(), facts.collect(runtime.devices)
+            return outcomes, shown, runtime.graph(), facts.collect(runtime.devices, load)
     except mgi.Error as error:
         raise DemoError(f"MGI refused or failed: {error}") from error
 
