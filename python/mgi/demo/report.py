@@ -155,7 +155,7 @@ def _tiles(channel: dict[str, Any], plan: dict[str, Any]) -> str:
         ("rows a segment", units.count(plan["segment_rows"]) if "segment_rows" in plan else None),
         ("slots a lane", plan.get("slots")),
         ("lanes of each source", units.count(plan["lanes"]) if "lanes" in plan else None),
-        ("receive segments a lane", plan.get("credits") if copied else None),
+        ("credits a lane", plan.get("credits") if copied else None),
         ("memory of its pools", units.size(channel["memory_bytes"])),
         ("rows sent", units.count(channel["rows"])),
         ("bytes sent", units.size(channel["bytes"])),
