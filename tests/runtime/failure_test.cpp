@@ -1,0 +1,413 @@
+// What goes wrong while rows move: everybody gets the error, nobody waits for ever.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "support/expect_error.hpp"
+#include "support/flow.hpp"
+
+namespace mgi::test {
+namespace {
+
+using namespace std::chrono_literals;
+using device::Group;
+using device::ReceivedBatch;
+using device::SendResult;
+using device::Shared;
+using device::Status;
+
+constexpr auto kLimit = 40s;
+
+/// Receives until the end or an error; returns how it ended.
+Status receive_all(device::Channel const& channel, Group const& group, Shared& shared) {
+    for (device::u32 idle = 0;;) {
+        ReceivedBatch batch;
+        Status const status = channel.recv(group, shared, batch);
+        if (status == Status::Ok) {
+            channel.release(group, shared, batch);
+            idle = 0;
+        } else if (status == Status::Pending) {
+            device::backoff(idle++);
+        } else {
+            return status;
+        }
+    }
+}
+
+class Failure : public ::testing::TestWithParam<bool> {
+protected:
+    Channel open(Routing const& routing = Routing::partition("key")) {
+        ChannelSpec spec;
+        spec.sources = {a_, b_};
+        spec.destinations = {b_, c_};
+        spec.schema = numbered_schema();
+        spec.routing = routing;
+        spec.options = options_;
+        spec.options.by_reference = GetParam();
+        spec.options.name = "sales";
+        return runtime_.create_channel(spec);
+    }
+    static LaunchOptions shape(std::uint32_t groups, std::uint32_t threads = 1) {
+        LaunchOptions options;
+        options.groups = groups;
+        options.threads = threads;
+        return options;
+    }
+    /// A launch at an endpoint that receives until it is told how that ends.
+    Launch receive_at(Endpoint end, Channel const& channel, std::atomic<int>& errors,
+                      std::uint32_t groups = 2, std::uint32_t threads = 1) {
+        return runtime_.launch(
+            end, shape(groups, threads),
+            [&errors](Group const& group, Shared& shared, device::Channel const& from) {
+                if (from.is_source() && from.flush_wait(group, shared) == Status::Error) {
+                    ++errors;
+                    return;
+                }
+                if (receive_all(from, group, shared) == Status::Error) ++errors;
+            },
+            channel.on(end));
+    }
+    Runtime runtime_ = Runtime::local();
+    Endpoint a_ = runtime_.create_endpoint();
+    Endpoint b_ = runtime_.create_endpoint();
+    Endpoint c_ = runtime_.create_endpoint();
+    ChannelOptions options_;
+};
+
+TEST_P(Failure, ExceptionInAKernel) {
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_b = receive_at(b_, channel, errors, 2, 2);
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_a = runtime_.launch(
+        a_, shape(2, 2),
+        [](Group const& group, Shared& shared, device::Channel const& to) {
+            if (group.block == 1 && group.thread == 1) throw std::runtime_error("out of coffee");
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(100, 7)));
+            (void)to.send(group, shared, batch.slice(0, 100));
+            (void)to.flush_wait(group, shared);
+        },
+        channel.on(a_));
+    try {
+        at_a.wait(kLimit);
+        FAIL() << "threw nothing";
+    } catch (std::runtime_error const& error) {
+        EXPECT_STREQ(error.what(), "out of coffee");
+    }
+    at_b.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 2 * 2 + 2);
+    expect_error(ErrorCode::GroupFailed,
+                 {"sales", "group 1", "endpoint " + std::to_string(a_.id), "out of coffee"},
+                 [&] { channel.check(); });
+    expect_error(ErrorCode::GroupFailed, {"out of coffee"}, [&] { (void)channel.on(b_); });
+}
+
+TEST_P(Failure, ExceptionOfAReceiver) {
+    options_.segment_rows = 4;
+    options_.slots = options_.credits = 1;
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_b = runtime_.launch(
+        b_, shape(1), [](Group const&, Shared&, device::Channel const&) { throw 5; },
+        channel.on(b_));
+    Launch at_a = runtime_.launch(
+        a_, shape(1),
+        [&](Group const& group, Shared& shared, device::Channel const& to) {
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(1000, 70)));
+            SendResult result;
+            for (device::u32 round = 0; result.status != Status::Error; ++round) {
+                result = to.send(group, shared, batch.slice(0, 1000));
+                device::backoff(round % 100);
+            }
+            EXPECT_EQ(result.code, ErrorCode::GroupFailed);
+            ++errors;
+        },
+        channel.on(a_));
+    EXPECT_THROW(at_b.wait(kLimit), int);
+    at_a.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 3);
+}
+
+TEST_P(Failure, GroupThatNeverFlushes) {
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_b = receive_at(b_, channel, errors);
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_a = runtime_.launch(
+        a_, shape(3),
+        [](Group const& group, Shared& shared, device::Channel const& to) {
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
+            (void)to.send(group, shared, batch.slice(0, 10));
+            if (group.block != 2) (void)to.flush_wait(group, shared);
+        },
+        channel.on(a_));
+    expect_error(ErrorCode::GroupFailed, {"sales", "group 2", std::to_string(a_.id), "flush"},
+                 [&] { at_a.wait(kLimit); });
+    at_b.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 4);
+}
+
+TEST_P(Failure, GroupThatNeitherSendsNorFlushes) {
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_b = receive_at(b_, channel, errors);
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_a = runtime_.launch(
+        a_, shape(3),
+        [](Group const& group, Shared& shared, device::Channel const& to) {
+            if (group.block == 1) return;
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
+            (void)to.send(group, shared, batch.slice(0, 10));
+            (void)to.flush_wait(group, shared);
+        },
+        channel.on(a_));
+    expect_error(ErrorCode::GroupFailed, {"sales", std::to_string(a_.id), "flush"},
+                 [&] { at_a.wait(kLimit); });
+    at_b.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 4);
+}
+
+TEST_P(Failure, SourceOfWhichNoGroupEverCalls) {
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_b = receive_at(b_, channel, errors);
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_a = runtime_.launch(
+        a_, shape(2), [](Group const&, Shared&, device::Channel const&) {}, channel.on(a_));
+    expect_error(ErrorCode::GroupFailed, {"sales", std::to_string(a_.id), "flush"},
+                 [&] { at_a.wait(kLimit); });
+    at_b.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 4);
+}
+
+TEST_P(Failure, GroupThatSpinsForEverMeetsTheStallLimit) {
+    options_.stall_limit = 300ms;
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    std::atomic<bool> stop{false};
+    Launch at_b = receive_at(b_, channel, errors);
+    Launch at_c = receive_at(c_, channel, errors);
+    Launch at_a = runtime_.launch(
+        a_, shape(1),
+        [&](Group const& group, Shared& shared, device::Channel const& to) {
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
+            (void)to.send(group, shared, batch.slice(0, 10));
+            while (!stop.load()) std::this_thread::sleep_for(1ms);
+            EXPECT_EQ(to.flush(group, shared), Status::Error);
+            EXPECT_EQ(to.error(), ErrorCode::Stalled);
+        },
+        channel.on(a_));
+    at_b.wait(kLimit);
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 4);
+    expect_error(ErrorCode::Stalled, {"sales", "stall_limit", "source " + std::to_string(a_.id)},
+                 [&] { channel.check(); });
+    stop = true;
+    at_a.wait(kLimit);
+}
+
+TEST_P(Failure, StallLimitSparesWhoMoves) {
+    options_.stall_limit = 400ms;
+    Channel const channel = open(Routing::broadcast());
+    Sender sender = channel.sender(a_);
+    Receiver at_b = channel.receiver(b_);
+    Receiver at_c = channel.receiver(c_);
+    for (int i = 0; i < 8; ++i) {
+        sender.send(make_batch(numbered_schema(), numbered_rows(2, 2)));
+        sender.push();
+        EXPECT_EQ(at_b.recv(20s)->rows, 2);
+        EXPECT_EQ(at_c.recv(20s)->rows, 2);
+        std::this_thread::sleep_for(100ms);
+    }
+    sender.flush();
+    channel.sender(b_).flush();
+    EXPECT_FALSE(at_b.recv(20s).has_value());
+    EXPECT_FALSE(at_c.recv(20s).has_value());
+    std::this_thread::sleep_for(600ms);
+    EXPECT_NO_THROW(channel.check()) << "what is complete does not stall";
+}
+
+TEST_P(Failure, TableLargerThanThePoolsWithoutConsumer) {
+    options_.segment_rows = 8;
+    options_.slots = options_.credits = 2;
+    options_.gone_limit = 200ms;
+    Channel const channel = open(Routing::broadcast());
+    Sender sender = channel.sender(a_);
+    expect_error(ErrorCode::Stalled, {"sales", "endpoint", std::to_string(c_.id), "gone_limit"},
+                 [&] {
+                     sender.send(make_batch(numbered_schema(), numbered_rows(10000, 10)), kLimit);
+                     sender.flush(kLimit);
+                 });
+}
+
+TEST_P(Failure, KernelThatSendsToNobody) {
+    options_.segment_rows = 8;
+    options_.slots = options_.credits = 2;
+    options_.gone_limit = 200ms;
+    Channel const channel = open(Routing::direct());
+    Launch at_a = runtime_.launch(
+        a_, shape(2, 2),
+        [to_id = c_.id](Group const& group, Shared& shared, device::Channel const& to) {
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10000, 10)));
+            SendResult result;
+            for (device::u32 round = 0; result.status != Status::Error; ++round) {
+                result = to.send_to(group, shared, to_id, batch.slice(0, 10000));
+                device::backoff(round % 100);
+            }
+            EXPECT_EQ(result.code, ErrorCode::Stalled);
+        },
+        channel.on(a_));
+    at_a.wait(kLimit);
+    expect_error(ErrorCode::Stalled, {"sales", "endpoint " + std::to_string(c_.id)},
+                 [&] { channel.check(); });
+}
+
+TEST_P(Failure, SlowConsumerIsNotGone) {
+    options_.segment_rows = 8;
+    options_.slots = options_.credits = 1;
+    options_.gone_limit = 100ms;
+    Channel const channel = open(Routing::direct());
+    std::int64_t got = 0;
+    std::thread slow([&] {
+        Receiver receiver = channel.receiver(c_);
+        for (int i = 0; auto const batch = receiver.recv(20s); ++i) {
+            got += batch->rows;
+            if (i < 3) std::this_thread::sleep_for(300ms);
+        }
+    });
+    Sender sender = channel.sender(a_);
+    sender.send_to(c_, make_batch(numbered_schema(), numbered_rows(200, 10)), kLimit);
+    sender.flush(kLimit);
+    channel.sender(b_).flush(kLimit);
+    slow.join();
+    EXPECT_EQ(got, 200);
+    EXPECT_NO_THROW(channel.check());
+}
+
+TEST_P(Failure, SendAfterFlushInAKernel) {
+    Channel const channel = open();
+    runtime_
+        .launch(
+            a_, shape(2, 2),
+            [](Group const& group, Shared& shared, device::Channel const& to) {
+                DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
+                EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
+                SendResult const result = to.send(group, shared, batch.slice(0, 10));
+                EXPECT_EQ(result.rows, 0U);
+                EXPECT_EQ(result.code, ErrorCode::Closed);
+                EXPECT_EQ(to.flush(group, shared), Status::Ok);
+            },
+            channel.on(a_))
+        .wait(kLimit);
+    EXPECT_NO_THROW(channel.check()) << "a refused call harms nobody";
+}
+
+TEST_P(Failure, RecvOnASourceSendOnADestination) {
+    Channel const channel = open();
+    runtime_
+        .launch(
+            a_, shape(1),
+            [](Group const& group, Shared& shared, device::Channel const& at_a,
+               device::Channel const& at_c) {
+                ReceivedBatch batch;
+                EXPECT_FALSE(at_a.is_destination());
+                EXPECT_EQ(at_a.recv(group, shared, batch), Status::Error);
+                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
+                EXPECT_FALSE(at_c.is_source());
+                EXPECT_EQ(at_c.send(group, shared, rows.slice(0, 10)).code,
+                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(at_c.flush(group, shared), Status::Error);
+                EXPECT_EQ(at_a.flush_wait(group, shared), Status::Ok);
+            },
+            channel.on(a_), channel.on(c_))
+        .wait(kLimit);
+}
+
+TEST_P(Failure, SendToOutsideTheDestinations) {
+    Channel const channel = open(Routing::direct());
+    runtime_
+        .launch(
+            a_, shape(1),
+            [wrong = a_.id](Group const& group, Shared& shared, device::Channel const& to) {
+                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
+                EXPECT_EQ(to.send_to(group, shared, wrong, rows.slice(0, 10)).code,
+                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(to.send_to(group, shared, 999, rows.slice(0, 10)).code,
+                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code,
+                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
+            },
+            channel.on(a_))
+        .wait(kLimit);
+}
+
+TEST_P(Failure, MoreGroupsThanTheChannelTakes) {
+    options_.max_groups = 2;
+    Channel const channel = open();
+    std::atomic<int> refused{0};
+    runtime_
+        .launch(
+            a_, shape(3),
+            [&](Group const& group, Shared& shared, device::Channel const& to) {
+                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
+                if (group.block != 2) return;
+                EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code,
+                          ErrorCode::InvalidArgument);
+                ++refused;
+            },
+            channel.on(a_));
+    for (device::u32 round = 0; refused.load() == 0; ++round) device::backoff(round);
+}
+
+TEST_P(Failure, SecondConsumerOfAnOrderedChannel) {
+    options_.ordered = true;
+    Channel const channel = open();
+    Receiver first = channel.receiver(c_, 0);
+    RecordBatch batch;
+    EXPECT_EQ(first.try_recv(batch), Status::Pending);
+    expect_error(ErrorCode::Refused, {"sales", "ordered"},
+                 [&] { channel.receiver(c_, 1).try_recv(batch); });
+    EXPECT_EQ(channel.receiver(c_, 0).try_recv(batch), Status::Pending);
+}
+
+TEST_P(Failure, UsersOwnFailure) {
+    Channel const channel = open();
+    std::atomic<int> errors{0};
+    Launch at_c = receive_at(c_, channel, errors);
+    channel.fail(ErrorCode::Interrupted, "the user pressed Ctrl-C");
+    channel.fail(ErrorCode::Internal, "too late");
+    at_c.wait(kLimit);
+    EXPECT_EQ(errors.load(), 2);
+    expect_error(ErrorCode::Interrupted, {"sales", "Ctrl-C"}, [&] { channel.check(); });
+    expect_error(ErrorCode::Interrupted, {"sales", "Ctrl-C"}, [&] { (void)channel.sender(a_); });
+}
+
+TEST_P(Failure, OtherChannelsOfTheEndpointGoOn) {
+    Channel const bad = open();
+    Channel const good = open(Routing::broadcast());
+    Launch at_a = runtime_.launch(
+        a_, shape(1), [](Group const&, Shared&, device::Channel const&) { throw 1; }, bad.on(a_));
+    EXPECT_THROW(at_a.wait(kLimit), int);
+    EXPECT_THROW(bad.check(), Error);
+    EXPECT_NO_THROW(good.check());
+    good.sender(a_).send(make_batch(numbered_schema(), numbered_rows(5, 5)));
+    good.sender(a_).flush(kLimit);
+    good.sender(b_).flush(kLimit);
+    EXPECT_EQ(good.receiver(c_).recv(kLimit)->rows, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transfer, Failure, ::testing::Bool(), [](auto const& each) {
+    return std::string(each.param ? "ByReference" : "ByCopy");
+});
+
+}  // namespace
+}  // namespace mgi::test

@@ -1,0 +1,252 @@
+// Received batches that are kept: views in place, batches detached into a growing pool.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "support/expect_error.hpp"
+#include "support/flow.hpp"
+
+namespace mgi::test {
+namespace {
+
+using namespace std::chrono_literals;
+using device::Status;
+
+class Keep : public ::testing::TestWithParam<bool> {
+protected:
+    void SetUp() override {
+        options_.by_reference = GetParam();
+        options_.name = "sales";
+        options_.segment_rows = 16;
+        options_.slots = options_.credits = 2;
+        options_.text_bytes_per_row = 32;
+    }
+    Channel open(Routing const& routing = Routing::broadcast()) {
+        ChannelSpec spec;
+        spec.sources = {a_};
+        spec.destinations = {b_, c_};
+        spec.schema = schema_;
+        spec.routing = routing;
+        spec.options = options_;
+        return runtime_->create_channel(spec);
+    }
+    std::vector<Row> some_rows(std::size_t count) {
+        Random random(count);
+        return random_rows(schema_, count, random);
+    }
+    static void add_rows(RecordBatch const& batch, std::vector<std::string>& rows) {
+        for (std::int64_t i = 0; i < batch.rows; ++i) rows.push_back(encode_row(batch, i));
+    }
+    std::optional<Runtime> runtime_ = Runtime::local();
+    Endpoint a_ = runtime_->create_endpoint();
+    Endpoint b_ = runtime_->create_endpoint();
+    Endpoint c_ = runtime_->create_endpoint();
+    Schema schema_{{"k", int64(), true}, {"s", string(), true}, {"f", boolean(), true}};
+    ChannelOptions options_;
+};
+
+TEST_P(Keep, ViewsInPlaceHoldTheirRoom) {
+    Channel const channel = open(Routing::direct());
+    Sender sender = channel.sender(a_);
+    Receiver receiver = channel.receiver(b_);
+    auto const rows = some_rows(200);
+    RecordBatch const batch = make_batch(schema_, rows);
+    std::vector<RecordBatch> held;
+    std::int64_t sent = 0;
+    for (int i = 0; i < 100; ++i) {
+        sent += sender.try_send_to(b_, batch, sent);
+        RecordBatch got;
+        if (receiver.try_recv(got) == Status::Ok) held.push_back(got);
+        std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_LT(sent, 200) << "held views hold their producers";
+    std::vector<std::string> got;
+    for (auto const& view : held) add_rows(view, got);
+    EXPECT_LT(got.size(), 200U);
+    auto copy = held;
+    held.clear();
+    EXPECT_LT(sender.try_send_to(b_, batch, sent) + sent, 200) << "copies hold it, too";
+    copy.clear();
+    std::thread rest([&] {
+        sender.send_to(b_, batch.slice(sent, 200 - sent), 20s);
+        sender.flush(20s);
+    });
+    while (auto const more = receiver.recv(20s)) add_rows(*more, got);
+    rest.join();
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+    EXPECT_EQ(channel.stats().detached_bytes, 0U);
+}
+
+TEST_P(Keep, GrowingPoolTakesWhatIsKept) {
+    options_.receive_limit = 8 << 20;
+    Channel const channel = open();
+    auto const rows = some_rows(1500);
+    std::thread sending([&] {
+        Sender sender = channel.sender(a_);
+        sender.send(make_batch(schema_, rows), 20s);
+        sender.flush(20s);
+    });
+    std::vector<RecordBatch> kept;
+    std::vector<RecordBatch> kept_at_c;
+    std::thread other([&] {
+        Receiver at_c = channel.receiver(c_);
+        while (auto const batch = at_c.recv(20s)) kept_at_c.push_back(*batch);
+    });
+    Receiver receiver = channel.receiver(b_);
+    while (auto const batch = receiver.recv(20s)) kept.push_back(*batch);
+    other.join();
+    sending.join();
+    std::uint64_t const segment = channel.plan().segment_bytes;
+    EXPECT_GE(channel.stats().detached_bytes, kept.size() * segment);
+    std::vector<std::string> got;
+    for (auto const& batch : kept) add_rows(batch, got);
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+    got.clear();
+    for (auto const& batch : kept_at_c) add_rows(batch, got);
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+    kept.clear();
+    kept_at_c.clear();
+    EXPECT_EQ(channel.stats().detached_bytes, 0U);
+}
+
+TEST_P(Keep, AtTheLimitProducersWait) {
+    options_.receive_limit = 1;  // rounded to whole segments; fewer than the table takes
+    Channel probe = open(Routing::direct());
+    options_.receive_limit = 3 * probe.plan().segment_bytes;
+    Channel const channel = open(Routing::direct());
+    auto const rows = some_rows(500);
+    std::thread sending([&] {
+        Sender sender = channel.sender(a_);
+        sender.send_to(b_, make_batch(schema_, rows), 20s);
+        sender.flush(20s);
+    });
+    Receiver receiver = channel.receiver(b_);
+    std::vector<std::string> got;
+    std::vector<RecordBatch> held;
+    RecordBatch batch;
+    for (device::u32 idle = 0;;) {
+        Status const status = receiver.try_recv(batch);
+        if (status == Status::End) break;
+        if (status == Status::Ok) {
+            add_rows(batch, got);
+            held.push_back(batch);
+            batch = {};
+            idle = 0;
+        } else if (idle++ > 50) {
+            held.clear();  // nothing more comes while so much is held
+        } else {
+            device::backoff(idle);
+        }
+        EXPECT_LE(channel.stats().detached_bytes, options_.receive_limit);
+    }
+    sending.join();
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+}
+
+TEST_P(Keep, FromAKernel) {
+    options_.receive_limit = 4 << 20;
+    Channel const channel = open(Routing::direct());
+    auto const rows = some_rows(300);
+    std::vector<RecordBatch> kept;
+    Launch receiving = runtime_->launch(
+        b_, {},
+        [&](device::Group const& group, device::Shared& shared, device::Channel const& from) {
+            for (device::u32 idle = 0;;) {
+                device::ReceivedBatch batch;
+                Status const status = from.recv(group, shared, batch);
+                if (status == Status::Ok) {
+                    kept.push_back(channel.keep(b_, batch));
+                    idle = 0;
+                } else if (status == Status::Pending) {
+                    device::backoff(idle++);
+                } else {
+                    EXPECT_EQ(status, Status::End);
+                    return;
+                }
+            }
+        },
+        channel.on(b_));
+    Sender sender = channel.sender(a_);
+    sender.send_to(b_, make_batch(schema_, rows), 20s);
+    sender.flush(20s);
+    receiving.wait(20s);
+    std::vector<std::string> got;
+    for (auto const& batch : kept) add_rows(batch, got);
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+}
+
+TEST_P(Keep, KeepSaysWhenTheLimitIsReached) {
+    options_.receive_limit = 1;
+    Channel const channel = open(Routing::direct());
+    Sender sender = channel.sender(a_);
+    runtime_
+        ->launch(
+            b_, {},
+            [&](device::Group const& group, device::Shared& shared, device::Channel const& from) {
+                std::vector<RecordBatch> kept;
+                auto const keep_all = [&] {
+                    for (int i = 0; i < 1000; ++i) {
+                        (void)sender.try_send_to(b_, make_batch(schema_, some_rows(16)));
+                        device::ReceivedBatch batch;
+                        if (from.recv(group, shared, batch) == Status::Ok) {
+                            kept.push_back(channel.keep(b_, batch));
+                        }
+                        std::this_thread::sleep_for(1ms);
+                    }
+                };
+                expect_error(ErrorCode::OutOfMemory, {"sales", "receive_limit"}, keep_all);
+            },
+            channel.on(b_))
+        .wait(50s);
+}
+
+TEST_P(Keep, BatchesOutliveChannelAndRuntime) {
+    for (bool const growing : {true, false}) {
+        if (!runtime_) runtime_ = Runtime::local();
+        a_ = runtime_->create_endpoint();
+        b_ = runtime_->create_endpoint();
+        c_ = runtime_->create_endpoint();
+        options_.receive_limit = growing ? 1 << 20 : 0;
+        auto const rows = some_rows(10);
+        std::optional<RecordBatch> batch;
+        {
+            Channel const channel = open(Routing::direct());
+            Sender sender = channel.sender(a_);
+            sender.send_to(b_, make_batch(schema_, rows));
+            sender.push();
+            batch = channel.receiver(b_).recv(20s);
+            ASSERT_TRUE(batch.has_value());
+            runtime_->delete_channel(channel);
+        }
+        runtime_.reset();
+        std::vector<std::string> got;
+        add_rows(*batch, got);
+        EXPECT_TRUE(same_rows(got, encode_all(rows)));
+    }
+}
+
+TEST_P(Keep, RowStructsAreCopiedOut) {
+    schema_ = numbered_schema();
+    options_.layout = Layout::Rows;
+    Channel const channel = open(Routing::direct());
+    auto const rows = numbered_rows(100, 10);
+    std::vector<RecordBatch> kept;
+    std::thread sending([&] {
+        Sender sender = channel.sender(a_);
+        sender.send_to(b_, make_batch(schema_, rows), 20s);
+        sender.flush(20s);
+    });
+    Receiver receiver = channel.receiver(b_);
+    while (auto const batch = receiver.recv(20s)) kept.push_back(*batch);
+    sending.join();
+    std::vector<std::string> got;
+    for (auto const& batch : kept) add_rows(batch, got);
+    EXPECT_TRUE(same_rows(got, encode_all(rows)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transfer, Keep, ::testing::Bool(), [](auto const& each) {
+    return std::string(each.param ? "ByReference" : "ByCopy");
+});
+
+}  // namespace
+}  // namespace mgi::test
