@@ -182,6 +182,8 @@ private:
     void decide_tile() {
         plan_.max_groups = options_.max_groups != 0 ? options_.max_groups
                                                     : std::max(kLeastMaxGroups, 2 * shape_.cores);
+        // Sorters are groups of their source, too.
+        plan_.max_groups = std::max(plan_.max_groups, options_.sorters);
         if (options_.tile_rows > kMaxTileRows) {
             refuse("tile_rows " + std::to_string(options_.tile_rows) + " is more than " +
                    std::to_string(kMaxTileRows));
