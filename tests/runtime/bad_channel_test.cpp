@@ -20,7 +20,8 @@ protected:
         spec.options.name = "sales";
         return spec;
     }
-    void refuses(ChannelSpec const& spec, ErrorCode code, std::initializer_list<std::string> words) {
+    void refuses(ChannelSpec const& spec, ErrorCode code,
+                 std::initializer_list<std::string> words) {
         expect_error(code, words, [&] { (void)runtime_.create_channel(spec); });
         // What was refused leaves nothing behind.
         EXPECT_NO_THROW(runtime_.delete_channel(runtime_.create_channel(this->spec())));
@@ -66,13 +67,16 @@ TEST_F(BadChannel, EmptySchema) {
 }
 
 TEST_F(BadChannel, ImpossibleSchemas) {
-    expect_error(ErrorCode::InvalidArgument, {"key"},
-                 [] { (void)Schema{{"key", int64()}, {"key", string()}}; });
+    expect_error(ErrorCode::InvalidArgument, {"key"}, [] {
+        (void)Schema{{"key", int64()}, {"key", string()}};
+    });
     expect_error(ErrorCode::InvalidArgument, {"name"}, [] { (void)Schema{{"", int64()}}; });
-    expect_error(ErrorCode::InvalidArgument, {"39"},
-                 [] { (void)Schema{{"d", decimal128(39, 0)}}; });
-    expect_error(ErrorCode::InvalidArgument, {"0"},
-                 [] { (void)Schema{{"b", fixed_size_binary(0)}}; });
+    expect_error(ErrorCode::InvalidArgument, {"39"}, [] {
+        (void)Schema{{"d", decimal128(39, 0)}};
+    });
+    expect_error(ErrorCode::InvalidArgument, {"0"}, [] {
+        (void)Schema{{"b", fixed_size_binary(0)}};
+    });
 }
 
 TEST_F(BadChannel, NoEndpoints) {
@@ -103,9 +107,8 @@ TEST_F(BadChannel, DeletedAndForeignEndpoints) {
     refuses(bad, ErrorCode::NotFound, {"sales", "4711"});
     expect_error(ErrorCode::NotFound, {std::to_string(gone.id)},
                  [&] { runtime_.delete_endpoint(gone); });
-    expect_error(ErrorCode::NotFound, {std::to_string(gone.id)}, [&] {
-        runtime_.launch(gone, {}, [](device::Group const&, device::Shared&) {});
-    });
+    expect_error(ErrorCode::NotFound, {std::to_string(gone.id)},
+                 [&] { runtime_.launch(gone, {}, [](device::Group const&, device::Shared&) {}); });
 }
 
 TEST_F(BadChannel, EndpointInUse) {

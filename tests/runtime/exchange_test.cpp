@@ -22,8 +22,9 @@ std::string name_of(::testing::TestParamInfo<ExchangeCase> const& info) {
     static char const* const kinds[]{"Murmur3",   "Modulo", "SeveralKeys",
                                      "Broadcast", "Direct", "Balance"};
     ExchangeCase const& p = info.param;
-    return std::string(p.by_reference ? "ByReference" : "ByCopy") + kinds[static_cast<int>(p.kind)] +
-           std::to_string(p.groups) + "GroupsOf" + std::to_string(p.threads);
+    return std::string(p.by_reference ? "ByReference" : "ByCopy") +
+           kinds[static_cast<int>(p.kind)] + std::to_string(p.groups) + "GroupsOf" +
+           std::to_string(p.threads);
 }
 
 std::vector<ExchangeCase> all_cases() {
@@ -180,8 +181,8 @@ TEST_P(ByBothWays, AnyNumberOfCredits) {
 }
 
 TEST_P(ByBothWays, EmptyTables) {
-    for (auto const& routing : {Routing::partition("key"), Routing::broadcast(), Routing::direct(),
-                                Routing::balance()}) {
+    for (auto const& routing :
+         {Routing::partition("key"), Routing::broadcast(), Routing::direct(), Routing::balance()}) {
         FlowSetup flow;
         flow.routing = routing;
         flow.options.by_reference = GetParam();
@@ -192,8 +193,8 @@ TEST_P(ByBothWays, EmptyTables) {
 }
 
 TEST_P(ByBothWays, OneRow) {
-    for (auto const& routing : {Routing::partition("key"), Routing::broadcast(), Routing::direct(),
-                                Routing::balance()}) {
+    for (auto const& routing :
+         {Routing::partition("key"), Routing::broadcast(), Routing::direct(), Routing::balance()}) {
         FlowSetup flow;
         flow.routing = routing;
         flow.options.by_reference = GetParam();

@@ -354,17 +354,15 @@ TEST_P(Failure, MoreGroupsThanTheChannelTakes) {
     options_.max_groups = 2;
     Channel const channel = open();
     std::atomic<int> refused{0};
-    runtime_
-        .launch(
-            a_, shape(3),
-            [&](Group const& group, Shared& shared, device::Channel const& to) {
-                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
-                if (group.block != 2) return;
-                EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
-                ++refused;
-            },
-            channel.on(a_));
+    runtime_.launch(
+        a_, shape(3),
+        [&](Group const& group, Shared& shared, device::Channel const& to) {
+            DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
+            if (group.block != 2) return;
+            EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code, ErrorCode::InvalidArgument);
+            ++refused;
+        },
+        channel.on(a_));
     for (device::u32 round = 0; refused.load() == 0; ++round) device::backoff(round);
 }
 

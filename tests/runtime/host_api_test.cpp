@@ -119,8 +119,7 @@ TEST_P(HostApi, SeveralReceiversShareTheRows) {
     std::vector<std::vector<std::string>> got(4);
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < 4; ++i) {
-        threads.emplace_back(
-            [&, i] { got[i] = drain(channel.receiver(i < 2 ? b_ : c_, i % 2)); });
+        threads.emplace_back([&, i] { got[i] = drain(channel.receiver(i < 2 ? b_ : c_, i % 2)); });
     }
     auto const rows = numbered_rows(500, 5);
     channel.sender(b_).flush();
@@ -212,8 +211,9 @@ TEST_P(HostApi, RowTooLarge) {
     auto const row = [](std::size_t size) {
         return Row{cell(std::int64_t{1}), std::string(size, 'x')};
     };
-    expect_error(ErrorCode::Refused, {"sales", "row 2", "64"},
-                 [&] { sender.send(make_batch(schema, {row(3), row(64), row(65)})); });
+    expect_error(ErrorCode::Refused, {"sales", "row 2", "64"}, [&] {
+        sender.send(make_batch(schema, {row(3), row(64), row(65)}));
+    });
     sender.send(make_batch(schema, {row(20)}));
     sender.flush(20s);
     channel.sender(b_).flush();
@@ -224,9 +224,8 @@ TEST_P(HostApi, SendAfterFlush) {
     Channel const channel = open();
     Sender sender = channel.sender(a_);
     sender.flush();
-    expect_error(ErrorCode::Closed, {"sales", "flush"}, [&] {
-        sender.send(make_batch(numbered_schema(), numbered_rows(1, 1)));
-    });
+    expect_error(ErrorCode::Closed, {"sales", "flush"},
+                 [&] { sender.send(make_batch(numbered_schema(), numbered_rows(1, 1))); });
     sender.flush();
 }
 
@@ -243,9 +242,8 @@ TEST_P(HostApi, TimeoutSaysWhatWasSent) {
     options_.tile_rows = 4;
     Channel const channel = open(numbered_schema(), Routing::broadcast());
     Sender sender = channel.sender(a_);
-    expect_error(ErrorCode::Timeout, {"sales", "of 100"}, [&] {
-        sender.send(make_batch(numbered_schema(), numbered_rows(100, 3)), 50ms);
-    });
+    expect_error(ErrorCode::Timeout, {"sales", "of 100"},
+                 [&] { sender.send(make_batch(numbered_schema(), numbered_rows(100, 3)), 50ms); });
     expect_error(ErrorCode::Timeout, {"sales", "50"}, [&] { sender.flush(50ms); });
     expect_error(ErrorCode::Timeout, {"sales", "50"}, [&] {
         Receiver receiver = channel.receiver(c_);

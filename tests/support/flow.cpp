@@ -287,8 +287,7 @@ FlowResult run_flow(FlowSetup const& setup) {
             if (setup.structs) {
                 group.structs = std::make_unique<RowStructs>(setup.schema, rows);
             } else {
-                group.batch =
-                    std::make_unique<DeviceBatch>(make_batch(setup.schema, rows, random));
+                group.batch = std::make_unique<DeviceBatch>(make_batch(setup.schema, rows, random));
             }
             group.runs = runs_of(setup, rows.size(), random);
             if (setup.routing.kind != RoutingKind::Direct) continue;

@@ -22,7 +22,7 @@ struct FlowSetup {
     ChannelOptions options;
     std::uint32_t sources = 2;
     std::uint32_t destinations = 2;
-    bool loopback = true;       ///< endpoint i is source i and destination i, as far as there are both
+    bool loopback = true;  ///< endpoint i is source i and destination i, as far as there are both
     std::uint32_t devices = 1;  ///< CPU devices, endpoints in turn
     std::uint32_t groups = 1;   ///< of each endpoint
     std::uint32_t threads = 1;  ///< of each group
@@ -61,7 +61,9 @@ void wait_for(std::vector<Launch>& launches, Channel const& channel);
 FlowResult run_flow(FlowSetup const& setup);
 /// Compares with what the routing must give.
 void check_flow(FlowSetup const& setup, FlowResult const& result);
-inline void run_and_check(FlowSetup const& setup) { check_flow(setup, run_flow(setup)); }
+inline void run_and_check(FlowSetup const& setup) {
+    check_flow(setup, run_flow(setup));
+}
 
 /// "by_reference, partition, 3 x 2 endpoints, ..." for SCOPED_TRACE.
 std::string describe(FlowSetup const& setup);

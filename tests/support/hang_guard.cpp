@@ -46,7 +46,7 @@ bool print_with_gdb() {
     if (child == 0) {
         dup2(STDERR_FILENO, STDOUT_FILENO);
         execlp("gdb", "gdb", "--batch", "-nx", "-p", pid.c_str(), "-ex",
-               "set print frame-arguments scalars", "-ex", "thread apply all backtrace 40",
+               "set print frame-arguments scalars", "-ex", "thread apply all backtrace 12",
                static_cast<char*>(nullptr));
         _exit(127);
     }
