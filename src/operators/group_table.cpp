@@ -106,7 +106,9 @@ u32 GroupTable::insert(u64 const* words) {
     char* const at = row(size_);
     u32 const key_bytes = layout_.key_words * 8;
     std::memcpy(at, words, key_bytes);
-    std::memcpy(at + key_bytes, layout_.states.data(), layout_.states.size());
+    if (!layout_.states.empty()) {
+        std::memcpy(at + key_bytes, layout_.states.data(), layout_.states.size());
+    }
     if (own_texts_) {
         for (u32 const word : layout_.text_words) {
             RowText text = RowText::at(at + u64{word} * 8);

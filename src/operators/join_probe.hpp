@@ -19,8 +19,9 @@ public:
     std::vector<RecordBatch> finish();
 
 private:
-    // Candidates looked at together: their directory entries and rows fit the first-level cache.
-    static constexpr u32 kInFlight = 128;
+    // Candidates looked at together: enough of them for misses to overlap, few enough for their
+    // directory entries, and then their rows, to fit the first-level cache.
+    static constexpr u32 kInFlight = kVector;
     static constexpr u32 kMatches = 1024;
 
     template <bool OneWord>
