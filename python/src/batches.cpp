@@ -1,5 +1,6 @@
 #include <mgi/batch.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -154,21 +155,24 @@ nb::object stream_capsule(Table const& table) {
 /// Deals a table's rows out evenly: `parts` tables of consecutive rows, without a copy.
 std::vector<Table> deal(Table const& table, std::int64_t parts) {
     std::int64_t const rows = table.rows();
-    std::vector<Table> dealt(static_cast<std::size_t>(parts), Table{table.schema, {}});
-    std::int64_t before = 0;
-    for (RecordBatch const& batch : table.batches) {
-        std::int64_t taken = 0;
-        while (taken < batch.rows) {
-            // The part that row `before + taken` belongs to, and where that part ends.
-            std::int64_t const at = before + taken;
-            std::int64_t part = at * parts / rows;
-            if (rows * (part + 1) / parts <= at) ++part;
-            std::int64_t const end = rows * (part + 1) / parts;
-            std::int64_t const count = std::min(end - at, batch.rows - taken);
-            dealt[std::size_t(part)].batches.push_back(batch.slice(taken, count));
-            taken += count;
+    std::vector<Table> dealt;
+    std::size_t batch = 0;
+    std::int64_t used = 0;  // rows of the batch that earlier parts took
+    for (std::int64_t part = 0; part < parts; ++part) {
+        Table mine{table.schema, {}};
+        std::int64_t missing = rows * (part + 1) / parts - rows * part / parts;
+        while (missing > 0) {
+            RecordBatch const& from = table.batches[batch];
+            std::int64_t const count = std::min(missing, from.rows - used);
+            if (count > 0) mine.batches.push_back(from.slice(used, count));
+            missing -= count;
+            used += count;
+            if (used == from.rows) {
+                ++batch;
+                used = 0;
+            }
         }
-        before += batch.rows;
+        dealt.push_back(std::move(mine));
     }
     return dealt;
 }

@@ -210,8 +210,10 @@ def test_duckdb(runtime):
 
 def test_a_duckdb_query_over_python_objects_is_imported_without_deadlock():
     duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
     table = pa.table({"n": list(range(200_000))})
-    relation = duckdb.connect().sql("SELECT n, n % 17 AS g FROM table")
+    connection.register("numbers", table)
+    relation = connection.sql("SELECT n, n % 17 AS g FROM numbers")
     groups = mgi.group_by(relation, "g", [("count", None, "rows")], endpoints=2)
     rows = {r["g"]: r["rows"] for part in groups for r in part.to_arrow().to_pylist()}
     assert sum(rows.values()) == table.num_rows

@@ -81,10 +81,13 @@ def test_ctrl_c_ends_a_call(call):
 def test_ctrl_c_ends_calls_of_other_threads_too():
     status, output = interrupted(
         """
+        channel = runtime.create_channel(
+            [source], [source, destination], {"key": "int64"}, mgi.Partition("key"), name="both"
+        )
+
         def receive():
             try:
-                for batch in channel.batches():
-                    pass
+                channel.recv(destination)
             except mgi.Interrupted as error:
                 say(f"{error.code}: {error}")
 
@@ -92,18 +95,43 @@ def test_ctrl_c_ends_calls_of_other_threads_too():
         other.start()
         say("waiting")
         try:
-            while True:
-                channel.send(rows)
+            channel.recv(source)
+        except KeyboardInterrupt:
+            other.join()
+            say("interrupted")
+        """
+    )
+    first, second = (line for line in output.splitlines() if " mgi " not in line)
+    assert status == 0
+    assert first.startswith("Interrupted: channel 'both'")
+    assert "Ctrl-C" in first
+    assert second == "interrupted"
+
+
+def test_ctrl_c_in_a_block_deletes_its_channel():
+    status, output = interrupted(
+        """
+        def receive():
+            try:
+                for batch in channel.batches():
+                    pass
+            except (mgi.Deleted, mgi.Interrupted):
+                say("ended")
+
+        other = threading.Thread(target=receive)
+        other.start()
+        say("waiting")
+        try:
+            with channel:
+                while True:
+                    channel.send(rows)
         except KeyboardInterrupt:
             other.join()
             say("interrupted")
         """
     )
     lines = [line for line in output.splitlines() if " mgi " not in line]
-    assert status == 0
-    assert lines[0].startswith("Interrupted: channel")
-    assert "Ctrl-C" in lines[0]
-    assert lines[1:] == ["interrupted"]
+    assert (status, lines) == (0, ["ended", "interrupted"])
 
 
 def test_ctrl_c_not_caught_ends_the_program():
