@@ -114,7 +114,8 @@ struct ChannelStats {
 
 class ChannelImpl;
 
-/// Host code's own sending group at a source endpoint, outside of any launch. Not thread-safe; use
+/// Host code's own sending group at a source endpoint, outside of any launch. Whoever holds one means to
+/// send: a source without any that has not flushed is taken to be gone (gone_limit). Not thread-safe; use
 /// one per thread, with `group` in [0, groups).
 class Sender {
 public:
@@ -151,12 +152,15 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Host code's own receiving group at a destination endpoint. Not thread-safe; use one per thread.
+/// Host code's own receiving group at a destination endpoint. Whoever holds one, or a batch in place,
+/// means to receive: a destination without any and without a launch is taken to be gone (gone_limit).
+/// Not thread-safe; use one per thread.
 class Receiver {
 public:
     /// Next rows, or nothing yet (Pending), or End. A batch is a view of its segment: when the last
     /// copy of it dies the room goes back to its producers. On a channel with a growing pool it is
-    /// detached instead and can be kept. Throws Error with the channel's failure.
+    /// detached instead and can be kept. Throws Error with the channel's failure, or OutOfMemory (and
+    /// loses no row) while kept batches have reached the growing pool's limit.
     device::Status try_recv(RecordBatch& batch);
     /// Waits for rows; nothing at the end. Throws Error(Timeout).
     std::optional<RecordBatch> recv(
@@ -190,7 +194,8 @@ public:
     [[nodiscard]] Receiver receiver(Endpoint destination, std::uint32_t group = 0) const;
 
     /// Turns a batch that a kernel on a CPU received into a RecordBatch, taking over its release:
-    /// detached where the channel has a growing pool, else a view in place.
+    /// detached where the channel has a growing pool, else a view in place. Throws Error(OutOfMemory)
+    /// at the pool's limit; the batch is released all the same.
     [[nodiscard]] RecordBatch keep(Endpoint destination, device::ReceivedBatch const& batch) const;
 
     /// Fails the channel: every call on every endpoint returns the error from now on. The first

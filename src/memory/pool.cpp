@@ -8,16 +8,26 @@
 
 #include <mgi/error.hpp>
 
+#include "core/text.hpp"
+
 namespace mgi::memory {
 
-Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit)
+Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
+           std::shared_ptr<Account> account)
     : fixed_((fixed + 4095) / 4096 * 4096),
       segment_(segment),
-      segments_(segment == 0 ? 0 : limit / segment) {
+      segments_(segment == 0 ? 0 : limit / segment),
+      account_(std::move(account)) {
+    if (!account_->take(fixed_)) {
+        throw Error(ErrorCode::OutOfMemory,
+                    "a channel's pool of " + bytes_text(fixed_) + " is more than the " +
+                        bytes_text(account_->left()) + " left of the memory limit");
+    }
     std::uint64_t const bytes = fixed_ + segments_ * segment_;
     void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
+        account_->give(fixed_);
         throw Error(ErrorCode::OutOfMemory,
                     "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " +
                         std::strerror(errno) +
@@ -30,6 +40,7 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit)
 
 Pool::~Pool() {
     munmap(base_, fixed_ + segments_ * segment_);
+    account_->give(fixed_ + fresh_ * segment_);
 }
 
 std::optional<std::uint64_t> Pool::take() {
@@ -40,10 +51,13 @@ std::optional<std::uint64_t> Pool::take() {
         return offset;
     }
     if (fresh_ == segments_) return std::nullopt;
+    // Room for every segment there is, so that giving back cannot fail.
+    if (free_.capacity() <= fresh_) free_.reserve(2 * fresh_ + 16);
+    if (!account_->take(segment_)) return std::nullopt;
     return fixed_ + segment_ * fresh_++;
 }
 
-void Pool::give(std::uint64_t offset) {
+void Pool::give(std::uint64_t offset) noexcept {
     std::lock_guard const lock(mutex_);
     free_.push_back(offset);
 }

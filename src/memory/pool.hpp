@@ -1,21 +1,26 @@
-// A channel's memory: a fixed part, allocated whole at creation, and a growing part with a limit, from
-// which segments are taken when received batches are kept. One range of addresses, so that an offset
-// names any byte of it.
+// A channel's memory: a fixed part, and a growing part with a limit, from which segments are taken when
+// received batches are kept. One range of addresses, so that an offset names any byte of it. The
+// account is charged for the fixed part at creation and for the growing part as it grows; the machine
+// is, for either, when pages are first touched.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
+
+#include "memory/account.hpp"
 
 namespace mgi::memory {
 
 class Pool {
 public:
-    // `fixed` bytes now, up to `limit` more in segments of `segment` bytes. Pages are zero and take
-    // memory when they are first touched. Throws Error(OutOfMemory).
-    Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit);
+    // `fixed` bytes now, all zero, up to `limit` more in segments of `segment` bytes. Throws
+    // Error(OutOfMemory).
+    Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
+         std::shared_ptr<Account> account);
     ~Pool();
     Pool(Pool const&) = delete;
     Pool& operator=(Pool const&) = delete;
@@ -24,10 +29,10 @@ public:
     [[nodiscard]] std::uint64_t fixed_bytes() const { return fixed_; }
     [[nodiscard]] std::uint64_t growth_limit() const { return segments_ * segment_; }
 
-    // Takes a segment of the growing part; nothing when the limit is reached. Contents are undefined.
-    // Thread-safe.
+    // Takes a segment of the growing part; nothing when its limit, or the account's, is reached.
+    // Contents are undefined. Thread-safe.
     std::optional<std::uint64_t> take();
-    void give(std::uint64_t offset);
+    void give(std::uint64_t offset) noexcept;
     // Bytes of the growing part that are taken.
     [[nodiscard]] std::uint64_t taken_bytes() const;
 
@@ -35,6 +40,7 @@ private:
     std::uint64_t const fixed_;
     std::uint64_t const segment_;
     std::uint64_t const segments_;  // of the growing part
+    std::shared_ptr<Account> account_;
     char* base_ = nullptr;
     mutable std::mutex mutex_;
     std::vector<std::uint64_t> free_;

@@ -38,4 +38,9 @@ struct Range {
 void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
                  std::vector<Range>& out);
 
+// What of a segment with columns apart the rows [first, first + rows) need; `first` is a multiple of
+// 64. Text lies in no order, so all of it.
+void chunk_ranges(device::SegmentLayout const& layout, std::uint32_t first, std::uint32_t rows,
+                  std::uint32_t units, std::vector<Range>& out);
+
 }  // namespace mgi::memory

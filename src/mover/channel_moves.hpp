@@ -19,8 +19,10 @@ public:
 
     // One round over all lanes; true if anything moved. Never blocks.
     bool step();
-    // Every source has closed and every segment has arrived.
-    [[nodiscard]] bool done() const { return open_lanes_ == 0; }
+    // Every source has closed and every segment has arrived, or the channel has failed.
+    [[nodiscard]] bool done() const {
+        return open_lanes_ == 0 || state_.failed.load(device::relaxed) != 0;
+    }
 
 private:
     struct LaneMoves {

@@ -16,10 +16,11 @@ MoverThread::~MoverThread() {
 }
 
 void MoverThread::add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves,
-                      std::shared_ptr<void> keep) {
+                      std::shared_ptr<void> keep,
+                      std::function<void(std::string const&)> fail) {
     {
         std::lock_guard const lock(mutex_);
-        entries_.insert_or_assign(id, Entry{std::move(moves), std::move(keep)});
+        entries_.insert_or_assign(id, Entry{std::move(moves), std::move(keep), std::move(fail)});
         if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     }
     changed_.notify_all();
@@ -39,6 +40,15 @@ bool MoverThread::has_work() const {
                        [](auto const& entry) { return !entry.second.moves->done(); });
 }
 
+bool MoverThread::step(Entry& entry) {
+    try {
+        return entry.moves->step();
+    } catch (std::exception const& error) {
+        entry.fail(error.what());
+        return false;
+    }
+}
+
 void MoverThread::run() {
     std::uint32_t idle = 0;
     while (true) {
@@ -47,7 +57,7 @@ void MoverThread::run() {
             changed_.wait(lock, [&] { return stop_ || has_work(); });
             if (stop_) return;
             bool moved = false;
-            for (auto& [id, entry] : entries_) moved |= entry.moves->step();
+            for (auto& [id, entry] : entries_) moved |= step(entry);
             idle = moved ? 0 : idle + 1;
         }
         if (idle != 0) device::backoff(idle);

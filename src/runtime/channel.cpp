@@ -70,7 +70,10 @@ RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& bat
     ChannelImpl& channel = impl_of(impl_);
     std::uint32_t const index =
         index_or_throw(channel, channel.destination_index(destination), destination, "destination");
-    return channel.keep(index, batch, true);
+    if (!channel.can_grow()) return channel.view_in_place(index, batch);
+    if (auto const fresh = channel.pool().take()) return channel.detach(index, batch, *fresh);
+    channel.release(index, batch);
+    throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
 }
 
 void Channel::fail(ErrorCode code, std::string const& message) const {

@@ -14,14 +14,14 @@ using device::RoutingKind;
 
 std::shared_ptr<ChannelImpl> ChannelImpl::create(
     std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-    std::shared_ptr<std::atomic<std::uint64_t>> account) {
+    std::shared_ptr<memory::Account> account) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(
         id, std::move(spec), std::move(schema), std::move(plan), std::move(account)));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                         std::shared_ptr<std::atomic<std::uint64_t>> account)
-    : account_(std::move(account)),
+                         std::shared_ptr<memory::Account> account)
+    : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),
       schema_(std::move(schema)),
@@ -36,16 +36,11 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     plan_.segment_bytes = layout_.get().size;
     plan_.pool_bytes = pool_bytes();
     pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
-                                           spec_.options.receive_limit);
+                                           spec_.options.receive_limit, std::move(account));
     state_.pool = pool_->base();
     memory::Carver carver(*pool_);
     build_sources(carver);
     build_destinations(carver);
-    account_->fetch_add(plan_.pool_bytes, std::memory_order_relaxed);
-}
-
-ChannelImpl::~ChannelImpl() {
-    account_->fetch_sub(plan_.pool_bytes, std::memory_order_relaxed);
 }
 
 std::string ChannelImpl::describe() const {
@@ -220,7 +215,15 @@ State const& ChannelImpl::given_as() const {
     return staged == nullptr ? state_ : staged->state_;
 }
 
+bool ChannelImpl::has_sender(std::uint32_t source) const {
+    std::lock_guard const lock(mutex_);
+    return std::any_of(senders_.begin(), senders_.end(), [&](auto const& entry) {
+        return entry.first.first == source && !entry.second.state.expired();
+    });
+}
+
 bool ChannelImpl::has_receiver(std::uint32_t destination) const {
+    if (held[destination].load(std::memory_order_relaxed) != 0) return true;
     std::lock_guard const lock(mutex_);
     return std::any_of(receivers_.begin(), receivers_.end(), [&](auto const& entry) {
         return entry.first.first == destination && !entry.second.state.expired();

@@ -24,12 +24,10 @@ using State = device::ChannelState<Words>;
 
 class ChannelImpl : public std::enable_shared_from_this<ChannelImpl> {
 public:
-    // Allocates everything the plan says and builds the tables; counts the pool in `account` while
-    // it lives. Throws Error(OutOfMemory, InvalidArgument).
-    static std::shared_ptr<ChannelImpl> create(
-        std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-        std::shared_ptr<std::atomic<std::uint64_t>> account);
-    ~ChannelImpl();
+    // Allocates everything the plan says, at the charge of `account`, and builds the tables. Throws
+    // Error(OutOfMemory, InvalidArgument).
+    static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
+                                               Plan plan, std::shared_ptr<memory::Account> account);
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
 
@@ -60,18 +58,28 @@ public:
     [[nodiscard]] std::uint64_t progress() const;
     [[nodiscard]] ChannelStats stats() const;
 
-    // Makes a received batch the host's own: detached if the channel can grow; else a view in place,
-    // or with `must_grow` an Error(OutOfMemory).
-    RecordBatch keep(std::uint32_t destination, device::ReceivedBatch const& batch, bool must_grow);
+    // A received batch as the host's own, which takes over its release: a view in place, or detached
+    // with a fresh segment that the caller took from the pool. When it throws, the batch is released
+    // and the segment given back.
+    RecordBatch view_in_place(std::uint32_t destination, device::ReceivedBatch const& batch);
+    RecordBatch detach(std::uint32_t destination, device::ReceivedBatch const& batch,
+                       std::uint64_t fresh);
+    [[nodiscard]] bool can_grow() const;
+    // For Error(OutOfMemory) when it can grow no more.
+    [[nodiscard]] std::string growth_limit_text() const;
     void release(std::uint32_t destination, device::ReceivedBatch const& batch);
+    // Batches in place that the host holds of a destination.
+    std::vector<std::atomic<std::uint32_t>> held;
 
     // Host groups, one for each (endpoint index, group); made at the first ask.
     std::shared_ptr<Sender::State> sender(std::uint32_t source, std::uint32_t group,
                                           std::uint32_t groups);
     std::shared_ptr<Receiver::State> receiver(std::uint32_t destination, std::uint32_t group);
 
-    // Whether host code holds a Receiver of the destination.
+    // Whether host code holds a Receiver of the destination or a batch in place, or a Sender of the
+    // source.
     [[nodiscard]] bool has_receiver(std::uint32_t destination) const;
+    [[nodiscard]] bool has_sender(std::uint32_t source) const;
 
     // The inner channels of a channel with sorters, one for each source. Each fails with the other.
     // Called once, before anybody else knows this channel.
@@ -84,7 +92,7 @@ public:
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                std::shared_ptr<std::atomic<std::uint64_t>> account);
+                std::shared_ptr<memory::Account> account);
     [[nodiscard]] std::uint64_t pool_bytes() const;
     void fill_in_state();
     void build_sources(memory::Carver& carver);
@@ -96,10 +104,7 @@ private:
     RecordBatch view(device::ReceivedBatch const& batch, char const* segment,
                      std::shared_ptr<void const> owner) const;
     RecordBatch view_of_structs(device::ReceivedBatch const& batch) const;
-    RecordBatch detach(std::uint32_t destination, device::ReceivedBatch const& batch,
-                       std::uint64_t fresh);
 
-    std::shared_ptr<std::atomic<std::uint64_t>> account_;
     std::uint32_t const id_;
     ChannelSpec const spec_;
     Schema const schema_;

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -17,9 +18,11 @@ namespace {
 // Scratch that kernels get at least: room for what they take themselves.
 constexpr std::uint32_t kLeastScratch = 4096;
 
+using Body = std::function<void(device::Group const&, device::Shared&)>;
+
 // What the threads of one group share.
 struct GroupRun {
-    GroupRun(std::uint32_t threads, std::uint32_t scratch_bytes)
+    GroupRun(std::uint32_t threads, std::size_t scratch_bytes)
         : barrier(threads), scratch(scratch_bytes), running(threads) {}
 
     device::HostBarrier barrier;
@@ -27,6 +30,7 @@ struct GroupRun {
     std::atomic<std::uint32_t> running;
     std::mutex mutex;
     std::exception_ptr exception;
+    std::atomic<bool> aborted{false};  // a thread waited for one that had left
 };
 
 void pin_to(std::vector<int> const& cores) {
@@ -42,13 +46,26 @@ void pin_to(std::vector<int> const& cores) {
 void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std::uint32_t block,
                    std::uint32_t count) {
     if (run.running.fetch_sub(count, std::memory_order_acq_rel) != count) return;
-    std::exception_ptr const exception = run.exception;
+    std::exception_ptr exception = run.exception;
+    if (exception == nullptr && run.aborted) {
+        exception = std::make_exception_ptr(
+            Error(ErrorCode::GroupFailed,
+                  "a thread of group " + std::to_string(block) + " on endpoint " +
+                      std::to_string(launch.endpoint.id) +
+                      " returned while others waited for it in a group barrier; all threads of a "
+                      "group make each device call"));
+    }
     if (exception != nullptr) launch.fail(exception);
     {
         std::lock_guard const lock(launch.mutex);
         launch.group_runs[block] = false;
     }
-    registry.group_ended(launch, block, exception);
+    try {
+        registry.group_ended(launch, block, exception);
+    } catch (std::exception const& error) {
+        log::error("the end of group {} on endpoint {} could not be looked into: {}", block,
+                   launch.endpoint.id, error.what());
+    }
     std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
     std::lock_guard const lock(launch.mutex);
     if (--launch.running != 0) return;
@@ -59,36 +76,37 @@ void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std
 // Body of one group thread.
 void run_thread(std::shared_ptr<Registry> const& registry,
                 std::shared_ptr<Launch::State> const& launch, std::shared_ptr<GroupRun> const& run,
-                device::Group group,
-                std::function<void(device::Group const&, device::Shared&)> const& body) {
+                device::Group group, std::shared_ptr<Body> body) {
     try {
         device::Shared shared{run->scratch.data(), static_cast<std::uint32_t>(run->scratch.size())};
-        body(group, shared);
+        (*body)(group, shared);
     } catch (device::GroupAborted const&) {
-        // Another thread of the group has failed and its failure is the one that counts.
+        // If another thread of the group has failed, its failure is the one that counts.
+        run->aborted = true;
     } catch (...) {
         std::lock_guard const lock(run->mutex);
         if (run->exception == nullptr) run->exception = std::current_exception();
-        run->barrier.break_all();
     }
+    run->barrier.leave();
+    body.reset();  // what the kernel captured is gone before anybody is told that it has ended
     threads_ended(*registry, *launch, *run, group.block, 1);
 }
 
 // The threads of a group from number `started` on, and all groups behind it, could not be started.
 void give_up(Registry& registry, Launch::State& launch,
              std::vector<std::shared_ptr<GroupRun>> const& runs, std::uint32_t group,
-             std::uint32_t started, std::uint32_t threads, std::system_error const& error) {
+             std::uint32_t started, std::uint32_t threads, char const* reason) {
     auto const exception = std::make_exception_ptr(
         Error(ErrorCode::OutOfMemory,
               "cannot start thread " + std::to_string(started) + " of group " +
                   std::to_string(group) + " on endpoint " + std::to_string(launch.endpoint.id) +
-                  ": " + error.what() + "; launch fewer groups"));
+                  ": " + reason + "; launch fewer groups"));
     for (std::uint32_t g = group; g < launch.groups; ++g) {
         {
             std::lock_guard const lock(runs[g]->mutex);
             if (runs[g]->exception == nullptr) runs[g]->exception = exception;
         }
-        runs[g]->barrier.break_all();
+        runs[g]->barrier.leave();
         threads_ended(registry, launch, *runs[g], g, g == group ? threads - started : threads);
     }
 }
@@ -109,35 +127,30 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
                         std::to_string(options.threads));
     }
     Device const& device = device_of(endpoint);
-    auto const registry = registry_;
-    registry->forget_launches();
+    registry_->forget_launches();
     auto launch = std::make_shared<Launch::State>();
     launch->endpoint = endpoint;
     launch->sorts = sorts;
-    for (device::Channel const& channel : channels) launch->given.push_back(&channel.state());
     launch->groups = options.groups;
     launch->running = options.groups;
     launch->group_runs.assign(options.groups, true);
     launch->first_number = take_group_numbers(options.groups);
-    std::uint32_t scratch = kLeastScratch;
-    {
-        std::lock_guard const lock(registry->mutex);
-        launch->id = registry->next_launch++;
-        for (auto const& [id, channel] : registry->channels) {
-            bool const member = channel->source_index(endpoint) != ChannelImpl::kNone ||
-                                channel->destination_index(endpoint) != ChannelImpl::kNone;
-            if (!member) continue;
-            launch->channels.push_back(channel);
-            scratch = std::max(scratch, device::Channel(&channel->state(), 0, 0).shared_bytes());
-        }
-        registry->launches.push_back(launch);
+    for (device::Channel const& channel : channels) launch->given.push_back(&channel.state());
+    std::size_t const scratch = std::size_t{scratch_of(*launch)} + options.shared_bytes;
+    if (scratch > UINT32_MAX) {
+        throw Error(ErrorCode::InvalidArgument, "a group's scratch of " + std::to_string(scratch) +
+                                                    " bytes is more than 4 GiB");
     }
-    auto const shared_body = std::make_shared<Body>(std::move(body));
     std::vector<std::shared_ptr<GroupRun>> runs;
     for (std::uint32_t g = 0; g < options.groups; ++g) {
-        runs.push_back(std::make_shared<GroupRun>(options.threads, scratch + options.shared_bytes));
+        runs.push_back(std::make_shared<GroupRun>(options.threads, scratch));
     }
+    auto const shared_body = std::make_shared<Body>(std::move(body));
     auto const cores = options_.pin ? device.cores : std::vector<int>{};
+    {
+        std::lock_guard const lock(registry_->mutex);
+        registry_->launches.push_back(launch);
+    }
     for (std::uint32_t g = 0; g < options.groups; ++g) {
         for (std::uint32_t t = 0; t < options.threads; ++t) {
             device::Group group;
@@ -148,17 +161,40 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
             group.launch = launch->first_number + g;
             group.barrier = options.threads == 1 ? nullptr : &runs[g]->barrier;
             try {
-                std::thread([registry, launch, run = runs[g], group, shared_body, cores] {
+                std::thread([registry = registry_, launch, run = runs[g], group, cores,
+                             shared_body]() mutable {
                     if (!cores.empty()) pin_to(cores);
-                    run_thread(registry, launch, run, group, *shared_body);
+                    run_thread(registry, launch, run, group, std::move(shared_body));
                 }).detach();
-            } catch (std::system_error const& error) {
-                give_up(*registry, *launch, runs, g, t, options.threads, error);
+            } catch (std::exception const& error) {
+                give_up(*registry_, *launch, runs, g, t, options.threads, error.what());
                 return Launch(launch);
             }
         }
     }
     return Launch(launch);
+}
+
+// Scratch that the kernels' channel calls need. Holds on to the channels that the launch was given;
+// throws Error(NotFound) for one that does not exist.
+std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch) const {
+    std::uint32_t scratch = kLeastScratch;
+    std::size_t given = 0;
+    std::lock_guard const lock(registry_->mutex);
+    for (auto const& [id, channel] : registry_->channels) {
+        bool const is_given = launch.was_given(channel->state());
+        bool const member = channel->source_index(launch.endpoint) != ChannelImpl::kNone ||
+                            channel->destination_index(launch.endpoint) != ChannelImpl::kNone;
+        if (is_given) launch.channels.push_back(channel);
+        given += is_given ? 1 : 0;
+        if (!is_given && !member) continue;
+        scratch = std::max(scratch, device::Channel(&channel->state(), 0, 0).shared_bytes());
+    }
+    std::set<State const*> const distinct(launch.given.begin(), launch.given.end());
+    if (given == distinct.size()) return scratch;
+    throw Error(ErrorCode::NotFound,
+                "the kernel for endpoint " + std::to_string(launch.endpoint.id) +
+                    " was given a channel that does not exist in this runtime (deleted?)");
 }
 
 void Launch::wait(std::chrono::milliseconds timeout) {

@@ -1,6 +1,8 @@
 // How a received batch becomes the host's: a view in place, or detached from its slot.
 #include <cstring>
+#include <optional>
 
+#include "core/text.hpp"
 #include "runtime/channel_impl.hpp"
 
 namespace mgi {
@@ -14,79 +16,107 @@ struct InPlace {
     device::ReceivedBatch batch;
 
     InPlace(std::shared_ptr<ChannelImpl> c, std::uint32_t d, device::ReceivedBatch const& b)
-        : channel(std::move(c)), destination(d), batch(b) {}
+        : channel(std::move(c)), destination(d), batch(b) {
+        channel->held[destination].fetch_add(1, std::memory_order_relaxed);
+    }
     InPlace(InPlace const&) = delete;
     InPlace& operator=(InPlace const&) = delete;
-    ~InPlace() { channel->release(destination, batch); }
+    ~InPlace() {
+        channel->held[destination].fetch_sub(1, std::memory_order_relaxed);
+        channel->release(destination, batch);
+    }
 };
 
-// A segment of the growing part of the pool.
+// A segment of the growing part of the pool. Empty until it is told which.
 struct Detached {
     std::shared_ptr<ChannelImpl> channel;
-    std::uint64_t offset;
+    std::optional<std::uint64_t> offset;
 
-    Detached(std::shared_ptr<ChannelImpl> c, std::uint64_t o) : channel(std::move(c)), offset(o) {}
+    explicit Detached(std::shared_ptr<ChannelImpl> c) : channel(std::move(c)) {}
     Detached(Detached const&) = delete;
     Detached& operator=(Detached const&) = delete;
-    ~Detached() { channel->pool().give(offset); }
+    ~Detached() {
+        if (offset) channel->pool().give(*offset);
+    }
+};
+
+// Runs at the end of a scope.
+template <class Action>
+class Finally {
+public:
+    explicit Finally(Action action) : action_(std::move(action)) {}
+    Finally(Finally const&) = delete;
+    Finally& operator=(Finally const&) = delete;
+    ~Finally() { action_(); }
+
+private:
+    Action action_;
 };
 
 }  // namespace
+
+bool ChannelImpl::can_grow() const {
+    return spec_.options.receive_limit != 0 && !layout_.get().rows_together;
+}
+
+std::string ChannelImpl::growth_limit_text() const {
+    return describe() + ": kept batches take " + bytes_text(pool_->taken_bytes()) +
+           "; the receive_limit is " + bytes_text(spec_.options.receive_limit) +
+           ", and the runtime's memory limit counts too; raise it or drop batches";
+}
 
 void ChannelImpl::release(std::uint32_t destination, device::ReceivedBatch const& batch) {
     device::ReceiveCall<Words>(device::Group{}, device::Shared{}, state_, destination)
         .release(batch);
 }
 
-RecordBatch ChannelImpl::keep(std::uint32_t destination, device::ReceivedBatch const& batch,
-                              bool must_grow) {
+RecordBatch ChannelImpl::view_in_place(std::uint32_t destination,
+                                       device::ReceivedBatch const& batch) {
     if (layout_.get().rows_together) {
-        RecordBatch out = view_of_structs(batch);
+        Finally const done([&] { release(destination, batch); });
+        return view_of_structs(batch);
+    }
+    std::shared_ptr<InPlace const> owner;
+    try {
+        owner = std::make_shared<InPlace const>(shared_from_this(), destination, batch);
+    } catch (...) {
         release(destination, batch);
-        return out;
+        throw;
     }
-    if (spec_.options.receive_limit != 0) {
-        if (auto const fresh = pool_->take()) return detach(destination, batch, *fresh);
-        if (must_grow) {
-            release(destination, batch);
-            throw Error(ErrorCode::OutOfMemory,
-                        describe() + ": kept batches reached the receive_limit of " +
-                            std::to_string(spec_.options.receive_limit) +
-                            " bytes; raise it or release batches");
-        }
-    }
-    auto owner = std::make_shared<InPlace const>(shared_from_this(), destination, batch);
     return view(batch, batch.segment, std::move(owner));
 }
 
-// The reader that is alone with a whole segment trades it for a fresh one; otherwise its rows are
-// copied to the fresh one. Either way the slot is free at once.
+// The reader that is alone with a whole segment trades it for the fresh one; otherwise its rows are
+// copied there. Either way the slot is free at once.
 RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch const& batch,
                                 std::uint64_t fresh) {
+    Finally const done([&] { release(destination, batch); });
+    std::shared_ptr<Detached> owner;
+    try {
+        owner = std::make_shared<Detached>(shared_from_this());
+    } catch (...) {
+        pool_->give(fresh);
+        throw;
+    }
+    owner->offset = fresh;
     auto& slot = state_.destinations[destination].rings[batch.source].slots[batch.slot];
     bool const alone =
         batch.whole && (state_.routing != device::RoutingKind::Broadcast || !state_.by_reference);
     char* const segment = state_.pool + fresh;
-    if (!alone) {
-        std::vector<memory::Range> ranges;
-        std::uint64_t const content = slot.content.load(device::relaxed);
-        memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
-                            ranges);
-        for (memory::Range const& range : ranges) {
-            std::memcpy(segment + range.offset, batch.segment + range.offset, range.bytes);
-        }
-        auto owner = std::make_shared<Detached const>(shared_from_this(), fresh);
-        RecordBatch out = view(batch, segment, std::move(owner));
-        release(destination, batch);
+    if (alone) {
+        RecordBatch out = view(batch, batch.segment, owner);
+        std::memset(segment, 0, state_.layout.bit_bytes);
+        owner->offset = slot.offset;
+        slot.offset = fresh;
         return out;
     }
-    std::uint64_t const kept = slot.offset;
-    auto owner = std::make_shared<Detached const>(shared_from_this(), kept);
-    RecordBatch out = view(batch, batch.segment, std::move(owner));
-    std::memset(segment, 0, state_.layout.bit_bytes);
-    slot.offset = fresh;
-    release(destination, batch);
-    return out;
+    std::vector<memory::Range> ranges;
+    memory::chunk_ranges(state_.layout, batch.row, batch.rows,
+                         std::uint32_t(slot.content.load(device::relaxed) >> 32), ranges);
+    for (memory::Range const& range : ranges) {
+        std::memcpy(segment + range.offset, batch.segment + range.offset, range.bytes);
+    }
+    return view(batch, segment, owner);
 }
 
 RecordBatch ChannelImpl::view(device::ReceivedBatch const& batch, char const* segment,

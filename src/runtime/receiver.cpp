@@ -12,8 +12,21 @@ using device::Status;
 Status Receiver::try_recv(RecordBatch& batch) {
     std::lock_guard const lock(state_->mutex);
     ChannelImpl& channel = state_->channel();
+    std::uint32_t const destination = state_->view().destination();
+    // On a channel that grows, a segment to trade is taken first: rows that have been received must
+    // not be lost for want of one.
+    std::optional<std::uint64_t> fresh;
+    if (channel.can_grow()) {
+        fresh = channel.pool().take();
+        auto const& queue = *channel.state().destinations[destination].queue;
+        if (!fresh && queue.pushed() != queue.taken()) {
+            throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
+        }
+        if (!fresh && !channel.complete()) return Status::Pending;
+    }
     device::ReceivedBatch received;
     Status const status = state_->view().recv(state_->group(), state_->shared(), received);
+    if (fresh && status != Status::Ok) channel.pool().give(*fresh);
     if (status == Status::Error) {
         channel.check();
         throw Error(ErrorCode::Refused,
@@ -23,7 +36,8 @@ Status Receiver::try_recv(RecordBatch& batch) {
                         std::to_string(channel.plan().max_groups));
     }
     if (status == Status::Ok) {
-        batch = channel.keep(state_->view().destination(), received, false);
+        batch = fresh ? channel.detach(destination, received, *fresh)
+                      : channel.view_in_place(destination, received);
     }
     return status;
 }

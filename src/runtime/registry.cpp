@@ -1,5 +1,7 @@
 #include "runtime/registry.hpp"
 
+#include <set>
+
 namespace mgi {
 
 using device::relaxed;
@@ -42,10 +44,29 @@ bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
 
 }  // namespace
 
-bool Registry::launch_runs_on(Endpoint endpoint) const {
-    return std::any_of(launches.begin(), launches.end(), [&](auto const& launch) {
-        return launch->endpoint == endpoint && !launch->sorts && launch->runs();
-    });
+std::vector<std::uint32_t> Registry::groups_on(Endpoint endpoint) const {
+    std::vector<std::uint32_t> numbers;
+    for (auto const& launch : launches) {
+        if (!(launch->endpoint == endpoint) || launch->sorts) continue;
+        std::lock_guard const lock(launch->mutex);
+        for (std::uint32_t g = 0; g < launch->groups; ++g) {
+            if (launch->group_runs[g]) numbers.push_back(launch->first_number + g);
+        }
+    }
+    return numbers;
+}
+
+std::shared_ptr<ChannelImpl> Registry::remove_channel(std::uint32_t id) {
+    std::lock_guard const lock(mutex);
+    auto const at = channels.find(id);
+    if (at == channels.end()) return nullptr;
+    auto channel = std::move(at->second);
+    channels.erase(at);
+    for (auto const& launch : launches) {
+        std::lock_guard const launch_lock(launch->mutex);
+        if (launch->running != 0) launch->channels.push_back(channel);
+    }
+    return channel;
 }
 
 void Registry::forget_launches() {
@@ -60,17 +81,20 @@ void Registry::forget_launches() {
 void Registry::group_ended(Launch::State& launch, std::uint32_t block,
                            std::exception_ptr const& exception) {
     std::lock_guard const lock(mutex);
+    // Who runs is asked before who has registered: a group that has ended has registered before.
+    std::vector<std::uint32_t> const running = groups_on(launch.endpoint);
     for (auto const& [id, channel] : channels) {
         std::uint32_t const source = channel->source_index(launch.endpoint);
         std::uint32_t const destination = channel->destination_index(launch.endpoint);
-        if (channel->failed() || channel->complete()) continue;
+        bool const member = source != ChannelImpl::kNone || destination != ChannelImpl::kNone;
+        if (!member || channel->failed() || channel->complete()) continue;
         if (exception != nullptr) {
             if (!uses(*channel, source, destination, launch, block)) continue;
             channel->fail(ErrorCode::GroupFailed, "the kernel of " +
                                                       group_name(launch.endpoint, block) +
                                                       " threw: " + text_of(exception));
         } else if (source != ChannelImpl::kNone && channel->stages().empty()) {
-            std::string const failure = lurch(*channel, source, launch, block);
+            std::string const failure = lurch(*channel, source, launch, block, running);
             if (failure.empty()) continue;
             channel->fail(ErrorCode::GroupFailed, failure);
             launch.fail(std::make_exception_ptr(
@@ -79,50 +103,38 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
     }
 }
 
-std::uint32_t Registry::groups_that_may_send(Endpoint endpoint,
-                                             std::vector<std::uint32_t> const& known) const {
-    std::uint32_t count = 0;
-    for (auto const& launch : launches) {
-        if (!(launch->endpoint == endpoint) || launch->sorts) continue;
-        std::lock_guard const lock(launch->mutex);
-        for (std::uint32_t g = 0; g < launch->groups; ++g) {
-            std::uint32_t const number = launch->first_number + g;
-            bool const sends = std::find(known.begin(), known.end(), number) != known.end();
-            count += launch->group_runs[g] && !sends ? 1 : 0;
-        }
-    }
-    return count;
-}
-
 std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source,
-                            Launch::State const& launch, std::uint32_t block) const {
+                            Launch::State const& launch, std::uint32_t block,
+                            std::vector<std::uint32_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
     std::uint32_t const expected = from.groups_expected.load(device::acquire);
     std::string const who = group_name(launch.endpoint, block);
     if (expected == 0) {
-        bool const last = launch.was_given(channel.given_as()) && groups_that_may_send(launch.endpoint, {}) == 0;
-        return last && !launch.sorts
+        bool const nobody = running.empty() && !launch.sorts;
+        return nobody && launch.was_given(channel.given_as())
                    ? who + " ended, as all others of it have, and none has sent or flushed; a source "
                            "without rows must flush too"
                    : "";
     }
     if (from.groups_flushed.load(device::acquire) == expected) return "";
-    std::vector<std::uint32_t> known;
+    std::set<std::uint32_t> may_flush(running.begin(), running.end());
+    std::size_t known = 0;
     bool ours = false;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
-        std::uint32_t const number = from.groups[g].launch.load(relaxed);
+        std::uint32_t const number = from.groups[g].launch.load(device::acquire);
         if (number == 0) continue;
-        known.push_back(number - 1);
+        ++known;
+        may_flush.insert(number - 1);
         ours |= launch.has(number - 1);
         if (number - 1 == launch.first_number + block && from.groups[g].flushed.load(relaxed) == 0) {
             return "the kernel of " + who +
                    " ended without having flushed; every group that sends must flush";
         }
     }
-    if (!ours || known.size() + groups_that_may_send(launch.endpoint, known) >= expected) return "";
+    if (!ours || may_flush.size() >= expected) return "";
     return who + " ended without having sent or flushed; " + std::to_string(expected) +
-           " groups of this endpoint were to flush, " + std::to_string(known.size()) + " are known";
+           " groups of this endpoint were to flush, " + std::to_string(known) + " are known";
 }
 
 }  // namespace mgi

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -27,7 +26,7 @@ struct Launch::State {
     std::uint32_t first_number = 0;  // Group::launch of group 0; the others follow
     bool sorts = false;              // MGI's own sorters
     std::vector<mgi::State const*> given;  // channels among the kernel's arguments
-    // Channels whose memory the groups may touch.
+    // Channels whose memory the groups may touch although nobody else holds it.
     std::vector<std::shared_ptr<ChannelImpl>> channels;
 
     mutable std::mutex mutex;
@@ -61,24 +60,20 @@ public:
     std::uint32_t next_endpoint = 0;
     std::uint32_t next_channel = 0;
     std::uint32_t next_launch = 0;
-    // Bytes of all pools that exist, deleted channels' too while something holds them.
-    std::shared_ptr<std::atomic<std::uint64_t>> pool_bytes =
-        std::make_shared<std::atomic<std::uint64_t>>(0);
-
     // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
     void group_ended(Launch::State& launch, std::uint32_t block, std::exception_ptr const& exception);
     // Forgets launches that have ended.
     void forget_launches();
-    // Whether a user's launch runs on the endpoint. The caller holds the mutex.
-    [[nodiscard]] bool launch_runs_on(Endpoint endpoint) const;
+    // Numbers of the groups of users' launches that run on the endpoint. The caller holds the mutex.
+    [[nodiscard]] std::vector<std::uint32_t> groups_on(Endpoint endpoint) const;
+    // Takes a channel out; launches that run keep its memory until they have ended.
+    std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
 
 private:
     // Why the end of a group leaves a source's other groups and its destinations in the lurch; empty
-    // if it does not.
-    std::string lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
-                      std::uint32_t block) const;
-    [[nodiscard]] std::uint32_t groups_that_may_send(
-        Endpoint endpoint, std::vector<std::uint32_t> const& known) const;
+    // if it does not. `running` are the endpoint's groups.
+    static std::string lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
+                             std::uint32_t block, std::vector<std::uint32_t> const& running);
 };
 
 }  // namespace mgi

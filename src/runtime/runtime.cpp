@@ -16,16 +16,20 @@ namespace {
 // How long running groups are given when their runtime dies.
 constexpr auto kFarewell = std::chrono::seconds(5);
 
+// Device of a stage's destinations, which are no endpoints.
+constexpr std::uint32_t kStageBuffer = UINT32_MAX;
+
 }  // namespace
 
 Runtime::Impl::Impl(RuntimeOptions const& options)
     : options_(options),
       devices_(topology::discover_cpu_devices(options.cpu_devices)),
       graph_(topology::build_graph(devices_)),
-      memory_limit_(options.memory_limit) {
-    if (memory_limit_ == 0) memory_limit_ = topology::machine_memory_bytes() / 2;
+      account_(std::make_shared<memory::Account>(
+          options.memory_limit != 0 ? options.memory_limit
+                                    : topology::machine_memory_bytes() / 2)) {
     log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
-              bytes_text(memory_limit_));
+              bytes_text(account_->limit()));
 }
 
 Runtime::Impl::~Impl() {
@@ -33,11 +37,12 @@ Runtime::Impl::~Impl() {
     std::vector<std::shared_ptr<Launch::State>> launches;
     {
         std::lock_guard const lock(registry_->mutex);
-        channels.swap(registry_->channels);
-        launches.swap(registry_->launches);
+        channels = registry_->channels;
+        launches = registry_->launches;
     }
     for (auto const& [id, channel] : channels) {
         if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
+        registry_->remove_channel(id);
     }
     auto const deadline = std::chrono::steady_clock::now() + kFarewell;
     for (auto const& launch : launches) {
@@ -47,11 +52,6 @@ Runtime::Impl::~Impl() {
                       launch->running, launch->endpoint.id);
         }
     }
-}
-
-std::uint64_t Runtime::Impl::memory_left() const {
-    std::uint64_t const used = registry_->pool_bytes->load(std::memory_order_relaxed);
-    return used < memory_limit_ ? memory_limit_ - used : 0;
 }
 
 std::size_t Runtime::Impl::device_named(std::string const& name) const {
@@ -129,12 +129,13 @@ Plan Runtime::Impl::plan_channel(ChannelSpec const& spec, Schema const& schema) 
     request.graph = graph_;
     for (Endpoint const endpoint : spec.sources) request.sources.push_back(endpoint.device);
     for (Endpoint const endpoint : spec.destinations) {
-        request.destinations.push_back(endpoint.device);
+        bool const buffer = endpoint.device == kStageBuffer;
+        request.destinations.push_back(buffer ? spec.sources[0].device : endpoint.device);
     }
     request.schema = schema;
     request.routing = spec.routing.kind;
     request.options = spec.options;
-    request.memory_limit = memory_limit_;
+    request.memory_limit = account_->limit();
     request.memory_left = memory_left();
     for (Device const& device : devices_) {
         request.cores = std::max(request.cores, static_cast<std::uint32_t>(device.cores.size()));
@@ -149,14 +150,7 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
     check_spec(spec, schema_of(spec));
     auto const channel = build_channel(spec);
     if (spec.options.sorters != 0) add_stages(channel);
-    {
-        std::lock_guard const lock(registry_->mutex);
-        registry_->channels.emplace(channel->id(), channel);
-        for (auto const& stage : channel->stages()) registry_->channels.emplace(stage->id(), stage);
-        if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
-    }
-    if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
-    if (spec.options.sorters != 0) start_sorters(channel);
+    open_channel(channel);
     log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all",
               channel->describe(), spec.sources.size(), spec.destinations.size(),
               to_string(channel->plan().transfer), bytes_text(channel->plan().segment_bytes),
@@ -164,19 +158,43 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
     return Channel(channel);
 }
 
-std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spec) {
+// Makes a channel known and starts what works for it, or leaves nothing of it behind.
+void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
+    {
+        std::lock_guard const lock(registry_->mutex);
+        if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
+        registry_->channels.emplace(channel->id(), channel);
+    }
+    try {
+        {
+            std::lock_guard const lock(registry_->mutex);
+            for (auto const& stage : channel->stages()) {
+                registry_->channels.emplace(stage->id(), stage);
+            }
+        }
+        if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
+        if (!channel->stages().empty()) start_sorters(channel);
+    } catch (...) {
+        delete_channel(*channel);
+        throw;
+    }
+}
+
+std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(
+    ChannelSpec const& spec, std::optional<std::uint32_t> text_bytes) {
     ChannelSpec fitting = spec;
     // What grows may take no more than what is left; UINT64_MAX asks for all of that.
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
     Plan plan = plan_channel(fitting, schema);
+    if (text_bytes) plan.text_bytes = *text_bytes;
     std::uint32_t id = 0;
     {
         std::lock_guard const lock(registry_->mutex);
         id = registry_->next_channel++;
     }
     return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan),
-                               registry_->pool_bytes);
+                               account_);
 }
 
 // A stage for each source: an inner channel with a stage buffer for each of its groups, which the
@@ -188,7 +206,7 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         ChannelSpec inner;
         inner.sources = {source};
         for (std::uint32_t b = 0; b < channel->plan().max_groups; ++b) {
-            inner.destinations.push_back({b, source.device});
+            inner.destinations.push_back({b, kStageBuffer});
         }
         inner.schema = outer.schema;
         inner.routing = Routing::direct();
@@ -197,10 +215,10 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         inner.options.segment_rows =
             std::min(channel->plan().tile_rows, channel->plan().segment_rows);
         inner.options.tile_rows = inner.options.segment_rows;
-        inner.options.text_bytes_per_row = outer.options.text_bytes_per_row;
         inner.options.max_groups = channel->plan().max_groups;
         inner.options.gone_limit = std::chrono::milliseconds(0);
-        stages.push_back(build_channel(inner));
+        // Rows that fit the stage must fit the channel.
+        stages.push_back(build_channel(inner, channel->plan().text_bytes));
     }
     channel->add_stages(std::move(stages));
 }
@@ -214,9 +232,13 @@ void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
         options.shared_bytes =
             static_cast<std::uint32_t>(channel->schema().size() * sizeof(device::ColumnView));
         start(
-            channel->spec().sources[s], options, {},
+            channel->spec().sources[s], options,
+            {device::Channel(outer, s, ChannelImpl::kNone),
+             device::Channel(stage, 0, ChannelImpl::kNone)},
             [outer, stage, s](device::Group const& group, device::Shared& shared) {
-                device::Sorter<Words>()(group, shared, outer, s, stage);
+                ErrorCode const code = device::Sorter<Words>()(group, shared, outer, s, stage);
+                if (code == ErrorCode::Ok || outer->error() != ErrorCode::Ok) return;
+                throw Error(code, std::string("a sorter could not go on: ") + to_string(code));
             },
             true);
     }
@@ -237,13 +259,13 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
         movers_[device].add(channel->id(),
                             std::make_unique<mover::ChannelMoves>(
                                 channel->state(), indices, std::make_unique<transport::CpuCopy>()),
-                            channel);
+                            channel, [raw = channel.get()](std::string const& reason) {
+                                raw->fail(ErrorCode::Internal, "its mover: " + reason);
+                            });
     }
 }
 
-void Runtime::Impl::delete_channel(ChannelImpl& channel) {
-    std::shared_ptr<ChannelImpl> gone;  // die behind the lock
-    std::vector<std::shared_ptr<ChannelImpl>> stages;
+void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
     {
         std::lock_guard const lock(registry_->mutex);
         auto const at = registry_->channels.find(channel.id());
@@ -251,13 +273,10 @@ void Runtime::Impl::delete_channel(ChannelImpl& channel) {
             throw Error(ErrorCode::NotFound,
                         channel.describe() + " does not exist in this runtime (deleted before?)");
         }
-        gone = std::move(at->second);
-        registry_->channels.erase(at);
-        for (auto const& stage : gone->stages()) {
-            stages.push_back(stage);
-            registry_->channels.erase(stage->id());
-        }
     }
+    auto const gone = registry_->remove_channel(channel.id());
+    if (gone == nullptr) return;  // somebody else was faster
+    for (auto const& stage : gone->stages()) registry_->remove_channel(stage->id());
     gone->fail(ErrorCode::Deleted, "the channel was deleted");
     registry_->forget_launches();
     std::lock_guard const lock(movers_mutex_);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <mgi/runtime.hpp>
@@ -25,12 +26,12 @@ public:
     [[nodiscard]] std::vector<Device> const& devices() const { return devices_; }
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
-    [[nodiscard]] std::uint64_t memory_left() const;
+    [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
 
     Endpoint create_endpoint(std::string const& device);
     void delete_endpoint(Endpoint endpoint);
     Channel create_channel(ChannelSpec const& spec);
-    void delete_channel(ChannelImpl& channel);
+    void delete_channel(ChannelImpl const& channel);
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     // `channels` are those that the kernel was given; `sorts` marks MGI's own sorters.
     Launch start(Endpoint endpoint, LaunchOptions const& options,
@@ -45,7 +46,10 @@ private:
     void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
                          std::string const& who) const;
     [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema) const;
-    std::shared_ptr<ChannelImpl> build_channel(ChannelSpec const& spec);
+    std::shared_ptr<ChannelImpl> build_channel(ChannelSpec const& spec,
+                                               std::optional<std::uint32_t> text_bytes = {});
+    void open_channel(std::shared_ptr<ChannelImpl> const& channel);
+    [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
     void add_moves(std::shared_ptr<ChannelImpl> const& channel);
@@ -53,7 +57,7 @@ private:
     RuntimeOptions options_;
     std::vector<Device> devices_;
     Graph graph_;
-    std::uint64_t memory_limit_;
+    std::shared_ptr<memory::Account> account_;
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device

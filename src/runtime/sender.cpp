@@ -26,13 +26,16 @@ std::int64_t nulls_in(Column const& column, std::int64_t rows) {
     return rows - valid;
 }
 
-void check_batch(ChannelImpl const& channel, RecordBatch const& batch) {
+void check_columns(ChannelImpl const& channel, RecordBatch const& batch) {
     Schema const& schema = channel.schema();
-    if (!schema.same_columns(batch.schema)) {
-        throw Error(ErrorCode::InvalidArgument, channel.describe() + " carries (" +
-                                                    schema.to_string() + "), the batch has (" +
-                                                    batch.schema.to_string() + ")");
-    }
+    if (schema.same_columns(batch.schema)) return;
+    throw Error(ErrorCode::InvalidArgument, channel.describe() + " carries (" + schema.to_string() +
+                                                "), the batch has (" + batch.schema.to_string() +
+                                                ")");
+}
+
+void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
+    Schema const& schema = channel.schema();
     for (std::size_t c = 0; c < schema.size(); ++c) {
         if (schema[c].nullable) continue;
         if (auto const nulls = nulls_in(batch.columns[c], batch.rows); nulls != 0) {
@@ -98,7 +101,8 @@ std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t f
                                                     std::to_string(first) + " is not in a batch of " +
                                                     std::to_string(batch.rows) + " rows");
     }
-    if (first == 0) check_batch(self.channel(), batch);
+    check_columns(self.channel(), batch);
+    if (first == 0) check_nulls(self.channel(), batch);
     BatchInput const input(batch, first);
     auto const result =
         destination ? self.view().send_to(self.group(), self.shared(),
@@ -155,6 +159,10 @@ std::int64_t send_structs(HostGroup& self, void const* rows, std::uint32_t row_b
     std::lock_guard const lock(self.mutex);
     ChannelImpl& channel = self.channel();
     channel.check();
+    if (count < 0) {
+        throw Error(ErrorCode::InvalidArgument,
+                    channel.describe() + ": " + std::to_string(count) + " rows cannot be sent");
+    }
     if (row_bytes != channel.state().layout.row_bytes) {
         throw Error(ErrorCode::InvalidArgument,
                     channel.describe() + ": rows of (" + channel.schema().to_string() + ") take " +

@@ -26,12 +26,13 @@ private:
     using Clock = std::chrono::steady_clock;
     struct Seen {
         std::uint64_t progress = 0;
-        Clock::time_point since;
+        Clock::time_point since;       // no row has moved
+        Clock::time_point gone_since;  // and who is awaited has been gone
     };
 
     void run();
     void look(Clock::time_point now);
-    void look_at(ChannelImpl& channel, Clock::duration idle);
+    void look_at(ChannelImpl& channel, Seen& seen, Clock::time_point now);
 
     std::shared_ptr<Registry> registry_;
     std::map<std::uint32_t, Seen> seen_;

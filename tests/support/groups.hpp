@@ -54,7 +54,7 @@ void run_groups(std::uint32_t groups, std::uint32_t threads, std::uint32_t scrat
                 } catch (device::GroupAborted const&) {
                     // Another thread of the group has failed and is reported.
                 } catch (...) {
-                    barriers[g]->break_all();
+                    barriers[g]->leave();
                     std::lock_guard const lock(mutex);
                     if (!failure) failure = std::current_exception();
                 }

@@ -27,7 +27,7 @@ public:
         if ((phase & kBroken) != 0) throw GroupAborted{};
         if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
             arrived_.store(0, std::memory_order_relaxed);
-            // fetch_add and not store: break_all may set its bit at the same time.
+            // fetch_add and not store: leave may set its bit at the same time.
             phase_.fetch_add(kStep, std::memory_order_release);
             phase_.notify_all();
             return;
@@ -40,11 +40,13 @@ public:
             phase_.wait(phase, std::memory_order_acquire);
             now = phase_.load(std::memory_order_acquire);
         }
-        if ((now & kBroken) != 0) throw GroupAborted{};
+        // A phase that is complete counts, whatever happened since.
+        if (now / kStep == phase / kStep) throw GroupAborted{};
     }
 
-    /// From now on every arrival, also of threads that wait already, throws GroupAborted.
-    void break_all() {
+    /// A thread has left for good: every arrival from now on, and every wait that this thread would
+    /// have had to end, throws GroupAborted.
+    void leave() {
         phase_.fetch_or(kBroken, std::memory_order_release);
         phase_.notify_all();
     }

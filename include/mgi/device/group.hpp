@@ -48,16 +48,15 @@ struct Shared {
     std::byte* data = nullptr;
     u32 bytes = 0;
 
-    /// Takes `count` objects from the end of the scratch for the kernel's own use; null when fewer
-    /// than `reserve` bytes would be left. Called by every thread of the group alike.
+    /// Takes `count` objects, rounded up to 16 bytes, from the end of the scratch for the kernel's own
+    /// use; null when fewer than `reserve` bytes would be left. Called by every thread of the group
+    /// alike.
     template <class T>
     MGI_HD T* take(u32 count, u32 reserve = 0) {
-        u32 const size = count * u32(sizeof(T));
-        if (size > bytes) return nullptr;
-        u32 const start = (bytes - size) / 16 * 16;
-        if (start < reserve) return nullptr;
-        bytes = start;
-        return reinterpret_cast<T*>(data + start);
+        u64 const size = (u64(count) * sizeof(T) + 15) / 16 * 16;
+        if (size + reserve > bytes) return nullptr;
+        bytes -= u32(size);
+        return reinterpret_cast<T*>(data + bytes);
     }
 };
 

@@ -9,6 +9,30 @@
 
 namespace mgi::device {
 
+/// Registers a group at its source, at its first call; the source then knows how many groups will
+/// flush. Any thread of the group may be the first. `closing` calls are allowed after a flush.
+template <class A>
+MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group const& group,
+                             bool closing) {
+    if (ErrorCode const failed = state.error(); failed != ErrorCode::Ok) return failed;
+    if (group.blocks > state.max_groups || group.block >= group.blocks) {
+        return ErrorCode::InvalidArgument;
+    }
+    GroupState<A>& mine = source.groups[group.block];
+    u32 const me = group.launch + 1;
+    u32 known = mine.launch.load(relaxed);
+    if (known == 0) {
+        u32 expected = 0;
+        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, acq_rel, acquire) &&
+            expected != group.blocks) {
+            return ErrorCode::Closed;
+        }
+        if (mine.launch.compare_exchange_strong(known, me, acq_rel, relaxed)) return ErrorCode::Ok;
+    }
+    if (known != me) return ErrorCode::Closed;
+    return closing || mine.flushed.load(relaxed) == 0 ? ErrorCode::Ok : ErrorCode::Closed;
+}
+
 /// One group's sending calls on one source of a channel. Lives for the length of a call; all of the
 /// group's threads make one with equal arguments.
 template <class A>
@@ -27,7 +51,7 @@ public:
     /// Checks that this group may go on sending, and registers it at its first call.
     MGI_HD ErrorCode enter(bool closing) {
         ErrorCode code = ErrorCode::Ok;
-        if (group_.leads()) code = admit(closing);
+        if (group_.leads()) code = admit_group(state_, source_, group_, closing);
         if (!scratch_fits_) return code == ErrorCode::Ok ? ErrorCode::InvalidArgument : code;
         return ErrorCode(agree(group_, tile_.agreed, u32(code)));
     }
@@ -100,24 +124,6 @@ public:
 
 private:
     static constexpr u32 kStarvedSends = 16;
-
-    MGI_HD ErrorCode admit(bool closing) {
-        if (ErrorCode const failed = state_.error(); failed != ErrorCode::Ok) return failed;
-        if (group_.block >= state_.max_groups) return ErrorCode::InvalidArgument;
-        if (mine_.launch.load(relaxed) == 0) {
-            u32 expected = 0;
-            if (!source_.groups_expected.compare_exchange_strong(expected, group_.blocks, acq_rel,
-                                                                 acquire) &&
-                expected != group_.blocks) {
-                return ErrorCode::Closed;
-            }
-            mine_.launch.store(group_.launch + 1, relaxed);
-        } else if (mine_.launch.load(relaxed) != group_.launch + 1) {
-            return ErrorCode::Closed;
-        }
-        if (!closing && mine_.flushed.load(relaxed) != 0) return ErrorCode::Closed;
-        return ErrorCode::Ok;
-    }
 
     MGI_HD u64 finish(u64 accepted) {
         if (group_.leads() && accepted != 0) mine_.rows_accepted.fetch_add(accepted, relaxed);

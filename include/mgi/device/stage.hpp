@@ -27,7 +27,8 @@ public:
         : group_(group), stage_(stage), source_(stage.sources[0]) {}
 
     MGI_HD SendResult append(Batch const& row) {
-        if (ErrorCode const code = admit(); code != ErrorCode::Ok) return {0, Status::Error, code};
+        ErrorCode const code = admit_group(stage_, source_, group_, false);
+        if (code != ErrorCode::Ok) return {0, Status::Error, code};
         u32 const l = stage_lane(stage_, group_);
         Lane<A>& lane = source_.lanes[l];
         u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
@@ -56,25 +57,6 @@ public:
     }
 
 private:
-    /// Registers the group; each of its threads may be the first.
-    MGI_HD ErrorCode admit() {
-        if (ErrorCode const failed = stage_.error(); failed != ErrorCode::Ok) return failed;
-        if (group_.block >= stage_.max_groups) return ErrorCode::InvalidArgument;
-        GroupState<A>& mine = source_.groups[group_.block];
-        if (mine.flushed.load(relaxed) != 0) return ErrorCode::Closed;
-        u32 const known = mine.launch.load(relaxed);
-        if (known == group_.launch + 1) return ErrorCode::Ok;
-        if (known != 0) return ErrorCode::Closed;
-        u32 expected = 0;
-        if (!source_.groups_expected.compare_exchange_strong(expected, group_.blocks, acq_rel,
-                                                             acquire) &&
-            expected != group_.blocks) {
-            return ErrorCode::Closed;
-        }
-        mine.launch.store(group_.launch + 1, relaxed);
-        return ErrorCode::Ok;
-    }
-
     Group const group_;
     ChannelState<A>& stage_;
     Source<A>& source_;
@@ -122,15 +104,16 @@ MGI_HD inline Batch batch_of(ReceivedBatch const& batch, ColumnView* columns, ch
 
 /// The sorter kernel: takes staged segments and partitions them into the channel's lanes with the
 /// block-collective routine. Runs beside the user's kernels until every group of the source has
-/// flushed, or the channel fails.
+/// flushed; returns why it had to stop before that, which then must fail the channel.
 template <class A>
 class Sorter {
 public:
-    MGI_HD void operator()(Group const& group, Shared& shared, ChannelState<A>* channel, u32 source,
-                           ChannelState<A>* stage) const {
-        ColumnView* const columns =
-            shared.template take<ColumnView>(channel->layout.column_count * group.threads) +
-            channel->layout.column_count * group.thread;
+    MGI_HD ErrorCode operator()(Group const& group, Shared& shared, ChannelState<A>* channel,
+                                u32 source, ChannelState<A>* stage) const {
+        u32 const columns_of_group = channel->layout.column_count * group.threads;
+        ColumnView* columns = shared.template take<ColumnView>(columns_of_group);
+        if (columns == nullptr) return ErrorCode::InvalidArgument;
+        columns += channel->layout.column_count * group.thread;
         for (u32 idle = 0;;) {
             bool moved = false;
             u32 ended = 0;
@@ -141,22 +124,20 @@ public:
                 ReceiveCall<A> receive(group, shared, *stage, d);
                 Status const status = receive.receive(batch, code);
                 ++buffers;
-                if (status == Status::Error) return;
+                if (status == Status::Error) return code;
                 if (status == Status::End) ++ended;
                 if (status != Status::Ok) continue;
-                if (!sort(group, shared, *channel, source, batch, columns)) return;
+                code = sort(group, shared, *channel, source, batch, columns);
+                if (code != ErrorCode::Ok) return code;
                 receive.release(batch);
                 moved = true;
             }
-            if (ended == buffers) break;
-            if (!moved && idle == kIdlePush) push(group, shared, *channel, source);
+            if (ended == buffers) return flush(group, shared, *channel, source);
             idle = moved ? 0 : idle + 1;
-            if (!moved) backoff(idle);
-        }
-        for (u32 round = 0;; ++round) {
-            SendCall<A> call(group, shared, *channel, source);
-            if (call.enter(true) != ErrorCode::Ok || call.flush() != Status::Pending) return;
-            backoff(round);
+            if (moved) continue;
+            // Rows in half-full segments, or in the carry buffer, wait for nobody.
+            if (idle % kIdlePush == 0) push(group, shared, *channel, source);
+            backoff(idle);
         }
     }
 
@@ -164,16 +145,16 @@ private:
     /// Polls without rows after which half-full segments are published.
     static constexpr u32 kIdlePush = 32;
 
-    MGI_HD static bool sort(Group const& group, Shared& shared, ChannelState<A>& channel, u32 source,
-                            ReceivedBatch const& batch, ColumnView* columns) {
+    MGI_HD static ErrorCode sort(Group const& group, Shared& shared, ChannelState<A>& channel,
+                                 u32 source, ReceivedBatch const& batch, ColumnView* columns) {
         char const* bytes = nullptr;
         Batch rows = batch_of(batch, columns, &bytes);
         for (u32 round = 0;; ++round) {
             SendCall<A> call(group, shared, channel, source);
-            if (call.enter(false) != ErrorCode::Ok) return false;
+            if (ErrorCode const code = call.enter(false); code != ErrorCode::Ok) return code;
             SendResult const sent = call.send(rows, -1);
-            if (sent.status == Status::Error) return false;
-            if (sent.rows == rows.count) return true;
+            if (sent.status == Status::Error) return sent.code;
+            if (sent.rows == rows.count) return ErrorCode::Ok;
             if (sent.rows != 0) round = 0;
             rows.count -= sent.rows;
             if (rows.rows != nullptr) {
@@ -181,6 +162,16 @@ private:
             } else {
                 for (u32 c = 0; c < channel.layout.column_count; ++c) columns[c].offset += sent.rows;
             }
+            backoff(round);
+        }
+    }
+
+    MGI_HD static ErrorCode flush(Group const& group, Shared& shared, ChannelState<A>& channel,
+                                  u32 source) {
+        for (u32 round = 0;; ++round) {
+            SendCall<A> call(group, shared, channel, source);
+            if (ErrorCode const code = call.enter(true); code != ErrorCode::Ok) return code;
+            if (call.flush() != Status::Pending) return ErrorCode::Ok;
             backoff(round);
         }
     }

@@ -31,7 +31,7 @@ struct Tile {
 
     /// Scratch that a tile of `rows` rows over `lanes` lanes takes.
     MGI_HD static constexpr u32 scratch_bytes(u32 rows, u32 lanes) {
-        return lanes * u32(sizeof(Claim)) + 8 * lanes + 16 + rows * 8 + 64;
+        return (lanes * u32(sizeof(Claim)) + 8 * lanes + 16 + rows * 8 + 15) / 16 * 16;
     }
 
     /// Lays the arrays into the group's scratch.
