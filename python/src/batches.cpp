@@ -26,7 +26,7 @@ RecordBatch batch_from_arrow(nb::handle object) {
     auto* const schema = struct_in<ArrowSchema>(nb::object(pair[0]), "arrow_schema");
     auto* const array = struct_in<ArrowArray>(nb::object(pair[1]), "arrow_array");
     // An array that Python owns is released on the way if it is refused.
-    nb::gil_scoped_release const unlocked;
+    Unlocked const unlocked;
     return import_batch(array, schema);
 }
 
@@ -35,7 +35,7 @@ Table table_from_arrow(nb::handle object) {
     nb::object const capsule = call_arrow_method(object, "__arrow_c_stream__");
     auto* const stream = struct_in<ArrowArrayStream>(capsule, "arrow_array_stream");
     // The stream may run a query, in threads that need the GIL.
-    nb::gil_scoped_release const unlocked;
+    Unlocked const unlocked;
     return import_stream(stream);
 }
 
@@ -185,7 +185,7 @@ void bind_batches(nb::module_& module) {
         .def_static("make", make_batch, nb::arg("schema"), nb::arg("rows"), nb::arg("columns"))
         .def_ro("rows", &RecordBatch::rows)
         .def_ro("schema", &RecordBatch::schema, nb::rv_policy::copy)
-        .def("nbytes", &RecordBatch::bytes, nb::call_guard<nb::gil_scoped_release>())
+        .def("nbytes", &RecordBatch::bytes, nb::call_guard<Unlocked>())
         .def("values", values_of, nb::arg("column"))
         .def("validity", validity_of, nb::arg("column"))
         .def("strings", strings_of, nb::arg("column"))
@@ -197,7 +197,7 @@ void bind_batches(nb::module_& module) {
             nb::arg("batch"))
         .def_ro("schema", &Table::schema, nb::rv_policy::copy)
         .def("rows", &Table::rows)
-        .def("nbytes", &Table::bytes, nb::call_guard<nb::gil_scoped_release>())
+        .def("nbytes", &Table::bytes, nb::call_guard<Unlocked>())
         .def("batches", [](Table const& table) { return table.batches; })
         .def("deal", deal, nb::arg("parts"))
         .def("capsule", stream_capsule);

@@ -147,7 +147,7 @@ bool send_bytes(ChannelHolder& holder, nb::handle message, EndpointPair source,
 }
 
 void push(ChannelHolder& holder, EndpointPair source) {
-    nb::gil_scoped_release const unlocked;
+    Unlocked const unlocked;
     std::shared_ptr<HostGroup<Sender>> const sender = holder.sender(endpoint_of(source));
     std::lock_guard const lock(sender->mutex);
     sender->group.push();
@@ -190,7 +190,7 @@ std::optional<RecordBatch> recv(ChannelHolder& holder, EndpointPair destination,
 nb::dict stats(ChannelHolder const& holder) {
     ChannelStats figures;
     {
-        nb::gil_scoped_release const unlocked;
+        Unlocked const unlocked;
         figures = holder.channel().stats();
     }
     return as_dict(figures);

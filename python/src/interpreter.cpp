@@ -1,6 +1,7 @@
 #include "interpreter.hpp"
 
-#include <cmath>
+#include <unistd.h>
+
 #include <sstream>
 #include <vector>
 
@@ -9,16 +10,18 @@
 namespace mgi::python {
 namespace {
 
-/// Buffers that threads without the GIL are done with.
-struct Queue {
+/// What threads that do not hold the GIL share.
+struct Outside {
     std::mutex mutex;
-    std::vector<Py_buffer*> buffers;
+    std::vector<Py_buffer*> buffers;  ///< that they are done with
+    std::atomic<int> threads{0};      ///< that let the GIL go and will want it back
     std::atomic<bool> ended{false};
+    std::atomic<std::thread::id> ending_thread{};
 };
 
 /// Never destroyed: a thread that outlives the interpreter may still come here.
-Queue& queue() {
-    static Queue* const instance = new Queue;
+Outside& outside() {
+    static Outside* const instance = new Outside;
     return *instance;
 }
 
@@ -28,6 +31,21 @@ void release_now(Py_buffer* buffer) {
 }
 
 }  // namespace
+
+Unlocked::Unlocked() {
+    outside().threads.fetch_add(1);
+    state_ = PyEval_SaveThread();
+}
+
+Unlocked::~Unlocked() {
+    Outside& all = outside();
+    if (all.ended.load() && all.ending_thread.load() != std::this_thread::get_id()) {
+        all.threads.fetch_sub(1);
+        for (;;) pause();
+    }
+    PyEval_RestoreThread(state_);
+    all.threads.fetch_sub(1);
+}
 
 Deadline::Deadline(std::optional<double> seconds) {
     if (!seconds) return;
@@ -44,15 +62,15 @@ Deadline::Deadline(std::optional<double> seconds) {
 }
 
 void release_buffer(Py_buffer* buffer) noexcept {
-    Queue& waiting = queue();
-    if (waiting.ended.load()) return;
+    Outside& all = outside();
+    if (all.ended.load()) return;
     if (PyGILState_Check() != 0) {
         release_now(buffer);
         return;
     }
     {
-        std::lock_guard const lock(waiting.mutex);
-        waiting.buffers.push_back(buffer);
+        std::lock_guard const lock(all.mutex);
+        all.buffers.push_back(buffer);
     }
     // Refused when too many calls wait: then the next call of ours drops the buffer.
     Py_AddPendingCall(
@@ -66,15 +84,25 @@ void release_buffer(Py_buffer* buffer) noexcept {
 void release_queued() noexcept {
     std::vector<Py_buffer*> buffers;
     {
-        std::lock_guard const lock(queue().mutex);
-        buffers.swap(queue().buffers);
+        std::lock_guard const lock(outside().mutex);
+        buffers.swap(outside().buffers);
     }
     for (Py_buffer* const buffer : buffers) release_now(buffer);
 }
 
 void interpreter_ends() noexcept {
     release_queued();
-    queue().ended.store(true);
+    Outside& all = outside();
+    all.ending_thread.store(std::this_thread::get_id());
+    PyThreadState* const state = PyEval_SaveThread();
+    all.ended.store(true);
+    // Who asks for the GIL right now gets it; who waits notices within a signal interval. A call that
+    // takes longer than this stays where it is when it ends.
+    auto const patience = Clock::now() + 4 * kSignalInterval;
+    while (all.threads.load() != 0 && Clock::now() < patience) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    PyEval_RestoreThread(state);
 }
 
 }  // namespace mgi::python

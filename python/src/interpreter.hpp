@@ -27,6 +27,20 @@ using Clock = std::chrono::steady_clock;
 /// How long a wait goes on before it looks for signals (DESIGN section 7).
 inline constexpr std::chrono::milliseconds kSignalInterval{50};
 
+/// Lets the GIL go for a scope. When the interpreter ends meanwhile, a thread other than the one that
+/// ends it stays here for good: taking the GIL back would make Python unwind it through C++ frames,
+/// which aborts the process. Called with the GIL.
+class Unlocked {
+public:
+    Unlocked();
+    ~Unlocked();
+    Unlocked(Unlocked const&) = delete;
+    Unlocked& operator=(Unlocked const&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
 /// When a call stops waiting.
 class Deadline {
 public:
@@ -55,7 +69,7 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
     for (;;) {
         Attempt outcome = Attempt::Nothing;
         {
-            nb::gil_scoped_release const unlocked;
+            Unlocked const unlocked;
             Clock::time_point const pause = Clock::now() + kSignalInterval;
             for (unsigned round = 0;; ++round) {
                 outcome = attempt();
@@ -70,7 +84,7 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
         if (PyErr_CheckSignals() != 0) {
             nb::python_error interrupt;
             {
-                nb::gil_scoped_release const unlocked;
+                Unlocked const unlocked;
                 stop();
             }
             throw interrupt;
@@ -109,7 +123,7 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
         shared->ended.notify_all();
     });
     auto const wait = [&](std::chrono::milliseconds limit) {
-        nb::gil_scoped_release const unlocked;
+        Unlocked const unlocked;
         std::unique_lock lock(shared->mutex);
         bool const done = shared->ended.wait_for(lock, limit, [&] { return shared->done; });
         lock.unlock();
@@ -133,7 +147,8 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
 void release_buffer(Py_buffer* buffer) noexcept;
 /// Drops what is queued. Called with the GIL.
 void release_queued() noexcept;
-/// From now on nothing is given back to the interpreter, which is about to end.
+/// From now on nothing is given back to the interpreter, which the calling thread is about to end,
+/// and no other thread comes back from where it let the GIL go. Called with the GIL.
 void interpreter_ends() noexcept;
 
 }  // namespace mgi::python

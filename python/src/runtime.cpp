@@ -2,6 +2,7 @@
 
 #include "bindings.hpp"
 #include "channel.hpp"
+#include "interpreter.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 // What these functions make with new is Python's to delete.
 
 RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin) {
-    nb::gil_scoped_release const unlocked;
+    Unlocked const unlocked;
     RuntimeOptions options;
     options.cpu_devices = cpu_devices;
     options.memory_limit = memory_limit;
@@ -23,7 +24,7 @@ RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool
 template <class Call>
 auto unlocked_with(RuntimeHolder& holder, Call&& call) {
     Runtime copy = holder.get();
-    nb::gil_scoped_release const unlocked;
+    Unlocked const unlocked;
     Runtime runtime = std::move(copy);  // if it is the last one it ends here, without the GIL
     return call(runtime);
 }

@@ -8,6 +8,8 @@
 
 #include <mgi/runtime.hpp>
 
+#include "interpreter.hpp"
+
 namespace mgi::python {
 
 namespace nb = nanobind;
@@ -30,7 +32,7 @@ public:
     void close() {
         std::optional<Runtime> last = std::move(runtime_);
         runtime_.reset();
-        nb::gil_scoped_release const unlocked;
+        Unlocked const unlocked;
         last.reset();
     }
 
