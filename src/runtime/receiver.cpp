@@ -16,6 +16,7 @@ Status Receiver::try_recv(RecordBatch& batch) {
     // On a channel that grows, a segment to trade is taken first: rows that have been received must
     // not be lost for want of one.
     std::optional<std::uint64_t> fresh;
+    channel.check();
     if (channel.can_grow()) {
         fresh = channel.pool().take();
         auto const& queue = *channel.state().destinations[destination].queue;
