@@ -109,11 +109,12 @@ TEST_P(Failure, ExceptionOfAReceiver) {
     options_.segment_rows = 4;
     options_.slots = options_.credits = 1;
     Channel const channel = open();
+    device::Channel const handle = channel.on(a_);  // before the channel fails
+    device::Channel const throwing = channel.on(b_);
     std::atomic<int> errors{0};
     Launch at_c = receive_at(c_, channel, errors);
     Launch at_b = runtime_.launch(
-        b_, shape(1), [](Group const&, Shared&, device::Channel const&) { throw 5; },
-        channel.on(b_));
+        b_, shape(1), [](Group const&, Shared&, device::Channel const&) { throw 5; }, throwing);
     Launch at_a = runtime_.launch(
         a_, shape(1),
         [&](Group const& group, Shared& shared, device::Channel const& to) {
@@ -126,7 +127,7 @@ TEST_P(Failure, ExceptionOfAReceiver) {
             EXPECT_EQ(result.code, ErrorCode::GroupFailed);
             ++errors;
         },
-        channel.on(a_));
+        handle);
     EXPECT_THROW(at_b.wait(kLimit), int);
     at_a.wait(kLimit);
     at_c.wait(kLimit);
@@ -276,7 +277,7 @@ TEST_P(Failure, SlowConsumerIsNotGone) {
     options_.gone_limit = 100ms;
     Channel const channel = open(Routing::direct());
     std::int64_t got = 0;
-    std::thread slow([&] {
+    std::jthread slow([&] {
         Receiver receiver = channel.receiver(c_);
         for (int i = 0; auto const batch = receiver.recv(20s); ++i) {
             got += batch->rows;

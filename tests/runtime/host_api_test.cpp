@@ -47,8 +47,8 @@ TEST_P(HostApi, OneThreadOnEitherSide) {
     auto const rows = numbered_rows(1000, 40);
     std::vector<std::string> at_b;
     std::vector<std::string> at_c;
-    std::thread to_b([&] { at_b = drain(channel.receiver(b_)); });
-    std::thread to_c([&] { at_c = drain(channel.receiver(c_)); });
+    std::jthread to_b([&] { at_b = drain(channel.receiver(b_)); });
+    std::jthread to_c([&] { at_c = drain(channel.receiver(c_)); });
     Sender first = channel.sender(a_);
     Sender second = channel.sender(b_);
     first.send(make_batch(numbered_schema(), rows));

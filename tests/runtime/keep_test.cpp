@@ -67,7 +67,7 @@ TEST_P(Keep, ViewsInPlaceHoldTheirRoom) {
     held.clear();
     EXPECT_LT(sender.try_send_to(b_, batch, sent) + sent, 200) << "copies hold it, too";
     copy.clear();
-    std::thread rest([&] {
+    std::jthread rest([&] {
         sender.send_to(b_, batch.slice(sent, 200 - sent), 20s);
         sender.flush(20s);
     });
@@ -81,14 +81,14 @@ TEST_P(Keep, GrowingPoolTakesWhatIsKept) {
     options_.receive_limit = 8 << 20;
     Channel const channel = open();
     auto const rows = some_rows(1500);
-    std::thread sending([&] {
+    std::jthread sending([&] {
         Sender sender = channel.sender(a_);
         sender.send(make_batch(schema_, rows), 20s);
         sender.flush(20s);
     });
     std::vector<RecordBatch> kept;
     std::vector<RecordBatch> kept_at_c;
-    std::thread other([&] {
+    std::jthread other([&] {
         Receiver at_c = channel.receiver(c_);
         while (auto const batch = at_c.recv(20s)) kept_at_c.push_back(*batch);
     });
@@ -109,13 +109,12 @@ TEST_P(Keep, GrowingPoolTakesWhatIsKept) {
     EXPECT_EQ(channel.stats().detached_bytes, 0U);
 }
 
-TEST_P(Keep, AtTheLimitProducersWait) {
-    options_.receive_limit = 1;  // rounded to whole segments; fewer than the table takes
-    Channel probe = open(Routing::direct());
+TEST_P(Keep, AtTheLimitNothingIsLost) {
+    Channel const probe = open(Routing::direct());
     options_.receive_limit = 3 * probe.plan().segment_bytes;
     Channel const channel = open(Routing::direct());
     auto const rows = some_rows(500);
-    std::thread sending([&] {
+    std::jthread sending([&] {
         Sender sender = channel.sender(a_);
         sender.send_to(b_, make_batch(schema_, rows), 20s);
         sender.flush(20s);
@@ -123,24 +122,40 @@ TEST_P(Keep, AtTheLimitProducersWait) {
     Receiver receiver = channel.receiver(b_);
     std::vector<std::string> got;
     std::vector<RecordBatch> held;
-    RecordBatch batch;
-    for (device::u32 idle = 0;;) {
-        Status const status = receiver.try_recv(batch);
-        if (status == Status::End) break;
-        if (status == Status::Ok) {
-            add_rows(batch, got);
-            held.push_back(batch);
-            batch = {};
-            idle = 0;
-        } else if (idle++ > 50) {
-            held.clear();  // nothing more comes while so much is held
-        } else {
-            device::backoff(idle);
+    int refusals = 0;
+    for (bool ended = false; !ended;) {
+        try {
+            auto const batch = receiver.recv(20s);
+            ended = !batch.has_value();
+            if (ended) break;
+            add_rows(*batch, got);
+            held.push_back(*batch);
+        } catch (Error const& error) {
+            ASSERT_EQ(error.code(), ErrorCode::OutOfMemory) << error.what();
+            ASSERT_FALSE(held.empty());
+            ++refusals;
+            held.clear();
         }
         EXPECT_LE(channel.stats().detached_bytes, options_.receive_limit);
     }
-    sending.join();
+    EXPECT_GT(refusals, 0);
     EXPECT_TRUE(same_rows(got, encode_all(rows)));
+}
+
+TEST_P(Keep, FailureIsSeenAtTheLimit) {
+    Channel const probe = open(Routing::direct());
+    options_.receive_limit = probe.plan().segment_bytes;
+    Channel const channel = open(Routing::direct());
+    Sender sender = channel.sender(a_);
+    sender.send_to(b_, make_batch(schema_, some_rows(10)));
+    sender.push();
+    Receiver receiver = channel.receiver(b_);
+    auto const held = receiver.recv(20s);
+    ASSERT_TRUE(held.has_value());
+    RecordBatch batch;
+    EXPECT_EQ(receiver.try_recv(batch), Status::Pending);
+    channel.fail(ErrorCode::Interrupted, "the user pressed Ctrl-C");
+    expect_error(ErrorCode::Interrupted, {"Ctrl-C"}, [&] { (void)receiver.recv(20s); });
 }
 
 TEST_P(Keep, FromAKernel) {
@@ -231,7 +246,7 @@ TEST_P(Keep, RowStructsAreCopiedOut) {
     Channel const channel = open(Routing::direct());
     auto const rows = numbered_rows(100, 10);
     std::vector<RecordBatch> kept;
-    std::thread sending([&] {
+    std::jthread sending([&] {
         Sender sender = channel.sender(a_);
         sender.send_to(b_, make_batch(schema_, rows), 20s);
         sender.flush(20s);
