@@ -82,12 +82,11 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
         }
         if (outcome == Attempt::Done) return true;
         if (PyErr_CheckSignals() != 0) {
-            nb::python_error interrupt;
             {
                 Unlocked const unlocked;
                 stop();
             }
-            throw interrupt;
+            throw nb::python_error();
         }
         if (deadline.over(outcome == Attempt::Progress)) return false;
     }
@@ -132,10 +131,9 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
     };
     while (!wait(kSignalInterval)) {
         if (PyErr_CheckSignals() == 0) continue;
-        nb::python_error interrupt;
         shared->cancel.store(true);
         if (!wait(std::chrono::seconds(10))) thread.detach();
-        throw interrupt;
+        throw nb::python_error();
     }
     if (shared->failure) std::rethrow_exception(shared->failure);
     return std::move(*shared->result);

@@ -44,7 +44,7 @@ AggregateFunction function_named(std::string const& name) {
 
 /// Runs an operator on a thread of its own; returns its tables and its report as a dictionary.
 template <class Operator>
-nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator run) {
+nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator const& run) {
     release_queued();
     OperatorOptions const chosen = operator_options(options);
     Outcome outcome = run_beside<Outcome>(
@@ -80,6 +80,7 @@ nb::tuple group_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& e
                        std::vector<std::tuple<std::string, std::string, std::string>> const& wanted,
                        nb::dict const& options) {
     std::vector<Aggregate> aggregates;
+    aggregates.reserve(wanted.size());
     for (auto const& [function, column, name] : wanted) {
         aggregates.push_back({function_named(function), column, name});
     }
