@@ -58,7 +58,7 @@ def type_of_dtype(given: Any, column: str) -> str:
 
 def fields_of_dtype(dtype: np.dtype[Any]) -> list[tuple[str, str, bool]]:
     """The columns of a structured dtype."""
-    return [(name, type_of_dtype(dtype.fields[name][0], name), False) for name in dtype.names or ()]
+    return [(name, type_of_dtype(dtype[name], name), False) for name in dtype.names or ()]
 
 
 def dtype_of_field(column: str, kind: str, width: int) -> np.dtype[Any]:
@@ -98,30 +98,27 @@ def is_array_like(given: Any) -> bool:
     return any(hasattr(given, name) for name in ("__array_interface__", "__array__", "__dlpack__"))
 
 
-def batch_of_arrays(given: Any, schema: Schema | None) -> _mgi.Batch | _mgi.RowStructs:
-    """Columns, or row structs, over arrays.
+def rows_of_arrays(given: Any, schema: Schema) -> _mgi.Batch | _mgi.RowStructs:
+    """What `send` gets: row structs where a structured array lies as the schema's do, else columns.
 
     `given` is a mapping of 1-D arrays, a structured array, or one 1-D array for a schema of one
-    column. `schema` None takes the arrays' own types.
+    column.
     """
+    if not isinstance(given, Mapping):
+        given = _array(given, None)
+        structs = _row_structs(given, schema) if given.dtype.names is not None else None
+        if structs is not None:
+            return structs
+    return batch_of_arrays(given, schema)
+
+
+def batch_of_arrays(given: Any, schema: Schema | None) -> _mgi.Batch:
+    """Columns over arrays; `schema` None takes the arrays' own types."""
     from mgi.schema import Schema
 
-    if isinstance(given, Mapping):
-        columns = {name: _array(values, name) for name, values in given.items()}
-    else:
-        array = _array(given, None)
-        if array.dtype.names is not None:
-            rows = _row_structs(array, schema)
-            if rows is not None:
-                return rows
-            columns = {name: array[name] for name in array.dtype.names}
-        elif schema is not None and len(schema) == 1:
-            columns = {schema.names[0]: array}
-        else:
-            wanted = f"{len(schema)} columns" if schema is not None else "a table"
-            raise InvalidArgument(
-                f"one array for {wanted}: give a mapping of names to arrays, or a structured array"
-            )
+    columns = _columns(given, schema)
+    if not columns and schema is None:
+        raise InvalidArgument("an empty mapping is no table: it has no column")
     if schema is None:
         schema = Schema(
             [
@@ -131,10 +128,9 @@ def batch_of_arrays(given: Any, schema: Schema | None) -> _mgi.Batch | _mgi.RowS
         )
     _check_names(columns, schema)
     lengths = {name: len(array) for name, array in columns.items()}
-    rows = next(iter(lengths.values()))
+    first, rows = next(iter(lengths.items()))
     for name, length in lengths.items():
         if length != rows:
-            first = next(iter(lengths))
             raise InvalidArgument(
                 f"column '{name}' has {length} values and column '{first}' {rows}: "
                 "all columns of a batch are of one length"
@@ -145,6 +141,21 @@ def batch_of_arrays(given: Any, schema: Schema | None) -> _mgi.Batch | _mgi.RowS
         for field, width in zip(schema, widths, strict=True)
     ]
     return _mgi.Batch.make(schema._native, rows, buffers)
+
+
+def _columns(given: Any, schema: Schema | None) -> dict[str, Any]:
+    """The arrays by column."""
+    if isinstance(given, Mapping):
+        return {name: _array(values, name) for name, values in given.items()}
+    array = _array(given, None)
+    if array.dtype.names is not None:
+        return {name: array[name] for name in array.dtype.names}
+    if schema is not None and len(schema) == 1:
+        return {schema.names[0]: array}
+    wanted = f"{len(schema)} columns" if schema is not None else "a table"
+    raise InvalidArgument(
+        f"one array for {wanted}: give a mapping of names to arrays, or a structured array"
+    )
 
 
 def _array(given: Any, column: str | None) -> Any:
@@ -176,24 +187,22 @@ def _check_names(columns: Mapping[str, Any], schema: Schema) -> None:
         raise InvalidArgument(f"{' and '.join(problems)}; the schema is {schema._native.text()}")
 
 
-def _row_structs(array: Any, schema: Schema | None) -> _mgi.RowStructs | None:
+def _row_structs(array: Any, schema: Schema) -> _mgi.RowStructs | None:
     """The array's memory as it is, if it lies as the schema's row structs do."""
     numpy = _numpy()
-    if schema is None or isinstance(array, numpy.ma.MaskedArray):
+    if isinstance(array, numpy.ma.MaskedArray) or not array.flags.c_contiguous:
         return None
-    if not array.flags.c_contiguous or any(kind in ("string", "binary") for kind in schema.types):
+    if any(kind in ("string", "binary") for kind in schema.types):
         return None
     wanted = row_dtype(schema)
     mine = array.dtype
     if mine.names != wanted.names or mine.itemsize != wanted.itemsize:
         return None
     for name in mine.names:
-        kind, offset = mine.fields[name][:2]
-        wanted_kind, wanted_offset = wanted.fields[name][:2]
-        alike = kind == wanted_kind or (
-            wanted_kind.kind == "V" and kind.kind in "SV" and kind.itemsize == wanted_kind.itemsize
-        )
-        if offset != wanted_offset or not alike:
+        kind, wanted_kind = mine[name], wanted[name]
+        bytes_alike = wanted_kind.kind == "V" and kind.kind in "SV"
+        alike = kind == wanted_kind or (bytes_alike and kind.itemsize == wanted_kind.itemsize)
+        if not alike or mine.fields[name][1] != wanted.fields[name][1]:  # type: ignore[index]
             return None
     return _mgi.RowStructs.make(_bytes(array), mine.itemsize, len(array))
 

@@ -132,9 +132,9 @@ class Channel:
     ) -> RecordBatch | None:
         """The next rows for a destination; None when there will be no more.
 
-        The batch is a view of memory that stays while the batch or anything made of it does. Up to
-        the channel's `receive_limit` batches can be kept; beyond it each one kept holds up a
-        sender. Raises :class:`Timeout` when nothing came in time.
+        The batch is a view of memory that stays while the batch or anything made of it does; the
+        channel's `receive_limit` says how much can be kept. Raises :class:`Timeout` when nothing
+        came in time, and :class:`OutOfMemory` beyond that limit (drop batches and call again).
         """
         batch = self._native.recv(self._destination(destination), timeout)
         return None if batch is None else RecordBatch(batch, self.schema)

@@ -97,8 +97,9 @@ class Runtime:
         :param slots: segments a lane owns, rounded up to a power of two.
         :param credits: by copy, receive segments for each pair of source and destination.
         :param receive_limit: bytes that received batches may take beyond the channel's pools while
-            you keep them (None: a quarter of what the memory limit leaves). Beyond it, and with 0,
-            a batch that is kept keeps a segment of its sender's, which waits once it has no other.
+            you keep them (None: what the runtime has left); beyond it `recv` raises
+            :class:`OutOfMemory`. With 0 a batch that is kept keeps a segment of its sender's, which
+            waits once it has no other.
         :param stall_limit: fails the channel when no row moved for so many seconds.
         :param gone_limit: the same when who is awaited is gone; 5 seconds if None.
         :param sorters: sorter groups of each source, for kernels that send row by row.

@@ -190,7 +190,7 @@ def as_rows(given: BatchLike, schema: Schema) -> list[_mgi.Batch | _mgi.RowStruc
     if hasattr(given, "__arrow_c_stream__"):
         return _or_empty(_mgi.Table.from_arrow(given), schema)
     if isinstance(given, Mapping) or arrays.is_array_like(given):
-        return [arrays.batch_of_arrays(given, schema)]
+        return [arrays.rows_of_arrays(given, schema)]
     raise InvalidArgument(
         f"a {type(given).__name__} cannot be sent: give an object with __arrow_c_array__ or "
         "__arrow_c_stream__ (pyarrow, Polars, DuckDB results), a mapping of names to NumPy arrays, "

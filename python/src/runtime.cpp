@@ -53,10 +53,9 @@ ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> c
     // Python keeps what it receives: without a growing pool a list of batches would stop the senders.
     bool const limited =
         options.contains("receive_limit") && !nb::object(options["receive_limit"]).is_none();
-    return unlocked_with(holder, [&](Runtime& runtime) {
-        if (!limited) spec.options.receive_limit = runtime.memory_left() / 4;
-        return new ChannelHolder(runtime.create_channel(spec));
-    });
+    if (!limited) spec.options.receive_limit = UINT64_MAX;  // as much as the runtime has left
+    return unlocked_with(
+        holder, [&](Runtime& runtime) { return new ChannelHolder(runtime.create_channel(spec)); });
 }
 
 void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {

@@ -44,6 +44,6 @@ class Background:
         return self._outcome
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def background() -> type[Background]:
     return Background

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import sys
 
 import mgi
 import pytest
@@ -218,3 +219,15 @@ def test_a_duckdb_query_over_python_objects_is_imported_without_deadlock():
     rows = {r["g"]: r["rows"] for part in groups for r in part.to_arrow().to_pylist()}
     assert sum(rows.values()) == table.num_rows
     assert len(rows) == 17
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "numpy"])
+def test_a_missing_package_is_named(runtime, monkeypatch, package):
+    endpoint = runtime.create_endpoint()
+    channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
+    channel.send(pa.record_batch({"n": [1, 2]}))
+    channel.flush()
+    batch = channel.recv(timeout=60)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"pip install {package}"):
+        batch.to_arrow() if package == "pyarrow" else batch.to_numpy()

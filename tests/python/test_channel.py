@@ -199,6 +199,29 @@ def test_kept_batches_without_a_receive_limit_hold_up_the_sender(runtime, backgr
     assert same_rows(copies, [rows])
 
 
+def test_kept_batches_have_a_limit(runtime, background):
+    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    channel = runtime.create_channel(
+        [source],
+        [destination],
+        {"n": "int64"},
+        mgi.Broadcast(),
+        receive_limit=1 << 20,
+        segment_bytes=1 << 16,
+        name="kept",
+    )
+    sender = background(lambda: (channel.send(np.arange(1_000_000)), channel.flush()))
+    kept: list[mgi.RecordBatch] = []
+    with pytest.raises(mgi.OutOfMemory, match=r"'kept'.*receive_limit"):
+        kept.extend(channel.batches(timeout=60))
+    assert kept
+    rows = [batch.to_numpy()["n"].copy() for batch in kept]
+    kept.clear()
+    rows += [batch.to_numpy()["n"].copy() for batch in channel.batches(timeout=60)]
+    sender.join()
+    assert sorted(np.concatenate(rows).tolist()) == list(range(1_000_000)), "nothing was lost"
+
+
 def test_batches_outlive_their_channel_and_runtime():
     with mgi.Runtime.local() as runtime:
         endpoint = runtime.create_endpoint()
