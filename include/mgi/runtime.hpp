@@ -77,8 +77,9 @@ public:
     /// shared by all threads and called as const, the arguments are copied for each call. A group
     /// that leaves with an exception, or without having flushed a channel it sent on, fails the
     /// channels it used: those it called, and those among `args` (a kernel that was given none may
-    /// have captured any: an exception of it fails all of its endpoint's). When a launch has ended and no group
-    /// of it has sent on a channel among `args` of which its endpoint is a source, that fails too.
+    /// have captured any: an exception of it fails all of its endpoint's). When a launch has ended and
+    /// no group of it has sent on a channel among `args` of which its endpoint is a source, that
+    /// fails too.
     template <class Kernel, class... Args>
     Launch launch(Endpoint endpoint, LaunchOptions const& options, Kernel kernel, Args... args) {
         std::vector<device::Channel> channels;
