@@ -6,6 +6,7 @@ namespace mgi::operators {
 
 namespace {
 
+constexpr u64 kBatchBytes = u64{4} << 20;
 constexpr u64 kFirstBlock = u64{4} << 10;
 constexpr u64 kLargestBlock = u64{2} << 20;
 
@@ -20,6 +21,12 @@ struct BatchMemory {
 };
 
 }  // namespace
+
+u32 result_batch_rows(Schema const& schema) {
+    u64 row = 0;
+    for (Field const& field : schema.fields()) row += field.type.row_width() + 1;
+    return static_cast<u32>(std::clamp<u64>(kBatchBytes / row, u64{1} << 14, u64{1} << 18));
+}
 
 BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, u32 capacity)
     : schema_(std::move(schema)), capacity_(capacity) {

@@ -9,6 +9,9 @@
 
 namespace mgi::operators {
 
+// Rows of a result's batches: such that they fill huge pages.
+u32 result_batch_rows(Schema const& schema);
+
 // A batch of a fixed capacity. Writers fill the next rows of every column, then `advance` counts them.
 // Texts are Arrow views with characters of the batch's own. Not thread-safe.
 class BatchBuilder {

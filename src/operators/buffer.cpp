@@ -1,19 +1,19 @@
 #include "operators/buffer.hpp"
 
-#include <sys/mman.h>
-
-#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
 
 #include <mgi/error.hpp>
 
+#include "operators/block_cache.hpp"
+
 namespace mgi::operators {
 
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// Blocks below this come from the heap.
+constexpr std::size_t kLeastMapped = BlockCache::kHugePage / 2;
 constexpr std::align_val_t kLine{64};
 
 [[noreturn]] void no_memory(std::size_t bytes) {
@@ -25,28 +25,22 @@ constexpr std::align_val_t kLine{64};
 
 Buffer::Buffer(std::size_t bytes, bool zeroed) : bytes_(bytes) {
     if (bytes == 0) return;
-    if (bytes < kHugePage) {
+    bool fresh = false;
+    if (bytes < kLeastMapped) {
         data_ = static_cast<char*>(::operator new(bytes, kLine, std::nothrow));
-        if (data_ == nullptr) no_memory(bytes);
-        if (zeroed) std::memset(data_, 0, bytes);
-        return;
+    } else {
+        BlockCache::Block const block = BlockCache::shared().take(bytes);
+        data_ = block.data;
+        mapped_ = block.bytes;
+        fresh = block.zero;
     }
-    // One page more, so that the block starts where a huge page can.
-    mapped_ = (bytes + 2 * kHugePage - 1) / kHugePage * kHugePage;
-    mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapping_ == MAP_FAILED) {
-        mapping_ = nullptr;
-        no_memory(bytes);
-    }
-    auto const at = reinterpret_cast<std::uintptr_t>(mapping_);
-    data_ = reinterpret_cast<char*>((at + kHugePage - 1) / kHugePage * kHugePage);
-    // Without huge pages it is merely slower.
-    madvise(mapping_, mapped_, MADV_HUGEPAGE);
+    if (data_ == nullptr) no_memory(bytes);
+    if (zeroed && !fresh) std::memset(data_, 0, bytes);
 }
 
 void Buffer::free() noexcept {
-    if (mapping_ != nullptr) {
-        munmap(mapping_, mapped_);
+    if (mapped_ != 0) {
+        BlockCache::shared().give({data_, mapped_, false});
     } else if (data_ != nullptr) {
         ::operator delete(data_, kLine);
     }

@@ -6,8 +6,8 @@
 
 namespace mgi::operators {
 
-// A block of bytes, aligned to a cache line; big ones lie in huge pages where the kernel has them,
-// since tables are read at random. Fresh memory is zero only when asked for. Not thread-safe.
+// Bytes, aligned to a cache line; big ones lie in huge pages where the kernel has them, since tables
+// are read at random. Zero only when asked for. Not thread-safe.
 class Buffer {
 public:
     Buffer() = default;
@@ -17,14 +17,12 @@ public:
     Buffer(Buffer&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)),
-          mapping_(std::exchange(other.mapping_, nullptr)),
           mapped_(std::exchange(other.mapped_, 0)) {}
     Buffer& operator=(Buffer&& other) noexcept {
         if (this != &other) {
             free();
             data_ = std::exchange(other.data_, nullptr);
             bytes_ = std::exchange(other.bytes_, 0);
-            mapping_ = std::exchange(other.mapping_, nullptr);
             mapped_ = std::exchange(other.mapped_, 0);
         }
         return *this;
@@ -42,8 +40,7 @@ private:
 
     char* data_ = nullptr;
     std::size_t bytes_ = 0;
-    void* mapping_ = nullptr;  // of big blocks
-    std::size_t mapped_ = 0;
+    std::size_t mapped_ = 0;  // of a block from the cache
 };
 
 }  // namespace mgi::operators

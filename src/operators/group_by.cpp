@@ -10,8 +10,6 @@ namespace operators {
 namespace {
 
 constexpr u32 kBatchesARound = 8;
-constexpr u32 kResultRows = 1u << 16;
-constexpr u32 kFirstResultRows = 1u << 12;
 
 // What the groups of one endpoint share: each folds what it receives into a table of its own; at the
 // end each takes a range of hashes and folds all tables' groups in it together.
@@ -105,9 +103,9 @@ private:
     }
 
     void write_results(GroupTable& table, std::vector<RecordBatch>& results) {
-        u32 rows_a_batch = kFirstResultRows;
+        u32 const most = result_batch_rows(plan_.result_schema());
         for (u32 next = 0; next < table.size();) {
-            u32 const rows = std::min(rows_a_batch, table.size() - next);
+            u32 const rows = std::min(most, table.size() - next);
             BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), rows);
             while (builder.room() != 0) {
                 char const* at[kVector];
@@ -117,7 +115,6 @@ private:
                 next += count;
             }
             results.push_back(builder.finish());
-            rows_a_batch = kResultRows;
         }
     }
 

@@ -8,7 +8,8 @@ namespace mgi::operators {
 
 namespace {
 
-// Lookups in flight at once: their slots and rows fit the first-level cache.
+// Lookups in flight at once: enough for their misses to overlap, few enough for their slots, and then
+// their rows, to fit the first-level cache.
 constexpr u32 kInFlight = 128;
 constexpr u64 kMostGroups = u64{1} << 31;
 
@@ -143,12 +144,20 @@ void GroupTable::grow_slots(u32 shift) {
     u64* const to = grown.as<u64>();
     u32 const mask = u32((u64{1} << (32 - shift)) - 1);
     u64 const old = u64{1} << (32 - shift_);
-    for (u64 i = 0; i < old; ++i) {
-        u64 const slot = slots_.as<u64>()[i];
-        if (slot == 0) continue;
-        u32 at = u32(slot >> 32) >> shift;
-        while (to[at] != 0) at = (at + 1) & mask;
-        to[at] = slot;
+    for (u64 first = 0; first < old; first += kVector) {
+        // Whether a slot is used cannot be foretold, so they are gathered without a branch.
+        u64 const* const from = slots_.as<u64>() + first;
+        u64 used[kVector];
+        u32 count = 0;
+        for (u32 i = 0; i < kVector; ++i) {
+            used[count] = from[i];
+            count += from[i] != 0 ? 1 : 0;
+        }
+        for (u32 i = 0; i < count; ++i) {
+            u32 at = u32(used[i] >> 32) >> shift;
+            while (to[at] != 0) at = (at + 1) & mask;
+            to[at] = used[i];
+        }
     }
     slots_ = std::move(grown);
     shift_ = shift;

@@ -31,17 +31,18 @@ public:
     [[nodiscard]] u64 rows() const { return row_count_; }
     // Starts loading a hash's directory entry.
     void prefetch(u32 hash) const { __builtin_prefetch(directory_.as<u64>() + (hash >> shift_)); }
-    // Rows that may match: [first, last); both 0 if none can.
+    // Rows of the hash's slot, [first, last), if `any` of them can match.
     struct Candidates {
         char const* first;
         char const* last;
+        bool any;
     };
     [[nodiscard]] Candidates find(u32 hash) const {
         u64 const* const at = directory_.as<u64>() + (hash >> shift_);
-        if ((at[1] >> (hash & 15) & 1) == 0) return {nullptr, nullptr};
         char const* const base = memory_.data();
         return {base + (at[0] >> kTagBits) * plan_.row_bytes(),
-                base + (at[1] >> kTagBits) * plan_.row_bytes()};
+                base + (at[1] >> kTagBits) * plan_.row_bytes(),
+                (at[1] >> (hash & 15) & 1) != 0};
     }
 
 private:

@@ -1,13 +1,10 @@
 #include "operators/join_plan.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace mgi::operators {
 
 namespace {
-
-constexpr u32 kLine = 64;
 
 [[noreturn]] void refuse(std::string const& why) {
     throw Error(ErrorCode::InvalidArgument, "join: " + why);
@@ -179,9 +176,7 @@ void JoinPlan::finish_row() {
     for (BuiltValue* value : order) {
         if (value->nullable) value->validity = row_bytes_++;
     }
-    // Rows are read at random: each should lie in as few cache lines as it can.
-    row_bytes_ = row_bytes_ <= kLine ? std::bit_ceil(std::max(row_bytes_, 8u))
-                                     : (row_bytes_ + kLine - 1) / kLine * kLine;
+    row_bytes_ = (row_bytes_ + 7) / 8 * 8;
 }
 
 }  // namespace mgi::operators

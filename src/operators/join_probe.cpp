@@ -6,7 +6,6 @@ namespace mgi::operators {
 
 namespace {
 
-constexpr u32 kResultRows = 1u << 16;
 constexpr u32 kFirstResultRows = 1u << 12;
 
 // Whether the rows follow each other, as they do where every row has one match.
@@ -133,11 +132,13 @@ void JoinProbe::probe(ColumnView* columns, u32 rows) {
             keys_.selected_count = count;
         }
         for (u32 at = 0; at < keys_.selected_count; at += kInFlight) {
-            u32 const some = std::min(kInFlight, keys_.selected_count - at);
+            Candidates candidates;
+            find_candidates(keys_.selected + at, std::min(kInFlight, keys_.selected_count - at),
+                            candidates);
             if (one_word) {
-                match<true>(columns, at, some);
+                match<true>(columns, candidates);
             } else {
-                match<false>(columns, at, some);
+                match<false>(columns, candidates);
             }
         }
         // Matches name rows of this vector.
@@ -146,31 +147,49 @@ void JoinProbe::probe(ColumnView* columns, u32 rows) {
     }
 }
 
+void JoinProbe::find_candidates(u16 const* selected, u32 count, Candidates& candidates) {
+    u32 const row_bytes = plan_.row_bytes();
+    for (u32 i = 0; i < count; ++i) build_.prefetch(keys_.hashes[selected[i]]);
+    // Without branches: whether a row has candidates cannot be foretold.
+    u32 found = 0;
+    for (u32 i = 0; i < count; ++i) {
+        JoinBuild::Candidates const rows = build_.find(keys_.hashes[selected[i]]);
+        candidates.row[found] = selected[i];
+        candidates.first[found] = rows.first;
+        candidates.last[found] = rows.last;
+        __builtin_prefetch(rows.first);
+        __builtin_prefetch(rows.first + row_bytes - 1);
+        found += rows.any ? 1 : 0;
+    }
+    candidates.count = found;
+}
+
+// Compares the first candidate of each row, then the second of those that have one, and so on; how
+// many a row has, and which of them match, takes no branch either.
 template <bool OneWord>
-void JoinProbe::match(ColumnView const* columns, u32 first, u32 count) {
+void JoinProbe::match(ColumnView const* columns, Candidates& candidates) {
     u32 const words = OneWord ? 1 : plan_.left().encoder->words();
     u32 const row_bytes = plan_.row_bytes();
-    u16 const* const selected = keys_.selected + first;
-    for (u32 i = 0; i < count; ++i) build_.prefetch(keys_.hashes[selected[i]]);
-    u16 row[kInFlight];
-    JoinBuild::Candidates found[kInFlight];
-    u32 found_count = 0;
-    for (u32 i = 0; i < count; ++i) {
-        row[found_count] = selected[i];
-        found[found_count] = build_.find(keys_.hashes[selected[i]]);
-        char const* const at = found[found_count].first;
-        __builtin_prefetch(at);
-        __builtin_prefetch(at + row_bytes - 1);
-        found_count += at != nullptr ? 1 : 0;
-    }
-    for (u32 i = 0; i < found_count; ++i) {
-        u64 const* const key = keys_.words + u64{row[i]} * words;
-        for (char const* at = found[i].first; at != found[i].last; at += row_bytes) {
-            if (!equal<OneWord>(at, key)) continue;
-            if (match_count_ == kMatches) write_matches(columns);
-            left_[match_count_] = row[i];
-            right_[match_count_++] = at;
+    while (candidates.count != 0) {
+        if (match_count_ + candidates.count > kMatches) write_matches(columns);
+        u32 matches = match_count_;
+        u32 left = 0;
+        for (u32 i = 0; i < candidates.count; ++i) {
+            u16 const row = candidates.row[i];
+            char const* const at = candidates.first[i];
+            char const* const last = candidates.last[i];
+            left_[matches] = row;
+            right_[matches] = at;
+            matches += equal<OneWord>(at, keys_.words + u64{row} * words) ? 1 : 0;
+            char const* const next = at + row_bytes;
+            __builtin_prefetch(next);
+            candidates.row[left] = row;
+            candidates.first[left] = next;
+            candidates.last[left] = last;
+            left += next != last ? 1 : 0;
         }
+        candidates.count = left;
+        match_count_ = matches;
     }
 }
 
@@ -200,7 +219,8 @@ void JoinProbe::write(ColumnView const* columns, u32 first, u32 count) {
 }
 
 void JoinProbe::start_batch() {
-    u32 const rows = builder_ ? kResultRows : kFirstResultRows;
+    // The first batch is small, since many results are.
+    u32 const rows = builder_ ? result_batch_rows(plan_.result_schema()) : kFirstResultRows;
     if (builder_) results_.push_back(builder_->finish());
     builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), rows);
 }

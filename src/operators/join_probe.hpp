@@ -21,11 +21,20 @@ public:
 private:
     // Candidates looked at together: enough of them for misses to overlap, few enough for their
     // directory entries, and then their rows, to fit the first-level cache.
-    static constexpr u32 kInFlight = kVector;
+    static constexpr u32 kInFlight = 128;
     static constexpr u32 kMatches = 1024;
 
+    // Left rows and the rows that may match each: [first, last).
+    struct Candidates {
+        u32 count = 0;
+        u16 row[kInFlight];
+        char const* first[kInFlight];
+        char const* last[kInFlight];
+    };
+
+    void find_candidates(u16 const* selected, u32 count, Candidates& candidates);
     template <bool OneWord>
-    void match(ColumnView const* columns, u32 first, u32 count);
+    void match(ColumnView const* columns, Candidates& candidates);
     template <bool OneWord>
     [[nodiscard]] bool equal(char const* row, u64 const* words) const;
     void write_matches(ColumnView const* columns);
