@@ -59,12 +59,16 @@ void BatchBuilder::clear_bits() {
 
 void BatchBuilder::clear() {
     rows_ = 0;
+    text_bytes_ = 0;
     clear_bits();
     for (Out& out : columns_) {
         // The last block is the largest.
         if (out.blocks.size() > 1) out.blocks.erase(out.blocks.begin(), out.blocks.end() - 1);
         out.addresses.clear();
-        for (Buffer const& block : out.blocks) out.addresses.push_back(block.data());
+        for (Buffer const& block : out.blocks) {
+            out.addresses.push_back(block.data());
+            text_bytes_ += block.bytes();
+        }
         out.used = 0;
     }
 }
@@ -75,6 +79,7 @@ char* BatchBuilder::room_for_text(Out& out, u32 size) {
         out.blocks.emplace_back(std::max<u64>(size, std::min(next, kLargestBlock)), false);
         out.addresses.push_back(out.blocks.back().data());
         out.used = 0;
+        text_bytes_ += out.blocks.back().bytes();
     }
     char* const at = out.blocks.back().data() + out.used;
     out.used += size;

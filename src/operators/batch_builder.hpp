@@ -21,7 +21,8 @@ public:
 
     [[nodiscard]] u32 rows() const { return rows_; }
     [[nodiscard]] u32 room() const { return capacity_ - rows_; }
-    [[nodiscard]] Schema const& schema() const { return schema_; }
+    // Memory it holds.
+    [[nodiscard]] u64 bytes() const { return memory_.bytes() + text_bytes_; }
 
     // Where the next rows' values go, of fixed-width columns.
     [[nodiscard]] char* next(u32 column) const {
@@ -70,6 +71,7 @@ private:
     u32 rows_ = 0;
     std::vector<Out> columns_;
     Buffer memory_;
+    u64 text_bytes_ = 0;
 };
 
 }  // namespace mgi::operators

@@ -27,7 +27,7 @@ struct EndpointGroups {
 class Grouper {
 public:
     Grouper(GroupByPlan const& plan, Channel const& raw, Channel const& partial, Endpoint endpoint,
-            EndpointGroups& here, Run const& run)
+            EndpointGroups& here, Run& run)
         : plan_(plan),
           partial_channel_(partial),
           here_(here),
@@ -114,6 +114,8 @@ private:
                 append_results(plan_, at, count, builder);
                 next += count;
             }
+            run_.check();
+            run_.budget().take(builder.bytes());
             results.push_back(builder.finish());
         }
     }
@@ -121,7 +123,7 @@ private:
     GroupByPlan const& plan_;
     Channel const& partial_channel_;
     EndpointGroups& here_;
-    Run const& run_;
+    Run& run_;
     GroupBySource source_;
     Inbox raw_;
     Inbox partial_;

@@ -79,14 +79,14 @@ private:
 class Joiner {
 public:
     Joiner(JoinPlan const& plan, Channel const& left, Channel const& right, Endpoint endpoint,
-           EndpointJoin& here, Run const& run)
+           EndpointJoin& here, Run& run)
         : here_(here),
           run_(run),
           send_left_(plan.left(), left, endpoint, here.left),
           send_right_(plan.right(), right, endpoint, here.right),
           left_(left, endpoint),
           right_(right, endpoint),
-          probe_(plan, here.build) {}
+          probe_(plan, here.build, run) {}
 
     void run(device::Group const& group, device::Shared& shared) {
         for (u32 idle = 0; !done();) {

@@ -199,6 +199,12 @@ void JoinProbe::write_matches(ColumnView const* columns) {
         u32 const count = std::min(match_count_ - first, builder_->room());
         write(columns, first, count);
         first += count;
+        // A few rows on each side can make more than any memory holds.
+        u64 const bytes = builder_->bytes();
+        if (bytes == counted_) continue;
+        run_.check();
+        run_.budget().take(bytes - counted_);
+        counted_ = bytes;
     }
     match_count_ = 0;
 }
@@ -222,6 +228,7 @@ void JoinProbe::start_batch() {
     // The first batch is small, since many results are.
     u32 const rows = builder_ ? result_batch_rows(plan_.result_schema()) : kFirstResultRows;
     if (builder_) results_.push_back(builder_->finish());
+    counted_ = 0;
     builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), rows);
 }
 

@@ -11,9 +11,11 @@ namespace mgi::operators {
 // One group's probes into a finished build. Not thread-safe.
 class JoinProbe {
 public:
-    JoinProbe(JoinPlan const& plan, JoinBuild const& build) : plan_(plan), build_(build) {}
+    JoinProbe(JoinPlan const& plan, JoinBuild const& build, Run& run)
+        : plan_(plan), build_(build), run_(run) {}
 
     // Matches rows of the left side, as its channel carries them; `columns` is moved past them.
+    // Throws Error: OutOfMemory for a result beyond its limit, Interrupted after another's failure.
     void probe(ColumnView* columns, u32 rows);
     // The result so far; call it last.
     std::vector<RecordBatch> finish();
@@ -43,6 +45,8 @@ private:
 
     JoinPlan const& plan_;
     JoinBuild const& build_;
+    Run& run_;
+    u64 counted_ = 0;  // bytes of the open batch that the budget knows of
     EncodedKeys keys_;
     u32 match_count_ = 0;
     u16 left_[kMatches];

@@ -20,7 +20,11 @@ constexpr u32 kSegmentBytes = 256u << 10;
 
 Run::Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoints,
          OperatorOptions const& options)
-    : runtime_(runtime), what_(std::move(what)), endpoints_(endpoints), options_(options) {
+    : runtime_(runtime),
+      what_(std::move(what)),
+      endpoints_(endpoints),
+      options_(options),
+      budget_(what_, options.receive_limit != 0 ? options.receive_limit : runtime.memory_left()) {
     auto const& devices = runtime.devices();
     for (Endpoint const& endpoint : endpoints) {
         if (endpoint.device >= devices.size()) {
@@ -86,6 +90,17 @@ Channel Run::open(std::string const& name, Schema const& schema, std::vector<std
         options.segment_bytes = std::max({kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes,
                                           options.segment_bytes * 2});
     }
+}
+
+void Run::check() const {
+    if (failed()) throw Error(ErrorCode::Interrupted, what_ + ": another group has failed");
+}
+
+void ResultBudget::refuse() const {
+    throw Error(ErrorCode::OutOfMemory,
+                what_ + "'s result takes more than the " + std::to_string(limit_) +
+                    " bytes it may have (OperatorOptions::receive_limit, or what the runtime's "
+                    "memory limit has left)");
 }
 
 void Run::Kernel::operator()(device::Group const& group, device::Shared& shared) const {

@@ -2,7 +2,10 @@
 /// Join against the reference: random keys of one and several columns, duplicates, nulls, widths.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "operators/reference.hpp"
 #include "support/hang_guard.hpp"
@@ -156,6 +159,53 @@ TEST(Join, ManyDuplicatesOnBothSides) {
         right.push_back({cell(i % 2), cell(i)});
     }
     check({{"k", int64()}, {"x", int64()}}, left, {{"q", int64()}, {"y", int64()}}, right);
+}
+
+/// 4 * 10^10 rows.
+JoinSpec endless(std::vector<Table>& left, std::vector<Table>& right) {
+    Random random(1);
+    left = deal({{"k", int64()}}, std::vector<Row>(200'000, Row{cell(std::int64_t{1})}), 2, random);
+    right = deal({{"q", int64()}}, std::vector<Row>(200'000, Row{cell(std::int64_t{1})}), 2, random);
+    return {{"k"}, {"q"}, {}, {}};
+}
+
+TEST(Join, AResultPastItsLimitIsAnError) {
+    Cluster cluster(2);
+    std::vector<Table> left;
+    std::vector<Table> right;
+    JoinSpec const spec = endless(left, right);
+    OperatorOptions options;
+    options.receive_limit = 64U << 20;
+    try {
+        join(cluster.runtime, cluster.endpoints, left, right, spec, options);
+        FAIL() << "no error";
+    } catch (Error const& error) {
+        EXPECT_EQ(error.code(), ErrorCode::OutOfMemory);
+        EXPECT_NE(std::string(error.what()).find("join's result"), std::string::npos)
+            << error.what();
+    }
+}
+
+TEST(Join, CancelStopsALongProbe) {
+    Cluster cluster(2);
+    std::vector<Table> left;
+    std::vector<Table> right;
+    JoinSpec const spec = endless(left, right);
+    std::atomic<bool> cancel{false};
+    OperatorOptions options;
+    options.cancel = &cancel;
+    options.receive_limit = std::uint64_t{1} << 40;
+    std::thread stopper([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        cancel = true;
+    });
+    try {
+        join(cluster.runtime, cluster.endpoints, left, right, spec, options);
+        ADD_FAILURE() << "no error";
+    } catch (Error const& error) {
+        EXPECT_EQ(error.code(), ErrorCode::Interrupted) << error.what();
+    }
+    stopper.join();
 }
 
 TEST(Join, ColumnsAndNames) {
