@@ -53,7 +53,8 @@ enum class Layout : std::uint8_t {
 /// Everything about a channel that has a default. Zero means: the planner decides.
 struct ChannelOptions {
     std::string name;  ///< for logs and errors
-    bool ordered = false;  ///< per source group and destination; with Broadcast one order everywhere
+    bool ordered =
+        false;  ///< per source group and destination; with Broadcast one order everywhere
     bool by_reference = true;  ///< false: through receive pools and a mover, also in shared memory
     Layout layout = Layout::Columns;
     std::uint32_t segment_bytes = 0;
@@ -61,8 +62,8 @@ struct ChannelOptions {
     std::uint32_t slots = 0;         ///< segments a lane owns; rounded up to a power of two
     std::uint32_t credits = 0;       ///< by copy: receive segments for each (source, destination)
     std::uint32_t tile_rows = 0;
-    std::uint32_t chunk_rows = 0;    ///< rounded up to a multiple of 64
-    std::uint32_t max_groups = 0;    ///< most groups of one endpoint
+    std::uint32_t chunk_rows = 0;          ///< rounded up to a multiple of 64
+    std::uint32_t max_groups = 0;          ///< most groups of one endpoint
     std::uint32_t text_bytes_per_row = 0;  ///< expected characters of long strings
     /// Most bytes that received batches may keep beyond the pools (a growing pool, filled by
     /// detaching; 0: none).
@@ -98,12 +99,12 @@ struct QueueStats {
     std::uint32_t destination = 0;
     std::uint64_t segments = 0;  ///< pushed so far
     std::uint64_t taken = 0;
-    std::uint64_t rows = 0;      ///< received
+    std::uint64_t rows = 0;  ///< received
 };
 
 struct ChannelStats {
     std::string name;
-    std::uint64_t rows = 0;   ///< published by all sources
+    std::uint64_t rows = 0;  ///< published by all sources
     std::uint64_t bytes = 0;
     std::uint64_t segments = 0;
     std::uint64_t memory_bytes = 0;    ///< of the fixed pools
@@ -123,7 +124,8 @@ public:
     /// with the channel's failure, Refused (names the row that cannot fit a segment), Closed,
     /// InvalidArgument (the batch's schema differs, or a null in a column that is not nullable).
     std::int64_t try_send(RecordBatch const& batch, std::int64_t first = 0);
-    std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch, std::int64_t first = 0);
+    std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch,
+                             std::int64_t first = 0);
     /// The same for `count` row structs with the channel schema's layout (Schema::row_bytes);
     /// `row_bytes` is their size, and InvalidArgument says so where it is another one.
     std::int64_t try_send_rows(void const* rows, std::uint32_t row_bytes, std::int64_t count);

@@ -22,7 +22,7 @@ struct Vertex {
 struct Edge {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
-    double gbps = 0;  ///< gigabytes a second
+    double gbps = 0;   ///< gigabytes a second
     std::string kind;  ///< "memory", "nvlink", "pcie", ...
 };
 

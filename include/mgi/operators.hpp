@@ -13,7 +13,7 @@
 namespace mgi {
 
 struct OperatorOptions {
-    std::uint32_t groups = 0;   ///< of each endpoint; 0: the device's cores shared by its endpoints
+    std::uint32_t groups = 0;  ///< of each endpoint; 0: the device's cores shared by its endpoints
     Hash hash = Hash::Murmur3;
     bool by_reference = true;
     std::uint64_t receive_limit = 0;  ///< bytes that results may take; 0: what the runtime has left
@@ -25,7 +25,7 @@ struct OperatorOptions {
 
 /// What an operator did.
 struct OperatorReport {
-    double seconds = 0;  ///< from the first launch to the last result
+    double seconds = 0;       ///< from the first launch to the last result
     std::uint64_t rows = 0;   ///< sent
     std::uint64_t bytes = 0;  ///< payload sent
     std::vector<ChannelStats> channels;

@@ -16,10 +16,10 @@ enum class Transfer : std::uint8_t {
 
 /// One way to a destination: the next managed vertex, and the vertices passed on the way to it.
 struct Hop {
-    std::uint32_t destination = 0;     ///< vertex of the destination's device
-    std::uint32_t next = 0;            ///< managed vertex
-    std::vector<std::uint32_t> path;   ///< unmanaged vertices between
-    double gbps = 0;                   ///< capacity of the path
+    std::uint32_t destination = 0;    ///< vertex of the destination's device
+    std::uint32_t next = 0;           ///< managed vertex
+    std::vector<std::uint32_t> path;  ///< unmanaged vertices between
+    double gbps = 0;                  ///< capacity of the path
 };
 
 struct ForwardingTable {

@@ -29,8 +29,8 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
     if (at == MAP_FAILED) {
         account_->give(fixed_);
         throw Error(ErrorCode::OutOfMemory,
-                    "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " +
-                        std::strerror(errno) +
+                    "cannot map " + std::to_string(bytes) +
+                        " bytes for a channel's pool: " + std::strerror(errno) +
                         "; choose smaller segments, fewer slots or a lower receive_limit");
     }
     base_ = static_cast<char*>(at);
@@ -70,7 +70,8 @@ std::uint64_t Pool::taken_bytes() const {
 std::uint64_t Carver::take_bytes(std::uint64_t bytes) {
     std::uint64_t const at = used_;
     used_ += piece(bytes);
-    if (used_ > end_) throw Error(ErrorCode::Internal, "a channel's pool is smaller than its tables");
+    if (used_ > end_)
+        throw Error(ErrorCode::Internal, "a channel's pool is smaller than its tables");
     return at;
 }
 

@@ -103,8 +103,7 @@ void ChannelLayout::place_rows(Schema const& schema, std::uint64_t& end) {
             throw Error(ErrorCode::InvalidArgument,
                         "Layout::Rows holds fixed-width columns that are not nullable; column '" +
                             schema[c].name + "' is " + schema[c].type.to_string() +
-                            (schema[c].nullable ? " and nullable" : "") +
-                            "; use Layout::Columns");
+                            (schema[c].nullable ? " and nullable" : "") + "; use Layout::Columns");
         }
         columns_[c].offset = columns_[c].row_offset;
         columns_[c].stride = layout_.row_bytes;
@@ -116,8 +115,8 @@ void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::u
                  std::vector<Range>& out) {
     if (layout.rows_together) {
         out.clear();
-        out.push_back({layout.columns[0].offset - layout.columns[0].row_offset,
-                       rows * layout.row_bytes});
+        out.push_back(
+            {layout.columns[0].offset - layout.columns[0].row_offset, rows * layout.row_bytes});
         return;
     }
     chunk_ranges(layout, 0, rows, units, out);

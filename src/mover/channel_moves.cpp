@@ -87,8 +87,7 @@ std::uint32_t ChannelMoves::pick(LaneMoves const& moves) const {
 }
 
 // Starts the next segment below `until` on every route that has a credit.
-bool ChannelMoves::start_broadcast(LaneMoves& moves,
-                                   std::uint64_t until) {
+bool ChannelMoves::start_broadcast(LaneMoves& moves, std::uint64_t until) {
     bool moved = false;
     for (std::size_t i = 0; i < moves.routes.size(); ++i) {
         if (moves.next_of[i] == until || !routes_[moves.routes[i]].has_credit()) continue;

@@ -28,8 +28,8 @@ private:
     struct LaneMoves {
         std::uint32_t source = 0;
         std::uint32_t lane = 0;
-        std::vector<std::uint32_t> routes;  // indices into routes_
-        std::uint64_t next = 0;   // Partition, Direct, Balance: sequence to start next
+        std::vector<std::uint32_t> routes;   // indices into routes_
+        std::uint64_t next = 0;              // Partition, Direct, Balance: sequence to start next
         std::vector<std::uint64_t> next_of;  // Broadcast: by route
         bool open = true;
     };
@@ -49,7 +49,7 @@ private:
     std::vector<Route> routes_;
     std::vector<LaneMoves> lanes_;
     std::size_t open_lanes_ = 0;
-    std::size_t turn_ = 0;        // ordered broadcast: the lane whose segment is on its way
+    std::size_t turn_ = 0;  // ordered broadcast: the lane whose segment is on its way
     bool turn_taken_ = false;
     std::vector<std::uint64_t> complete_;
 };

@@ -16,8 +16,7 @@ MoverThread::~MoverThread() {
 }
 
 void MoverThread::add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves,
-                      std::shared_ptr<void> keep,
-                      std::function<void(std::string const&)> fail) {
+                      std::shared_ptr<void> keep, std::function<void(std::string const&)> fail) {
     {
         std::lock_guard const lock(mutex_);
         entries_.insert_or_assign(id, Entry{std::move(moves), std::move(keep), std::move(fail)});

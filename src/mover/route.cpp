@@ -25,7 +25,8 @@ bool Route::start(transport::Transport& transport, std::uint64_t index, std::uin
     auto const& from = lane.slots[sequence & lane.mask];
     auto const& to = ring().slots[sent_ % ring().size];
     std::uint64_t const content = from.content.load(relaxed);
-    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32), ranges_);
+    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
+                        ranges_);
     std::uint64_t const token =
         index << kSequenceBits | (sent_ & ((std::uint64_t{1} << kSequenceBits) - 1));
     if (!transport.submit({token, state_.pool + from.offset, state_.pool + to.offset, ranges_})) {

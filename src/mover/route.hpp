@@ -53,8 +53,8 @@ private:
     std::uint32_t const source_;
     std::uint32_t const lane_;
     std::uint32_t const destination_;
-    std::uint64_t sent_ = 0;      // sequences of this (source, destination) that were started
-    std::uint64_t arrived_ = 0;   // and that were pushed
+    std::uint64_t sent_ = 0;     // sequences of this (source, destination) that were started
+    std::uint64_t arrived_ = 0;  // and that were pushed
     std::uint64_t finished_ = 0;
     std::deque<Flight> flights_;
     std::vector<memory::Range> ranges_;

@@ -31,11 +31,21 @@ void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t 
 
 }  // namespace
 
-std::uint32_t Channel::id() const { return impl_of(impl_).id(); }
-std::string const& Channel::name() const { return impl_of(impl_).spec().options.name; }
-Schema const& Channel::schema() const { return impl_of(impl_).schema(); }
-Plan const& Channel::plan() const { return impl_of(impl_).plan(); }
-ChannelStats Channel::stats() const { return impl_of(impl_).stats(); }
+std::uint32_t Channel::id() const {
+    return impl_of(impl_).id();
+}
+std::string const& Channel::name() const {
+    return impl_of(impl_).spec().options.name;
+}
+Schema const& Channel::schema() const {
+    return impl_of(impl_).schema();
+}
+Plan const& Channel::plan() const {
+    return impl_of(impl_).plan();
+}
+ChannelStats Channel::stats() const {
+    return impl_of(impl_).stats();
+}
 
 device::Channel Channel::on(Endpoint endpoint) const {
     ChannelImpl& channel = impl_of(impl_);
@@ -80,6 +90,8 @@ void Channel::fail(ErrorCode code, std::string const& message) const {
     impl_of(impl_).fail(code, message);
 }
 
-void Channel::check() const { impl_of(impl_).check(); }
+void Channel::check() const {
+    impl_of(impl_).check();
+}
 
 }  // namespace mgi

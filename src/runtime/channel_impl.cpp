@@ -12,11 +12,11 @@ namespace mgi {
 using device::relaxed;
 using device::RoutingKind;
 
-std::shared_ptr<ChannelImpl> ChannelImpl::create(
-    std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-    std::shared_ptr<memory::Account> account) {
-    return std::shared_ptr<ChannelImpl>(new ChannelImpl(
-        id, std::move(spec), std::move(schema), std::move(plan), std::move(account)));
+std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec spec, Schema schema,
+                                                 Plan plan,
+                                                 std::shared_ptr<memory::Account> account) {
+    return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
+                                                        std::move(plan), std::move(account)));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
@@ -28,10 +28,9 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
       plan_(std::move(plan)),
       layout_(schema_, spec_.options.layout, plan_.segment_rows, plan_.text_bytes),
       // Each lane's rows start at a multiple of 16 bytes in the carry's bytes region.
-      carry_layout_(schema_, spec_.options.layout, plan_.tile_rows,
-                    plan_.text_bytes == 0 ? 0
-                                          : plan_.text_bytes +
-                                                plan_.lanes * device::Ticket::kUnitBytes) {
+      carry_layout_(
+          schema_, spec_.options.layout, plan_.tile_rows,
+          plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes) {
     fill_in_state();
     plan_.segment_bytes = layout_.get().size;
     plan_.pool_bytes = pool_bytes();
@@ -59,8 +58,8 @@ void ChannelImpl::fill_in_state() {
     state_.keys = keys_.data();
     state_.key_count = static_cast<std::uint32_t>(keys_.size());
     state_.routing = spec_.routing.kind;
-    state_.hash = spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo
-                                                     : device::HashKind::Murmur3;
+    state_.hash =
+        spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo : device::HashKind::Murmur3;
     state_.ordered = spec_.options.ordered;
     state_.by_reference = plan_.transfer == Transfer::ByReference;
     state_.source_count = static_cast<std::uint32_t>(spec_.sources.size());
@@ -78,13 +77,14 @@ std::uint64_t ChannelImpl::pool_bytes() const {
     std::uint64_t const lanes = std::uint64_t{state_.source_count} * plan_.lanes;
     std::uint64_t bytes = lanes * plan_.slots * segment;
     if (!state_.by_reference) {
-        bytes += std::uint64_t{state_.source_count} * state_.destination_count * plan_.credits *
-                 segment;
+        bytes +=
+            std::uint64_t{state_.source_count} * state_.destination_count * plan_.credits * segment;
     }
-    std::uint64_t const group = Carver::piece(carry_layout_.get().size) +
-                                Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
-                                2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
-                                Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
+    std::uint64_t const group =
+        Carver::piece(carry_layout_.get().size) +
+        Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
+        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
+        Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
     return bytes + std::uint64_t{state_.source_count} * state_.max_groups * group;
 }
 
@@ -136,8 +136,8 @@ void ChannelImpl::build_groups(memory::Carver& carver, device::Source<Words>& so
             auto const& column = layout.columns[c];
             columns[c].values = group.carry + column.offset;
             if (column.nullable()) {
-                columns[c].validity = reinterpret_cast<device::u8 const*>(group.carry) +
-                                      column.validity;
+                columns[c].validity =
+                    reinterpret_cast<device::u8 const*>(group.carry) + column.validity;
             }
             if (column.storage == device::Storage::Views) {
                 columns[c].encoding = device::InputEncoding::Views;
@@ -255,8 +255,8 @@ std::uint64_t ChannelImpl::progress() const {
         auto const& source = state_.sources[s];
         sum += source.groups_flushed.load(relaxed);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            sum += source.lanes[l].published.load(relaxed) +
-                   source.lanes[l].delivered.load(relaxed);
+            sum +=
+                source.lanes[l].published.load(relaxed) + source.lanes[l].delivered.load(relaxed);
         }
         for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
             sum += source.groups[g].rows_accepted.load(relaxed);

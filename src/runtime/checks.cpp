@@ -17,8 +17,9 @@ void check_keys(ChannelSpec const& spec, Schema const& schema) {
         return;
     }
     if (!spec.schema.has_value()) {
-        refuse(spec, "Partition needs a schema to find the key in; raw messages can be broadcast, "
-                     "balanced or sent to a destination");
+        refuse(spec,
+               "Partition needs a schema to find the key in; raw messages can be broadcast, "
+               "balanced or sent to a destination");
     }
     if (routing.keys.empty()) refuse(spec, "Partition needs at least one key column");
     for (std::string const& key : routing.keys) {
@@ -29,7 +30,8 @@ void check_keys(ChannelSpec const& spec, Schema const& schema) {
             refuse(spec, std::string("partition key: ") + error.what());
         }
         Type const& type = schema[column].type;
-        bool const whole = type.is_integer() || type.id == TypeId::Bool || type.id == TypeId::Date32;
+        bool const whole =
+            type.is_integer() || type.id == TypeId::Bool || type.id == TypeId::Date32;
         if (routing.hash == Hash::Modulo && !whole) {
             refuse(spec, "modulo wants an integer, date or bool key; column '" + key + "' is " +
                              type.to_string() + "; use murmur3");
@@ -60,8 +62,9 @@ void check_spec(ChannelSpec const& spec, Schema const& schema) {
         refuse(spec, "Balance gives rows to whoever has room, so it cannot be ordered");
     }
     if (options.ordered && options.sorters != 0) {
-        refuse(spec, "stage buffers mix the rows of a group's threads, so a channel with sorters "
-                     "cannot be ordered");
+        refuse(spec,
+               "stage buffers mix the rows of a group's threads, so a channel with sorters "
+               "cannot be ordered");
     }
     if (options.sorters != 0 && spec.routing.kind == RoutingKind::Direct) {
         refuse(spec, "sorters choose a row's destination, so Direct routing has no use for them");

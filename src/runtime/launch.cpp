@@ -97,10 +97,10 @@ void give_up(Registry& registry, Launch::State& launch,
              std::vector<std::shared_ptr<GroupRun>> const& runs, std::uint32_t group,
              std::uint32_t started, std::uint32_t threads, char const* reason) {
     auto const exception = std::make_exception_ptr(
-        Error(ErrorCode::OutOfMemory,
-              "cannot start thread " + std::to_string(started) + " of group " +
-                  std::to_string(group) + " on endpoint " + std::to_string(launch.endpoint.id) +
-                  ": " + reason + "; launch fewer groups"));
+        Error(ErrorCode::OutOfMemory, "cannot start thread " + std::to_string(started) +
+                                          " of group " + std::to_string(group) + " on endpoint " +
+                                          std::to_string(launch.endpoint.id) + ": " + reason +
+                                          "; launch fewer groups"));
     for (std::uint32_t g = group; g < launch.groups; ++g) {
         {
             std::lock_guard const lock(runs[g]->mutex);
@@ -203,12 +203,10 @@ void Launch::wait(std::chrono::milliseconds timeout) {
     if (timeout == std::chrono::milliseconds::max()) {
         state_->ended.wait(lock, over);
     } else if (!state_->ended.wait_for(lock, timeout, over)) {
-        throw Error(ErrorCode::Timeout, std::to_string(state_->running) + " of " +
-                                            std::to_string(state_->groups) +
-                                            " groups on endpoint " +
-                                            std::to_string(state_->endpoint.id) +
-                                            " still run after " + std::to_string(timeout.count()) +
-                                            " ms");
+        throw Error(ErrorCode::Timeout,
+                    std::to_string(state_->running) + " of " + std::to_string(state_->groups) +
+                        " groups on endpoint " + std::to_string(state_->endpoint.id) +
+                        " still run after " + std::to_string(timeout.count()) + " ms");
     }
     if (state_->failure != nullptr) std::rethrow_exception(state_->failure);
 }

@@ -103,9 +103,8 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
     }
 }
 
-std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source,
-                            Launch::State const& launch, std::uint32_t block,
-                            std::vector<std::uint32_t> const& running) {
+std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
+                            std::uint32_t block, std::vector<std::uint32_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
     std::uint32_t const expected = from.groups_expected.load(device::acquire);
@@ -113,8 +112,9 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source,
     if (expected == 0) {
         bool const nobody = running.empty() && !launch.sorts;
         return nobody && launch.was_given(channel.given_as())
-                   ? who + " ended, as all others of it have, and none has sent or flushed; a source "
-                           "without rows must flush too"
+                   ? who +
+                         " ended, as all others of it have, and none has sent or flushed; a source "
+                         "without rows must flush too"
                    : "";
     }
     if (from.groups_flushed.load(device::acquire) == expected) return "";
@@ -127,7 +127,8 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source,
         ++known;
         may_flush.insert(number - 1);
         ours |= launch.has(number - 1);
-        if (number - 1 == launch.first_number + block && from.groups[g].flushed.load(relaxed) == 0) {
+        if (number - 1 == launch.first_number + block &&
+            from.groups[g].flushed.load(relaxed) == 0) {
             return "the kernel of " + who +
                    " ended without having flushed; every group that sends must flush";
         }

@@ -23,15 +23,15 @@ struct Launch::State {
     std::uint32_t id = 0;
     Endpoint endpoint;
     std::uint32_t groups = 0;
-    std::uint32_t first_number = 0;  // Group::launch of group 0; the others follow
-    bool sorts = false;              // MGI's own sorters
+    std::uint32_t first_number = 0;        // Group::launch of group 0; the others follow
+    bool sorts = false;                    // MGI's own sorters
     std::vector<mgi::State const*> given;  // channels among the kernel's arguments
     // Channels whose memory the groups may touch although nobody else holds it.
     std::vector<std::shared_ptr<ChannelImpl>> channels;
 
     mutable std::mutex mutex;
     std::condition_variable ended;
-    std::uint32_t running = 0;            // groups
+    std::uint32_t running = 0;  // groups
     std::vector<bool> group_runs;
     std::exception_ptr failure;
 
@@ -39,9 +39,7 @@ struct Launch::State {
         std::lock_guard const lock(mutex);
         return running != 0;
     }
-    [[nodiscard]] bool has(std::uint32_t number) const {
-        return number - first_number < groups;
-    }
+    [[nodiscard]] bool has(std::uint32_t number) const { return number - first_number < groups; }
     [[nodiscard]] bool was_given(mgi::State const& channel) const {
         return std::find(given.begin(), given.end(), &channel) != given.end();
     }
@@ -61,7 +59,8 @@ public:
     std::uint32_t next_channel = 0;
     std::uint32_t next_launch = 0;
     // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
-    void group_ended(Launch::State& launch, std::uint32_t block, std::exception_ptr const& exception);
+    void group_ended(Launch::State& launch, std::uint32_t block,
+                     std::exception_ptr const& exception);
     // Forgets launches that have ended.
     void forget_launches();
     // Numbers of the groups of users' launches that run on the endpoint. The caller holds the mutex.
@@ -72,8 +71,9 @@ public:
 private:
     // Why the end of a group leaves a source's other groups and its destinations in the lurch; empty
     // if it does not. `running` are the endpoint's groups.
-    static std::string lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
-                             std::uint32_t block, std::vector<std::uint32_t> const& running);
+    static std::string lurch(ChannelImpl& channel, std::uint32_t source,
+                             Launch::State const& launch, std::uint32_t block,
+                             std::vector<std::uint32_t> const& running);
 };
 
 }  // namespace mgi

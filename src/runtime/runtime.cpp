@@ -25,9 +25,9 @@ Runtime::Impl::Impl(RuntimeOptions const& options)
     : options_(options),
       devices_(topology::discover_cpu_devices(options.cpu_devices)),
       graph_(topology::build_graph(devices_)),
-      account_(std::make_shared<memory::Account>(
-          options.memory_limit != 0 ? options.memory_limit
-                                    : topology::machine_memory_bytes() / 2)) {
+      account_(std::make_shared<memory::Account>(options.memory_limit != 0
+                                                     ? options.memory_limit
+                                                     : topology::machine_memory_bytes() / 2)) {
     log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
               bytes_text(account_->limit()));
 }
@@ -85,9 +85,9 @@ void Runtime::Impl::delete_endpoint(Endpoint endpoint) {
     for (auto const& [id, channel] : registry_->channels) {
         if (channel->source_index(endpoint) != ChannelImpl::kNone ||
             channel->destination_index(endpoint) != ChannelImpl::kNone) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "endpoint " + std::to_string(endpoint.id) + " is used by " +
-                            channel->describe() + "; delete the channel first");
+            throw Error(ErrorCode::InvalidArgument, "endpoint " + std::to_string(endpoint.id) +
+                                                        " is used by " + channel->describe() +
+                                                        "; delete the channel first");
         }
     }
     registry_->endpoints.erase(endpoint.id);
@@ -117,9 +117,9 @@ void Runtime::Impl::check_endpoints(std::vector<Endpoint> const& endpoints, char
             throw Error(error.code(), who + ", " + role + ": " + error.what());
         }
         if (!seen.insert(endpoint.id).second) {
-            throw Error(ErrorCode::InvalidArgument, who + " names endpoint " +
-                                                        std::to_string(endpoint.id) +
-                                                        " twice as a " + role);
+            throw Error(
+                ErrorCode::InvalidArgument,
+                who + " names endpoint " + std::to_string(endpoint.id) + " twice as a " + role);
         }
     }
 }
@@ -151,10 +151,9 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
     auto const channel = build_channel(spec);
     if (spec.options.sorters != 0) add_stages(channel);
     open_channel(channel);
-    log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all",
-              channel->describe(), spec.sources.size(), spec.destinations.size(),
-              to_string(channel->plan().transfer), bytes_text(channel->plan().segment_bytes),
-              bytes_text(channel->plan().pool_bytes));
+    log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all", channel->describe(),
+              spec.sources.size(), spec.destinations.size(), to_string(channel->plan().transfer),
+              bytes_text(channel->plan().segment_bytes), bytes_text(channel->plan().pool_bytes));
     return Channel(channel);
 }
 
@@ -180,8 +179,8 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
     }
 }
 
-std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(
-    ChannelSpec const& spec, std::optional<std::uint32_t> text_bytes) {
+std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spec,
+                                                          std::optional<std::uint32_t> text_bytes) {
     ChannelSpec fitting = spec;
     // What grows may take no more than what is left; UINT64_MAX asks for all of that.
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
@@ -193,8 +192,7 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(
         std::lock_guard const lock(registry_->mutex);
         id = registry_->next_channel++;
     }
-    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan),
-                               account_);
+    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_);
 }
 
 // A stage for each source: an inner channel with a stage buffer for each of its groups, which the
@@ -287,17 +285,27 @@ Runtime Runtime::local(RuntimeOptions const& options) {
     return Runtime(std::make_shared<Impl>(options));
 }
 
-std::vector<Device> const& Runtime::devices() const { return impl_->devices(); }
-Graph const& Runtime::graph() const { return impl_->graph(); }
-std::uint64_t Runtime::memory_left() const { return impl_->memory_left(); }
+std::vector<Device> const& Runtime::devices() const {
+    return impl_->devices();
+}
+Graph const& Runtime::graph() const {
+    return impl_->graph();
+}
+std::uint64_t Runtime::memory_left() const {
+    return impl_->memory_left();
+}
 
 Endpoint Runtime::create_endpoint(std::string const& device) {
     return impl_->create_endpoint(device);
 }
 
-void Runtime::delete_endpoint(Endpoint endpoint) { impl_->delete_endpoint(endpoint); }
+void Runtime::delete_endpoint(Endpoint endpoint) {
+    impl_->delete_endpoint(endpoint);
+}
 
-Channel Runtime::create_channel(ChannelSpec const& spec) { return impl_->create_channel(spec); }
+Channel Runtime::create_channel(ChannelSpec const& spec) {
+    return impl_->create_channel(spec);
+}
 
 void Runtime::delete_channel(Channel const& channel) {
     if (channel.impl() == nullptr) {

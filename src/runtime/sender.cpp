@@ -68,13 +68,12 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
                                          " of this source sends after its flush, or was not "
                                          "counted when the first group sent");
         default:
-            throw Error(result.code,
-                        channel.describe() +
-                            ": this group may not send so here: group " +
-                            std::to_string(self.group().block) + " of at most " +
-                            std::to_string(channel.plan().max_groups) +
-                            "; Direct channels want send_to, others send; rows are " +
-                            std::to_string(layout.row_bytes) + " bytes");
+            throw Error(result.code, channel.describe() +
+                                         ": this group may not send so here: group " +
+                                         std::to_string(self.group().block) + " of at most " +
+                                         std::to_string(channel.plan().max_groups) +
+                                         "; Direct channels want send_to, others send; rows are " +
+                                         std::to_string(layout.row_bytes) + " bytes");
     }
 }
 
@@ -97,9 +96,9 @@ std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t f
     std::lock_guard const lock(self.mutex);
     self.channel().check();
     if (first < 0 || first > batch.rows) {
-        throw Error(ErrorCode::InvalidArgument, self.channel().describe() + ": row " +
-                                                    std::to_string(first) + " is not in a batch of " +
-                                                    std::to_string(batch.rows) + " rows");
+        throw Error(ErrorCode::InvalidArgument,
+                    self.channel().describe() + ": row " + std::to_string(first) +
+                        " is not in a batch of " + std::to_string(batch.rows) + " rows");
     }
     check_columns(self.channel(), batch);
     if (first == 0) check_nulls(self.channel(), batch);
@@ -173,10 +172,10 @@ std::int64_t send_structs(HostGroup& self, void const* rows, std::uint32_t row_b
     batch.rows = static_cast<char const*>(rows);
     batch.row_stride = row_bytes;
     batch.count = static_cast<device::u64>(count);
-    auto const result =
-        destination ? self.view().send_to(self.group(), self.shared(),
-                                          destination_of(channel, *destination), batch)
-                    : self.view().send(self.group(), self.shared(), batch);
+    auto const result = destination
+                            ? self.view().send_to(self.group(), self.shared(),
+                                                  destination_of(channel, *destination), batch)
+                            : self.view().send(self.group(), self.shared(), batch);
     return accepted(self, result, 0, what);
 }
 
@@ -195,9 +194,9 @@ bool Sender::try_send_bytes(void const* data, std::size_t size,
                             std::optional<Endpoint> destination) {
     ChannelImpl const& channel = state_->channel();
     if (channel.spec().schema.has_value()) {
-        throw Error(ErrorCode::InvalidArgument,
-                    channel.describe() + " has a schema (" + channel.schema().to_string() +
-                        "); raw messages need a channel without one");
+        throw Error(ErrorCode::InvalidArgument, channel.describe() + " has a schema (" +
+                                                    channel.schema().to_string() +
+                                                    "); raw messages need a channel without one");
     }
     device::RowBytes const message{static_cast<char const*>(data), size};
     return send_structs(*state_, &message, sizeof(message), 1, destination, "message") == 1;
@@ -225,10 +224,9 @@ void Sender::flush(std::chrono::milliseconds timeout) {
     Patience patience(timeout);
     while (!try_flush()) {
         if (patience.wait()) continue;
-        throw Error(ErrorCode::Timeout, state_->channel().describe() +
-                                            ": rows were not delivered within " +
-                                            std::to_string(timeout.count()) +
-                                            " ms; does every destination receive?");
+        throw Error(ErrorCode::Timeout,
+                    state_->channel().describe() + ": rows were not delivered within " +
+                        std::to_string(timeout.count()) + " ms; does every destination receive?");
     }
 }
 

@@ -119,8 +119,8 @@ std::string who_is_gone(ChannelImpl& channel, Registry const& registry) {
     }
     std::string text;
     if (!destinations.empty()) {
-        text = "nobody receives at endpoint " +
-               join({destinations.begin(), destinations.end()}) + " any more, or ever did";
+        text = "nobody receives at endpoint " + join({destinations.begin(), destinations.end()}) +
+               " any more, or ever did";
     }
     if (!sources.empty()) {
         text += (text.empty() ? "" : ", and ");

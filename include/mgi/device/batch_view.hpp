@@ -25,11 +25,11 @@ enum class InputEncoding : u8 { Plain, Offsets32, Offsets64, Views };
 
 /// One column of an offered batch; pointers in the memory of the caller's device.
 struct ColumnView {
-    void const* values = nullptr;  ///< fixed-width values, bits, offsets or views
-    u8 const* validity = nullptr;  ///< a bit a row, null where all are valid
-    char const* bytes = nullptr;   ///< characters, for offsets
+    void const* values = nullptr;          ///< fixed-width values, bits, offsets or views
+    u8 const* validity = nullptr;          ///< a bit a row, null where all are valid
+    char const* bytes = nullptr;           ///< characters, for offsets
     char const* const* buffers = nullptr;  ///< data buffers, for views
-    u64 offset = 0;                ///< first row in the above
+    u64 offset = 0;                        ///< first row in the above
     InputEncoding encoding = InputEncoding::Plain;
 };
 
@@ -57,8 +57,7 @@ struct Batch {
         return rows != nullptr || columns[column].validity == nullptr;
     }
     [[nodiscard]] MGI_HD bool valid(u32 column, u64 row) const {
-        return all_valid(column) ||
-               bit_at(columns[column].validity, columns[column].offset + row);
+        return all_valid(column) || bit_at(columns[column].validity, columns[column].offset + row);
     }
     [[nodiscard]] MGI_HD bool bit(ColumnLayout const& layout, u32 column, u64 row) const {
         if (rows != nullptr) return rows[row * row_stride + layout.row_offset] != 0;
@@ -90,7 +89,9 @@ struct Batch {
 
 private:
     /// Sizes past 32 bits stay past what a segment holds, so that such a row is refused, not cut.
-    [[nodiscard]] MGI_HD static u32 size_of(u64 size) { return u32(min_of<u64>(size, 0xffffffffu)); }
+    [[nodiscard]] MGI_HD static u32 size_of(u64 size) {
+        return u32(min_of<u64>(size, 0xffffffffu));
+    }
 };
 
 }  // namespace mgi::device

@@ -60,8 +60,8 @@ public:
         return send_in_lane(group, shared, rows, lane);
     }
     template <class Row>
-    MGI_HD SendResult send_rows_to(Group const& group, Shared& shared, u32 endpoint, Row const* rows,
-                                   u64 count) const {
+    MGI_HD SendResult send_rows_to(Group const& group, Shared& shared, u32 endpoint,
+                                   Row const* rows, u64 count) const {
         return send_to(group, shared, endpoint, structs(rows, count));
     }
 
@@ -206,7 +206,8 @@ private:
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        return call.send(rows, state_->stages == nullptr ? lane : stage_lane(sending_state(), group));
+        return call.send(rows,
+                         state_->stages == nullptr ? lane : stage_lane(sending_state(), group));
     }
 
     ChannelState<A>* state_ = nullptr;

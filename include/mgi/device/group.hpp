@@ -11,11 +11,11 @@ namespace mgi::device {
 /// A group's place in its launch. All of its threads make each device call together, with equal
 /// arguments. Copy it freely; `slice` renumbers some of a launch's groups as a launch of their own.
 struct Group {
-    u32 block = 0;    ///< index of the group in the launch
-    u32 blocks = 1;   ///< groups in the launch at this endpoint
-    u32 thread = 0;   ///< index of the calling thread in the group
-    u32 threads = 1;  ///< threads in the group
-    u32 launch = 0;   ///< a number that no other group of the process has
+    u32 block = 0;                   ///< index of the group in the launch
+    u32 blocks = 1;                  ///< groups in the launch at this endpoint
+    u32 thread = 0;                  ///< index of the calling thread in the group
+    u32 threads = 1;                 ///< threads in the group
+    u32 launch = 0;                  ///< a number that no other group of the process has
     HostBarrier* barrier = nullptr;  ///< CPU only: what `sync` waits at, null for one thread
 
     /// One thread of the group speaks for it where a word of a protocol is touched.

@@ -61,18 +61,42 @@ MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
 MGI_HD inline i64 load_signed(char const* at, u32 width) {
     switch (width) {
         case 1: return static_cast<signed char>(*at);
-        case 2: { std::int16_t v; memcpy(&v, at, 2); return v; }
-        case 4: { std::int32_t v; memcpy(&v, at, 4); return v; }
-        default: { i64 v; memcpy(&v, at, 8); return v; }
+        case 2: {
+            std::int16_t v;
+            memcpy(&v, at, 2);
+            return v;
+        }
+        case 4: {
+            std::int32_t v;
+            memcpy(&v, at, 4);
+            return v;
+        }
+        default: {
+            i64 v;
+            memcpy(&v, at, 8);
+            return v;
+        }
     }
 }
 
 MGI_HD inline u64 load_unsigned(char const* at, u32 width) {
     switch (width) {
         case 1: return static_cast<u8>(*at);
-        case 2: { u16 v; memcpy(&v, at, 2); return v; }
-        case 4: { u32 v; memcpy(&v, at, 4); return v; }
-        default: { u64 v; memcpy(&v, at, 8); return v; }
+        case 2: {
+            u16 v;
+            memcpy(&v, at, 2);
+            return v;
+        }
+        case 4: {
+            u32 v;
+            memcpy(&v, at, 4);
+            return v;
+        }
+        default: {
+            u64 v;
+            memcpy(&v, at, 8);
+            return v;
+        }
     }
 }
 
@@ -107,8 +131,7 @@ MGI_HD inline u64 hash_value(Batch const& batch, ColumnLayout const& layout, u32
             return murmur3_mix(load_unsigned(batch.fixed(layout, column, row), layout.width));
         case KeyKind::Float:
             return murmur3_mix(load_float(batch.fixed(layout, column, row), layout.width));
-        case KeyKind::Bytes:
-            return murmur3_bytes(batch.fixed(layout, column, row), layout.width);
+        case KeyKind::Bytes: return murmur3_bytes(batch.fixed(layout, column, row), layout.width);
         default: {
             Text const text = batch.text(layout, column, row);
             return murmur3_bytes(text.data, text.size);

@@ -21,8 +21,8 @@ struct Ticket {
     static constexpr u32 kUnitBits = 18;
     static constexpr u32 kRowBits = 20;
     static constexpr u64 kSequenceMask = (u64(1) << (64 - kUnitBits - kRowBits)) - 1;
-    static constexpr u32 kMaxRows = 1u << kRowBits;           ///< of a segment
-    static constexpr u32 kMaxUnits = (1u << kUnitBits) - 1;   ///< of a segment's bytes region
+    static constexpr u32 kMaxRows = 1u << kRowBits;          ///< of a segment
+    static constexpr u32 kMaxUnits = (1u << kUnitBits) - 1;  ///< of a segment's bytes region
     static constexpr u32 kUnitBytes = 16;
 
     u64 sequence;  ///< modulo kSequenceMask + 1
@@ -34,7 +34,8 @@ struct Ticket {
                 u32(word) & kMaxUnits};
     }
     [[nodiscard]] MGI_HD constexpr u64 word() const {
-        return (sequence & kSequenceMask) << (kUnitBits + kRowBits) | u64(rows) << kUnitBits | units;
+        return (sequence & kSequenceMask) << (kUnitBits + kRowBits) | u64(rows) << kUnitBits |
+               units;
     }
 };
 
@@ -71,9 +72,9 @@ struct alignas(64) Slot {
 struct Claim {
     u64 sequence = 0;
     u32 slot = 0;
-    u32 row = 0;    ///< first row in the segment
-    u32 rows = 0;   ///< 0: there was no room
-    u32 unit = 0;   ///< first 16 bytes in the bytes region
+    u32 row = 0;   ///< first row in the segment
+    u32 rows = 0;  ///< 0: there was no room
+    u32 unit = 0;  ///< first 16 bytes in the bytes region
     u32 units = 0;
 };
 
@@ -148,8 +149,7 @@ struct alignas(64) Lane {
         u64 const word = Committed::word(rows, hole, claimed_units);
         u64 const total = s.committed.fetch_add(word, acq_rel) + word;
         if (Committed::total(total) != capacity) return false;
-        s.content.store(u64(capacity - Committed::hole(total)) |
-                            u64(Committed::units(total)) << 32,
+        s.content.store(u64(capacity - Committed::hole(total)) | u64(Committed::units(total)) << 32,
                         relaxed);
         s.committed.store(0, relaxed);
         return true;
@@ -235,7 +235,8 @@ MGI_HD bool release_reads(Slot<A>& slot, u32 reads, u32 slots_in_ring, Clean&& c
     // acq_rel: every reader is done before the slot is written again.
     if (slot.readers.fetch_sub(reads, acq_rel) != reads) return false;
     clean(slot);
-    slot.sequence.store(slot.sequence.load(relaxed) + slots_in_ring, cuda::std::memory_order_release);
+    slot.sequence.store(slot.sequence.load(relaxed) + slots_in_ring,
+                        cuda::std::memory_order_release);
     return true;
 }
 

@@ -20,11 +20,11 @@ enum class KeyKind : u8 { Bool, Signed, Unsigned, Float, Bytes, Text };
 struct ColumnLayout {
     Storage storage = Storage::Fixed;
     KeyKind key = KeyKind::Signed;
-    u32 width = 0;                ///< bytes of a value; 0 for Bits
-    u32 stride = 0;               ///< bytes from row to row in the segment
-    u32 offset = 0;               ///< bytes from the segment's start to row 0
-    u32 validity = kNoValidity;   ///< bytes to the validity words, if the column is nullable
-    u32 row_offset = 0;           ///< bytes from a row struct's start
+    u32 width = 0;               ///< bytes of a value; 0 for Bits
+    u32 stride = 0;              ///< bytes from row to row in the segment
+    u32 offset = 0;              ///< bytes from the segment's start to row 0
+    u32 validity = kNoValidity;  ///< bytes to the validity words, if the column is nullable
+    u32 row_offset = 0;          ///< bytes from a row struct's start
     static constexpr u32 kNoValidity = 0xffffffffu;
 
     [[nodiscard]] MGI_HD bool nullable() const { return validity != kNoValidity; }
@@ -34,12 +34,12 @@ struct ColumnLayout {
 struct SegmentLayout {
     ColumnLayout const* columns = nullptr;
     u32 column_count = 0;
-    u32 rows = 0;          ///< capacity in rows
-    u32 units = 0;         ///< capacity of the bytes region / 16
-    u32 bytes_offset = 0;  ///< bytes to the bytes region
-    u32 bit_bytes = 0;     ///< bytes of the bit regions, from the segment's start
-    u32 row_bytes = 0;     ///< bytes of a row struct
-    u32 size = 0;          ///< bytes of a segment
+    u32 rows = 0;                ///< capacity in rows
+    u32 units = 0;               ///< capacity of the bytes region / 16
+    u32 bytes_offset = 0;        ///< bytes to the bytes region
+    u32 bit_bytes = 0;           ///< bytes of the bit regions, from the segment's start
+    u32 row_bytes = 0;           ///< bytes of a row struct
+    u32 size = 0;                ///< bytes of a segment
     bool rows_together = false;  ///< rows lie as structs, not column by column
     bool has_views = false;
 };

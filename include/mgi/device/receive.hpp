@@ -12,11 +12,11 @@ namespace mgi::device {
 struct ReceivedBatch {
     char const* segment = nullptr;
     SegmentLayout const* layout = nullptr;
-    u32 row = 0;     ///< first row in the segment, a multiple of 64
+    u32 row = 0;  ///< first row in the segment, a multiple of 64
     u32 rows = 0;
     u32 source = 0;  ///< index of the source in the channel
     u32 slot = 0;
-    u64 sequence = 0;  ///< of the segment, in its (source, destination)
+    u64 sequence = 0;    ///< of the segment, in its (source, destination)
     bool whole = false;  ///< the segment's only chunk
 
     /// Values of a fixed-width column, `rows` of them (Layout::Columns).
@@ -113,7 +113,8 @@ private:
     MGI_HD bool consume_alone() {
         u32 consumer = here_.consumer.load(relaxed);
         u32 const me = group_.launch + 1;
-        if (consumer == 0 && here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
+        if (consumer == 0 &&
+            here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
             return true;
         }
         return consumer == me;

@@ -90,22 +90,38 @@ MGI_HD void write_width(Group const& group, Tile const& tile, u32 lanes, char co
         Wide16 quarter[4];
     };
     switch (width) {
-        case 1: return write_fixed<u8>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 2: return write_fixed<u16>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 4: return write_fixed<u32>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 8: return write_fixed<u64>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 16: return write_fixed<Wide16>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 32: return write_fixed<Wide32>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        case 64: return write_fixed<Wide64>(group, tile, lanes, from, from_stride, to_offset, to_stride, base);
-        default: return write_bytes(group, tile, lanes, from, from_stride, to_offset, to_stride, width, base);
+        case 1:
+            return write_fixed<u8>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                   base);
+        case 2:
+            return write_fixed<u16>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                    base);
+        case 4:
+            return write_fixed<u32>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                    base);
+        case 8:
+            return write_fixed<u64>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                    base);
+        case 16:
+            return write_fixed<Wide16>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                       base);
+        case 32:
+            return write_fixed<Wide32>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                       base);
+        case 64:
+            return write_fixed<Wide64>(group, tile, lanes, from, from_stride, to_offset, to_stride,
+                                       base);
+        default:
+            return write_bytes(group, tile, lanes, from, from_stride, to_offset, to_stride, width,
+                               base);
     }
 }
 
 /// Sets bits of claimed rows: whole words are stored, words shared with other claims get their bits
 /// by fetch-or (they were zeroed before the slot was freed). `bit(row)` reads the source.
 template <class Bit, class Base>
-MGI_HD void write_bits(Group const& group, Tile const& tile, u32 lanes, u32 to_offset, Bit const& bit,
-                       Base const& base) {
+MGI_HD void write_bits(Group const& group, Tile const& tile, u32 lanes, u32 to_offset,
+                       Bit const& bit, Base const& base) {
     for (u32 d = 0; d < lanes; ++d) {
         Claim const& claim = tile.claims[d];
         if (claim.rows == 0) continue;
@@ -133,8 +149,8 @@ MGI_HD void write_bits(Group const& group, Tile const& tile, u32 lanes, u32 to_o
 /// Writes Arrow views and copies long strings behind them. `tile.text` holds, by row, where in the
 /// segment's bytes region they go.
 template <class Base>
-MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch const& batch, u64 first,
-                        SegmentLayout const& layout, Base const& base) {
+MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch const& batch,
+                        u64 first, SegmentLayout const& layout, Base const& base) {
     for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
         char* const segment = base(d);
         u32 const source_row = tile.row_at(position);
@@ -167,21 +183,25 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
                           u64 first, SegmentLayout const& layout, Base const& base) {
     if (layout.rows_together && batch.rows != nullptr && batch.row_stride == layout.row_bytes) {
         return write_width(group, tile, lanes, batch.rows + first * batch.row_stride,
-                           batch.row_stride, layout.columns[0].offset - layout.columns[0].row_offset,
+                           batch.row_stride,
+                           layout.columns[0].offset - layout.columns[0].row_offset,
                            layout.row_bytes, layout.row_bytes, base);
     }
     for (u32 c = 0; c < layout.column_count; ++c) {
         ColumnLayout const& column = layout.columns[c];
         if (column.nullable()) {
-            write_bits(group, tile, lanes, column.validity,
-                       [&](u32 row) { return batch.valid(c, first + row); }, base);
+            write_bits(
+                group, tile, lanes, column.validity,
+                [&](u32 row) { return batch.valid(c, first + row); }, base);
         }
         if (column.storage == Storage::Bits) {
-            write_bits(group, tile, lanes, column.offset,
-                       [&](u32 row) { return batch.bit(column, c, first + row); }, base);
+            write_bits(
+                group, tile, lanes, column.offset,
+                [&](u32 row) { return batch.bit(column, c, first + row); }, base);
         } else if (column.storage == Storage::Fixed) {
-            write_width(group, tile, lanes, batch.fixed(column, c, first), batch.fixed_stride(column),
-                        column.offset, column.stride, column.width, base);
+            write_width(group, tile, lanes, batch.fixed(column, c, first),
+                        batch.fixed_stride(column), column.offset, column.stride, column.width,
+                        base);
         }
     }
     if (layout.has_views) write_views(group, tile, lanes, batch, first, layout, base);

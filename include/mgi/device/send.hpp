@@ -23,7 +23,8 @@ MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group co
     u32 known = mine.launch.load(relaxed);
     if (known == 0) {
         u32 expected = 0;
-        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, acq_rel, acquire) &&
+        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, acq_rel,
+                                                            acquire) &&
             expected != group.blocks) {
             return ErrorCode::Closed;
         }
@@ -60,7 +61,8 @@ public:
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (!place_carry()) {
             bool push_now = false;
-            if (group_.leads()) push_now = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
+            if (group_.leads())
+                push_now = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
             if (agree(group_, tile_.agreed, push_now ? 1 : 0) != 0) seal_lanes();
             return {0, Status::Pending, ErrorCode::Ok};
         }
@@ -115,7 +117,9 @@ public:
             if (done) mine_.flushed.store(2, relaxed);
             // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
             // ever: somebody may wait for this very group's flush.
-            next = done ? kDone : (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0 ? kSeal : kWait;
+            next = done                                                             ? kDone
+                   : (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0 ? kSeal
+                                                                                    : kWait;
         }
         next = agree(group_, tile_.agreed, next);
         if (next == kSeal) seal_lanes();

@@ -160,7 +160,8 @@ private:
             if (rows.rows != nullptr) {
                 rows.rows += sent.rows * rows.row_stride;
             } else {
-                for (u32 c = 0; c < channel.layout.column_count; ++c) columns[c].offset += sent.rows;
+                for (u32 c = 0; c < channel.layout.column_count; ++c)
+                    columns[c].offset += sent.rows;
             }
             backoff(round);
         }

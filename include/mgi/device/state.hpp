@@ -22,12 +22,12 @@ struct GroupState {
     typename A::template System<u64> rows_accepted{0};
     /// Calls in a row that could not go on for want of room.
     typename A::template System<u32> starved{0};
-    u32 carry_rows = 0;        ///< rows waiting in the carry buffer
-    u64* last = nullptr;       ///< by lane: highest sequence + 1 with rows of this group
-    u16* carry_lane = nullptr; ///< by carry row
-    u32* carry_next = nullptr; ///< by lane: next carry row to place
-    u32* carry_end = nullptr;  ///< by lane: behind its last carry row
-    char* carry = nullptr;     ///< one segment of the carry layout
+    u32 carry_rows = 0;         ///< rows waiting in the carry buffer
+    u64* last = nullptr;        ///< by lane: highest sequence + 1 with rows of this group
+    u16* carry_lane = nullptr;  ///< by carry row
+    u32* carry_next = nullptr;  ///< by lane: next carry row to place
+    u32* carry_end = nullptr;   ///< by lane: behind its last carry row
+    char* carry = nullptr;      ///< one segment of the carry layout
     ColumnView const* carry_columns = nullptr;  ///< its columns, as they are sent again
 };
 
@@ -52,8 +52,9 @@ struct ReadRing {
 /// One destination endpoint of a channel.
 template <class A>
 struct Destination {
-    ReceiveQueue<A>* queue = nullptr;  ///< shared by all destinations of a Balance channel by reference
-    ReadRing<A>* rings = nullptr;      ///< by source
+    ReceiveQueue<A>* queue =
+        nullptr;                   ///< shared by all destinations of a Balance channel by reference
+    ReadRing<A>* rings = nullptr;  ///< by source
     /// By source: number of segments it sent here, plus 1; 0 while not known. Idempotent.
     typename A::template System<u64>* counts = nullptr;
     typename A::template System<u32> ended{0};
@@ -79,10 +80,10 @@ struct ChannelState {
     bool by_reference = true;
     u32 source_count = 0;
     u32 destination_count = 0;
-    u32 lane_count = 0;   ///< of each source
+    u32 lane_count = 0;  ///< of each source
     u32 tile_rows = 0;
     u32 chunk_rows = 0;
-    u32 max_groups = 0;   ///< of each endpoint
+    u32 max_groups = 0;  ///< of each endpoint
     Source<A>* sources = nullptr;
     Destination<A>* destinations = nullptr;
     u32 const* destination_ids = nullptr;  ///< endpoint ids, for `send_to`

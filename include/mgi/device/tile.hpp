@@ -14,9 +14,10 @@ namespace mgi::device {
 struct Tile {
     u16* lane = nullptr;   ///< by row: its lane; null when there is only one
     u16* order = nullptr;  ///< rows sorted by lane; null when they lie so already
-    u32* text = nullptr;   ///< by row: bytes of its long strings, later where they go; null without any
-    u32* next = nullptr;   ///< by lane: first position in `order` still to be placed
-    u32* end = nullptr;    ///< by lane: behind its last position
+    u32* text =
+        nullptr;  ///< by row: bytes of its long strings, later where they go; null without any
+    u32* next = nullptr;      ///< by lane: first position in `order` still to be placed
+    u32* end = nullptr;       ///< by lane: behind its last position
     Claim* claims = nullptr;  ///< by lane
     u32* agreed = nullptr;    ///< a word for `agree`
     u32* moved = nullptr;     ///< rows claimed in this round, by all threads
@@ -53,8 +54,8 @@ struct Tile {
 
 /// Writes every row's lane. `rows` counts from `first` in the batch.
 template <class A>
-MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch const& batch, u64 first,
-                       u32 rows, u16* lane) {
+MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch const& batch,
+                       u64 first, u32 rows, u16* lane) {
     u32 const lanes = state.lane_count;
     ColumnLayout const* columns = state.layout.columns;
     u32 const key = state.keys[0];
