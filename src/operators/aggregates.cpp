@@ -70,7 +70,8 @@ i64 const* words_of(State const& state, Type const& type, ColumnView const& view
         case TypeId::Int32:
         case TypeId::Date32: convert<std::int32_t>(view, count, scratch, plain); break;
         case TypeId::Int64:
-            if (view.validity == nullptr && reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
+            if (view.validity == nullptr &&
+                reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
                 return values_of<i64>(view);
             }
             convert<i64>(view, count, scratch, plain);
@@ -131,8 +132,7 @@ i128 const* wide_of(State const& state, Type const& type, ColumnView const& view
 double const* floats_of(Type const& type, ColumnView const& view, u32 count, double* scratch) {
     if (type.id == TypeId::Float32) {
         for (u32 i = 0; i < count; ++i) scratch[i] = load(values_of<float>(view) + i);
-    } else if (view.validity == nullptr &&
-               reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
+    } else if (view.validity == nullptr && reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
         return values_of<double>(view);
     } else {
         for (u32 i = 0; i < count; ++i) scratch[i] = load(values_of<double>(view) + i);
@@ -280,7 +280,8 @@ void fold_values(State const& state, Type const& type, ColumnView const& view, u
         case Fold::Sum64:
         case Fold::Min64:
         case Fold::Max64:
-            return fold_words(state, words_of(state, type, view, count, scratch.words), count, rows);
+            return fold_words(state, words_of(state, type, view, count, scratch.words), count,
+                              rows);
         case Fold::Sum128:
         case Fold::Min128:
         case Fold::Max128:

@@ -38,8 +38,8 @@ struct NarrowOverflow {};
 struct State {
     Fold fold = Fold::CountRows;
     Order order = Order::Signed;
-    u32 column = 0;  // of the raw rows; unused by CountRows
-    u32 offset = 0;  // in the row
+    u32 column = 0;    // of the raw rows; unused by CountRows
+    u32 offset = 0;    // in the row
     std::string name;  // of the input column, for errors
 };
 
@@ -49,7 +49,9 @@ u32 state_bytes(Fold fold);
 void append_empty_state(Fold fold, std::vector<char>& row);
 // Type of a state that travels, and whether it can be null.
 Type state_type(Fold fold);
-inline bool state_is_text(Fold fold) { return fold == Fold::MinText || fold == Fold::MaxText; }
+inline bool state_is_text(Fold fold) {
+    return fold == Fold::MinText || fold == Fold::MaxText;
+}
 
 // Values that a column was turned into, up to kVector of them.
 union alignas(64) FoldScratch {

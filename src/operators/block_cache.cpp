@@ -27,13 +27,13 @@ BlockCache::Block map_block(std::size_t bytes) {
     void* const mapping =
         mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) return {};
-    auto const at = reinterpret_cast<std::uintptr_t>(mapping);
-    std::uintptr_t const start =
-        (at + BlockCache::kHugePage - 1) / BlockCache::kHugePage * BlockCache::kHugePage;
-    if (start != at) munmap(mapping, start - at);
-    std::size_t const tail = at + mapped - (start + bytes);
-    if (tail != 0) munmap(reinterpret_cast<void*>(start + bytes), tail);
-    auto* const data = reinterpret_cast<char*>(start);
+    auto* const at = static_cast<char*>(mapping);
+    std::size_t const past = reinterpret_cast<std::uintptr_t>(at) % BlockCache::kHugePage;
+    std::size_t const head = past == 0 ? 0 : BlockCache::kHugePage - past;
+    char* const data = at + head;
+    if (head != 0) munmap(at, head);
+    std::size_t const tail = mapped - head - bytes;
+    if (tail != 0) munmap(data + bytes, tail);
     // Without huge pages it is merely slower.
     madvise(data, bytes, MADV_HUGEPAGE);
     return {data, bytes, true};

@@ -24,9 +24,9 @@ public:
     std::vector<RecordBatch> run(device::Group const& group, device::Shared& shared) {
         for (u32 idle = 0; !inbox_.ended() || !outbox_.flushed();) {
             bool const sent = send(group, shared);
-            u32 const received = inbox_.receive(
-                group, shared, kBatchesARound,
-                [&](device::ReceivedBatch const& batch) { keep(batch); });
+            u32 const received =
+                inbox_.receive(group, shared, kBatchesARound,
+                               [&](device::ReceivedBatch const& batch) { keep(batch); });
             if (sent || received != 0) {
                 idle = 0;
             } else {

@@ -135,7 +135,8 @@ std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& end
                               OperatorOptions const& options, OperatorReport* report) {
     TextNeeds const texts = measure_texts(input, plan.input_columns());
     Run run(runtime, "group_by", endpoints, options);
-    Channel const raw = run.open("group_by rows", plan.raw_schema(), plan.key_names(), texts, false);
+    Channel const raw =
+        run.open("group_by rows", plan.raw_schema(), plan.key_names(), texts, false);
     Channel const partial =
         run.open("group_by states", plan.partial_schema(), plan.key_names(), texts, false);
     std::vector<std::unique_ptr<EndpointGroups>> all;
@@ -164,8 +165,8 @@ std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& end
 
 std::vector<Table> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                             std::vector<Table> const& parts, std::vector<std::string> const& keys,
-                            std::vector<Aggregate> const& aggregates, OperatorOptions const& options,
-                            OperatorReport* report) {
+                            std::vector<Aggregate> const& aggregates,
+                            OperatorOptions const& options, OperatorReport* report) {
     using namespace operators;
     Input const input("group_by", endpoints, parts);
     check_keys(input, input.columns(keys), options.hash);

@@ -80,8 +80,8 @@ u32 GroupByPlan::add_raw(u32 column, RawColumn::Form form) {
                                                  : boolean();
     raw.nullable = form != RawColumn::Form::Presence && has_nulls(column);
     raw_.push_back(raw);
-    bool const seen = std::find(input_columns_.begin(), input_columns_.end(), column) !=
-                      input_columns_.end();
+    bool const seen =
+        std::find(input_columns_.begin(), input_columns_.end(), column) != input_columns_.end();
     // Of a presence only a bit travels.
     if (!seen && form != RawColumn::Form::Presence) input_columns_.push_back(column);
     return static_cast<u32>(raw_.size() - 1);
@@ -109,7 +109,8 @@ u32 GroupByPlan::count_of(u32 column) {
             return add_state(Fold::CountValid, Order::Signed, r, "");
         }
     }
-    return add_state(Fold::CountBits, Order::Signed, add_raw(column, RawColumn::Form::Presence), "");
+    return add_state(Fold::CountBits, Order::Signed, add_raw(column, RawColumn::Form::Presence),
+                     "");
 }
 
 void GroupByPlan::add_result(Aggregate const& aggregate) {
@@ -167,8 +168,8 @@ void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
     Type const& type = source.type;
     using Form = RawColumn::Form;
     if (is_float(type)) {
-        result.state = add_state(Fold::SumFloat, Order::Signed, add_raw(column, Form::Whole),
-                                 source.name);
+        result.state =
+            add_state(Fold::SumFloat, Order::Signed, add_raw(column, Form::Whole), source.name);
     } else if (type.is_integer()) {
         Fold const fold = wide_ || type.id == TypeId::UInt64 ? Fold::Sum128 : Fold::Sum64;
         result.state = add_state(fold, Order::Signed, add_raw(column, Form::Whole), source.name);
@@ -177,8 +178,8 @@ void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
         result.state = add_state(narrow ? Fold::Sum64 : Fold::Sum128, Order::Signed,
                                  add_raw(column, narrow ? Form::Narrow : Form::Whole), source.name);
     } else {
-        refuse(std::string(name_of(result.function)) + " of column '" + source.name + "', which is " +
-               type.to_string() + "; it takes integers, floats and decimals");
+        refuse(std::string(name_of(result.function)) + " of column '" + source.name +
+               "', which is " + type.to_string() + "; it takes integers, floats and decimals");
     }
 }
 
@@ -230,8 +231,8 @@ void GroupByPlan::finish() {
     }
     for (State const& state : states_) {
         bool const text = state_is_text(state.fold);
-        partial.push_back({std::to_string(partial.size()) + ":" + state.name,
-                           state_type(state.fold), text});
+        partial.push_back(
+            {std::to_string(partial.size()) + ":" + state.name, state_type(state.fold), text});
         partial_valid_bits_.push_back(text);
     }
     raw_schema_ = Schema(std::move(raw));

@@ -28,10 +28,10 @@ struct ResultColumn {
     static constexpr u32 kNone = 0xffffffffu;
 
     AggregateFunction function = AggregateFunction::Count;
-    Type source;            // of the input column
-    std::string name;       // of the input column, for errors
-    u32 state = 0;          // sum, count, minimum or maximum
-    u32 count = kNone;      // state that counts the values, where there may be none
+    Type source;        // of the input column
+    std::string name;   // of the input column, for errors
+    u32 state = 0;      // sum, count, minimum or maximum
+    u32 count = kNone;  // state that counts the values, where there may be none
 };
 
 // Two channels carry rows to their groups' endpoints: the raw one as they are, where rows hardly share
@@ -51,7 +51,9 @@ public:
     [[nodiscard]] Schema const& result_schema() const { return result_schema_; }
     // Result columns that can hold nulls; the same for the partial channel.
     [[nodiscard]] std::vector<bool> const& result_valid_bits() const { return result_valid_bits_; }
-    [[nodiscard]] std::vector<bool> const& partial_valid_bits() const { return partial_valid_bits_; }
+    [[nodiscard]] std::vector<bool> const& partial_valid_bits() const {
+        return partial_valid_bits_;
+    }
     [[nodiscard]] std::vector<std::string> const& key_names() const { return key_names_; }
     [[nodiscard]] KeyEncoder const& keys() const { return *encoder_; }
     [[nodiscard]] GroupLayout const& layout() const { return layout_; }

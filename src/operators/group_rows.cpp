@@ -150,15 +150,14 @@ void append_extreme(State const& state, Type const& type, char const* const* row
         case TypeId::Float64: return put_words<double>(rows, count, offset, to, from_float);
         case TypeId::UInt64:
             return put_words<u64>(rows, count, offset, to,
-                                  [](u64 word) { return word ^ u64{1} << 63; });
+                                  [](u64 word) { return word ^ u64 { 1 } << 63; });
         case TypeId::Decimal128:
             for (u32 i = 0; i < count; ++i) {
                 i128 const value = static_cast<i64>(word_at(rows[i], offset));
                 std::memcpy(to + u64{i} * 16, &value, 16);
             }
             return;
-        default:
-            return put_integers(type, rows, count, offset, to, [](u64 word) { return word; });
+        default: return put_integers(type, rows, count, offset, to, [](u64 word) { return word; });
     }
 }
 

@@ -50,8 +50,8 @@ void add_texts(Column const& column, i64 rows, TextSum& sum) {
     auto const* const at = static_cast<device::StringView16 const*>(column.values) + column.offset;
     for (i64 i = 0; i < rows; ++i) {
         // A null's view may hold anything.
-        bool const valid = column.validity == nullptr ||
-                           device::bit_at(column.validity, u64(column.offset + i));
+        bool const valid =
+            column.validity == nullptr || device::bit_at(column.validity, u64(column.offset + i));
         sum.add(valid ? at[i].length : 0);
     }
 }
@@ -116,6 +116,7 @@ u32 Input::column(std::string const& name) const {
 
 std::vector<u32> Input::columns(std::vector<std::string> const& names) const {
     std::vector<u32> columns;
+    columns.reserve(names.size());
     for (std::string const& name : names) columns.push_back(column(name));
     return columns;
 }
@@ -175,12 +176,12 @@ bool Morsels::next(Morsel& morsel) {
 void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash) {
     if (keys.empty()) refuse(input.what(), "no key columns");
     if (hash != Hash::Modulo) return;
-    if (keys.size() != 1) refuse(input.what(), "Modulo takes one key, not " +
-                                                   std::to_string(keys.size()));
+    if (keys.size() != 1)
+        refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
     Field const& field = input.schema()[keys[0]];
     if (!field.type.is_integer()) {
-        refuse(input.what(), "Modulo takes an integer key; '" + field.name + "' is " +
-                                 field.type.to_string());
+        refuse(input.what(),
+               "Modulo takes an integer key; '" + field.name + "' is " + field.type.to_string());
     }
 }
 

@@ -16,7 +16,8 @@ class Input {
 public:
     // Throws Error(InvalidArgument) naming the part and what is wrong with it. `what` starts every
     // message: "join: left".
-    Input(std::string what, std::vector<Endpoint> const& endpoints, std::vector<Table> const& parts);
+    Input(std::string what, std::vector<Endpoint> const& endpoints,
+          std::vector<Table> const& parts);
 
     // Of all parts; a column is nullable if it is in any of them.
     [[nodiscard]] Schema const& schema() const { return schema_; }

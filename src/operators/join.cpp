@@ -191,12 +191,10 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
     Input const right_input("join: right", endpoints, right);
     JoinPlan const plan(left_input, right_input, spec, options.hash);
     Run run(runtime, "join", endpoints, options);
-    Channel const right_channel =
-        run.open("join right", plan.right().schema, plan.right().keys,
-                 measure_texts(right_input, plan.right().inputs), true);
-    Channel const left_channel =
-        run.open("join left", plan.left().schema, plan.left().keys,
-                 measure_texts(left_input, plan.left().inputs), false);
+    Channel const right_channel = run.open("join right", plan.right().schema, plan.right().keys,
+                                           measure_texts(right_input, plan.right().inputs), true);
+    Channel const left_channel = run.open("join left", plan.left().schema, plan.left().keys,
+                                          measure_texts(left_input, plan.left().inputs), false);
 
     std::vector<std::unique_ptr<EndpointJoin>> all;
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
@@ -204,8 +202,8 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
                                                      run.groups(e)));
     }
     run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-        auto const joiner = std::make_unique<Joiner>(plan, left_channel, right_channel,
-                                                     endpoints[e], *all[e], run);
+        auto const joiner =
+            std::make_unique<Joiner>(plan, left_channel, right_channel, endpoints[e], *all[e], run);
         joiner->run(group, shared);
     });
     run.report(report);

@@ -20,8 +20,8 @@ void place_values(ColumnView const& view, u16 const* index, u32 count, char* con
     for (u32 i = 0; i < count; ++i) std::memcpy(rows[i] + offset, from + index[i], sizeof(T));
 }
 
-void place_bytes(ColumnView const& view, u16 const* index, u32 count, char* const* rows,
-                 u32 offset, u32 width) {
+void place_bytes(ColumnView const& view, u16 const* index, u32 count, char* const* rows, u32 offset,
+                 u32 width) {
     char const* const from = static_cast<char const*>(view.values) + view.offset * width;
     for (u32 i = 0; i < count; ++i) {
         std::memcpy(rows[i] + offset, from + u64{index[i]} * width, width);
@@ -99,8 +99,8 @@ void JoinBuild::count(u32 group) {
                 u64 const slot = hashes[i] >> shift_;
                 if (slot < range.first || slot >= range.last) continue;
                 if (!piece.dropped.empty() && piece.dropped[i]) continue;
-                directory[slot] = (directory[slot] + (u64{1} << kTagBits)) |
-                                  u64{1} << (hashes[i] & 15);
+                directory[slot] =
+                    (directory[slot] + (u64{1} << kTagBits)) | u64{1} << (hashes[i] & 15);
                 ++total;
             }
         }

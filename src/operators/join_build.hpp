@@ -41,8 +41,7 @@ public:
         u64 const* const at = directory_.as<u64>() + (hash >> shift_);
         char const* const base = memory_.data();
         return {base + (at[0] >> kTagBits) * plan_.row_bytes(),
-                base + (at[1] >> kTagBits) * plan_.row_bytes(),
-                (at[1] >> (hash & 15) & 1) != 0};
+                base + (at[1] >> kTagBits) * plan_.row_bytes(), (at[1] >> (hash & 15) & 1) != 0};
     }
 
 private:

@@ -43,18 +43,18 @@ JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, 
     check_keys(left, left_keys_, hash);
     check_keys(right, right_keys_, hash);
 
-    std::vector<u32> const from_left = spec.left_columns.empty() ? all_columns(left)
-                                                                 : left.columns(spec.left_columns);
+    std::vector<u32> const from_left =
+        spec.left_columns.empty() ? all_columns(left) : left.columns(spec.left_columns);
     for (u32 const column : from_left) add_left(left, column);
     bool const listed = !spec.right_columns.empty();
-    std::vector<u32> const from_right = listed ? right.columns(spec.right_columns)
-                                               : all_columns(right);
+    std::vector<u32> const from_right =
+        listed ? right.columns(spec.right_columns) : all_columns(right);
     for (u32 const column : from_right) {
         std::string const& name = right.schema()[column].name;
         bool same_key = false;
         for (std::size_t k = 0; k < right_keys_.size(); ++k) {
-            same_key = same_key || (right_keys_[k] == column &&
-                                    left.schema()[left_keys_[k]].name == name);
+            same_key =
+                same_key || (right_keys_[k] == column && left.schema()[left_keys_[k]].name == name);
         }
         if (same_key && !listed) continue;
         bool taken = false;
@@ -166,9 +166,8 @@ void JoinPlan::finish_row() {
         u32 const width = width_of(value);
         return width % 8 == 0 ? 8u : width % 4 == 0 ? 4u : width % 2 == 0 ? 2u : 1u;
     };
-    std::stable_sort(order.begin(), order.end(), [&](BuiltValue* a, BuiltValue* b) {
-        return alignment(*a) > alignment(*b);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](BuiltValue* a, BuiltValue* b) { return alignment(*a) > alignment(*b); });
     for (BuiltValue* value : order) {
         value->offset = row_bytes_;
         row_bytes_ += width_of(*value);

@@ -11,16 +11,16 @@ namespace mgi::operators {
 
 // One side of a join.
 struct JoinSide {
-    std::vector<u32> inputs;       // by column of the channel: which one of the input it is
-    std::vector<bool> nullable;    // by column of the channel
-    Schema schema;                 // of the channel
-    std::vector<std::string> keys; // names
+    std::vector<u32> inputs;        // by column of the channel: which one of the input it is
+    std::vector<bool> nullable;     // by column of the channel
+    Schema schema;                  // of the channel
+    std::vector<std::string> keys;  // names
     std::optional<KeyEncoder> encoder;
 };
 
 // A value that built rows carry behind their keys.
 struct BuiltValue {
-    u32 column = 0;    // of the right side's channel
+    u32 column = 0;  // of the right side's channel
     Type type;
     u32 offset = 0;    // in the row; texts are RowText, bools a byte
     u32 validity = 0;  // offset of a byte, where the column is nullable
@@ -57,7 +57,7 @@ private:
 
     JoinSide left_;
     JoinSide right_;
-    std::vector<u32> left_keys_;   // input columns
+    std::vector<u32> left_keys_;  // input columns
     std::vector<u32> right_keys_;
     std::vector<BuiltValue> built_;
     u32 row_bytes_ = 0;

@@ -25,8 +25,8 @@ void gather(ColumnView const& view, u16 const* index, u32 count, char* to) {
     }
 }
 
-void gather_left(Type const& type, ColumnView const& view, u16 const* index, u32 count,
-                 bool run, u32 column, BatchBuilder& builder) {
+void gather_left(Type const& type, ColumnView const& view, u16 const* index, u32 count, bool run,
+                 u32 column, BatchBuilder& builder) {
     if (builder.has_valid_bits(column)) {
         for (u32 i = 0; i < count; ++i) {
             if (valid_at(view, index[i])) builder.set_valid(column, i);

@@ -28,10 +28,9 @@ Run::Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoi
     auto const& devices = runtime.devices();
     for (Endpoint const& endpoint : endpoints) {
         if (endpoint.device >= devices.size()) {
-            throw Error(ErrorCode::NotFound, what_ + ": endpoint " + std::to_string(endpoint.id) +
-                                                 " is on device " +
-                                                 std::to_string(endpoint.device) +
-                                                 ", which this runtime does not have");
+            throw Error(ErrorCode::NotFound,
+                        what_ + ": endpoint " + std::to_string(endpoint.id) + " is on device " +
+                            std::to_string(endpoint.device) + ", which this runtime does not have");
         }
         auto const sharing =
             std::count_if(endpoints.begin(), endpoints.end(),
@@ -71,8 +70,8 @@ Channel Run::open(std::string const& name, Schema const& schema, std::vector<std
     options.max_groups = *std::max_element(groups_.begin(), groups_.end());
     options.text_bytes_per_row = texts.bytes_per_row;
     if (keeps) {
-        options.receive_limit = options_.receive_limit != 0 ? options_.receive_limit
-                                                            : std::numeric_limits<u64>::max();
+        options.receive_limit =
+            options_.receive_limit != 0 ? options_.receive_limit : std::numeric_limits<u64>::max();
     }
     for (;;) {
         Channel channel = runtime_.create_channel(spec);
@@ -87,8 +86,8 @@ Channel Run::open(std::string const& name, Schema const& schema, std::vector<std
         u32 fixed = 0;
         for (Field const& field : schema.fields()) fixed += field.type.row_width();
         options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
-        options.segment_bytes = std::max({kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes,
-                                          options.segment_bytes * 2});
+        options.segment_bytes = std::max(
+            {kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes, options.segment_bytes * 2});
     }
 }
 

@@ -19,8 +19,8 @@ TEST_P(ExchangeProperty, EveryRowOnceAndEqualKeysTogether) {
         Schema const schema = random_schema(random, 6);
         DataShape shape;
         shape.keys = static_cast<Keys>(random.below(4));
-        auto const rows = random_rows(schema, random.one_in(6) ? 0 : random.below(4000), random,
-                                      shape);
+        auto const rows =
+            random_rows(schema, random.one_in(6) ? 0 : random.below(4000), random, shape);
         Cluster cluster(1 + random.below(4));
         OperatorOptions options;
         options.groups = static_cast<std::uint32_t>(random.below(4));
@@ -28,10 +28,9 @@ TEST_P(ExchangeProperty, EveryRowOnceAndEqualKeysTogether) {
         if (random.one_in(2)) options.segment_bytes = 1U << 13;
         if (schema[0].type.is_integer() && random.one_in(2)) options.hash = Hash::Modulo;
         OperatorReport report;
-        auto const result =
-            exchange(cluster.runtime, cluster.endpoints,
-                     deal(schema, rows, cluster.endpoints.size(), random), {schema[0].name},
-                     options, &report);
+        auto const result = exchange(cluster.runtime, cluster.endpoints,
+                                     deal(schema, rows, cluster.endpoints.size(), random),
+                                     {schema[0].name}, options, &report);
         ASSERT_TRUE(same_rows(encode_all(rows_of(result)), encode_all(rows)))
             << "round " << round << " of " << schema.to_string();
         EXPECT_EQ(report.rows, rows.size());
@@ -77,9 +76,7 @@ TEST(ExchangeOperator, BadInputIsNamed) {
     auto const parts = deal(numbered_schema(), numbered_rows(10, 3), 2, random);
     auto const call = [&](std::vector<Endpoint> const& endpoints, std::vector<Table> const& tables,
                           std::vector<std::string> const& keys) {
-        return [&, endpoints, tables, keys] {
-            exchange(cluster.runtime, endpoints, tables, keys);
-        };
+        return [&, endpoints, tables, keys] { exchange(cluster.runtime, endpoints, tables, keys); };
     };
     auto const wrong = ErrorCode::InvalidArgument;
     expect_error(call({}, {}, {"key"}), wrong, "no endpoints");
@@ -128,9 +125,9 @@ TEST(ExchangeOperator, CancelStopsIt) {
     }
     OperatorOptions group_options = options;
     group_options.segment_bytes = 4096;
-    expect_error([&] { group_by(cluster.runtime, cluster.endpoints, many, {"value"}, {},
-                                group_options); },
-                 ErrorCode::Interrupted, "stopped");
+    expect_error(
+        [&] { group_by(cluster.runtime, cluster.endpoints, many, {"value"}, {}, group_options); },
+        ErrorCode::Interrupted, "stopped");
 }
 
 TEST(ExchangeOperator, TwoOperatorsAtOnceOnTheSameEndpoints) {

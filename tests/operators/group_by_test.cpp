@@ -11,9 +11,9 @@ namespace mgi::test {
 namespace {
 
 std::vector<Type> value_types() {
-    return {int8(),   int16(),   int32(),           int64(),            uint8(),   uint16(),
-            uint32(), uint64(),  float32(),         float64(),          date32(),  decimal128(12, 2),
-            boolean(), decimal128(38, 4), string(), binary()};
+    return {int8(),    int16(),           int32(),   int64(),   uint8(),  uint16(),
+            uint32(),  uint64(),          float32(), float64(), date32(), decimal128(12, 2),
+            boolean(), decimal128(38, 4), string(),  binary()};
 }
 
 bool can_sum(Type const& type) {
@@ -90,10 +90,10 @@ TEST_P(GroupByProperty, MatchesTheReference) {
         auto const result = group_by(cluster.runtime, cluster.endpoints, parts, query.keys,
                                      query.aggregates, options);
         ASSERT_EQ(result.size(), cluster.endpoints.size());
-        ASSERT_TRUE(same_groups(result[0].schema, rows_of(result),
-                                reference_group_by(query.schema, query.rows, query.keys,
-                                                   query.aggregates),
-                                query.keys.size()))
+        ASSERT_TRUE(
+            same_groups(result[0].schema, rows_of(result),
+                        reference_group_by(query.schema, query.rows, query.keys, query.aggregates),
+                        query.keys.size()))
             << "round " << round << " of " << query.schema.to_string();
     }
 }
@@ -119,8 +119,8 @@ std::vector<Table> run(std::size_t endpoints, Schema const& schema, std::vector<
 TEST(GroupBy, FoldsBeforeSendingWhereThatReduces) {
     OperatorReport report;
     auto const rows = numbered_rows(20000, 50);
-    auto const result = run(2, numbered_schema(), rows,
-                            {{AggregateFunction::Sum, "value", "sum"}}, {}, &report);
+    auto const result =
+        run(2, numbered_schema(), rows, {{AggregateFunction::Sum, "value", "sum"}}, {}, &report);
     EXPECT_EQ(rows_of(result).size(), 50U);
     // Each group of an endpoint sends each group once, and no row as it is.
     EXPECT_LE(report.rows, 50U * 2 * 8);
@@ -213,10 +213,10 @@ TEST(GroupBy, ResultTypes) {
                              {AggregateFunction::Min, "t", "mt"},
                              {AggregateFunction::Max, "d", "md"},
                              {AggregateFunction::Count, "f", "n"}});
-    Schema const expected{{"key", string(), true},     {"sd", decimal128(38, 2)},
-                          {"si", int64()},             {"sf", float64(), true},
-                          {"ad", float64()},           {"mt", date32()},
-                          {"md", decimal128(12, 2)},   {"n", int64()}};
+    Schema const expected{{"key", string(), true},   {"sd", decimal128(38, 2)},
+                          {"si", int64()},           {"sf", float64(), true},
+                          {"ad", float64()},         {"mt", date32()},
+                          {"md", decimal128(12, 2)}, {"n", int64()}};
     EXPECT_EQ(result[0].schema, expected) << result[0].schema.to_string();
     EXPECT_EQ(result[1].schema, expected);
 }

@@ -94,14 +94,13 @@ TEST_P(JoinProperty, MatchesTheReference) {
         spec.left_keys = names_of(sides.left_schema, 0, sides.keys);
         spec.right_keys = names_of(sides.right_schema, 0, sides.keys);
         std::size_t const parts = cluster.endpoints.size();
-        auto const result =
-            join(cluster.runtime, cluster.endpoints,
-                 deal(sides.left_schema, sides.left, parts, random),
-                 deal(sides.right_schema, sides.right, parts, random), spec, options);
-        ASSERT_TRUE(same_rows(encode_all(rows_of(result)),
-                              encode_all(reference_join(sides.left_schema, sides.left,
-                                                        spec.left_keys, sides.right_schema,
-                                                        sides.right, spec.right_keys))))
+        auto const result = join(
+            cluster.runtime, cluster.endpoints, deal(sides.left_schema, sides.left, parts, random),
+            deal(sides.right_schema, sides.right, parts, random), spec, options);
+        ASSERT_TRUE(
+            same_rows(encode_all(rows_of(result)),
+                      encode_all(reference_join(sides.left_schema, sides.left, spec.left_keys,
+                                                sides.right_schema, sides.right, spec.right_keys))))
             << "round " << round << ": " << sides.left_schema.to_string() << " with "
             << sides.right_schema.to_string();
     }
@@ -128,7 +127,8 @@ TEST(Join, IntegerKeysOfDifferentWidthsAndSigns) {
     std::vector<Row> left;
     std::vector<Row> right;
     for (std::int32_t i = -200; i < 200; ++i) left.push_back({cell(i)});
-    for (std::int64_t i = -100; i < 300; ++i) right.push_back({cell(static_cast<std::uint64_t>(i))});
+    for (std::int64_t i = -100; i < 300; ++i)
+        right.push_back({cell(static_cast<std::uint64_t>(i))});
     check({{"a", int32()}}, left, {{"b", uint64()}}, right);
 
     std::vector<Row> narrow;
@@ -165,7 +165,8 @@ TEST(Join, ManyDuplicatesOnBothSides) {
 JoinSpec endless(std::vector<Table>& left, std::vector<Table>& right) {
     Random random(1);
     left = deal({{"k", int64()}}, std::vector<Row>(200'000, Row{cell(std::int64_t{1})}), 2, random);
-    right = deal({{"q", int64()}}, std::vector<Row>(200'000, Row{cell(std::int64_t{1})}), 2, random);
+    right =
+        deal({{"q", int64()}}, std::vector<Row>(200'000, Row{cell(std::int64_t{1})}), 2, random);
     return {{"k"}, {"q"}, {}, {}};
 }
 

@@ -68,8 +68,10 @@ Cell aggregate_of(Aggregate const& aggregate, Schema const& schema,
     if (values.empty()) return std::nullopt;
     auto const by_order = [&](Cell const& a, Cell const& b) { return less(type, a, b); };
     switch (aggregate.function) {
-        case AggregateFunction::Min: return *std::min_element(values.begin(), values.end(), by_order);
-        case AggregateFunction::Max: return *std::max_element(values.begin(), values.end(), by_order);
+        case AggregateFunction::Min:
+            return *std::min_element(values.begin(), values.end(), by_order);
+        case AggregateFunction::Max:
+            return *std::max_element(values.begin(), values.end(), by_order);
         default: break;
     }
     bool const average = aggregate.function == AggregateFunction::Avg;
@@ -82,8 +84,7 @@ Cell aggregate_of(Aggregate const& aggregate, Schema const& schema,
     Wide sum = 0;
     for (Cell const& value : values) sum += integer_of(type, value);
     if (average) {
-        double const scale =
-            type.id == TypeId::Decimal128 ? std::pow(10.0, type.scale) : 1.0;
+        double const scale = type.id == TypeId::Decimal128 ? std::pow(10.0, type.scale) : 1.0;
         return cell(static_cast<double>(sum) / (number * scale));
     }
     return type.id == TypeId::Decimal128 ? cell(sum) : cell(static_cast<std::int64_t>(sum));

@@ -63,10 +63,9 @@ void count_keys(u32 distinct, u32 spread) {
     for (u32 const ranges : {1U, 3U, 7U}) {
         std::multiset<u64> seen;
         for (u64 r = 0; r < ranges; ++r) {
-            table.visit_range((r << 32) / ranges, ((r + 1) << 32) / ranges,
-                              [&](u32, char const* row) {
-                                  seen.insert(*reinterpret_cast<u64 const*>(row));
-                              });
+            table.visit_range(
+                (r << 32) / ranges, ((r + 1) << 32) / ranges,
+                [&](u32, char const* row) { seen.insert(*reinterpret_cast<u64 const*>(row)); });
         }
         EXPECT_EQ(seen.size(), expected.size());
         EXPECT_EQ(std::set<u64>(seen.begin(), seen.end()).size(), expected.size());
@@ -152,8 +151,9 @@ TEST(Keys, DroppedRowsAreThoseWithANull) {
 
 TEST(Aggregates, OrderedWordsOrderLikeFloats) {
     double const infinity = std::numeric_limits<double>::infinity();
-    std::vector<double> const values{-infinity, -1e300, -2, -1e-300, -0.0, 1e-300, 3, 1e300,
-                                     infinity, std::numeric_limits<double>::quiet_NaN()};
+    std::vector<double> const values{
+        -infinity, -1e300, -2,    -1e-300,  -0.0,
+        1e-300,    3,      1e300, infinity, std::numeric_limits<double>::quiet_NaN()};
     for (std::size_t i = 0; i + 1 < values.size(); ++i) {
         EXPECT_LT(ordered(values[i]), ordered(values[i + 1]));
         EXPECT_EQ(from_ordered(ordered(values[i])), values[i]);
