@@ -1,9 +1,6 @@
 # bench/perf is a library, because the Python module's `mgi perf` runs it; every bench/*.cpp is a
 # program of its own.
 mgi_glob(perf_sources bench/perf/*.cpp)
-if(NOT perf_sources)
-    return()
-endif()
 add_library(mgi_perf STATIC ${perf_sources})
 mgi_target_defaults(mgi_perf)
 set_target_properties(mgi_perf PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
