@@ -84,7 +84,7 @@ public:
     Launch launch(Endpoint endpoint, LaunchOptions const& options, Kernel kernel, Args... args) {
         std::vector<device::Channel> channels;
         (note_channel(channels, args), ...);
-        return start(endpoint, options, std::move(channels),
+        return start(endpoint, options, channels,
                      [kernel, args...](device::Group const& group, device::Shared& shared) {
                          kernel(group, shared, args...);
                      });
@@ -97,7 +97,7 @@ private:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     explicit Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
     Launch start(Endpoint endpoint, LaunchOptions const& options,
-                 std::vector<device::Channel> channels, Body body);
+                 std::vector<device::Channel> const& channels, Body body);
 
     template <class Arg>
     static void note_channel(std::vector<device::Channel>& channels, Arg const& arg) {

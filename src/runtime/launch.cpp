@@ -114,7 +114,7 @@ void give_up(Registry& registry, Launch::State& launch,
 }  // namespace
 
 Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options,
-                      std::vector<device::Channel> channels, Body body) {
+                      std::vector<device::Channel> const& channels, Body body) {
     return impl_->start(endpoint, options, channels, std::move(body));
 }
 
@@ -142,10 +142,11 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
                                                     " bytes is more than 4 GiB");
     }
     std::vector<std::shared_ptr<GroupRun>> runs;
+    runs.reserve(options.groups);
     for (std::uint32_t g = 0; g < options.groups; ++g) {
         runs.push_back(std::make_shared<GroupRun>(options.threads, scratch));
     }
-    auto const shared_body = std::make_shared<Body>(std::move(body));
+    auto shared_body = std::make_shared<Body>(std::move(body));
     auto const cores = options_.pin ? device.cores : std::vector<int>{};
     {
         std::lock_guard const lock(registry_->mutex);
