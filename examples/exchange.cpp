@@ -14,8 +14,8 @@ int main() {
     auto channel = rt.create_channel({ends, ends, schema, mgi::Routing::partition("key"), {}});
 
     for (std::int64_t e = 0; e < 2; ++e) {
-        std::vector<Row> rows;
-        for (std::int64_t i = 0; i < 1000; ++i) rows.push_back({i, 1000 * e + i});
+        std::vector<Row> rows(1000);
+        for (std::int64_t i = 0; i < 1000; ++i) rows[i] = {i, 1000 * e + i};
         auto sender = channel.sender(ends[e]);
         for (std::int64_t sent = 0; sent < 1000;) {
             sent += sender.try_send_rows(&rows[sent], sizeof(Row), 1000 - sent);

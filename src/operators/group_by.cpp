@@ -140,6 +140,7 @@ std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& end
     Channel const partial =
         run.open("group_by states", plan.partial_schema(), plan.key_names(), texts, false);
     std::vector<std::unique_ptr<EndpointGroups>> all;
+    all.reserve(endpoints.size());
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
         all.push_back(std::make_unique<EndpointGroups>(input.part(e), run.groups(e)));
     }
