@@ -4,7 +4,7 @@
 #   tools/lint.sh [--fix] [--no-tidy] [FILE...]
 #
 # --fix writes formatting and ruff's safe repairs. clang-tidy needs build/release to be configured;
-# with FILEs it reads only those, else every source of src/, bench/, examples/ and python/src.
+# with FILEs it reads only those, else every .cpp of src/, bench/ and examples/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/.venv/bin:$PATH"
