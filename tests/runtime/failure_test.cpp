@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "support/expect_error.hpp"
-#include "support/flow.hpp"
+#include "support/sales_channel.hpp"
 
 namespace mgi::test {
 namespace {
@@ -18,63 +18,7 @@ using device::SendResult;
 using device::Shared;
 using device::Status;
 
-constexpr auto kLimit = 40s;
-
-/// Receives until the end or an error; returns how it ended.
-Status receive_all(device::Channel const& channel, Group const& group, Shared& shared) {
-    for (device::u32 idle = 0;;) {
-        ReceivedBatch batch;
-        Status const status = channel.recv(group, shared, batch);
-        if (status == Status::Ok) {
-            channel.release(group, shared, batch);
-            idle = 0;
-        } else if (status == Status::Pending) {
-            device::backoff(idle++);
-        } else {
-            return status;
-        }
-    }
-}
-
-class Failure : public ::testing::TestWithParam<bool> {
-protected:
-    Channel open(Routing const& routing = Routing::partition("key")) {
-        ChannelSpec spec;
-        spec.sources = {a_, b_};
-        spec.destinations = {b_, c_};
-        spec.schema = numbered_schema();
-        spec.routing = routing;
-        spec.options = options_;
-        spec.options.by_reference = GetParam();
-        spec.options.name = "sales";
-        return runtime_.create_channel(spec);
-    }
-    static LaunchOptions shape(std::uint32_t groups, std::uint32_t threads = 1) {
-        LaunchOptions options;
-        options.groups = groups;
-        options.threads = threads;
-        return options;
-    }
-    /// A launch at an endpoint that receives until it is told how that ends.
-    Launch receive_at(Endpoint end, Channel const& channel, std::atomic<int>& errors,
-                      std::uint32_t groups = 2, std::uint32_t threads = 1) {
-        return runtime_.launch(
-            end, shape(groups, threads),
-            [&errors](Group const& group, Shared& shared, device::Channel const& from) {
-                if (from.is_source() && from.flush_wait(group, shared) == Status::Error) {
-                    ++errors;
-                    return;
-                }
-                if (receive_all(from, group, shared) == Status::Error) ++errors;
-            },
-            channel.on(end));
-    }
-    Runtime runtime_ = Runtime::local();
-    Endpoint a_ = runtime_.create_endpoint();
-    Endpoint b_ = runtime_.create_endpoint();
-    Endpoint c_ = runtime_.create_endpoint();
-    ChannelOptions options_;
-};
+using Failure = SalesChannel;
 
 TEST_P(Failure, ExceptionInAKernel) {
     Channel const channel = open();
@@ -291,91 +235,6 @@ TEST_P(Failure, SlowConsumerIsNotGone) {
     slow.join();
     EXPECT_EQ(got, 200);
     EXPECT_NO_THROW(channel.check());
-}
-
-TEST_P(Failure, SendAfterFlushInAKernel) {
-    Channel const channel = open();
-    runtime_
-        .launch(
-            a_, shape(2, 2),
-            [](Group const& group, Shared& shared, device::Channel const& to) {
-                DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
-                EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
-                SendResult const result = to.send(group, shared, batch.slice(0, 10));
-                EXPECT_EQ(result.rows, 0U);
-                EXPECT_EQ(result.code, ErrorCode::Closed);
-                EXPECT_EQ(to.flush(group, shared), Status::Ok);
-            },
-            channel.on(a_))
-        .wait(kLimit);
-    EXPECT_NO_THROW(channel.check()) << "a refused call harms nobody";
-}
-
-TEST_P(Failure, RecvOnASourceSendOnADestination) {
-    Channel const channel = open();
-    runtime_
-        .launch(
-            a_, shape(1),
-            [](Group const& group, Shared& shared, device::Channel const& at_a,
-               device::Channel const& at_c) {
-                ReceivedBatch batch;
-                EXPECT_FALSE(at_a.is_destination());
-                EXPECT_EQ(at_a.recv(group, shared, batch), Status::Error);
-                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
-                EXPECT_FALSE(at_c.is_source());
-                EXPECT_EQ(at_c.send(group, shared, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
-                EXPECT_EQ(at_c.flush(group, shared), Status::Error);
-                EXPECT_EQ(at_a.flush_wait(group, shared), Status::Ok);
-            },
-            channel.on(a_), channel.on(c_))
-        .wait(kLimit);
-}
-
-TEST_P(Failure, SendToOutsideTheDestinations) {
-    Channel const channel = open(Routing::direct());
-    runtime_
-        .launch(
-            a_, shape(1),
-            [wrong = a_.id](Group const& group, Shared& shared, device::Channel const& to) {
-                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
-                EXPECT_EQ(to.send_to(group, shared, wrong, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
-                EXPECT_EQ(to.send_to(group, shared, 999, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
-                EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
-                EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
-            },
-            channel.on(a_))
-        .wait(kLimit);
-}
-
-TEST_P(Failure, MoreGroupsThanTheChannelTakes) {
-    options_.max_groups = 2;
-    Channel const channel = open();
-    std::atomic<int> refused{0};
-    runtime_.launch(
-        a_, shape(3),
-        [&](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
-            if (group.block != 2) return;
-            EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code, ErrorCode::InvalidArgument);
-            ++refused;
-        },
-        channel.on(a_));
-    for (device::u32 round = 0; refused.load() == 0; ++round) device::backoff(round);
-}
-
-TEST_P(Failure, SecondConsumerOfAnOrderedChannel) {
-    options_.ordered = true;
-    Channel const channel = open();
-    Receiver first = channel.receiver(c_, 0);
-    RecordBatch batch;
-    EXPECT_EQ(first.try_recv(batch), Status::Pending);
-    expect_error(ErrorCode::Refused, {"sales", "ordered"},
-                 [&] { channel.receiver(c_, 1).try_recv(batch); });
-    EXPECT_EQ(channel.receiver(c_, 0).try_recv(batch), Status::Pending);
 }
 
 TEST_P(Failure, UsersOwnFailure) {

@@ -1,9 +1,7 @@
 #include "support/tables.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 
 namespace mgi::test {
@@ -71,17 +69,6 @@ void lay_views(Memory& memory, std::vector<std::string> const& texts, Column& co
         column.buffers.push_back(bytes);
         column.buffer_sizes.push_back(static_cast<std::int64_t>(part.size()));
     }
-}
-
-void append(std::string& to, Cell const& value) {
-    if (!value) {
-        to.push_back('n');
-        return;
-    }
-    to.push_back('v');
-    auto const size = static_cast<std::uint32_t>(value->size());
-    to.append(reinterpret_cast<char const*>(&size), sizeof(size));
-    to += *value;
 }
 
 RecordBatch build(Schema const& schema, std::vector<Row> const& rows, Random* random) {
@@ -253,180 +240,6 @@ RecordBatch make_batch(Schema const& schema, std::vector<Row> const& rows, Rando
 
 RecordBatch make_batch(Schema const& schema, std::vector<Row> const& rows) {
     return build(schema, rows, nullptr);
-}
-
-std::string encode(Row const& row) {
-    std::string out;
-    for (Cell const& value : row) append(out, value);
-    return out;
-}
-
-Row decode(std::string const& encoded) {
-    Row row;
-    for (std::size_t at = 0; at < encoded.size();) {
-        if (encoded[at++] == 'n') {
-            row.emplace_back();
-            continue;
-        }
-        std::uint32_t size = 0;
-        std::memcpy(&size, encoded.data() + at, sizeof(size));
-        row.emplace_back(encoded.substr(at + sizeof(size), size));
-        at += sizeof(size) + size;
-    }
-    return row;
-}
-
-std::string encode_row(RecordBatch const& batch, std::int64_t row) {
-    std::string out;
-    for (std::size_t c = 0; c < batch.schema.size(); ++c) {
-        Type const& type = batch.schema[c].type;
-        Cell value;
-        if (batch.is_valid(c, row)) {
-            if (type.is_variable()) {
-                value = std::string(batch.string_at(c, row));
-            } else if (type.id == TypeId::Bool) {
-                value = cell(static_cast<std::uint8_t>(batch.bool_at(c, row)));
-            } else {
-                std::size_t const width = type.row_width();
-                auto const* from = static_cast<char const*>(batch.columns[c].values);
-                std::size_t const at =
-                    static_cast<std::size_t>(batch.columns[c].offset + row) * width;
-                value = std::string(from + at, width);
-            }
-        }
-        append(out, value);
-    }
-    return out;
-}
-
-std::string encode_row(device::ReceivedBatch const& batch, Schema const& schema,
-                       std::uint32_t row) {
-    std::string out;
-    for (std::uint32_t c = 0; c < schema.size(); ++c) {
-        Type const& type = schema[c].type;
-        Cell value;
-        if (batch.valid(c, row)) {
-            if (type.is_variable()) {
-                device::Text const text = batch.text(c, row);
-                value = std::string(text.data, text.size);
-            } else if (type.id == TypeId::Bool) {
-                value = cell(static_cast<std::uint8_t>(batch.bit(c, row)));
-            } else {
-                value = std::string(batch.value(c, row), type.row_width());
-            }
-        }
-        append(out, value);
-    }
-    return out;
-}
-
-std::vector<std::string> encode_all(std::vector<Row> const& rows) {
-    std::vector<std::string> out;
-    for (Row const& row : rows) out.push_back(encode(row));
-    return out;
-}
-
-namespace {
-
-std::string printable(std::string const& encoded) {
-    static char const digits[] = "0123456789abcdef";
-    std::string out;
-    for (Cell const& value : decode(encoded)) {
-        out += out.empty() ? "(" : ", ";
-        if (!value) {
-            out += "null";
-            continue;
-        }
-        for (char const byte : value->substr(0, 24)) {
-            out += digits[static_cast<unsigned char>(byte) >> 4];
-            out += digits[static_cast<unsigned char>(byte) & 15];
-        }
-    }
-    return out + ")";
-}
-
-}  // namespace
-
-::testing::AssertionResult same_rows(std::vector<std::string> got,
-                                     std::vector<std::string> expected) {
-    std::size_t const got_count = got.size();
-    std::size_t const expected_count = expected.size();
-    std::sort(got.begin(), got.end());
-    std::sort(expected.begin(), expected.end());
-    if (got == expected) return ::testing::AssertionSuccess();
-    std::vector<std::string> lost;
-    std::vector<std::string> extra;
-    std::set_difference(expected.begin(), expected.end(), got.begin(), got.end(),
-                        std::back_inserter(lost));
-    std::set_difference(got.begin(), got.end(), expected.begin(), expected.end(),
-                        std::back_inserter(extra));
-    auto result = ::testing::AssertionFailure()
-                  << got_count << " rows instead of " << expected_count << "; " << lost.size()
-                  << " lost, " << extra.size() << " too many (seed " << base_seed() << ")";
-    for (std::size_t i = 0; i < std::min<std::size_t>(lost.size(), 4); ++i) {
-        result << "\n  lost  " << printable(lost[i]);
-    }
-    for (std::size_t i = 0; i < std::min<std::size_t>(extra.size(), 4); ++i) {
-        result << "\n  extra " << printable(extra[i]);
-    }
-    return result;
-}
-
-DeviceBatch::DeviceBatch(RecordBatch batch)
-    : batch_(std::move(batch)), buffers_(batch_.columns.size()) {
-    for (std::size_t c = 0; c < batch_.columns.size(); ++c) {
-        Column const& column = batch_.columns[c];
-        device::ColumnView view;
-        view.values = column.values;
-        view.validity = column.validity;
-        view.bytes = reinterpret_cast<char const*>(column.bytes);
-        view.offset = static_cast<std::uint64_t>(column.offset);
-        switch (column.encoding) {
-            case Encoding::Plain: view.encoding = device::InputEncoding::Plain; break;
-            case Encoding::Offsets32: view.encoding = device::InputEncoding::Offsets32; break;
-            case Encoding::Offsets64: view.encoding = device::InputEncoding::Offsets64; break;
-            case Encoding::Views: view.encoding = device::InputEncoding::Views; break;
-        }
-        for (std::byte const* buffer : column.buffers) {
-            buffers_[c].push_back(reinterpret_cast<char const*>(buffer));
-        }
-        view.buffers = buffers_[c].data();
-        columns_.push_back(view);
-    }
-}
-
-device::Batch DeviceBatch::slice(std::uint64_t first, std::uint64_t count) {
-    sliced_ = columns_;
-    for (auto& column : sliced_) column.offset += first;
-    device::Batch batch;
-    batch.columns = sliced_.data();
-    batch.count = count;
-    return batch;
-}
-
-RowStructs::RowStructs(Schema const& schema, std::vector<Row> const& rows)
-    : rows_(rows), stride_(schema.row_bytes()), count_(rows.size()), bytes_(stride_ * rows.size()) {
-    auto const offsets = schema.row_offsets();
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-        for (std::size_t c = 0; c < schema.size(); ++c) {
-            std::string const& value = rows_[r][c].value();
-            char* const to = bytes_.data() + r * stride_ + offsets[c];
-            if (schema[c].type.is_variable()) {
-                device::RowBytes const text{value.data(), value.size()};
-                std::memcpy(to, &text, sizeof(text));
-            } else {
-                std::memcpy(to, value.data(), value.size());
-            }
-        }
-    }
-}
-
-device::Batch RowStructs::slice(std::uint64_t first, std::uint64_t count) const {
-    device::Batch batch;
-    batch.rows = bytes_.data() + first * stride_;
-    batch.row_stride = stride_;
-    batch.count = count;
-    return batch;
 }
 
 }  // namespace mgi::test
