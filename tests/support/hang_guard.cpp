@@ -63,7 +63,7 @@ bool print_with_gdb() {
 }
 
 void print_by_signal() {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = print_own_stack;
     sigaction(SIGUSR2, &action, nullptr);
     DIR* const tasks = opendir("/proc/self/task");
