@@ -88,9 +88,7 @@ TEST_P(Lifetime, ChannelDeletedWhileItIsUsed) {
 
 TEST_P(Lifetime, RuntimeEndsWhileGroupsRun) {
     auto launches = start(open());
-    auto const begin = std::chrono::steady_clock::now();
     runtime_.reset();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
     EXPECT_EQ(running_.load(), 0);
     EXPECT_EQ(code_.load(), static_cast<int>(ErrorCode::Deleted));
     for (Launch& launch : launches) launch.wait(1s);
