@@ -67,16 +67,13 @@ TEST_F(BadChannel, EmptySchema) {
 }
 
 TEST_F(BadChannel, ImpossibleSchemas) {
-    expect_error(ErrorCode::InvalidArgument, {"key"}, [] {
-        (void)Schema{{"key", int64()}, {"key", string()}};
-    });
+    expect_error(ErrorCode::InvalidArgument, {"key"},
+                 [] { (void)Schema{{"key", int64()}, {"key", string()}}; });
     expect_error(ErrorCode::InvalidArgument, {"name"}, [] { (void)Schema{{"", int64()}}; });
-    expect_error(ErrorCode::InvalidArgument, {"39"}, [] {
-        (void)Schema{{"d", decimal128(39, 0)}};
-    });
-    expect_error(ErrorCode::InvalidArgument, {"0"}, [] {
-        (void)Schema{{"b", fixed_size_binary(0)}};
-    });
+    expect_error(ErrorCode::InvalidArgument, {"39"},
+                 [] { (void)Schema{{"d", decimal128(39, 0)}}; });
+    expect_error(ErrorCode::InvalidArgument, {"0"},
+                 [] { (void)Schema{{"b", fixed_size_binary(0)}}; });
 }
 
 TEST_F(BadChannel, NoEndpoints) {

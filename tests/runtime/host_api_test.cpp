@@ -211,9 +211,8 @@ TEST_P(HostApi, RowTooLarge) {
     auto const row = [](std::size_t size) {
         return Row{cell(std::int64_t{1}), std::string(size, 'x')};
     };
-    expect_error(ErrorCode::Refused, {"sales", "row 2", "64"}, [&] {
-        sender.send(make_batch(schema, {row(3), row(64), row(65)}));
-    });
+    expect_error(ErrorCode::Refused, {"sales", "row 2", "64"},
+                 [&] { sender.send(make_batch(schema, {row(3), row(64), row(65)})); });
     sender.send(make_batch(schema, {row(20)}));
     sender.flush(20s);
     channel.sender(b_).flush();
