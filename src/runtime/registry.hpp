@@ -20,7 +20,6 @@ namespace mgi {
 
 // A launch: its groups, who of them still runs, and the first failure.
 struct Launch::State {
-    std::uint32_t id = 0;
     Endpoint endpoint;
     std::uint32_t groups = 0;
     std::uint32_t first_number = 0;        // Group::launch of group 0; the others follow
@@ -57,7 +56,7 @@ public:
     std::vector<std::shared_ptr<Launch::State>> launches;  // that run
     std::uint32_t next_endpoint = 0;
     std::uint32_t next_channel = 0;
-    std::uint32_t next_launch = 0;
+
     // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
     void group_ended(Launch::State& launch, std::uint32_t block,
                      std::exception_ptr const& exception);
