@@ -10,6 +10,8 @@ USAGE = """usage: mgi COMMAND [OPTION...]
 
   mgi demo            TPC-H tables exchanged, grouped and joined, checked against DuckDB
   mgi perf exchange   GB/s of payload from kernels to kernels
+  mgi perf groupby    a group-by beside DuckDB and Polars
+  mgi perf join       a join beside DuckDB and Polars
   mgi --version
 
 mgi COMMAND --help says more about a command."""

@@ -46,8 +46,8 @@ def exchange(
     :param hash: ``"murmur3"``, or ``"modulo"`` for one integer column.
     :param by_reference: False copies rows through receive pools, also where memory is shared.
     :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
-    :param stats: a dictionary to be filled with ``seconds``, ``rows``, ``bytes``, ``channels``,
-        ``plans`` and ``graph``.
+    :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
+        (of the whole call in C++), ``rows``, ``bytes``, ``channels``, ``plans`` and ``graph``.
 
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.

@@ -83,6 +83,10 @@ class Stopwatch:
             results.append(_fetch(self._connection, query))
         return time.perf_counter() - start
 
+    def answer(self, query: str) -> pa.Table:
+        """The result of a query over those tables, not timed."""
+        return _fetch(self._connection, query)
+
 
 def version() -> str:
     """DuckDB's version."""

@@ -36,13 +36,15 @@ def compare(
     keys: list[str],
     owner: list[str] | None = None,
     same_types: bool = False,
+    tolerance: float = 0.0,
 ) -> Verdict:
     """Compares the multiset of rows of all `parts` with that of `truth`.
 
     `keys` are integer columns that identify a row of `truth`; both sides are put in their order
     and compared column by column. `owner` names columns whose equal values must stand in one
     part only. `same_types` demands equal column types (string and string view are one type);
-    otherwise only the kind of type and a decimal's scale must agree.
+    otherwise only the kind of type and a decimal's scale must agree. Floats that are no keys may
+    differ by `tolerance` times their size.
     """
     findings = _schema_differences(parts, truth, same_types)
     if findings:
@@ -54,7 +56,7 @@ def compare(
     if not findings and owner:
         findings = _owner_differences(parts, _integers(actual, owner), owner, actual_order)
     if not findings:
-        findings = _value_differences(actual, truth, keys, actual_order, true_order)
+        findings = _value_differences(actual, truth, keys, actual_order, true_order, tolerance)
     return Verdict(not findings, truth.num_rows, truth.num_columns, findings)
 
 
@@ -191,6 +193,7 @@ def _value_differences(
     keys: list[str],
     actual_order: np.ndarray,
     true_order: np.ndarray,
+    tolerance: float,
 ) -> list[str]:
     findings: list[str] = []
     sorted_already = np.array_equal(true_order, np.arange(len(true_order)))
@@ -203,11 +206,14 @@ def _value_differences(
             theirs = theirs.take(pa.array(true_order))
         if ours.equals(theirs):
             continue
-        differs = pc.or_(
-            pc.xor(ours.is_valid(), theirs.is_valid()),
-            pc.fill_null(pc.not_equal(ours, theirs), False),
-        )
+        unequal = pc.not_equal(ours, theirs)
+        if tolerance and pa.types.is_floating(ours.type):
+            room = pc.multiply(pc.abs(theirs), tolerance)
+            unequal = pc.greater(pc.abs(pc.subtract(ours, theirs)), room)
+        differs = pc.or_(pc.xor(ours.is_valid(), theirs.is_valid()), pc.fill_null(unequal, False))
         rows = np.flatnonzero(differs.to_numpy(zero_copy_only=False))
+        if not len(rows):
+            continue
         findings.append(
             f"column {name} differs in {units.count(len(rows))} of {units.count(len(ours))} rows"
         )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mgi.cli import Parser
 from mgi.errors import Error
-from mgi.perf import exchange
+from mgi.perf import exchange, groupby, join
 
 #: By name: a module with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and `WRONG`.
-PATTERNS = {"exchange": exchange}
+PATTERNS = {"exchange": exchange, "groupby": groupby, "join": join}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="mgi perf", description="Measures how fast rows move.")
+    parser = Parser(prog="mgi perf", description="Measures MGI beside its limits and peers.")
     patterns = parser.add_subparsers(
         dest="pattern", required=True, metavar="PATTERN", parser_class=Parser
     )
