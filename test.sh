@@ -7,7 +7,7 @@
 #   unit      C++ tests, optimized build                 cuda      .cu sources through nvcc
 #   tsan      the same under ThreadSanitizer             package   find_package(mgi) from an install
 #   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
-#   python    the Python package's tests
+#   python    the Python package's tests                 models    the protocols' Spin models
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
 # default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh
@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
-all_steps=(lint unit tsan asan python package examples cuda readme)
+all_steps=(lint models unit tsan asan python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
     exit 0
@@ -55,6 +55,10 @@ step_lint() {
     # Every public header on its own.
     cmake --build build/release --target mgi_header_check -j "${JOBS:-$(nproc)}" -- --quiet
     tools/lint.sh
+}
+
+step_models() {
+    with_stacks 600 tools/models.py
 }
 
 step_unit() {

@@ -13,6 +13,8 @@ system_packages() {
     if [ "$1" = test ]; then
         echo "libgtest-dev is the C++ test framework"
         echo "gdb prints every thread's stack when a test hangs"
+        echo "spin checks the protocols' models"
+        echo "gcc compiles what spin makes of a model"
     fi
 }
 
