@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "runtime/host_groups.hpp"
+#include "simd/tile_ops.hpp"
 
 namespace mgi {
 
@@ -65,6 +66,7 @@ void ChannelImpl::fill_in_state() {
     state_.source_count = static_cast<std::uint32_t>(spec_.sources.size());
     state_.destination_count = static_cast<std::uint32_t>(spec_.destinations.size());
     state_.lane_count = plan_.lanes;
+    state_.tile_ops = &simd::tile_ops();
     state_.tile_rows = plan_.tile_rows;
     state_.chunk_rows = plan_.chunk_rows;
     state_.max_groups = plan_.max_groups;

@@ -36,7 +36,7 @@ TEST_P(DeviceSortTile, GroupsRowsByLane) {
                          for (u32 i = group.thread; i < p.rows; i += group.threads)
                              tile.lane[i] = lane[i];
                          group.sync();
-                         sort_tile(group, tile, p.lanes, p.stable);
+                         sort_tile(group, tile, p.lanes, p.stable, nullptr);
                          if (!group.leads()) return;
                          std::vector<bool> seen(p.rows);
                          u32 at = 0;
@@ -128,7 +128,7 @@ void write_and_read(Schema const& schema, std::vector<test::Row> const& rows, u3
                 }
             }
             group.sync();
-            write_claimed(group, tile, 1, batch, 0, layout.get(), [&](u32) { return base; });
+            write_claimed(group, tile, 1, batch, 0, layout.get(), nullptr, [&](u32) { return base; });
         });
     ReceivedBatch received;
     received.segment = base;

@@ -31,5 +31,11 @@ MGI_HD constexpr T max_of(T a, T b) {
 MGI_HD constexpr u32 ceil_div(u32 a, u32 b) {
     return (a + b - 1) / b;
 }
+/// Of a power of two.
+MGI_HD constexpr u32 log2_of(u32 power) {
+    u32 log = 0;
+    while (power >> log > 1) ++log;
+    return log;
+}
 
 }  // namespace mgi::device

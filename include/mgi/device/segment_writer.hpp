@@ -30,90 +30,75 @@ MGI_HD void for_each_claimed(Group const& group, Tile const& tile, u32 lanes, Vi
     }
 }
 
+/// A column of fixed-width values on its way from a batch into segments, or whole row structs.
+struct ColumnMove {
+    char const* from;  ///< the value of the tile's first row
+    u32 from_stride;
+    u32 to_offset;  ///< from a segment's start to row 0
+    u32 to_stride;
+    u32 width;  ///< bytes of a value
+
+    [[nodiscard]] MGI_HD bool packed() const { return from_stride == width && to_stride == width; }
+};
+
 /// Moves values of a fixed-width type T.
 template <class T, class Base>
-MGI_HD void write_fixed(Group const& group, Tile const& tile, u32 lanes, char const* from,
-                        u32 from_stride, u32 to_offset, u32 to_stride, Base const& base) {
-    auto const load = [&](u32 position) {
-        T value;
-        memcpy(&value, from + u64(tile.row_at(position)) * from_stride, sizeof(T));
-        return value;
-    };
-    if (group.threads == 1) {
-        for (u32 d = 0; d < lanes; ++d) {
-            Claim const& claim = tile.claims[d];
-            if (claim.rows == 0) continue;
-            u32 const first = tile.next[d];
-            char* to = base(d) + to_offset + u64(claim.row) * to_stride;
-            bool const packed = from_stride == sizeof(T) && to_stride == sizeof(T);
-            if (packed && tile.order == nullptr) {
-                memcpy(to, from + u64(first) * sizeof(T), u64(claim.rows) * sizeof(T));
-            } else if (packed) {
-                u16 const* order = tile.order + first;
-                for (u32 k = 0; k < claim.rows; ++k) {
-                    memcpy(to + u64(k) * sizeof(T), from + u64(order[k]) * sizeof(T), sizeof(T));
-                }
-            } else {
-                for (u32 k = 0; k < claim.rows; ++k) {
-                    T const value = load(first + k);
-                    memcpy(to + u64(k) * to_stride, &value, sizeof(T));
-                }
-            }
-        }
-        return;
-    }
+MGI_HD void write_values(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
+                         Base const& base) {
     for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        T const value = load(position);
-        memcpy(base(d) + to_offset + u64(row) * to_stride, &value, sizeof(T));
+        T value;
+        memcpy(&value, move.from + u64(tile.row_at(position)) * move.from_stride, sizeof(T));
+        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride, &value, sizeof(T));
     });
+}
+
+/// Moves values that lie side by side on both ends, by one thread: a run of each lane at a time.
+/// While it does so it fetches the part of the column that the next tile starts with.
+template <class Base>
+MGI_HD void write_runs(Tile const& tile, u32 lanes, ColumnMove const& move, TileOps const& ops,
+                       Base const& base) {
+    u32 const shift = log2_of(move.width);
+    for (u32 d = 0; d < lanes; ++d) {
+        Claim const& claim = tile.claims[d];
+        if (claim.rows == 0) continue;
+        u32 const first = tile.next[d];
+        char* const to = base(d) + move.to_offset + (u64(claim.row) << shift);
+        if (tile.order == nullptr) {
+            memcpy(to, move.from + (u64(first) << shift), u64(claim.rows) << shift);
+        } else {
+            char const* const ahead = move.from + (u64(tile.rows + first) << shift);
+            ops.gather[shift](to, move.from, tile.order + first, claim.rows, ahead);
+        }
+    }
 }
 
 /// Moves values of any width.
 template <class Base>
-MGI_HD void write_bytes(Group const& group, Tile const& tile, u32 lanes, char const* from,
-                        u32 from_stride, u32 to_offset, u32 to_stride, u32 width,
-                        Base const& base) {
-    for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        memcpy(base(d) + to_offset + u64(row) * to_stride,
-               from + u64(tile.row_at(position)) * from_stride, width);
-    });
-}
-
-template <class Base>
-MGI_HD void write_width(Group const& group, Tile const& tile, u32 lanes, char const* from,
-                        u32 from_stride, u32 to_offset, u32 to_stride, u32 width,
-                        Base const& base) {
+MGI_HD void write_column(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
+                         TileOps const* ops, Base const& base) {
     struct Wide32 {
         Wide16 half[2];
     };
     struct Wide64 {
         Wide16 quarter[4];
     };
-    switch (width) {
-        case 1:
-            return write_fixed<u8>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                   base);
-        case 2:
-            return write_fixed<u16>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                    base);
-        case 4:
-            return write_fixed<u32>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                    base);
-        case 8:
-            return write_fixed<u64>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                    base);
-        case 16:
-            return write_fixed<Wide16>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                       base);
-        case 32:
-            return write_fixed<Wide32>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                       base);
-        case 64:
-            return write_fixed<Wide64>(group, tile, lanes, from, from_stride, to_offset, to_stride,
-                                       base);
+    bool const power = (move.width & (move.width - 1)) == 0 && move.width <= 64;
+    if (ops != nullptr && group.threads == 1 && power && move.packed()) {
+        return write_runs(tile, lanes, move, *ops, base);
+    }
+    switch (move.width) {
+        case 1: return write_values<u8>(group, tile, lanes, move, base);
+        case 2: return write_values<u16>(group, tile, lanes, move, base);
+        case 4: return write_values<u32>(group, tile, lanes, move, base);
+        case 8: return write_values<u64>(group, tile, lanes, move, base);
+        case 16: return write_values<Wide16>(group, tile, lanes, move, base);
+        case 32: return write_values<Wide32>(group, tile, lanes, move, base);
+        case 64: return write_values<Wide64>(group, tile, lanes, move, base);
         default:
-            return write_bytes(group, tile, lanes, from, from_stride, to_offset, to_stride, width,
-                               base);
+            for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
+                memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
+                       move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
+            });
     }
 }
 
@@ -177,15 +162,16 @@ MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch c
 }
 
 /// Writes all columns of the tile's claimed rows. `base(lane)` is the start of the claimed segment;
-/// `first` the batch row that the tile starts at.
+/// `first` the batch row that the tile starts at; `ops` may be null.
 template <class Base>
 MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch const& batch,
-                          u64 first, SegmentLayout const& layout, Base const& base) {
+                          u64 first, SegmentLayout const& layout, TileOps const* ops,
+                          Base const& base) {
     if (layout.rows_together && batch.rows != nullptr && batch.row_stride == layout.row_bytes) {
-        return write_width(group, tile, lanes, batch.rows + first * batch.row_stride,
-                           batch.row_stride,
-                           layout.columns[0].offset - layout.columns[0].row_offset,
-                           layout.row_bytes, layout.row_bytes, base);
+        ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
+                              layout.columns[0].offset - layout.columns[0].row_offset,
+                              layout.row_bytes, layout.row_bytes};
+        return write_column(group, tile, lanes, rows, ops, base);
     }
     for (u32 c = 0; c < layout.column_count; ++c) {
         ColumnLayout const& column = layout.columns[c];
@@ -199,9 +185,9 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
                 group, tile, lanes, column.offset,
                 [&](u32 row) { return batch.bit(column, c, first + row); }, base);
         } else if (column.storage == Storage::Fixed) {
-            write_width(group, tile, lanes, batch.fixed(column, c, first),
-                        batch.fixed_stride(column), column.offset, column.stride, column.width,
-                        base);
+            ColumnMove const values{batch.fixed(column, c, first), batch.fixed_stride(column),
+                                    column.offset, column.stride, column.width};
+            write_column(group, tile, lanes, values, ops, base);
         }
     }
     if (layout.has_views) write_views(group, tile, lanes, batch, first, layout, base);

@@ -153,7 +153,7 @@ private:
             group_.sync();
             route_rows(group_, state_, batch, first, rows, tile_.lane);
             group_.sync();
-            sort_tile(group_, tile_, state_.lane_count, state_.ordered);
+            sort_tile(group_, tile_, state_.lane_count, state_.ordered, state_.ops());
         }
         return rows;
     }
@@ -187,7 +187,7 @@ private:
             group_.sync();
             u32 const moved = *tile_.moved;
             if (moved != 0) {
-                write_claimed(group_, tile_, lanes, batch, first, state_.layout, [&](u32 l) {
+                write_claimed(group_, tile_, lanes, batch, first, state_.layout, state_.ops(), [&](u32 l) {
                     return state_.pool + source_.lanes[l].slots[tile_.claims[l].slot].offset;
                 });
             }
@@ -272,7 +272,7 @@ private:
             mine_.carry_rows = row;
         }
         group_.sync();
-        write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout,
+        write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       [&](u32) { return mine_.carry; });
         group_.sync();
     }

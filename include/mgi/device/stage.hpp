@@ -49,7 +49,7 @@ public:
         tile.next = &next;
         tile.claims = &claim;
         tile.text = &at;
-        write_claimed(Group{}, tile, 1, row, 0, stage_.layout,
+        write_claimed(Group{}, tile, 1, row, 0, stage_.layout, nullptr,
                       [&](u32) { return stage_.pool + lane.slots[claim.slot].offset; });
         if (lane.commit(claim.slot, 1, 0, claim.units)) publish_slot(stage_, 0, l, claim.sequence);
         source_.groups[group_.block].rows_accepted.fetch_add(1, relaxed);

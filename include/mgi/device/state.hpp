@@ -8,6 +8,7 @@
 #include <mgi/device/layout.hpp>
 #include <mgi/device/receive_queue.hpp>
 #include <mgi/device/status.hpp>
+#include <mgi/device/tile_ops.hpp>
 
 namespace mgi::device {
 
@@ -86,6 +87,7 @@ struct ChannelState {
     u32 max_groups = 0;  ///< of each endpoint
     Source<A>* sources = nullptr;
     Destination<A>* destinations = nullptr;
+    TileOps const* tile_ops = nullptr;     ///< CPU only: the tile's loops, or null
     u32 const* destination_ids = nullptr;  ///< endpoint ids, for `send_to`
     /// By source: the inner channel through which this one's stage buffers feed its sorters; null
     /// without sorters (see stage.hpp).
@@ -93,6 +95,14 @@ struct ChannelState {
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};
 
+    /// The tile's loops for this machine; never any on a GPU, where the group's own are compiled.
+    [[nodiscard]] MGI_HD TileOps const* ops() const {
+#if defined(__CUDA_ARCH__)
+        return nullptr;
+#else
+        return tile_ops;
+#endif
+    }
     [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
 
     /// Descriptor of a slot in a receive queue.

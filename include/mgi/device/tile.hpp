@@ -32,7 +32,8 @@ struct Tile {
 
     /// Scratch that a tile of `rows` rows over `lanes` lanes takes.
     MGI_HD static constexpr u32 scratch_bytes(u32 rows, u32 lanes) {
-        return (lanes * u32(sizeof(Claim)) + 8 * lanes + 16 + rows * 8 + 15) / 16 * 16;
+        return (lanes * u32(sizeof(Claim)) + 8 * lanes + 16 + rows * 8 + 4 * TileOps::kSlack + 15) /
+               16 * 16;
     }
 
     /// Lays the arrays into the group's scratch.
@@ -47,7 +48,7 @@ struct Tile {
         tile.moved = tile.agreed + 1;
         tile.text = tile.agreed + 4;
         tile.order = reinterpret_cast<u16*>(tile.text + rows);
-        tile.lane = tile.order + rows;
+        tile.lane = tile.order + rows + TileOps::kSlack;
         return tile;
     }
 };
@@ -70,6 +71,9 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
     if (state.key_count == 1 && plain && batch.all_valid(key)) {
         char const* at = batch.fixed(layout, key, first);
         u32 const stride = batch.fixed_stride(layout);
+        if (state.ops() != nullptr && group.threads == 1) {
+            return state.ops()->route(at, stride, rows, lanes, lane);
+        }
         for (u32 i = group.thread; i < rows; i += group.threads) {
             u64 value;
             memcpy(&value, at + u64(i) * stride, 8);
@@ -89,7 +93,11 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
 
 /// Sorts the tile's rows by lane: fills `order`, `next` and `end` from `lane`. Keeps the order of
 /// rows within a lane when `stable`, or when the group is one thread.
-MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable) {
+MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
+                             TileOps const* ops) {
+    if (ops != nullptr && group.threads == 1) {
+        return ops->sort(tile.lane, tile.rows, lanes, tile.order, tile.next, tile.end);
+    }
     for (u32 d = group.thread; d < lanes; d += group.threads) tile.end[d] = 0;
     group.sync();
     if (group.threads == 1) {
