@@ -1,10 +1,12 @@
 # bench/perf is a library, because the Python module's `mgi perf` runs it; every bench/*.cpp is a
 # program of its own.
-mgi_glob(perf_sources bench/perf/*.cpp)
+mgi_glob(perf_sources bench/perf/*.cpp bench/limits/*.cpp)
 add_library(mgi_perf STATIC ${perf_sources})
 mgi_target_defaults(mgi_perf)
 set_target_properties(mgi_perf PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-target_include_directories(mgi_perf PUBLIC "${PROJECT_SOURCE_DIR}/bench")
+target_include_directories(mgi_perf
+    PUBLIC "${PROJECT_SOURCE_DIR}/bench"
+    PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_perf PUBLIC mgi)
 
 if(MGI_BUILD_BENCH)

@@ -8,6 +8,7 @@
 
 #include <mgi/runtime.hpp>
 
+#include "limits/partition.hpp"
 #include "perf/kernels.hpp"
 
 namespace mgi::perf {
@@ -27,6 +28,7 @@ void check(ExchangeOptions const& options, Runtime const& runtime) {
                std::to_string(low) + " to " + std::to_string(high));
     };
     between("endpoints", options.endpoints, 1, 1024);
+    between("fanout", options.fanout, 0, 1024);
     between("rows", options.rows, 1, std::uint64_t(1) << 40);
     between("row_bytes", options.row_bytes, 8, 4096);
     between("groups", options.groups, 0, 1024);
@@ -66,24 +68,30 @@ public:
         if (options_.groups == 0) {
             options_.groups = std::max(1u, cores() / (options_.endpoints * options_.threads));
         }
-        for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
+        if (options_.fanout == 0) options_.fanout = options_.endpoints;
+        for (std::uint32_t e = 0; e < std::max(options_.endpoints, options_.fanout); ++e) {
             endpoints_.push_back(runtime_->create_endpoint());
+        }
+        for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
             rows_.push_back(std::make_unique<Rows>(options_, e));
             expected_.add(rows_.back()->checksum());
             std::uint64_t const most = (std::uint64_t(1) << 30) / options_.endpoints;
             copy_bytes_.push_back(std::min(rows_.back()->bytes(), most));
-            copies_.emplace_back(new char[copy_bytes_.back()]);
+            copies_.push_back(make_buffer<char>(copy_bytes_.back()));
         }
+        limits::PartitionOptions limit;
+        limit.threads = std::uint32_t(std::min<std::uint64_t>(cores(), group_threads(options_)));
+        limit.fan_out = options_.fanout;
+        partition_ = std::make_unique<limits::Partition>(limit, rows_);
     }
 
-    [[nodiscard]] std::uint32_t groups() const { return options_.groups; }
+    [[nodiscard]] ExchangeOptions const& options() const { return options_; }
 
     /// One run; returns payload GB/s, and clears `verified` when rows are missing or wrong.
     double run(bool& verified) {
         Channel const channel = runtime_->create_channel(spec());
         double const seconds =
-            timed([&](Endpoint endpoint, std::uint32_t,
-                      EndpointRun* part) { return launch(endpoint, channel.on(endpoint), part); },
+            timed([&](std::uint32_t e, EndpointRun* part) { return launch(channel, e, part); },
                   &channel);
         channel.check();
         Checksum received;
@@ -95,11 +103,19 @@ public:
         return double(options_.rows) * options_.row_bytes / seconds / 1e9;
     }
 
+    /// One hand-written partition of the same rows; returns GB/s.
+    double partition(bool& verified) {
+        Checksum received;
+        double const seconds = partition_->run(received);
+        verified = verified && received == expected_;
+        return double(options_.rows) * options_.row_bytes / seconds / 1e9;
+    }
+
     /// One plain copy of the same bytes; returns GB/s.
     double copy() {
         double const seconds = timed(
-            [&](Endpoint endpoint, std::uint32_t e, EndpointRun* part) {
-                return runtime_->launch(endpoint, launch_options(), CopyKernel{}, part,
+            [&](std::uint32_t e, EndpointRun* part) {
+                return runtime_->launch(endpoints_[e], launch_options(), CopyKernel{}, part,
                                         copies_[e].get(), copy_bytes_[e]);
             },
             nullptr);
@@ -109,7 +125,7 @@ public:
     }
 
 private:
-    using Start = std::function<Launch(Endpoint, std::uint32_t, EndpointRun*)>;
+    using Start = std::function<Launch(std::uint32_t, EndpointRun*)>;
 
     static std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
     static std::uint64_t group_threads(ExchangeOptions const& options) {
@@ -129,8 +145,8 @@ private:
             fields.push_back({"payload" + std::to_string(c), int64()});
         }
         ChannelSpec spec;
-        spec.sources = endpoints_;
-        spec.destinations = endpoints_;
+        spec.sources.assign(endpoints_.begin(), endpoints_.begin() + options_.endpoints);
+        spec.destinations.assign(endpoints_.begin(), endpoints_.begin() + options_.fanout);
         spec.schema = Schema(std::move(fields));
         spec.routing = Routing::partition("key");
         spec.options.name = "perf exchange";
@@ -153,11 +169,13 @@ private:
                                 part);
     }
 
-    Launch launch(Endpoint endpoint, device::Channel const& channel, EndpointRun* part) {
-        if (options_.staged) {
-            return launch_staged<1>(endpoint, channel, part);
+    Launch launch(Channel const& channel, std::uint32_t e, EndpointRun* part) {
+        for (std::uint32_t d = e; d < options_.fanout; d += options_.endpoints) {
+            part->inboxes.push_back(channel.on(endpoints_[d]));
         }
-        return runtime_->launch(endpoint, launch_options(), ExchangeKernel{}, channel, part);
+        device::Channel const here = channel.on(endpoints_[e]);
+        if (options_.staged) return launch_staged<1>(endpoints_[e], here, part);
+        return runtime_->launch(endpoints_[e], launch_options(), ExchangeKernel{}, here, part);
     }
 
     /// Starts all endpoints, waits for them, and returns the seconds from the first thread's start to
@@ -170,7 +188,8 @@ private:
     std::vector<std::unique_ptr<Rows>> rows_;
     Checksum expected_;
     std::vector<std::uint64_t> copy_bytes_;
-    std::vector<std::unique_ptr<char[]>> copies_;
+    std::vector<Buffer<char>> copies_;
+    std::unique_ptr<limits::Partition> partition_;
     StartLine line_;
     std::vector<EndpointRun> runs_;
 };
@@ -193,7 +212,7 @@ double Exchange::timed(Start const& start, Channel const* channel) {
             runs_[e].line = &line_;
             runs_[e].results = std::vector<ThreadResult>(threads);
             runs_[e].progress = std::vector<GroupProgress>(options_.groups);
-            launches.push_back(start(endpoints_[e], e, &runs_[e]));
+            launches.push_back(start(e, &runs_[e]));
         }
     } catch (...) {
         give_up();
@@ -239,13 +258,16 @@ double Exchange::timed(Start const& start, Channel const* channel) {
 ExchangeResult run_exchange(ExchangeOptions const& options) {
     Exchange exchange(options);
     ExchangeResult result;
-    result.groups = exchange.groups();
+    result.groups = exchange.options().groups;
+    result.fanout = exchange.options().fanout;
     result.bytes = options.rows * options.row_bytes;
     result.verified = true;
     exchange.copy();
+    exchange.partition(result.verified);
     exchange.run(result.verified);
     for (std::uint32_t i = 0; i < options.repeat; ++i) {
         result.memcpy_gbps.push_back(exchange.copy());
+        result.partition_gbps.push_back(exchange.partition(result.verified));
         result.gbps.push_back(exchange.run(result.verified));
     }
     return result;

@@ -11,9 +11,12 @@
 
 namespace mgi::perf {
 
-/// What to measure. Every endpoint sends to every endpoint, itself included, by murmur3 of the key.
+/// What to measure. Every endpoint sends to every destination by murmur3 of the key.
 struct ExchangeOptions {
-    std::uint32_t endpoints = 4;
+    std::uint32_t endpoints = 4;  ///< that send, and run kernels
+    /// Destinations; endpoint e's kernels receive at destinations e, e + endpoints and so on. 0: each
+    /// endpoint is a destination.
+    std::uint32_t fanout = 0;
     std::uint64_t rows = 10'000'000;  ///< of all endpoints together
     std::uint32_t row_bytes = 16;     ///< a multiple of 8: an int64 key and int64 payload columns
     /// Exponent of Zipf's law over as many keys as there are rows; 0: keys are uniformly random.
@@ -31,10 +34,14 @@ struct ExchangeOptions {
 
 struct ExchangeResult {
     std::uint32_t groups = 0;  ///< of each endpoint, as they were
+    std::uint32_t fanout = 0;  ///< likewise
     std::uint64_t bytes = 0;   ///< payload of a run: rows * row_bytes
     /// Payload / time from the first send to the last row consumed, in 10^9 bytes a second, of each
     /// run.
     std::vector<double> gbps;
+    /// The hand-written partition of the same rows with the same fan-out (limits/partition.hpp) on as
+    /// many threads, at most one a core, between the runs.
+    std::vector<double> partition_gbps;
     /// The same bytes copied with memcpy by as many threads: what memory gives, between the runs.
     std::vector<double> memcpy_gbps;
     /// In every run all rows arrived, with the sent keys' sum and the payload's parity.

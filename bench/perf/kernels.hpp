@@ -48,8 +48,9 @@ struct alignas(128) GroupProgress {
 struct EndpointRun {
     Rows const* rows = nullptr;
     StartLine* line = nullptr;
-    std::vector<ThreadResult> results;    ///< by group and thread
-    std::vector<GroupProgress> progress;  ///< by group
+    std::vector<device::Channel> inboxes;  ///< the channel at each destination that is received here
+    std::vector<ThreadResult> results;     ///< by group and thread
+    std::vector<GroupProgress> progress;   ///< by group
 };
 
 /// The part of `total` that member `index` of `count` gets.
@@ -59,6 +60,40 @@ struct Part {
 
     Part(std::uint64_t total, std::uint32_t index, std::uint32_t count)
         : first(total * index / count), last(total * (index + 1) / count) {}
+};
+
+/// Receives at all of an endpoint's destinations, in turn, for one group.
+class Inboxes {
+public:
+    explicit Inboxes(EndpointRun const& run) : run_(run), ended_(run.inboxes.size()) {}
+
+    /// Consumes the calling thread's share of what there is, at most `kTurn` batches at each
+    /// destination. Ok: there was something; End: nothing more will come.
+    device::Status receive(device::Group const& group, device::Shared& shared, Checksum& received) {
+        bool some = false;
+        bool open = false;
+        for (std::size_t i = 0; i < ended_.size(); ++i) {
+            device::Status status = ended_[i] ? device::Status::End : device::Status::Ok;
+            for (std::uint32_t turn = 0; turn < kTurn && status == device::Status::Ok; ++turn) {
+                device::ReceivedBatch batch;
+                status = run_.inboxes[i].recv(group, shared, batch);
+                if (status == device::Status::Error) return status;
+                if (status != device::Status::Ok) break;
+                received.add(consume(group, batch, run_.rows->columns()));
+                run_.inboxes[i].release(group, shared, batch);
+                some = true;
+            }
+            ended_[i] = status == device::Status::End;
+            open = open || !ended_[i];
+        }
+        return some ? device::Status::Ok : open ? device::Status::Pending : device::Status::End;
+    }
+
+private:
+    static constexpr std::uint32_t kTurn = 64;
+
+    EndpointRun const& run_;
+    std::vector<bool> ended_;
 };
 
 /// The paper's Figure 3: send, receive while there is something, flush, receive until the end.
@@ -71,6 +106,7 @@ public:
         result.start = Clock::now();
         Part rest(run->rows->size(), group.block, group.blocks);
         std::vector<device::ColumnView> views;
+        Inboxes inboxes(*run);
         bool flushed = false;
         for (std::uint32_t idle = 0;;) {
             if (rest.first < rest.last) {
@@ -86,8 +122,8 @@ public:
                 if (status == device::Status::Error) return;
                 flushed = status == device::Status::Ok;
             }
-            device::Status const status = receive(group, shared, channel, run, result.received);
-            if (status == device::Status::End) break;
+            device::Status const status = inboxes.receive(group, shared, result.received);
+            if (status == device::Status::End && flushed) break;
             if (status == device::Status::Error) return;
             if (status == device::Status::Ok) {
                 idle = 0;
@@ -98,18 +134,6 @@ public:
             }
         }
         result.end = Clock::now();
-    }
-
-    /// Receives once and consumes the calling thread's share.
-    static device::Status receive(device::Group const& group, device::Shared& shared,
-                                  device::Channel const& channel, EndpointRun* run,
-                                  Checksum& received) {
-        device::ReceivedBatch batch;
-        device::Status const status = channel.recv(group, shared, batch);
-        if (status != device::Status::Ok) return status;
-        received.add(consume(group, batch, run->rows->columns()));
-        channel.release(group, shared, batch);
-        return status;
     }
 
 private:
@@ -132,6 +156,7 @@ public:
         result.start = Clock::now();
         auto const* const rows = reinterpret_cast<Row const*>(run->rows->words());
         Part rest(run->rows->size(), index, group.blocks * group.threads);
+        Inboxes inboxes(*run);
         bool counted = false;
         bool flushed = false;
         for (std::uint32_t idle = 0;;) {
@@ -152,9 +177,8 @@ public:
                 if (status == device::Status::Error) return;
                 flushed = status == device::Status::Ok;
             }
-            device::Status const status =
-                ExchangeKernel::receive(group, shared, channel, run, result.received);
-            if (status == device::Status::End) break;
+            device::Status const status = inboxes.receive(group, shared, result.received);
+            if (status == device::Status::End && flushed) break;
             if (status == device::Status::Error) return;
             if (status == device::Status::Ok)
                 idle = 0;

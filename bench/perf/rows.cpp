@@ -9,7 +9,7 @@ Rows::Rows(ExchangeOptions const& options, std::uint32_t endpoint)
             options.rows * endpoint / options.endpoints),
       columns_(options.row_bytes / 8),
       structs_(options.layout == Layout::Rows || options.staged),
-      words_(new std::int64_t[rows_ * columns_]) {
+      words_(make_buffer<std::int64_t>(rows_ * columns_)) {
     std::mt19937_64 random(options.seed * 1'000'003 + endpoint);
     Zipf const zipf(options.rows, options.zipf_theta > 0 ? options.zipf_theta : 1);
     std::uint64_t const row_step = structs_ ? columns_ : 1;
@@ -50,31 +50,67 @@ device::Batch Rows::slice(std::uint64_t first, std::uint64_t count,
     return batch;
 }
 
+namespace {
+
+/// Rows of a width that the compiler knows.
+template <std::uint32_t Columns>
+Checksum checksum_of(std::uint64_t const* row, std::uint32_t rows) {
+    Checksum sum;
+    sum.rows = rows;
+    for (std::uint32_t i = 0; i < rows; ++i, row += Columns) {
+        sum.key_sum += row[0];
+        for (std::uint32_t c = 1; c < Columns; ++c) sum.payload_parity ^= row[c];
+    }
+    return sum;
+}
+
+}  // namespace
+
+Checksum checksum_of_rows(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns) {
+    switch (columns) {
+        case 1: return checksum_of<1>(words, rows);
+        case 2: return checksum_of<2>(words, rows);
+        case 4: return checksum_of<4>(words, rows);
+        case 8: return checksum_of<8>(words, rows);
+        default: break;
+    }
+    Checksum sum;
+    sum.rows = rows;
+    for (std::uint32_t i = 0; i < rows; ++i, words += columns) {
+        sum.key_sum += words[0];
+        for (std::uint32_t c = 1; c < columns; ++c) sum.payload_parity ^= words[c];
+    }
+    return sum;
+}
+
+Checksum checksum_of_columns(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns,
+                             std::uint64_t stride) {
+    Checksum sum;
+    sum.rows = rows;
+    for (std::uint32_t i = 0; i < rows; ++i) sum.key_sum += words[i];
+    for (std::uint32_t c = 1; c < columns; ++c) {
+        std::uint64_t const* const column = words + c * stride;
+        std::uint64_t parity = 0;
+        for (std::uint32_t i = 0; i < rows; ++i) parity ^= column[i];
+        sum.payload_parity ^= parity;
+    }
+    return sum;
+}
+
 Checksum consume(device::Group const& group, device::ReceivedBatch const& batch,
                  std::uint32_t columns) {
     std::uint32_t const first =
         std::uint32_t(std::uint64_t(batch.rows) * group.thread / group.threads);
     std::uint32_t const last =
         std::uint32_t(std::uint64_t(batch.rows) * (group.thread + 1) / group.threads);
-    Checksum sum;
-    sum.rows = last - first;
     if (batch.layout->rows_together) {
-        auto const* row = batch.structs<std::uint64_t>() + std::uint64_t(first) * columns;
-        for (std::uint32_t i = first; i < last; ++i, row += columns) {
-            sum.key_sum += row[0];
-            for (std::uint32_t c = 1; c < columns; ++c) sum.payload_parity ^= row[c];
-        }
-        return sum;
+        auto const* const rows = batch.structs<std::uint64_t>() + std::uint64_t(first) * columns;
+        return checksum_of_rows(rows, last - first, columns);
     }
     auto const* const keys = batch.column<std::uint64_t>(0);
-    for (std::uint32_t i = first; i < last; ++i) sum.key_sum += keys[i];
-    for (std::uint32_t c = 1; c < columns; ++c) {
-        auto const* const words = batch.column<std::uint64_t>(c);
-        std::uint64_t parity = 0;
-        for (std::uint32_t i = first; i < last; ++i) parity ^= words[i];
-        sum.payload_parity ^= parity;
-    }
-    return sum;
+    std::uint64_t const stride =
+        columns > 1 ? std::uint64_t(batch.column<std::uint64_t>(1) - keys) : 0;
+    return checksum_of_columns(keys + first, last - first, columns, stride);
 }
 
 }  // namespace mgi::perf

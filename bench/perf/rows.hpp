@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <mgi/device.hpp>
 
+#include "perf/buffer.hpp"
 #include "perf/exchange.hpp"
 
 namespace mgi::perf {
@@ -39,6 +39,7 @@ public:
     [[nodiscard]] std::uint64_t size() const { return rows_; }
     [[nodiscard]] std::uint32_t columns() const { return columns_; }
     [[nodiscard]] std::uint64_t bytes() const { return rows_ * columns_ * 8; }
+    [[nodiscard]] bool structs() const { return structs_; }
     [[nodiscard]] std::int64_t const* words() const { return words_.get(); }
     [[nodiscard]] Checksum const& checksum() const { return checksum_; }
 
@@ -46,9 +47,14 @@ private:
     std::uint64_t rows_;
     std::uint32_t columns_;
     bool structs_;
-    std::unique_ptr<std::int64_t[]> words_;
+    Buffer<std::int64_t> words_;
     Checksum checksum_;
 };
+
+/// Checksums of `rows` structs of `columns` words, and of as many columns `stride` words apart.
+Checksum checksum_of_rows(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns);
+Checksum checksum_of_columns(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns,
+                             std::uint64_t stride);
 
 /// The calling thread's share of a received batch, every word of it read.
 Checksum consume(device::Group const& group, device::ReceivedBatch const& batch,
