@@ -192,9 +192,13 @@ private:
             plan_.tile_rows = options_.tile_rows;
             return;
         }
+        std::uint64_t const wanted = std::clamp<std::uint64_t>(
+            std::bit_ceil(std::min<std::uint64_t>(shape_.lanes, kMaxLanes) * kTileRowsPerLane),
+            kDefaultTileRows, kMostDefaultTileRows);
         plan_.tile_rows = std::uint32_t(
-            std::min<std::uint64_t>(kDefaultTileRows, round_up(plan_.segment_rows, 64)));
-        while (plan_.tile_rows > 64 && carry_bytes_in_all() > shape_.memory_left / 4) {
+            std::min(wanted, round_up(times(plan_.segment_rows, shape_.lanes), 64)));
+        std::uint64_t const most = std::min(shape_.memory_left / 4, segment_bytes_in_all());
+        while (plan_.tile_rows > 64 && carry_bytes_in_all() > most) {
             plan_.tile_rows = std::max(64u, plan_.tile_rows / 2);
         }
     }
@@ -212,7 +216,10 @@ private:
         } else if (options_.chunk_rows != 0) {
             plan_.chunk_rows = std::uint32_t(round_up(options_.chunk_rows, 64));
         } else {
-            plan_.chunk_rows = std::uint32_t(round_up((plan_.segment_rows + 3) / 4, 64));
+            std::uint64_t const least =
+                times(plan_.segment_rows, kSmallestDefaultChunk) / plan_.segment_bytes;
+            std::uint64_t const part = std::max<std::uint64_t>((plan_.segment_rows + 3) / 4, least);
+            plan_.chunk_rows = std::uint32_t(std::min<std::uint64_t>(round_up(part, 64), whole));
         }
     }
 

@@ -14,7 +14,14 @@ inline constexpr std::uint32_t kDefaultSegmentBytes = 256u << 10;
 inline constexpr std::uint32_t kSmallestDefaultSegment = 16u << 10;
 inline constexpr std::uint32_t kDefaultSlots = 4;
 inline constexpr std::uint32_t kMaxSlots = 1024;
+/// Chunks of segments that no option divides are not smaller than this: taking one costs as much as
+/// reading a few KiB.
+inline constexpr std::uint32_t kSmallestDefaultChunk = 64u << 10;
+/// Rows of a tile for a few lanes; more lanes get more rows, so that each lane still gets a run of
+/// them. The product of lanes and this many rows a lane is rounded up to a power of two.
 inline constexpr std::uint32_t kDefaultTileRows = 1024;
+inline constexpr std::uint32_t kTileRowsPerLane = 64;
+inline constexpr std::uint32_t kMostDefaultTileRows = 8192;
 inline constexpr std::uint32_t kMaxTileRows = 65535;  ///< a tile numbers its rows with 16 bits
 inline constexpr std::uint32_t kMaxLanes = 65535;     ///< and its lanes too
 inline constexpr std::uint32_t kDefaultTextPerRow =

@@ -76,6 +76,7 @@ struct Claim {
     u32 rows = 0;  ///< 0: there was no room
     u32 unit = 0;  ///< first 16 bytes in the bytes region
     u32 units = 0;
+    u64 offset = 0;  ///< of the segment in the pool
 };
 
 /// A ring of R slots (a power of two) and the words that hand them round. Thread-safe.
@@ -136,7 +137,8 @@ struct alignas(64) Lane {
                 full ? Ticket{t.sequence + 1, 0, 0}
                      : Ticket{t.sequence, t.rows + taken.rows, t.units + taken.units};
             if (ticket.compare_exchange_weak(word, next.word(), relaxed, relaxed)) {
-                return {sequence, index, t.rows, taken.rows, t.units, taken.units};
+                return {sequence, index,       t.rows,
+                        taken.rows, t.units, taken.units, slots[index].offset};
             }
         }
     }

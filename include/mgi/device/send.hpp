@@ -188,7 +188,7 @@ private:
             u32 const moved = *tile_.moved;
             if (moved != 0) {
                 write_claimed(group_, tile_, lanes, batch, first, state_.layout, state_.ops(), [&](u32 l) {
-                    return state_.pool + source_.lanes[l].slots[tile_.claims[l].slot].offset;
+                    return state_.pool + tile_.claims[l].offset;
                 });
             }
             group_.sync();
@@ -261,7 +261,7 @@ private:
             u32 unit = 0;
             for (u32 l = 0; l < lanes; ++l) {
                 u32 const rows = tile_.end[l] - tile_.next[l];
-                Claim claim{0, 0, row, rows, unit, 0};
+                Claim claim{0, 0, row, rows, unit, 0, 0};
                 mine_.carry_next[l] = row;
                 mine_.carry_end[l] = row + rows;
                 for (u32 k = 0; k < rows; ++k) mine_.carry_lane[row + k] = u16(l);

@@ -50,7 +50,7 @@ public:
         tile.claims = &claim;
         tile.text = &at;
         write_claimed(Group{}, tile, 1, row, 0, stage_.layout, nullptr,
-                      [&](u32) { return stage_.pool + lane.slots[claim.slot].offset; });
+                      [&](u32) { return stage_.pool + claim.offset; });
         if (lane.commit(claim.slot, 1, 0, claim.units)) publish_slot(stage_, 0, l, claim.sequence);
         source_.groups[group_.block].rows_accepted.fetch_add(1, relaxed);
         return {1, Status::Ok, ErrorCode::Ok};
