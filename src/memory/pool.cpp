@@ -23,23 +23,40 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
                     "a channel's pool of " + bytes_text(fixed_) + " is more than the " +
                         bytes_text(account_->left()) + " left of the memory limit");
     }
+    if (segments_ != 0) {
+        map_growing();
+        return;
+    }
+    block_ = BlockCache::shared().take(fixed_);
+    if (block_.data == nullptr) fail(fixed_);
+    base_ = block_.data;
+    zero_ = block_.zero;
+}
+
+void Pool::map_growing() {
     std::uint64_t const bytes = fixed_ + segments_ * segment_;
     void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        account_->give(fixed_);
-        throw Error(ErrorCode::OutOfMemory,
-                    "cannot map " + std::to_string(bytes) +
-                        " bytes for a channel's pool: " + std::strerror(errno) +
-                        "; choose smaller segments, fewer slots or a lower receive_limit");
-    }
+    if (at == MAP_FAILED) fail(bytes);
     base_ = static_cast<char*>(at);
     // Fewer faults when fresh segments are filled; a kernel without huge pages just says no.
     madvise(at, bytes, MADV_HUGEPAGE);
 }
 
+void Pool::fail(std::uint64_t bytes) {
+    std::string const why = std::strerror(errno);
+    account_->give(fixed_);
+    throw Error(ErrorCode::OutOfMemory,
+                "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " + why +
+                    "; choose smaller segments, fewer slots or a lower receive_limit");
+}
+
 Pool::~Pool() {
-    munmap(base_, fixed_ + segments_ * segment_);
+    if (segments_ != 0) {
+        munmap(base_, fixed_ + segments_ * segment_);
+    } else {
+        BlockCache::shared().give(block_);
+    }
     account_->give(fixed_ + fresh_ * segment_);
 }
 
@@ -67,11 +84,12 @@ std::uint64_t Pool::taken_bytes() const {
     return (fresh_ - free_.size()) * segment_;
 }
 
-std::uint64_t Carver::take_bytes(std::uint64_t bytes) {
+std::uint64_t Carver::take_bytes(std::uint64_t bytes, std::uint64_t zeroed) {
     std::uint64_t const at = used_;
     used_ += piece(bytes);
     if (used_ > end_)
         throw Error(ErrorCode::Internal, "a channel's pool is smaller than its tables");
+    if (!zero_) std::memset(base_ + at, 0, zeroed);
     return at;
 }
 

@@ -1,7 +1,8 @@
 // A channel's memory: a fixed part, and a growing part with a limit, from which segments are taken when
 // received batches are kept. One range of addresses, so that an offset names any byte of it. The
 // account is charged for the fixed part at creation and for the growing part as it grows; the machine
-// is, for either, when pages are first touched.
+// is, for either, when pages are first touched. The pages of a pool without a growing part are used
+// again by later ones (see core/block_cache): a channel lives no longer than a query.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,14 @@
 #include <optional>
 #include <vector>
 
+#include "core/block_cache.hpp"
 #include "memory/account.hpp"
 
 namespace mgi::memory {
 
 class Pool {
 public:
-    // `fixed` bytes now, all zero, up to `limit` more in segments of `segment` bytes. Throws
+    // `fixed` bytes now, up to `limit` more in segments of `segment` bytes. Throws
     // Error(OutOfMemory).
     Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
          std::shared_ptr<Account> account);
@@ -26,6 +28,8 @@ public:
     Pool& operator=(Pool const&) = delete;
 
     [[nodiscard]] char* base() const { return base_; }
+    // Every byte is zero until somebody writes it.
+    [[nodiscard]] bool is_zero() const { return zero_; }
     [[nodiscard]] std::uint64_t fixed_bytes() const { return fixed_; }
     [[nodiscard]] std::uint64_t growth_limit() const { return segments_ * segment_; }
 
@@ -41,7 +45,12 @@ private:
     std::uint64_t const segment_;
     std::uint64_t const segments_;  // of the growing part
     std::shared_ptr<Account> account_;
+    void map_growing();
+    [[noreturn]] void fail(std::uint64_t bytes);
+
+    BlockCache::Block block_;  // of a pool that cannot grow
     char* base_ = nullptr;
+    bool zero_ = true;
     mutable std::mutex mutex_;
     std::vector<std::uint64_t> free_;
     std::uint64_t fresh_ = 0;  // segments of the growing part that were ever taken
@@ -50,21 +59,23 @@ private:
 // Hands out the fixed part once, in order, in pieces of whole cache lines.
 class Carver {
 public:
-    explicit Carver(Pool const& pool) : base_(pool.base()), end_(pool.fixed_bytes()) {}
+    explicit Carver(Pool const& pool)
+        : base_(pool.base()), end_(pool.fixed_bytes()), zero_(pool.is_zero()) {}
 
     static constexpr std::uint64_t piece(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-    // `count` objects of a type for which zeroed bytes are a value.
+    // `count` zeroed objects of a type for which that is a value.
     template <class T>
     T* take(std::uint64_t count) {
-        return reinterpret_cast<T*>(base_ + take_bytes(count * sizeof(T)));
+        return reinterpret_cast<T*>(base_ + take_bytes(count * sizeof(T), count * sizeof(T)));
     }
-    // Offset of `bytes` bytes. Throws std::logic_error when the pool was made too small.
-    std::uint64_t take_bytes(std::uint64_t bytes);
+    // Offset of `bytes` bytes, of which the first `zeroed` are zero. Throws std::logic_error when the pool was made too small.
+    std::uint64_t take_bytes(std::uint64_t bytes, std::uint64_t zeroed = 0);
 
 private:
     char* base_;
     std::uint64_t end_;
+    bool zero_;
     std::uint64_t used_ = 0;
 };
 

@@ -101,7 +101,7 @@ device::Slot<Words>* ChannelImpl::build_slots(memory::Carver& carver, std::uint3
     auto* const slots = table<device::Slot<Words>>(count);
     for (std::uint32_t i = 0; i < count; ++i) {
         slots[i].sequence.store(i, relaxed);
-        slots[i].offset = carver.take_bytes(layout_.get().size);
+        slots[i].offset = carver.take_bytes(layout_.get().size, layout_.get().bit_bytes);
     }
     return slots;
 }
@@ -130,7 +130,7 @@ void ChannelImpl::build_groups(memory::Carver& carver, device::Source<Words>& so
         group.carry_next = carver.take<device::u32>(plan_.lanes);
         group.carry_end = carver.take<device::u32>(plan_.lanes);
         group.carry_lane = carver.take<device::u16>(plan_.tile_rows);
-        group.carry = carver.take<char>(layout.size);
+        group.carry = state_.pool + carver.take_bytes(layout.size);
         auto* const columns = table<device::ColumnView>(layout.column_count);
         auto* const bytes = table<char const*>(1);
         *bytes = group.carry + layout.bytes_offset;

@@ -114,7 +114,8 @@ public:
             for (u32 l = 0; l < state_.lane_count && done; ++l) {
                 done = mine_.last[l] <= delivered_below(state_, source_.lanes[l]);
             }
-            if (done) mine_.flushed.store(2, relaxed);
+            // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
+            if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
             // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
             // ever: somebody may wait for this very group's flush.
             next = done                                                             ? kDone

@@ -1,0 +1,92 @@
+#include "core/block_cache.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mgi {
+
+namespace {
+
+// Of the machine's memory, what free blocks may hold.
+constexpr std::size_t kShare = 8;
+constexpr std::size_t kMost = std::size_t{2} << 30;
+
+std::size_t cache_limit() {
+    long const pages = sysconf(_SC_PHYS_PAGES);
+    long const page = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page <= 0) return 0;
+    return std::min(kMost, std::size_t(pages) * std::size_t(page) / kShare);
+}
+
+BlockCache::Block map_block(std::size_t bytes) {
+    // One huge page more, so that the block can start where one does; the rest is returned.
+    std::size_t const mapped = bytes + BlockCache::kHugePage;
+    void* const mapping =
+        mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) return {};
+    auto* const at = static_cast<char*>(mapping);
+    std::size_t const past = reinterpret_cast<std::uintptr_t>(at) % BlockCache::kHugePage;
+    std::size_t const head = past == 0 ? 0 : BlockCache::kHugePage - past;
+    char* const data = at + head;
+    if (head != 0) munmap(at, head);
+    std::size_t const tail = mapped - head - bytes;
+    if (tail != 0) munmap(data + bytes, tail);
+    // Without huge pages it is merely slower.
+    madvise(data, bytes, MADV_HUGEPAGE);
+    return {data, bytes, true};
+}
+
+bool smaller(BlockCache::Block const& block, std::size_t bytes) {
+    return block.bytes < bytes;
+}
+
+}  // namespace
+
+BlockCache::BlockCache() : limit_(cache_limit()) {}
+
+BlockCache& BlockCache::shared() {
+    static auto* const cache = new BlockCache;
+    return *cache;
+}
+
+BlockCache::Block BlockCache::take(std::size_t bytes) {
+    std::size_t const needed = (bytes + kStep - 1) / kStep * kStep;
+    {
+        std::lock_guard const lock(mutex_);
+        auto const at = std::lower_bound(blocks_.begin(), blocks_.end(), needed, smaller);
+        // One that is far too large is left for who needs it.
+        if (at != blocks_.end() && at->bytes <= needed + needed / 4 + kHugePage) {
+            Block const block = *at;
+            blocks_.erase(at);
+            kept_ -= block.bytes;
+            return block;
+        }
+    }
+    return map_block(needed);
+}
+
+void BlockCache::give(Block block) noexcept {
+    block.zero = false;
+#if defined(MADV_FREE)
+    madvise(block.data, block.bytes, MADV_FREE);
+#endif
+    {
+        std::lock_guard const lock(mutex_);
+        if (kept_ + block.bytes <= limit_) {
+            try {
+                blocks_.insert(
+                    std::lower_bound(blocks_.begin(), blocks_.end(), block.bytes, smaller), block);
+                kept_ += block.bytes;
+                return;
+            } catch (...) {
+                // No memory to remember it: unmapped below.
+            }
+        }
+    }
+    munmap(block.data, block.bytes);
+}
+
+}  // namespace mgi
