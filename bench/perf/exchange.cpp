@@ -15,6 +15,7 @@ namespace mgi::perf {
 namespace {
 
 constexpr std::uint32_t kMostStagedWords = 8;
+constexpr std::uint32_t kLeastSlice = 4096;
 
 void refuse(std::string const& why) {
     throw Error(ErrorCode::InvalidArgument, why);
@@ -170,6 +171,7 @@ private:
     }
 
     Launch launch(Channel const& channel, std::uint32_t e, EndpointRun* part) {
+        part->slice = std::max(kLeastSlice, channel.plan().tile_rows);
         for (std::uint32_t d = e; d < options_.fanout; d += options_.endpoints) {
             part->inboxes.push_back(channel.on(endpoints_[d]));
         }
@@ -202,9 +204,17 @@ double Exchange::timed(Start const& start, Channel const* channel) {
     std::vector<Launch> launches;
     std::exception_ptr failure;
     auto const give_up = [&] {
-        if (failure == nullptr) failure = std::current_exception();
+        if (failure != nullptr) return;
+        failure = std::current_exception();
         line_.abandoned.store(true);
-        if (channel != nullptr) channel->fail(ErrorCode::Interrupted, "the benchmark was stopped");
+        if (channel == nullptr) return;
+        try {
+            channel->check();
+        } catch (Error const&) {
+            // It says more than that a group ended early because of it.
+            failure = std::current_exception();
+        }
+        channel->fail(ErrorCode::Interrupted, "the benchmark was stopped");
     };
     try {
         for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
@@ -235,13 +245,7 @@ double Exchange::timed(Start const& start, Channel const* channel) {
             }
         }
     }
-    if (failure != nullptr) {
-        // A failed channel says more than that a group ended early because of it.
-        if (channel != nullptr && (options_.cancel == nullptr || !options_.cancel->load())) {
-            channel->check();
-        }
-        std::rethrow_exception(failure);
-    }
+    if (failure != nullptr) std::rethrow_exception(failure);
     auto first = Clock::time_point::max();
     auto last = Clock::time_point::min();
     for (EndpointRun const& part : runs_) {

@@ -47,6 +47,7 @@ struct alignas(128) GroupProgress {
 /// A run at one endpoint, shared by its groups.
 struct EndpointRun {
     Rows const* rows = nullptr;
+    std::uint64_t slice = 0;  ///< rows that a group offers at a time
     StartLine* line = nullptr;
     std::vector<device::Channel> inboxes;  ///< the channel at each destination that is received here
     std::vector<ThreadResult> results;     ///< by group and thread
@@ -106,12 +107,13 @@ public:
         result.start = Clock::now();
         Part rest(run->rows->size(), group.block, group.blocks);
         std::vector<device::ColumnView> views;
+        std::uint64_t const slice = run->slice;
         Inboxes inboxes(*run);
         bool flushed = false;
         for (std::uint32_t idle = 0;;) {
             if (rest.first < rest.last) {
                 // A slice at a time, so that what arrives is consumed in between.
-                std::uint64_t const count = std::min(kSlice, rest.last - rest.first);
+                std::uint64_t const count = std::min(slice, rest.last - rest.first);
                 auto const sent =
                     channel.send(group, shared, run->rows->slice(rest.first, count, views));
                 if (sent.status == device::Status::Error) return;
@@ -135,9 +137,6 @@ public:
         }
         result.end = Clock::now();
     }
-
-private:
-    static constexpr std::uint64_t kSlice = 16384;
 };
 
 /// The same, each thread sending its own rows one by one through the stage buffer of its group.

@@ -14,9 +14,9 @@ inline constexpr std::uint32_t kDefaultSegmentBytes = 256u << 10;
 inline constexpr std::uint32_t kSmallestDefaultSegment = 16u << 10;
 inline constexpr std::uint32_t kDefaultSlots = 4;
 inline constexpr std::uint32_t kMaxSlots = 1024;
-/// Chunks of segments that no option divides are not smaller than this: taking one costs as much as
-/// reading a few KiB.
-inline constexpr std::uint32_t kSmallestDefaultChunk = 64u << 10;
+/// Chunks of segments that no option divides are not smaller than this: a reader that streams whole
+/// columns is faster than one that gets a quarter of each, and there are segments enough to share.
+inline constexpr std::uint32_t kSmallestDefaultChunk = kDefaultSegmentBytes;
 /// Rows of a tile for a few lanes; more lanes get more rows, so that each lane still gets a run of
 /// them. The product of lanes and this many rows a lane is rounded up to a power of two.
 inline constexpr std::uint32_t kDefaultTileRows = 1024;
