@@ -34,6 +34,7 @@ void check(ExchangeOptions const& options, Runtime const& runtime) {
     between("row_bytes", options.row_bytes, 8, 4096);
     between("groups", options.groups, 0, 1024);
     between("threads", options.threads, 1, 64);
+    between("limit_threads", options.limit_threads, 0, 1024);
     between("repeat", options.repeat, 1, 10'000);
     if (options.row_bytes % 8 != 0) {
         refuse("row_bytes is " + std::to_string(options.row_bytes) +
@@ -81,7 +82,10 @@ public:
             copies_.push_back(make_buffer<char>(copy_bytes_.back()));
         }
         limits::PartitionOptions limit;
-        limit.threads = std::uint32_t(std::min<std::uint64_t>(cores(), group_threads(options_)));
+        limit.threads =
+            options_.limit_threads != 0
+                ? options_.limit_threads
+                : std::uint32_t(std::min<std::uint64_t>(cores(), group_threads(options_)));
         limit.fan_out = options_.fanout;
         partition_ = std::make_unique<limits::Partition>(limit, rows_);
     }
@@ -230,6 +234,7 @@ double Exchange::timed(Start const& start, Channel const* channel) {
     // The groups use this object's memory: whatever happens, all of them are waited for.
     for (Launch& launched : launches) {
         for (bool over = false; !over;) {
+            bool const ended = launched.done();
             try {
                 if (!failure && options_.cancel != nullptr && options_.cancel->load()) {
                     throw Error(ErrorCode::Interrupted, "the benchmark was stopped");
@@ -237,10 +242,10 @@ double Exchange::timed(Start const& start, Channel const* channel) {
                 launched.wait(std::chrono::milliseconds(20));
                 over = true;
             } catch (Error const& error) {
-                over = launched.done();
-                if (error.code() != ErrorCode::Timeout || over) give_up();
+                over = ended;
+                if (error.code() != ErrorCode::Timeout || ended) give_up();
             } catch (...) {
-                over = launched.done();
+                over = ended;
                 give_up();
             }
         }

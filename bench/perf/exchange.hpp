@@ -26,6 +26,7 @@ struct ExchangeOptions {
     std::uint32_t threads = 1;  ///< of each group
     bool by_reference = true;
     bool staged = false;  ///< row by row through stage buffers and sorters
+    std::uint32_t limit_threads = 0;  ///< of the partition limit; 0: all, at most one a core
     std::uint32_t repeat = 5;
     std::uint64_t seed = 1;
     /// Set to true by another thread to stop; then `run_exchange` throws Error(Interrupted).
@@ -39,8 +40,8 @@ struct ExchangeResult {
     /// Payload / time from the first send to the last row consumed, in 10^9 bytes a second, of each
     /// run.
     std::vector<double> gbps;
-    /// The hand-written partition of the same rows with the same fan-out (limits/partition.hpp) on as
-    /// many threads, at most one a core, between the runs.
+    /// The hand-written partition of the same rows with the same fan-out (limits/partition.hpp),
+    /// between the runs.
     std::vector<double> partition_gbps;
     /// The same bytes copied with memcpy by as many threads: what memory gives, between the runs.
     std::vector<double> memcpy_gbps;
