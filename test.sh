@@ -8,6 +8,7 @@
 #   tsan      the same under ThreadSanitizer             package   find_package(mgi) from an install
 #   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
 #   python    the Python package's tests                 models    the protocols' Spin models
+#   hostile   10 000 hostile schedules
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
 # default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh
@@ -16,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
-all_steps=(lint models unit tsan asan python package examples cuda readme)
+all_steps=(lint models unit tsan asan hostile python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
     exit 0
@@ -68,13 +69,8 @@ step_unit() {
 
 step_tsan() {
     build tsan
-    local fixed_addresses=()
-    # gcc 12's ThreadSanitizer gives up where the kernel spreads mappings over more bits than it knows.
-    if build/tsan/mgi_tests --gtest_list_tests 2>&1 | grep -q 'unexpected memory mapping'; then
-        fixed_addresses=(setarch "$(uname -m)" -R)
-    fi
     TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
-        with_stacks 1500 "${fixed_addresses[@]}" build/tsan/mgi_tests
+        with_stacks 1500 tools/fixed_addresses.sh build/tsan/mgi_tests
 }
 
 step_asan() {
@@ -82,6 +78,17 @@ step_asan() {
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         with_stacks 1200 build/asan/mgi_tests
+}
+
+# Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent.
+step_hostile() {
+    build release
+    with_stacks 300 build/release/mgi_hostile --seeds 4000
+    with_stacks 300 build/release/mgi_hostile --sweep 200
+    build tsan
+    with_stacks 600 tools/fixed_addresses.sh build/tsan/mgi_hostile --first 4000 --seeds 3500
+    build asan
+    with_stacks 600 build/asan/mgi_hostile --first 7500 --seeds 2500
 }
 
 step_python() {

@@ -23,7 +23,7 @@ if(NOT GTest_FOUND)
 endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
-list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda)/")
+list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda|hostile)/")
 add_executable(mgi_tests ${test_sources})
 mgi_target_defaults(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
@@ -38,3 +38,13 @@ if(TARGET mgi_perf)
 endif()
 add_test(NAME mgi_tests COMMAND mgi_tests)
 
+
+# The device headers' protocols under hostile schedules: a program of its own, run by seeds.
+mgi_glob(hostile_sources tests/hostile/*.cpp
+    tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
+add_executable(mgi_hostile ${hostile_sources})
+mgi_target_defaults(mgi_hostile)
+target_include_directories(mgi_hostile PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(mgi_hostile PRIVATE mgi GTest::gtest)
+add_test(NAME mgi_hostile COMMAND mgi_hostile --seeds 200)

@@ -3,6 +3,7 @@
 // there. No I/O and no clock of its own: it drives a transport, one `step` at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,11 +12,14 @@
 
 namespace mgi::mover {
 
-class ChannelMoves {
+template <class A>
+class BasicChannelMoves {
 public:
+    using State = device::ChannelState<A>;
+
     // Takes care of the sources listed, given by their indices in the channel.
-    ChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
-                 std::unique_ptr<transport::Transport> transport);
+    BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
+                      std::unique_ptr<transport::Transport> transport);
 
     // One round over all lanes; true if anything moved. Never blocks.
     bool step();
@@ -41,17 +45,182 @@ private:
     bool start(std::uint32_t route, std::uint64_t sequence);
     bool step_lanes();
     bool step_in_turn();
-    [[nodiscard]] device::Lane<device::LibcuAtomics>& lane_of(LaneMoves const& moves) const;
+    [[nodiscard]] device::Lane<A>& lane_of(LaneMoves const& moves) const;
     [[nodiscard]] std::uint32_t pick(LaneMoves const& moves) const;
 
     State& state_;
     std::unique_ptr<transport::Transport> transport_;
-    std::vector<Route> routes_;
+    std::vector<Route<A>> routes_;
     std::vector<LaneMoves> lanes_;
     std::size_t open_lanes_ = 0;
     std::size_t turn_ = 0;  // ordered broadcast: the lane whose segment is on its way
     bool turn_taken_ = false;
     std::vector<std::uint64_t> complete_;
 };
+
+template <class A>
+BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
+                                        std::unique_ptr<transport::Transport> transport)
+    : state_(state), transport_(std::move(transport)) {
+    bool const one_to_one = state.routing == device::RoutingKind::Partition ||
+                            state.routing == device::RoutingKind::Direct;
+    for (std::uint32_t const source : sources) {
+        for (std::uint32_t l = 0; l < state.lane_count; ++l) {
+            LaneMoves moves;
+            moves.source = source;
+            moves.lane = l;
+            moves.next = state.sources[source].lanes[l].delivered.load(device::relaxed);
+            std::uint32_t const first = one_to_one ? l : 0;
+            std::uint32_t const last = one_to_one ? l + 1 : state.destination_count;
+            for (std::uint32_t d = first; d < last; ++d) {
+                moves.routes.push_back(std::uint32_t(routes_.size()));
+                moves.next_of.push_back(moves.next);
+                routes_.emplace_back(state, source, l, d);
+            }
+            lanes_.push_back(std::move(moves));
+        }
+    }
+    open_lanes_ = lanes_.size();
+}
+
+template <class A>
+device::Lane<A>& BasicChannelMoves<A>::lane_of(LaneMoves const& moves) const {
+    return state_.sources[moves.source].lanes[moves.lane];
+}
+
+template <class A>
+bool BasicChannelMoves<A>::step() {
+    if (state_.failed.load(device::relaxed) != 0) return false;
+    complete_.clear();
+    transport_->poll(complete_);
+    for (std::uint64_t const token : complete_) {
+        routes_[token >> Route<A>::kSequenceBits].complete(token);
+    }
+    bool const in_turn = state_.ordered && state_.routing == device::RoutingKind::Broadcast;
+    return (in_turn ? step_in_turn() : step_lanes()) || !complete_.empty();
+}
+
+template <class A>
+bool BasicChannelMoves<A>::start(std::uint32_t route, std::uint64_t sequence) {
+    return routes_[route].start(*transport_, route, sequence);
+}
+
+template <class A>
+bool BasicChannelMoves<A>::step_lanes() {
+    bool moved = false;
+    for (LaneMoves& moves : lanes_) {
+        if (!moves.open) continue;
+        if (state_.routing == device::RoutingKind::Broadcast) {
+            moved |= start_broadcast(moves, lane_of(moves).published.load(device::acquire));
+        } else {
+            moved |= start_one(moves);
+        }
+        moved |= finish(moves);
+    }
+    return moved;
+}
+
+// Starts the lane's next segment. Balance: to the destination that has the shortest queue.
+template <class A>
+bool BasicChannelMoves<A>::start_one(LaneMoves& moves) {
+    if (lane_of(moves).published.load(device::acquire) == moves.next) return false;
+    std::uint32_t const route = pick(moves);
+    if (route == UINT32_MAX || !start(route, moves.next)) return false;
+    ++moves.next;
+    return true;
+}
+
+template <class A>
+std::uint32_t BasicChannelMoves<A>::pick(LaneMoves const& moves) const {
+    std::uint32_t best = UINT32_MAX;
+    std::uint64_t least = UINT64_MAX;
+    for (std::uint32_t const route : moves.routes) {
+        if (!routes_[route].has_credit()) continue;
+        std::uint64_t const load = routes_[route].backlog() + routes_[route].in_flight();
+        if (load < least) {
+            least = load;
+            best = route;
+        }
+    }
+    return best;
+}
+
+// Starts the next segment below `until` on every route that has a credit.
+template <class A>
+bool BasicChannelMoves<A>::start_broadcast(LaneMoves& moves, std::uint64_t until) {
+    bool moved = false;
+    for (std::size_t i = 0; i < moves.routes.size(); ++i) {
+        if (moves.next_of[i] == until || !routes_[moves.routes[i]].has_credit()) continue;
+        if (!start(moves.routes[i], moves.next_of[i])) continue;
+        ++moves.next_of[i];
+        moved = true;
+    }
+    return moved;
+}
+
+// Ordered broadcast: one segment at a time reaches all destinations before the next one starts, of
+// whichever source; so all of them see one order.
+template <class A>
+bool BasicChannelMoves<A>::step_in_turn() {
+    for (std::size_t tried = 0; !turn_taken_ && tried < lanes_.size(); ++tried) {
+        turn_ = (turn_ + 1) % lanes_.size();
+        LaneMoves& moves = lanes_[turn_];
+        if (!moves.open) continue;
+        if (lane_of(moves).published.load(device::acquire) == moves.next) {
+            close(moves);
+            continue;
+        }
+        turn_taken_ = true;
+    }
+    if (!turn_taken_) return false;
+    LaneMoves& moves = lanes_[turn_];
+    bool moved = start_broadcast(moves, moves.next + 1);
+    moved |= finish(moves);
+    if (lane_of(moves).delivered.load(device::relaxed) == moves.next + 1) {
+        ++moves.next;
+        turn_taken_ = false;
+    }
+    return moved;
+}
+
+// Takes in completions, passes on what arrived in sequence, and closes the lane behind its last one.
+template <class A>
+bool BasicChannelMoves<A>::finish(LaneMoves& moves) {
+    std::uint32_t count = 0;
+    for (std::uint32_t const route : moves.routes) count += routes_[route].finish();
+    if (count != 0) lane_of(moves).delivered.store(delivered_below(moves), device::release);
+    close(moves);
+    return count != 0;
+}
+
+template <class A>
+std::uint64_t BasicChannelMoves<A>::delivered_below(LaneMoves const& moves) const {
+    std::uint64_t delivered = UINT64_MAX;
+    if (state_.routing != device::RoutingKind::Balance) {
+        for (std::uint32_t const route : moves.routes) {
+            delivered = std::min(delivered, routes_[route].finished());
+        }
+        return delivered;
+    }
+    // Routes share the lane's sequences: delivered is what none of them still has on its way.
+    delivered = moves.next;
+    for (std::uint32_t const route : moves.routes) {
+        if (auto const oldest = routes_[route].oldest()) delivered = std::min(delivered, *oldest);
+    }
+    return delivered;
+}
+
+template <class A>
+void BasicChannelMoves<A>::close(LaneMoves& moves) {
+    auto& lane = lane_of(moves);
+    std::uint64_t const closed = lane.closed.load(device::acquire);
+    if (closed == 0 || lane.delivered.load(device::relaxed) != closed - 1) return;
+    for (std::uint32_t const route : moves.routes) routes_[route].announce_end();
+    moves.open = false;
+    --open_lanes_;
+}
+
+// The mover of production code.
+using ChannelMoves = BasicChannelMoves<device::LibcuAtomics>;
 
 }  // namespace mgi::mover

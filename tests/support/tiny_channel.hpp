@@ -1,8 +1,10 @@
 /// \file
-/// A channel's tables built by hand, by reference and with tiny segments: the device calls under test
-/// and nothing of the runtime.
+/// A channel's tables built by hand, with tiny segments: the device calls under test and nothing of the
+/// runtime. A template over the atomics policy, as the device calls are.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -23,34 +25,45 @@ struct TinyOptions {
     std::uint32_t slots = 2;
     std::uint32_t tile_rows = 64;
     std::uint32_t chunk_rows = 64;
-    std::uint64_t start = 0;  ///< first sequence and first queue position
+    /// First sequence of every lane and, by copy, of every receive ring; queues start at what their
+    /// sources' sum to.
+    std::uint64_t start = 0;
+    std::uint64_t rows_start = 0;  ///< what every counter of rows starts at
     device::RoutingKind routing = device::RoutingKind::Partition;
     device::HashKind hash = device::HashKind::Murmur3;
     std::vector<std::uint32_t> keys{0};
     bool ordered = false;
+    bool by_reference = true;
+    std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     Layout layout = Layout::Columns;
 };
 
-class TinyChannel {
+template <class A>
+class BasicTinyChannel {
 public:
-    using Atomics = device::LibcuAtomics;
-    using State = device::ChannelState<Atomics>;
+    using State = device::ChannelState<A>;
 
-    TinyChannel(Schema const& schema, TinyOptions const& options);
-    TinyChannel(TinyChannel const&) = delete;
-    TinyChannel& operator=(TinyChannel const&) = delete;
+    BasicTinyChannel(Schema const& schema, TinyOptions const& options);
+    BasicTinyChannel(BasicTinyChannel const&) = delete;
+    BasicTinyChannel& operator=(BasicTinyChannel const&) = delete;
 
-    /// The channel of endpoint i as source and as destination, as far as it is one.
-    [[nodiscard]] device::Channel on(std::uint32_t source, std::uint32_t destination) {
+    /// The channel as an endpoint sees it that is this source and this destination.
+    [[nodiscard]] device::BasicChannel<A> on(std::uint32_t source, std::uint32_t destination) {
         return {&state_, source, destination};
     }
     [[nodiscard]] State& state() { return state_; }
+    [[nodiscard]] TinyOptions const& options() const { return options_; }
+    /// Entries of every receive queue.
+    [[nodiscard]] std::uint32_t queue_entries() const {
+        return std::bit_ceil(options_.sources * ring_size());
+    }
 
 private:
+    using Slot = device::Slot<A>;
+    using Queue = device::ReceiveQueue<A>;
     struct SourceTables {
-        std::unique_ptr<device::Lane<Atomics>[]> lanes;
-        std::unique_ptr<device::GroupState<Atomics>[]> groups;
-        std::vector<std::unique_ptr<device::Slot<Atomics>[]>> slots;
+        std::unique_ptr<device::Lane<A>[]> lanes;
+        std::unique_ptr<device::GroupState<A>[]> groups;
     };
     struct GroupTables {
         std::vector<std::uint64_t> last;
@@ -62,27 +75,43 @@ private:
         std::vector<device::ColumnView> columns;
     };
     struct DestinationTables {
-        std::unique_ptr<device::ReceiveQueue<Atomics>> queue;
-        std::unique_ptr<device::ReceiveQueue<Atomics>::Entry[]> entries;
-        std::vector<device::ReadRing<Atomics>> rings;
-        std::unique_ptr<Atomics::System<std::uint64_t>[]> counts;
-        std::unique_ptr<Atomics::System<std::uint32_t>[]> receivers;
+        std::unique_ptr<Queue> queue;
+        std::unique_ptr<typename Queue::Entry[]> entries;
+        std::vector<device::ReadRing<A>> rings;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> counts;
+        std::unique_ptr<typename A::template System<std::uint32_t>[]> receivers;
     };
+    void fill_in_state();
+    Slot* build_slots(std::uint32_t count);
     void build_source(std::uint32_t s);
-    void build_group(device::GroupState<Atomics>& group);
+    void build_group(device::GroupState<A>& group);
     void build_destination(std::uint32_t d);
     char* segment(std::uint32_t bytes);
+    [[nodiscard]] std::uint32_t lanes() const {
+        bool const apart = options_.routing == device::RoutingKind::Partition ||
+                           options_.routing == device::RoutingKind::Direct;
+        return apart ? options_.destinations : 1;
+    }
+    [[nodiscard]] std::uint32_t carry_text_bytes() const {
+        return options_.text_bytes + lanes() * device::Ticket::kUnitBytes;
+    }
+    [[nodiscard]] std::uint32_t ring_size() const {
+        return options_.by_reference ? options_.slots : options_.credits;
+    }
+    /// Offsets count from here: an address that is not null and below every other.
+    static char* pool() { return reinterpret_cast<char*>(std::uintptr_t{64}); }
 
     TinyOptions options_;
     memory::ChannelLayout layout_;
     memory::ChannelLayout carry_layout_;
     std::vector<std::uint32_t> ids_;
     State state_;
-    std::unique_ptr<device::Source<Atomics>[]> sources_;
-    std::unique_ptr<device::Destination<Atomics>[]> destinations_;
+    std::unique_ptr<device::Source<A>[]> sources_;
+    std::unique_ptr<device::Destination<A>[]> destinations_;
     std::vector<SourceTables> source_tables_;
     std::vector<std::unique_ptr<GroupTables>> group_tables_;
     std::vector<DestinationTables> destination_tables_;
+    std::vector<std::unique_ptr<Slot[]>> slots_;
     struct alignas(64) Line {
         char bytes[64];
     };
@@ -90,4 +119,8 @@ private:
     std::vector<std::vector<Line>> memory_;
 };
 
+using TinyChannel = BasicTinyChannel<device::LibcuAtomics>;
+
 }  // namespace mgi::test
+
+#include "support/tiny_channel.inl"

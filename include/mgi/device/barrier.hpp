@@ -17,7 +17,10 @@ struct GroupAborted {};
 /// Reusable barrier for a fixed number of threads. Thread-safe.
 class HostBarrier {
 public:
-    explicit HostBarrier(std::uint32_t threads) : threads_(threads) {}
+    /// `pause` is for threads that are not the system's (fibers of a scheduler): it is called where
+    /// one would sleep, and lets the others run.
+    explicit HostBarrier(std::uint32_t threads, void (*pause)() = nullptr)
+        : threads_(threads), pause_(pause) {}
     HostBarrier(HostBarrier const&) = delete;
     HostBarrier& operator=(HostBarrier const&) = delete;
 
@@ -32,12 +35,16 @@ public:
             phase_.notify_all();
             return;
         }
-        for (int spin = 0; spin < 200; ++spin) {
+        for (int spin = 0; spin < 200 && pause_ == nullptr; ++spin) {
             if (phase_.load(std::memory_order_acquire) != phase) break;
         }
         std::uint32_t now = phase_.load(std::memory_order_acquire);
         while (now == phase) {
-            phase_.wait(phase, std::memory_order_acquire);
+            if (pause_ != nullptr) {
+                pause_();
+            } else {
+                phase_.wait(phase, std::memory_order_acquire);
+            }
             now = phase_.load(std::memory_order_acquire);
         }
         // A phase that is complete counts, whatever happened since.
@@ -56,6 +63,7 @@ private:
     static constexpr std::uint32_t kBroken = 1;
     static constexpr std::uint32_t kStep = 2;
     std::uint32_t const threads_;
+    void (*const pause_)();
     std::atomic<std::uint32_t> arrived_{0};
     std::atomic<std::uint32_t> phase_{0};
 };

@@ -115,7 +115,7 @@ public:
         for (u32 round = 0;; ++round) {
             Status const status = flush(group, shared);
             if (status != Status::Pending) return status;
-            backoff(round);
+            A::backoff(round);
         }
     }
 

@@ -137,7 +137,7 @@ public:
             if (moved) continue;
             // Rows in half-full segments, or in the carry buffer, wait for nobody.
             if (idle % kIdlePush == 0) push(group, shared, *channel, source);
-            backoff(idle);
+            A::backoff(idle);
         }
     }
 
@@ -163,7 +163,7 @@ private:
                 for (u32 c = 0; c < channel.layout.column_count; ++c)
                     columns[c].offset += sent.rows;
             }
-            backoff(round);
+            A::backoff(round);
         }
     }
 
@@ -173,7 +173,7 @@ private:
             SendCall<A> call(group, shared, channel, source);
             if (ErrorCode const code = call.enter(true); code != ErrorCode::Ok) return code;
             if (call.flush() != Status::Pending) return ErrorCode::Ok;
-            backoff(round);
+            A::backoff(round);
         }
     }
 

@@ -1,0 +1,152 @@
+/// \file
+/// How a tiny channel's tables are built.
+#pragma once
+
+namespace mgi::test {
+
+template <class A>
+BasicTinyChannel<A>::BasicTinyChannel(Schema const& schema, TinyOptions const& options)
+    : options_(options),
+      layout_(schema, options.layout, options.segment_rows, options.text_bytes),
+      carry_layout_(schema, options.layout, options.tile_rows, carry_text_bytes()),
+      sources_(std::make_unique<device::Source<A>[]>(options.sources)),
+      destinations_(std::make_unique<device::Destination<A>[]>(options.destinations)),
+      source_tables_(options.sources),
+      destination_tables_(options.destinations) {
+    fill_in_state();
+    for (std::uint32_t s = 0; s < options.sources; ++s) build_source(s);
+    for (std::uint32_t d = 0; d < options.destinations; ++d) build_destination(d);
+}
+
+template <class A>
+void BasicTinyChannel<A>::fill_in_state() {
+    state_.pool = pool();
+    state_.layout = layout_.get();
+    state_.carry_layout = carry_layout_.get();
+    state_.keys = options_.keys.data();
+    state_.key_count = static_cast<std::uint32_t>(options_.keys.size());
+    state_.routing = options_.routing;
+    state_.hash = options_.hash;
+    state_.ordered = options_.ordered;
+    state_.by_reference = options_.by_reference;
+    state_.source_count = options_.sources;
+    state_.destination_count = options_.destinations;
+    state_.lane_count = lanes();
+    state_.tile_rows = options_.tile_rows;
+    state_.chunk_rows = options_.chunk_rows;
+    state_.max_groups = options_.max_groups;
+    state_.sources = sources_.get();
+    state_.destinations = destinations_.get();
+    for (std::uint32_t d = 0; d < options_.destinations; ++d) ids_.push_back(100 + d);
+    state_.destination_ids = ids_.data();
+}
+
+template <class A>
+char* BasicTinyChannel<A>::segment(std::uint32_t bytes) {
+    return memory_.emplace_back(bytes / sizeof(Line)).data()->bytes;
+}
+
+/// Slots that hold the sequences from `start` on.
+template <class A>
+device::Slot<A>* BasicTinyChannel<A>::build_slots(std::uint32_t count) {
+    Slot* const slots = slots_.emplace_back(std::make_unique<Slot[]>(count)).get();
+    for (std::uint64_t i = options_.start; i < options_.start + count; ++i) {
+        slots[i % count].sequence.store(i, device::relaxed);
+        slots[i % count].offset = static_cast<std::uint64_t>(segment(state_.layout.size) - pool());
+    }
+    return slots;
+}
+
+template <class A>
+void BasicTinyChannel<A>::build_source(std::uint32_t s) {
+    SourceTables& tables = source_tables_[s];
+    tables.lanes = std::make_unique<device::Lane<A>[]>(state_.lane_count);
+    tables.groups = std::make_unique<device::GroupState<A>[]>(options_.max_groups);
+    for (std::uint32_t l = 0; l < state_.lane_count; ++l) {
+        device::Lane<A>& lane = tables.lanes[l];
+        lane.slots = build_slots(options_.slots);
+        lane.mask = options_.slots - 1;
+        lane.capacity = options_.segment_rows;
+        lane.units = state_.layout.units;
+        lane.ticket.store(device::Ticket{options_.start, 0, 0}.word(), device::relaxed);
+        lane.published.store(options_.start, device::relaxed);
+        lane.delivered.store(options_.start, device::relaxed);
+        lane.rows_published.store(options_.rows_start, device::relaxed);
+        lane.units_published.store(options_.rows_start, device::relaxed);
+    }
+    for (std::uint32_t g = 0; g < options_.max_groups; ++g) {
+        build_group(tables.groups[g]);
+        tables.groups[g].rows_accepted.store(options_.rows_start, device::relaxed);
+    }
+    state_.sources[s].lanes = tables.lanes.get();
+    state_.sources[s].groups = tables.groups.get();
+}
+
+template <class A>
+void BasicTinyChannel<A>::build_group(device::GroupState<A>& group) {
+    auto& tables = *group_tables_.emplace_back(std::make_unique<GroupTables>());
+    device::SegmentLayout const& layout = state_.carry_layout;
+    tables.last.resize(state_.lane_count);
+    tables.carry_lane.resize(options_.tile_rows);
+    tables.carry_next.resize(state_.lane_count);
+    tables.carry_end.resize(state_.lane_count);
+    tables.carry = segment(layout.size);
+    tables.carry_text = tables.carry + layout.bytes_offset;
+    for (std::uint32_t c = 0; c < layout.column_count; ++c) {
+        device::ColumnLayout const& column = layout.columns[c];
+        device::ColumnView view;
+        view.values = tables.carry + column.offset;
+        if (column.nullable()) {
+            view.validity = reinterpret_cast<std::uint8_t const*>(tables.carry + column.validity);
+        }
+        view.buffers = &tables.carry_text;
+        if (column.storage == device::Storage::Views) view.encoding = device::InputEncoding::Views;
+        tables.columns.push_back(view);
+    }
+    group.last = tables.last.data();
+    group.carry_lane = tables.carry_lane.data();
+    group.carry_next = tables.carry_next.data();
+    group.carry_end = tables.carry_end.data();
+    group.carry = tables.carry;
+    group.carry_columns = tables.columns.data();
+}
+
+template <class A>
+void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
+    DestinationTables& tables = destination_tables_[d];
+    bool const shared = options_.by_reference && options_.routing == device::RoutingKind::Balance;
+    if (!shared || d == 0) {
+        tables.queue = std::make_unique<Queue>();
+        tables.entries = std::make_unique<typename Queue::Entry[]>(queue_entries());
+        tables.queue->entries = tables.entries.get();
+        tables.queue->mask = queue_entries() - 1;
+        // Every source's sequences start high, so their sum is what was taken before.
+        std::uint64_t const first = options_.start * options_.sources;
+        tables.queue->tail.store(first, device::relaxed);
+        tables.queue->head.store(first, device::relaxed);
+        for (std::uint64_t p = first - std::min<std::uint64_t>(first, queue_entries()); p < first;
+             ++p) {
+            // As the lap before left it: one chunk, claimed.
+            std::uint64_t const state = std::uint64_t{std::uint32_t(p + 1)} << 32 | 1 << 16 | 1;
+            tables.entries[p & tables.queue->mask].state.store(state, device::relaxed);
+        }
+        tables.counts =
+            std::make_unique<typename A::template System<std::uint64_t>[]>(options_.sources);
+    }
+    tables.receivers =
+        std::make_unique<typename A::template System<std::uint32_t>[]>(options_.max_groups);
+    for (std::uint32_t s = 0; s < options_.sources; ++s) {
+        std::uint32_t const lane = state_.lane_count == 1 ? 0 : d;
+        Slot* const slots =
+            options_.by_reference ? state_.sources[s].lanes[lane].slots : build_slots(ring_size());
+        tables.rings.push_back({slots, ring_size(), options_.by_reference});
+    }
+    device::Destination<A>& to = state_.destinations[d];
+    to.queue = tables.queue == nullptr ? state_.destinations[0].queue : tables.queue.get();
+    to.counts = tables.counts == nullptr ? state_.destinations[0].counts : tables.counts.get();
+    to.rings = tables.rings.data();
+    to.receivers = tables.receivers.get();
+    to.rows_received.store(options_.rows_start, device::relaxed);
+}
+
+}  // namespace mgi::test
