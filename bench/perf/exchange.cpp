@@ -93,10 +93,12 @@ public:
     [[nodiscard]] ExchangeOptions const& options() const { return options_; }
 
     /// One run; returns payload GB/s, and clears `verified` when rows are missing or wrong.
-    double run(bool& verified) {
-        Channel const channel = runtime_->create_channel(spec());
+    double run(bool staged, bool& verified) {
+        Channel const channel = runtime_->create_channel(spec(staged));
         double const seconds =
-            timed([&](std::uint32_t e, EndpointRun* part) { return launch(channel, e, part); },
+            timed([&](std::uint32_t e, EndpointRun* part) {
+                      return launch(channel, staged, e, part);
+                  },
                   &channel);
         channel.check();
         Checksum received;
@@ -144,7 +146,7 @@ private:
         return options;
     }
 
-    [[nodiscard]] ChannelSpec spec() const {
+    [[nodiscard]] ChannelSpec spec(bool staged) const {
         std::vector<Field> fields{{"key", int64()}};
         for (std::uint32_t c = 1; c < options_.row_bytes / 8; ++c) {
             fields.push_back({"payload" + std::to_string(c), int64()});
@@ -158,7 +160,7 @@ private:
         spec.options.by_reference = options_.by_reference;
         spec.options.layout = options_.layout;
         spec.options.max_groups = options_.groups;
-        spec.options.sorters = options_.staged ? 1 : 0;
+        spec.options.sorters = staged ? 1 : 0;
         return spec;
     }
 
@@ -174,13 +176,13 @@ private:
                                 part);
     }
 
-    Launch launch(Channel const& channel, std::uint32_t e, EndpointRun* part) {
+    Launch launch(Channel const& channel, bool staged, std::uint32_t e, EndpointRun* part) {
         part->slice = std::max(kLeastSlice, channel.plan().tile_rows);
         for (std::uint32_t d = e; d < options_.fanout; d += options_.endpoints) {
             part->inboxes.push_back(channel.on(endpoints_[d]));
         }
         device::Channel const here = channel.on(endpoints_[e]);
-        if (options_.staged) return launch_staged<1>(endpoints_[e], here, part);
+        if (staged) return launch_staged<1>(endpoints_[e], here, part);
         return runtime_->launch(endpoints_[e], launch_options(), ExchangeKernel{}, here, part);
     }
 
@@ -273,11 +275,14 @@ ExchangeResult run_exchange(ExchangeOptions const& options) {
     result.verified = true;
     exchange.copy();
     exchange.partition(result.verified);
-    exchange.run(result.verified);
+    exchange.run(options.staged, result.verified);
     for (std::uint32_t i = 0; i < options.repeat; ++i) {
         result.memcpy_gbps.push_back(exchange.copy());
         result.partition_gbps.push_back(exchange.partition(result.verified));
-        result.gbps.push_back(exchange.run(result.verified));
+        if (options.staged) {
+            result.collective_gbps.push_back(exchange.run(false, result.verified));
+        }
+        result.gbps.push_back(exchange.run(options.staged, result.verified));
     }
     return result;
 }

@@ -40,6 +40,8 @@ struct ExchangeResult {
     /// Payload / time from the first send to the last row consumed, in 10^9 bytes a second, of each
     /// run.
     std::vector<double> gbps;
+    /// Staged runs only: the block-collective send of the same rows, between the runs.
+    std::vector<double> collective_gbps;
     /// The hand-written partition of the same rows with the same fan-out (limits/partition.hpp),
     /// between the runs.
     std::vector<double> partition_gbps;

@@ -11,6 +11,7 @@ namespace {
 nb::dict exchange(nb::dict const& given) {
     perf::ExchangeOptions options;
     read_option(given, "endpoints", options.endpoints);
+    read_option(given, "fanout", options.fanout);
     read_option(given, "rows", options.rows);
     read_option(given, "row_bytes", options.row_bytes);
     read_option(given, "zipf_theta", options.zipf_theta);
@@ -18,6 +19,7 @@ nb::dict exchange(nb::dict const& given) {
     read_option(given, "threads", options.threads);
     read_option(given, "by_reference", options.by_reference);
     read_option(given, "staged", options.staged);
+    read_option(given, "limit_threads", options.limit_threads);
     read_option(given, "repeat", options.repeat);
     options.layout = channel_options(given).layout;
     auto const result =
@@ -28,8 +30,11 @@ nb::dict exchange(nb::dict const& given) {
         });
     nb::dict dict;
     dict["groups"] = result.groups;
+    dict["fanout"] = result.fanout;
     dict["bytes"] = result.bytes;
     dict["gbps"] = nb::cast(result.gbps);
+    dict["collective_gbps"] = nb::cast(result.collective_gbps);
+    dict["partition_gbps"] = nb::cast(result.partition_gbps);
     dict["memcpy_gbps"] = nb::cast(result.memcpy_gbps);
     dict["verified"] = result.verified;
     return dict;

@@ -149,7 +149,7 @@ private:
     }
 
     [[nodiscard]] std::uint64_t default_bytes() const {
-        std::uint64_t budget = std::max<std::uint64_t>(32u << 20, times(8u << 20, shape_.sources));
+        std::uint64_t budget = std::max<std::uint64_t>(128u << 20, times(8u << 20, shape_.sources));
         budget = std::min(budget, shape_.memory_left / 4);
         std::uint64_t bytes = kDefaultSegmentBytes;
         while (bytes > kSmallestDefaultSegment && times(lane_segments(), bytes) > budget)

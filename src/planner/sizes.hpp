@@ -51,7 +51,7 @@ std::uint64_t carry_text_bytes(std::uint64_t text_bytes, std::uint64_t lanes) no
 
 /// Fills in the plan's sizes, from the options where they say something. The pools' budget, to which
 /// segments that no option sizes are shrunk (from 256 KiB toward 16 KiB), is 8 MiB for each source,
-/// 32 MiB at least, and a quarter of the memory that is left at most: a lane's segments should still
+/// 128 MiB at least, and a quarter of the memory that is left at most: a lane's segments should still
 /// be in cache when they are read. Throws Error(InvalidArgument) whose text starts with `who`.
 void decide_sizes(Schema const& schema, ChannelOptions const& options, ChannelShape const& shape,
                   std::string const& who, Plan& plan);

@@ -59,7 +59,7 @@ TEST(Plan, Defaults) {
     EXPECT_EQ(plan.segment_rows, (256u << 10) / 16);
     EXPECT_EQ(plan.text_bytes, 0u);
     EXPECT_EQ(plan.tile_rows, 1024u);
-    EXPECT_EQ(plan.chunk_rows, plan.segment_rows / 4);
+    EXPECT_EQ(plan.chunk_rows, plan.segment_rows);
     EXPECT_EQ(plan.max_groups, kLeastMaxGroups);
     std::uint64_t const segments = 4 * 4 * 4 * 256 * 1024;
     EXPECT_EQ(plan.pool_bytes, segments + 4 * 16 * 1024 * 16);
@@ -246,10 +246,21 @@ TEST(Plan, TextFollowsTheRows) {
     EXPECT_EQ(make_plan(request).text_bytes, device::Ticket::kMaxUnits * 16);
 }
 
+TEST(Plan, TilesGrowWithTheLanes) {
+    EXPECT_EQ(make_plan(all_to_all(2)).tile_rows, 1024u);
+    EXPECT_EQ(make_plan(all_to_all(20)).tile_rows, 2048u);
+    PlanRequest request = all_to_all(2);
+    request.destinations.resize(256, request.destinations.front());
+    EXPECT_EQ(make_plan(request).tile_rows, 8192u);
+}
+
 TEST(Plan, ChunksAreWholeSegmentsWhereTheyMustBe) {
     PlanRequest request = all_to_all(1);
+    request.options.segment_bytes = 2 * kMiB;
+    EXPECT_EQ(make_plan(request).chunk_rows, make_plan(request).segment_rows / 4);
+    request.options.segment_bytes = 0;
     request.options.segment_rows = 1000;
-    EXPECT_EQ(make_plan(request).chunk_rows, 256u);
+    EXPECT_EQ(make_plan(request).chunk_rows, 1024u);
     request.options.receive_limit = kMiB;
     EXPECT_EQ(make_plan(request).chunk_rows, 1024u);
     request.options.chunk_rows = 100;

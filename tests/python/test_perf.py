@@ -33,8 +33,11 @@ FIELDS = {
     "gbps_min",
     "gbps_max",
     "limit_memcpy_gbps",
+    "limit_partition_gbps",
+    "ratio_to_partition_limit",
     "verified",
 }
+STAGED_FIELDS = {"collective_gbps_median", "staged_cost"}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,8 @@ FIELDS = {
         ["--staged", "--row-bytes", "24"],
         ["--staged", "--by-copy", "--layout", "rows", "--groups", "2", "--threads", "2"],
         ["--rows", "1"],
+        ["--fanout", "2"],
+        ["--fanout", "20", "--layout", "rows", "--limit-threads", "3"],
     ],
     ids=" ".join,
 )
@@ -55,12 +60,15 @@ def test_every_way_is_verified(tmp_path, capsys, extra):
     file = tmp_path / "perf.json"
     assert main([*SMALL, *extra, "--json", str(file)]) == 0
     result = json.loads(file.read_text())
-    assert set(result) == FIELDS
+    assert set(result) == FIELDS | (STAGED_FIELDS if "--staged" in extra else set())
     assert result["verified"] is True
     assert result["bytes"] == result["rows"] * result["row_bytes"]
     assert 0 < result["gbps_min"] <= result["gbps_median"] <= result["gbps_max"]
     assert result["limit_memcpy_gbps"] > 0
-    assert (result["endpoints"], result["fanout"], result["repeat"]) == (3, 3, 2)
+    assert result["limit_partition_gbps"] > 0
+    assert result["ratio_to_partition_limit"] > 0
+    fanout = int(extra[1]) if "--fanout" in extra else 3
+    assert (result["endpoints"], result["fanout"], result["repeat"]) == (3, fanout, 2)
     output = capsys.readouterr().out
     assert "GB/s" in output
     assert "every run verified: yes" in output

@@ -12,9 +12,10 @@ from mgi.perf.numbers import count
 
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
 DETAILS = (
-    "Every endpoint sends its rows to every endpoint by the hash of an int64 key. GB/s are bytes "
+    "Every endpoint sends its rows to every destination by the hash of an int64 key. GB/s are bytes "
     "of all rows over the time from the first send to the last row consumed; consumers read every "
-    "byte."
+    "byte. Between the runs, on the same rows: a hand-written partition with the same fan-out (the "
+    "limit), and memcpy. The ratio is the median of the rounds' ratios."
 )
 WRONG = "rows are missing or changed"
 
@@ -25,6 +26,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     measured = _mgi.perf_exchange(
         {
             "endpoints": options.endpoints,
+            "fanout": options.fanout,
             "rows": options.rows,
             "row_bytes": options.row_bytes,
             "zipf_theta": theta,
@@ -33,11 +35,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "threads": options.threads,
             "by_reference": not options.by_copy,
             "staged": options.staged,
+            "limit_threads": options.limit_threads,
             "repeat": options.repeat,
         }
     )
     gbps = measured["gbps"]
-    return {
+    result = {
         "pattern": "exchange",
         "layout": options.layout,
         "endpoints": options.endpoints,
@@ -45,7 +48,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "bytes": measured["bytes"],
         "row_bytes": options.row_bytes,
         "dist": options.dist,
-        "fanout": options.endpoints,
+        "fanout": measured["fanout"],
         "repeat": options.repeat,
         "groups": measured["groups"],
         "threads": options.threads,
@@ -55,14 +58,32 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "gbps_min": min(gbps),
         "gbps_max": max(gbps),
         "limit_memcpy_gbps": statistics.median(measured["memcpy_gbps"]),
+        "limit_partition_gbps": statistics.median(measured["partition_gbps"]),
+        "ratio_to_partition_limit": _ratio(gbps, measured["partition_gbps"]),
         "verified": measured["verified"],
     }
+    if options.staged:
+        result["collective_gbps_median"] = statistics.median(measured["collective_gbps"])
+        result["staged_cost"] = _ratio(measured["collective_gbps"], gbps)
+    return result
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    """The median of what each round says: both ran in it, on a machine in the same mood."""
+    return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be chosen."""
     add = parser.add_argument
     add("--endpoints", type=count(1), default=4, metavar="N", help="endpoints on the CPU devices")
+    add(
+        "--fanout",
+        type=count(1),
+        default=None,
+        metavar="N",
+        help="destinations; each endpoint receives at every Nth (default: the endpoints)",
+    )
     add("--rows", type=count(1), default=10_000_000, metavar="N", help="of all endpoints together")
     add("--row-bytes", type=_row_bytes, default=16, metavar="N", help="a multiple of 8")
     add("--dist", type=_dist, default="uniform", metavar="uniform|zipf:THETA", help="of the keys")
@@ -77,6 +98,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--threads", type=count(1), default=1, metavar="T", help="threads of each group")
     add("--by-copy", action="store_true", help="copy through receive pools and movers")
     add("--staged", action="store_true", help="send row by row, through stage buffers and sorters")
+    add(
+        "--limit-threads",
+        type=count(1),
+        default=None,
+        metavar="N",
+        help="threads of the partition limit (default: the groups' threads, at most one a core)",
+    )
     add("--repeat", type=count(1), default=5, metavar="N", help="runs; the median counts")
 
 
@@ -112,16 +140,23 @@ def table(result: dict[str, Any]) -> list[str]:
     if result["staged"]:
         way += ", staged"
     size = f"{result['bytes'] / 1e9:.2f} GB"
+    staged = []
+    if result["staged"]:
+        staged = [f"{'block-collective send':<22}{result['collective_gbps_median']:>9.2f}"]
     return [
         f"exchange of {result['rows']:,} rows of {result['row_bytes']} bytes ({size}), "
         f"{result['layout']}, {result['dist']} keys",
-        f"{result['endpoints']} endpoints of {result['groups']} x {result['threads']} threads, "
+        f"{result['endpoints']} endpoints of {result['groups']} x {result['threads']} threads to "
+        f"{result['fanout']} destinations, "
         f"{way}, {result['repeat']} runs",
         "",
         f"{'GB/s':<22}{'median':>9}{'min':>9}{'max':>9}",
         f"{'exchange':<22}{result['gbps_median']:>9.2f}{result['gbps_min']:>9.2f}"
         f"{result['gbps_max']:>9.2f}",
-        f"{'memcpy, same threads':<22}{result['limit_memcpy_gbps']:>9.2f}",
+        *staged,
+        f"{'limit: partition':<22}{result['limit_partition_gbps']:>9.2f}",
+        f"{'limit: memcpy':<22}{result['limit_memcpy_gbps']:>9.2f}",
         "",
+        f"ratio to the partition limit: {result['ratio_to_partition_limit']:.2f}",
         f"every run verified: {'yes' if result['verified'] else 'NO'}",
     ]
