@@ -111,27 +111,4 @@ void ChannelLayout::place_rows(Schema const& schema, std::uint64_t& end) {
     end = std::uint64_t{layout_.row_bytes} * layout_.rows;
 }
 
-void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
-                 std::vector<Range>& out) {
-    if (layout.rows_together) {
-        out.clear();
-        out.push_back(
-            {layout.columns[0].offset - layout.columns[0].row_offset, rows * layout.row_bytes});
-        return;
-    }
-    chunk_ranges(layout, 0, rows, units, out);
-}
-
-void chunk_ranges(device::SegmentLayout const& layout, std::uint32_t first, std::uint32_t rows,
-                  std::uint32_t units, std::vector<Range>& out) {
-    out.clear();
-    if (layout.bit_bytes != 0) out.push_back({0, layout.bit_bytes});
-    for (std::uint32_t c = 0; c < layout.column_count; ++c) {
-        auto const& column = layout.columns[c];
-        if (column.storage == device::Storage::Bits) continue;
-        out.push_back({column.offset + first * column.width, rows * column.width});
-    }
-    if (units != 0) out.push_back({layout.bytes_offset, units * device::Ticket::kUnitBytes});
-}
-
 }  // namespace mgi::memory

@@ -71,12 +71,13 @@ MGI_HD void close_source(ChannelState<A>& state, u32 source) {
         u64 sequence = 0;
         if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
         u64 const count = lane.sequences() + 1;
-        lane.closed.store(count, cuda::std::memory_order_release);
+        // relaxed: a count is a fact, and says nothing about what has been delivered yet.
+        lane.closed.store(count, relaxed);
         if (!state.by_reference) continue;
         u32 const first = state.routing == RoutingKind::Broadcast ? 0 : l;
         u32 const last = state.routing == RoutingKind::Broadcast ? state.destination_count : l + 1;
         for (u32 d = first; d < last; ++d) {
-            state.destinations[d].counts[source].store(count, cuda::std::memory_order_release);
+            state.destinations[d].counts[source].store(count, relaxed);
         }
     }
 }

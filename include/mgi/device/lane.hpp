@@ -164,7 +164,8 @@ struct alignas(64) Lane {
             Ticket const t = Ticket::of(word);
             if (t.rows == 0) return false;
             u32 const index = u32(t.sequence) & mask;
-            u64 const sequence = slots[index].sequence.load(acquire);
+            // relaxed: we write no row, and `commit` sees whoever did.
+            u64 const sequence = slots[index].sequence.load(relaxed);
             if ((sequence & Ticket::kSequenceMask) != t.sequence) {
                 word = ticket.load(relaxed);
                 continue;
@@ -205,7 +206,7 @@ struct alignas(64) Lane {
 
     /// Sequences that were started, in full: exact once every group of the source has flushed.
     [[nodiscard]] MGI_HD u64 sequences() const {
-        u64 const done = published.load(acquire);
+        u64 const done = published.load(relaxed);
         u64 const low = Ticket::of(ticket.load(relaxed)).sequence;
         return done + ((low - done) & Ticket::kSequenceMask);
     }

@@ -47,7 +47,8 @@ struct alignas(64) ReceiveQueue {
     /// Claims the next chunk; count == 0 when there is none now.
     [[nodiscard]] MGI_HD Chunk take() {
         for (;;) {
-            u64 const position = head.load(acquire);
+            // relaxed, as whatever moves the head: an old position's entry is exhausted, or used anew.
+            u64 const position = head.load(relaxed);
             Entry& entry = entries[u32(position) & mask];
             // Poll without acquire; a GPU's acquire empties its first-level cache.
             u64 state = entry.state.load(relaxed);
@@ -64,16 +65,17 @@ struct alignas(64) ReceiveQueue {
             state = entry.state.load(acquire);
             if (u32(state >> 32) != u32(position + 1)) continue;
             if ((u32(state) & kMaxChunks) != next) continue;
-            // Read before the claim: once it is claimed and released the entry may be pushed anew.
+            // Read before the claim: once it is claimed and released the entry may be pushed anew. The
+            // claim orders nothing itself: `state` had what was pushed, `release_reads` ends our use.
             u64 const what = entry.what.load(relaxed);
-            if (!entry.state.compare_exchange_strong(state, state + 1, acq_rel, relaxed)) continue;
+            if (!entry.state.compare_exchange_strong(state, state + 1, relaxed, relaxed)) continue;
             if (next + 1 == chunks) advance(position);
             return {what, next, chunks};
         }
     }
 
     /// Segments of which every chunk was claimed.
-    [[nodiscard]] MGI_HD u64 taken() const { return head.load(acquire); }
+    [[nodiscard]] MGI_HD u64 taken() const { return head.load(relaxed); }
     /// Segments pushed so far.
     [[nodiscard]] MGI_HD u64 pushed() const { return tail.load(relaxed); }
 
@@ -83,7 +85,7 @@ private:
     }
     /// Moves the head past an exhausted entry; somebody else may have done it.
     MGI_HD void advance(u64 position) {
-        head.compare_exchange_strong(position, position + 1, acq_rel, relaxed);
+        head.compare_exchange_strong(position, position + 1, relaxed, relaxed);
     }
 };
 

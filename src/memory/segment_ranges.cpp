@@ -1,0 +1,30 @@
+#include "memory/segment_layout.hpp"
+
+#include <mgi/device/lane.hpp>
+
+namespace mgi::memory {
+
+void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
+                 std::vector<Range>& out) {
+    if (layout.rows_together) {
+        out.clear();
+        out.push_back(
+            {layout.columns[0].offset - layout.columns[0].row_offset, rows * layout.row_bytes});
+        return;
+    }
+    chunk_ranges(layout, 0, rows, units, out);
+}
+
+void chunk_ranges(device::SegmentLayout const& layout, std::uint32_t first, std::uint32_t rows,
+                  std::uint32_t units, std::vector<Range>& out) {
+    out.clear();
+    if (layout.bit_bytes != 0) out.push_back({0, layout.bit_bytes});
+    for (std::uint32_t c = 0; c < layout.column_count; ++c) {
+        auto const& column = layout.columns[c];
+        if (column.storage == device::Storage::Bits) continue;
+        out.push_back({column.offset + first * column.width, rows * column.width});
+    }
+    if (units != 0) out.push_back({layout.bytes_offset, units * device::Ticket::kUnitBytes});
+}
+
+}  // namespace mgi::memory
