@@ -8,7 +8,7 @@
 #   tsan      the same under ThreadSanitizer             package   find_package(mgi) from an install
 #   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
 #   python    the Python package's tests                 models    the protocols' Spin models
-#   hostile   10 000 hostile schedules
+#   hostile   10 000 hostile schedules                   relacy    the protocols, relaxed memory
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
 # default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh
@@ -17,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
-all_steps=(lint models unit tsan asan hostile python package examples cuda readme)
+all_steps=(lint models relacy unit tsan asan hostile python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
     exit 0
@@ -89,6 +89,12 @@ step_hostile() {
     with_stacks 600 tools/fixed_addresses.sh build/tsan/mgi_hostile --first 4000 --seeds 3500
     build asan
     with_stacks 600 build/asan/mgi_hostile --first 7500 --seeds 2500
+}
+
+step_relacy() {
+    logged build/configure-release.log cmake --preset release
+    cmake --build build/release --target mgi_relacy -j "${JOBS:-$(nproc)}" -- --quiet
+    with_stacks 600 build/release/mgi_relacy
 }
 
 step_python() {

@@ -23,7 +23,7 @@ if(NOT GTest_FOUND)
 endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
-list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda|hostile)/")
+list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda|hostile|relacy)/")
 add_executable(mgi_tests ${test_sources})
 mgi_target_defaults(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
@@ -48,3 +48,14 @@ target_include_directories(mgi_hostile PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_hostile PRIVATE mgi GTest::gtest)
 add_test(NAME mgi_hostile COMMAND mgi_hostile --seeds 200)
+
+# The device tests alone, without the runtime: what tools/mutate builds to see barriers missed.
+mgi_glob(device_test_sources tests/device/*.cpp tests/support/*.cpp src/core/*.cpp src/memory/*.cpp)
+list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/flow.cpp$")
+add_executable(mgi_device_tests EXCLUDE_FROM_ALL ${device_test_sources})
+mgi_target_defaults(mgi_device_tests)
+target_compile_definitions(mgi_device_tests PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_include_directories(mgi_device_tests PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+target_link_libraries(mgi_device_tests PRIVATE
+    mgi_spdlog mgi::cccl Threads::Threads GTest::gtest GTest::gtest_main)

@@ -12,6 +12,7 @@ system_packages() {
     echo "libspdlog-dev is the logging library (headers only)"
     if [ "$1" = test ]; then
         echo "libgtest-dev is the C++ test framework"
+        echo "relacy-dev checks the protocols under relaxed memory (headers only)"
         echo "gdb prints every thread's stack when a test hangs"
         echo "spin checks the protocols' models"
         echo "gcc compiles what spin makes of a model"
@@ -35,7 +36,7 @@ install_system_packages() {
     fi
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         fail "this is no Debian or Ubuntu (no apt-get). Install g++ 12 or newer, Python 3.10 or newer" \
-            "with its headers, spdlog, GoogleTest and gdb, then run again with MGI_SETUP_SKIP_APT=1."
+            "with its headers, spdlog, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
     fi
 
     local installed

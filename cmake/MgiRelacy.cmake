@@ -1,0 +1,16 @@
+# The protocols of include/mgi/device under Relacy, which runs them through interleavings and stale reads
+# (tests/relacy). Its own program: Relacy replaces operator new, and has its own way of waiting.
+find_path(MGI_RELACY_INCLUDE_DIR relacy/relacy.hpp)
+if(NOT MGI_RELACY_INCLUDE_DIR)
+    message(STATUS "No Relacy (apt-get install relacy-dev): no mgi_relacy")
+    return()
+endif()
+
+mgi_glob(relacy_sources tests/relacy/*.cpp src/memory/segment_ranges.cpp)
+add_executable(mgi_relacy EXCLUDE_FROM_ALL ${relacy_sources})
+mgi_target_defaults(mgi_relacy)
+target_include_directories(mgi_relacy PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(mgi_relacy SYSTEM PRIVATE "${MGI_RELACY_INCLUDE_DIR}")
+# Relacy's fibers are switched by longjmp, which a checked one takes for an error.
+target_compile_options(mgi_relacy PRIVATE -U_FORTIFY_SOURCE -O2)
+target_link_libraries(mgi_relacy PRIVATE mgi::cccl)

@@ -1,0 +1,193 @@
+/// \file
+/// What the scenarios of whole channels share: groups that send numbered rows and flush, groups that
+/// receive until the end, and the account of what arrived.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "scenario.hpp"
+#include "tables.hpp"
+
+namespace mgi::relacy {
+
+/// A group of one thread, and its scratch.
+struct Member {
+    Group group;
+    alignas(16) std::byte scratch[512];
+
+    Member(u32 block, u32 blocks) : group{block, blocks, 0, 1, block, nullptr} {}
+    [[nodiscard]] Shared shared() { return {scratch, sizeof(scratch)}; }
+};
+
+/// A channel, and the calls that the threads of a scenario make on it.
+class Flow {
+public:
+    explicit Flow(TableOptions const& options) : tables(options) {}
+
+    Tables tables;
+
+    /// The value of a group's i-th row.
+    static u32 value(u32 source, u32 block, u32 i) { return source << 16 | block << 8 | i; }
+
+    /// Offers up to `rows` values from `first` on; how many there was room for. What SendCall does
+    /// with the rows of one lane, but that they are checked variables.
+    u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows) {
+        struct Fitting {
+            u32 rows;
+            u32 units;
+        };
+        State& state = tables.state;
+        Lane<A>& to = state.sources[source].lanes[lane];
+        Claim const claim =
+            to.claim([&](u32 room, u32) { return Fitting{min_of(room, rows), 0}; },
+                     [&](u64 sequence) { publish_slot(state, source, lane, sequence); });
+        if (claim.rows == 0) return 0;
+        for (u32 i = 0; i < claim.rows; ++i) {
+            tables.row(state.pool + to.slots[claim.slot].offset, claim.row + i)
+                .write(value(source, block, first + i));
+        }
+        state.sources[source].groups[block].last[lane] = claim.sequence + 1;
+        if (to.commit(claim.slot, claim.rows, 0, 0)) {
+            publish_slot(state, source, lane, claim.sequence);
+        }
+        return claim.rows;
+    }
+
+    [[nodiscard]] SendCall<A> sending(Member& member, u32 source) {
+        return {member.group, member.shared(), tables.state, source};
+    }
+    [[nodiscard]] bool failed() { return tables.state.error() != ErrorCode::Ok; }
+
+    /// Sends rows 0..rows-1 of a group to a lane, at most `at_once` with each claim. False when the
+    /// channel failed.
+    bool send(Member& member, u32 source, u32 lane, u32 rows, u32 at_once = 1, u32 first = 0) {
+        for (u32 sent = first; sent < first + rows;) {
+            if (sending(member, source).enter(false) != ErrorCode::Ok) return false;
+            u32 const now =
+                offer(source, lane, member.group.block, sent, min_of(at_once, first + rows - sent));
+            sent += now;
+            if (now == 0) A::backoff(0);
+        }
+        return true;
+    }
+
+    /// One call of flush.
+    Status try_flush(Member& member, u32 source) {
+        SendCall<A> call = sending(member, source);
+        if (call.enter(true) != ErrorCode::Ok) return Status::Error;
+        return call.flush();
+    }
+    /// Flushes until it is done; false when the channel failed.
+    bool flush(Member& member, u32 source) {
+        for (;;) {
+            Status const status = try_flush(member, source);
+            if (status != Status::Pending) return status == Status::Ok;
+            A::backoff(0);
+        }
+    }
+
+    /// One call of recv, and the release of what it gave.
+    Status receive(Member& member, u32 destination) {
+        ReceiveCall<A> call(member.group, member.shared(), tables.state, destination);
+        ReceivedBatch batch;
+        ErrorCode code = ErrorCode::Ok;
+        Status const status = call.receive(batch, code);
+        if (status != Status::Ok) return status;
+        for (u32 i = 0; i < batch.rows; ++i) {
+            arrive(destination, tables.row(batch.segment, batch.row + i).read());
+        }
+        RL_ASSERT(next_sequence(destination, batch));
+        call.release(batch);
+        return status;
+    }
+    /// Receives until the end; false when the channel failed.
+    bool drain(Member& member, u32 destination) {
+        for (;;) {
+            Status const status = receive(member, destination);
+            if (status == Status::End) return true;
+            if (status == Status::Error) return false;
+            if (status == Status::Pending) A::backoff(0);
+        }
+    }
+
+    [[nodiscard]] bool has_arrived(u32 destination, u32 value) const {
+        return arrived_.contains({destination, value});
+    }
+    /// Values in the order in which a destination saw them.
+    [[nodiscard]] std::vector<u32> const& seen(u32 destination) const { return seen_[destination]; }
+    [[nodiscard]] std::size_t arrivals() const { return arrived_.size(); }
+
+    /// Every slot is free again, and the watermarks stand behind the last one.
+    [[nodiscard]] bool at_rest() const {
+        State const& state = tables.state;
+        for (u32 s = 0; s < state.source_count; ++s) {
+            for (u32 l = 0; l < state.lane_count; ++l) {
+                Lane<A> const& lane = state.sources[s].lanes[l];
+                u64 const end = lane.closed.newest() - 1;
+                if (lane.published.newest() != end) return false;
+                for (u32 i = 0; i <= lane.mask; ++i) {
+                    Slot<A> const& slot = lane.slots[i];
+                    u64 const sequence = slot.sequence.newest();
+                    if (sequence < end || sequence > end + lane.mask) return false;
+                    if (slot.committed.newest() != 0 || slot.readers.newest() != 0) return false;
+                }
+            }
+        }
+        return true;
+    }
+
+private:
+    /// Rows arrive once.
+    void arrive(u32 destination, u32 value) {
+        RL_ASSERT(arrived_.emplace(std::pair(destination, value), true).second);
+        if (seen_.size() <= destination) seen_.resize(destination + 1);
+        seen_[destination].push_back(value);
+    }
+    /// An ordered channel delivers each lane's segments in sequence; every one names its own.
+    bool next_sequence(u32 destination, ReceivedBatch const& batch) {
+        if (!tables.state.ordered || !batch.whole) return true;
+        u64& next = next_[{destination, batch.source}];
+        return batch.sequence == next++;
+    }
+
+    std::map<std::pair<u32, u32>, bool> arrived_;
+    std::vector<std::vector<u32>> seen_ = std::vector<std::vector<u32>>(4);
+    std::map<std::pair<u32, u32>, u64> next_;
+};
+
+/// Base of such a scenario.
+template <class Derived, rl::thread_id_t threads>
+class ChannelScenario : public Threads<Derived, threads> {
+public:
+    void prepare() { flow_.emplace(Derived::options()); }
+    void after() {
+        static_cast<Derived*>(this)->check();
+        flow_.reset();
+    }
+
+protected:
+    Flow& flow() { return *flow_; }
+
+    /// A thread that sends `rows` rows into lane 0 of a source and flushes.
+    void send_and_flush(u32 source, u32 block, u32 blocks, u32 rows, u32 at_once = 1) {
+        Member me(block, blocks);
+        RL_ASSERT(flow().send(me, source, 0, rows, at_once));
+        RL_ASSERT(flow().flush(me, source));
+    }
+    /// A thread that receives to the end.
+    void receive_all(u32 destination, u32 block = 0, u32 blocks = 1) {
+        Member me(block, blocks);
+        RL_ASSERT(flow().drain(me, destination));
+    }
+    /// Behind the end: everything arrived, every slot is free.
+    void all_arrived(std::size_t rows) {
+        RL_ASSERT(flow().arrivals() == rows);
+        RL_ASSERT(flow().at_rest());
+    }
+
+private:
+    std::optional<Flow> flow_;
+};
+
+}  // namespace mgi::relacy

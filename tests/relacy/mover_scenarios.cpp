@@ -1,0 +1,219 @@
+// By copy: the mover's own loop between lanes and receive pools, with a transport whose copies complete
+// late and in any order.
+
+#include <numeric>
+
+#include "channel_test.hpp"
+#include "mover/channel_moves.hpp"
+
+namespace mgi::relacy {
+namespace {
+
+/// Copies the checked variables of a segment, at the time at which it says that it is done.
+class LateCopy final : public transport::Transport {
+public:
+    explicit LateCopy(Tables& tables) : tables_(tables) {}
+
+    bool submit(transport::Copy const& copy) override {
+        if (rl::rand(4) == 0) return false;
+        copies_.push_back({copy.token, copy.from, copy.to});
+        return true;
+    }
+    void poll(std::vector<std::uint64_t>& complete) override {
+        for (auto at = copies_.begin(); at != copies_.end();) {
+            if (rl::rand(2) == 0) {
+                ++at;
+                continue;
+            }
+            for (u32 i = 0; i < tables_.options().capacity; ++i) {
+                tables_.row(at->to, i).write(tables_.row(at->from, i).read());
+            }
+            complete.push_back(at->token);
+            at = copies_.erase(at);
+        }
+    }
+
+private:
+    struct Started {
+        std::uint64_t token;
+        char const* from;
+        char* to;
+    };
+    Tables& tables_;
+    std::vector<Started> copies_;
+};
+
+template <class Derived, rl::thread_id_t threads>
+struct ByCopy : ChannelScenario<Derived, threads> {
+    void move_all() {
+        Tables& tables = this->flow().tables;
+        std::vector<u32> sources(tables.options().sources);
+        std::iota(sources.begin(), sources.end(), 0u);
+        mover::BasicChannelMoves<A> moves(tables.state, sources,
+                                          std::make_unique<LateCopy>(tables));
+        while (!moves.done()) {
+            if (!moves.step()) A::backoff(0);
+        }
+    }
+    /// Receives at all destinations in one thread, turn by turn.
+    void receive_everywhere() {
+        Member me(0, 1);
+        u32 const destinations = this->flow().tables.options().destinations;
+        std::vector<bool> ended(destinations);
+        for (u32 open = destinations; open != 0;) {
+            u32 const d = rl::rand(destinations);
+            if (ended[d]) continue;
+            Status const status = this->flow().receive(me, d);
+            RL_ASSERT(status != Status::Error);
+            if (status == Status::Pending) A::backoff(0);
+            if (status != Status::End) continue;
+            ended[d] = true;
+            --open;
+        }
+    }
+};
+
+/// One lane, as few credits as there can be.
+struct Credits : ByCopy<Credits, 3> {
+    static TableOptions options() {
+        TableOptions options;
+        options.groups = 1;
+        options.by_reference = false;
+        options.chunk_rows = 1;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 7, 2);
+        if (index == 1) move_all();
+        if (index == 2) receive_all(0);
+    }
+    void check() { all_arrived(7); }
+};
+Listed<Credits> const credits("copy.credits", "a segment is overwritten when its readers are done",
+                              30'000);
+
+/// Two groups fill the lane, several copies are under way.
+struct Flights : ByCopy<Flights, 4> {
+    static TableOptions options() {
+        TableOptions options;
+        options.slots = 4;
+        options.credits = 3;
+        options.capacity = 1;
+        options.by_reference = false;
+        options.ordered = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index < 2) send_and_flush(0, index, 2, 3);
+        if (index == 2) move_all();
+        if (index == 3) receive_all(0);
+    }
+    void check() { all_arrived(6); }
+};
+Listed<Flights> const flights("copy.flights", "copies arrive in sequence, however they complete",
+                              30'000);
+
+/// Flush by copy is done when the copies stand in the queue; only then does anybody receive.
+struct Delivered : ByCopy<Delivered, 3> {
+    static TableOptions options() {
+        TableOptions options;
+        options.credits = 4;
+        options.by_reference = false;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 2) {
+            move_all();
+            return;
+        }
+        Member me(index, 2);
+        RL_ASSERT(flow().send(me, 0, 0, 2 + index));
+        RL_ASSERT(flow().flush(me, 0));
+        if (index != 0) return;
+        while (flow().receive(me, 0) == Status::Ok) {
+        }
+        RL_ASSERT(flow().has_arrived(0, Flow::value(0, 0, 1)));
+        RL_ASSERT(flow().drain(me, 0));
+    }
+    void check() { all_arrived(5); }
+};
+Listed<Delivered> const delivered("copy.flush", "flush is done when the copies have arrived",
+                                  30'000);
+
+struct BroadcastCopy : ByCopy<BroadcastCopy, 3> {
+    static TableOptions options() {
+        TableOptions options;
+        options.destinations = 2;
+        options.groups = 1;
+        options.routing = RoutingKind::Broadcast;
+        options.by_reference = false;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 5);
+        if (index == 1) move_all();
+        if (index == 2) receive_everywhere();
+    }
+    void check() { all_arrived(10); }
+};
+Listed<BroadcastCopy> const broadcast("copy.broadcast", "the last copy frees the source's segment",
+                                      30'000);
+
+struct BalanceCopy : ByCopy<BalanceCopy, 3> {
+    static TableOptions options() {
+        TableOptions options = BroadcastCopy::options();
+        options.routing = RoutingKind::Balance;
+        options.capacity = 1;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 5);
+        if (index == 1) move_all();
+        if (index == 2) receive_everywhere();
+    }
+    void check() { all_arrived(5); }
+};
+Listed<BalanceCopy> const balance("copy.balance", "a segment goes to one destination", 30'000);
+
+struct InTurn : ByCopy<InTurn, 4> {
+    static TableOptions options() {
+        TableOptions options = BroadcastCopy::options();
+        options.sources = 2;
+        options.capacity = 1;
+        options.ordered = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index < 2) send_and_flush(index, 0, 1, 2);
+        if (index == 2) move_all();
+        if (index == 3) receive_everywhere();
+    }
+    void check() {
+        all_arrived(8);
+        RL_ASSERT(flow().seen(0) == flow().seen(1));
+    }
+};
+Listed<InTurn> const in_turn("copy.ordered", "all destinations see one order", 30'000);
+
+/// The channel fails while copies are under way: the mover ends.
+struct AbortCopy : ByCopy<AbortCopy, 3> {
+    static TableOptions options() { return Credits::options(); }
+    void thread(unsigned index) {
+        if (index == 0) {
+            Member me(0, 1);
+            if (flow().send(me, 0, 0, 7)) flow().flush(me, 0);
+        }
+        if (index == 1) move_all();
+        if (index == 2) {
+            Member me(0, 1);
+            u32 const looks = rl::rand(20);
+            for (u32 i = 0; i < looks; ++i) flow().receive(me, 0);
+            flow().tables.state.failed.store(u32(ErrorCode::Closed), release);
+        }
+    }
+    void check() {}
+};
+Listed<AbortCopy> const abort("copy.abort", "a failure ends the mover", 50'000);
+
+}  // namespace
+}  // namespace mgi::relacy

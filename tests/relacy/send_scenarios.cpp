@@ -1,0 +1,143 @@
+// The whole device API: send with its tile and carry buffer, and stage buffers with their sorter. The
+// rows are bytes in segments here, compared by value.
+
+#include <mgi/device/channel.hpp>
+
+#include "channel_test.hpp"
+
+namespace mgi::relacy {
+namespace {
+
+using Endpoint = BasicChannel<A>;
+
+/// One call of recv on the channel; notes the values that came.
+Status receive(Endpoint const& channel, Member& me, std::vector<u32>& values) {
+    Shared shared = me.shared();
+    ReceivedBatch batch;
+    Status const status = channel.recv(me.group, shared, batch);
+    if (status != Status::Ok) return status;
+    u32 const* const column = batch.column<u32>(0);
+    values.insert(values.end(), column, column + batch.rows);
+    channel.release(me.group, shared, batch);
+    return status;
+}
+
+bool drain(Endpoint const& channel, Member& me, std::vector<u32>& values) {
+    for (;;) {
+        Status const status = receive(channel, me, values);
+        if (status == Status::End) return true;
+        if (status == Status::Error) return false;
+        if (status == Status::Pending) A::backoff(0);
+    }
+}
+
+bool are(std::vector<u32> values, std::vector<u32> const& expected) {
+    std::sort(values.begin(), values.end());
+    return values == expected;
+}
+
+/// Two groups send tiles of two rows to two destinations by the paper's modulo; a third thread
+/// receives at both.
+struct Whole : ChannelScenario<Whole, 3> {
+    static TableOptions options() {
+        TableOptions options;
+        options.destinations = 2;
+        options.routing = RoutingKind::Partition;
+        return options;
+    }
+    u32 const key = 0;
+    std::vector<u32> came[2];
+
+    void thread(unsigned index) {
+        State& state = flow().tables.state;
+        if (index < 2) {
+            Member me(index, 2);
+            Shared shared = me.shared();
+            Endpoint const channel(&state, 0, Endpoint::kNone);
+            u32 rows[4];
+            for (u32 i = 0; i < 4; ++i) rows[i] = 10 * index + i;
+            for (u32 sent = 0; sent < 4;) {
+                SendResult const result =
+                    channel.send_rows(me.group, shared, rows + sent, 4 - sent);
+                RL_ASSERT(result.status != Status::Error);
+                sent += u32(result.rows);
+                if (result.status == Status::Pending) A::backoff(0);
+            }
+            RL_ASSERT(channel.flush_wait(me.group, shared) == Status::Ok);
+        } else {
+            Member me(0, 1);
+            for (bool ended[2] = {false, false}; !ended[0] || !ended[1];) {
+                u32 const d = rl::rand(2);
+                if (ended[d]) continue;
+                Status const status = receive({&state, Endpoint::kNone, d}, me, came[d]);
+                RL_ASSERT(status != Status::Error);
+                if (status == Status::Pending) A::backoff(0);
+                ended[d] = status == Status::End;
+            }
+        }
+    }
+    void prepare() {
+        ChannelScenario::prepare();
+        State& state = flow().tables.state;
+        state.keys = &key;
+        state.key_count = 1;
+        state.hash = HashKind::Modulo;
+    }
+    void check() {
+        RL_ASSERT(are(came[0], {0, 2, 10, 12}));
+        RL_ASSERT(are(came[1], {1, 3, 11, 13}));
+        RL_ASSERT(flow().at_rest());
+    }
+};
+Listed<Whole> const whole("send.whole", "what send accepts arrives where it belongs, once", 30'000);
+
+/// A group appends to its stage buffer, a sorter moves the rows on; the group receives once its flush
+/// is done.
+struct Staged : Threads<Staged, 2> {
+    std::optional<Tables> channel;
+    std::optional<Tables> stage;
+    State* stages[1];
+    std::vector<u32> came;
+
+    void prepare() {
+        TableOptions options;
+        options.groups = 1;
+        options.slots = 4;
+        options.tile_rows = 4;
+        channel.emplace(options);
+        options.slots = 2;
+        stage.emplace(options);
+        stages[0] = &stage->state;
+        channel->state.stages = stages;
+    }
+    void thread(unsigned index) {
+        Member me(0, 1);
+        Shared shared = me.shared();
+        if (index == 1) {
+            Sorter<A> const sort;
+            RL_ASSERT(sort(me.group, shared, &channel->state, 0, &stage->state) == ErrorCode::Ok);
+            return;
+        }
+        Endpoint const endpoint(&channel->state, 0, 0);
+        for (u32 i = 0; i < 5;) {
+            SendResult const result = endpoint.send_row(me.group, i);
+            RL_ASSERT(result.status != Status::Error);
+            result.rows == 0 ? A::backoff(0) : void(++i);
+        }
+        RL_ASSERT(endpoint.flush_wait(me.group, shared) == Status::Ok);
+        while (receive(endpoint, me, came) == Status::Ok) {
+        }
+        RL_ASSERT(are(came, {0, 1, 2, 3, 4}));
+        RL_ASSERT(drain(endpoint, me, came));
+    }
+    void after() {
+        RL_ASSERT(are(came, {0, 1, 2, 3, 4}));
+        channel.reset();
+        stage.reset();
+    }
+};
+Listed<Staged> const staged("send.staged", "flush of a stage is done when the sorters' rows stand",
+                            30'000);
+
+}  // namespace
+}  // namespace mgi::relacy

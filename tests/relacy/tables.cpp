@@ -1,0 +1,105 @@
+#include "tables.hpp"
+
+namespace mgi::relacy {
+
+namespace {
+
+bool one_lane_each(RoutingKind routing) {
+    return routing == RoutingKind::Partition || routing == RoutingKind::Direct;
+}
+
+}  // namespace
+
+Tables::Tables(TableOptions const& options)
+    : options_(options),
+      sources_(new Source<A>[options.sources]),
+      destinations_(new Destination<A>[options.destinations]) {
+    column_.width = sizeof(u32);
+    column_.stride = sizeof(u32);
+    state.layout.columns = &column_;
+    state.layout.column_count = 1;
+    state.layout.rows = options.capacity;
+    state.layout.row_bytes = sizeof(u32);
+    state.layout.size = options.capacity * u32(sizeof(u32));
+    state.carry_layout = state.layout;
+    state.carry_layout.rows = options.tile_rows;
+    state.tile_rows = options.tile_rows;
+    state.routing = options.routing;
+    state.ordered = options.ordered;
+    state.by_reference = options.by_reference;
+    state.source_count = options.sources;
+    state.destination_count = options.destinations;
+    state.lane_count = one_lane_each(options.routing) ? options.destinations : 1;
+    state.chunk_rows = options.chunk_rows;
+    state.max_groups = options.groups;
+    state.sources = sources_.get();
+    state.destinations = destinations_.get();
+    for (u32 s = 0; s < options.sources; ++s) build_source(state.sources[s]);
+    for (u32 d = 0; d < options.destinations; ++d) build_destination(d);
+    pool_.resize(segments_ * options.capacity);
+    state.pool = reinterpret_cast<char*>(pool_.data());
+    rows_.reset(new Plain<u32>[pool_.size()]);
+}
+
+Slot<A>* Tables::ring(u32 size) {
+    Slot<A>* const slots = array(slots_, size);
+    for (u32 i = 0; i < size; ++i) {
+        slots[i].sequence.store(i, relaxed);
+        slots[i].offset = segments_++ * state.layout.size;
+    }
+    return slots;
+}
+
+void Tables::build_source(Source<A>& source) {
+    source.lanes = array(lanes_, state.lane_count);
+    for (u32 l = 0; l < state.lane_count; ++l) {
+        source.lanes[l].slots = ring(options_.slots);
+        source.lanes[l].mask = options_.slots - 1;
+        source.lanes[l].capacity = options_.capacity;
+    }
+    source.groups = array(groups_, options_.groups);
+    for (u32 g = 0; g < options_.groups; ++g) build_group(source.groups[g]);
+}
+
+void Tables::build_group(GroupState<A>& group) {
+    Carry& carry = *carries_.emplace_back(new Carry);
+    carry.last.resize(state.lane_count);
+    carry.lane.resize(options_.tile_rows);
+    carry.next.resize(state.lane_count);
+    carry.end.resize(state.lane_count);
+    carry.rows.resize(options_.tile_rows);
+    carry.column.values = carry.rows.data();
+    group.last = carry.last.data();
+    group.carry_lane = carry.lane.data();
+    group.carry_next = carry.next.data();
+    group.carry_end = carry.end.data();
+    group.carry = reinterpret_cast<char*>(carry.rows.data());
+    group.carry_columns = &carry.column;
+}
+
+void Tables::build_destination(u32 d) {
+    Destination<A>& to = state.destinations[d];
+    bool const shared = options_.routing == RoutingKind::Balance && options_.by_reference && d != 0;
+    if (shared) {
+        to.queue = state.destinations[0].queue;
+        to.counts = state.destinations[0].counts;
+    } else {
+        u32 const segments = options_.by_reference ? options_.slots : options_.credits;
+        u32 entries = 1;
+        while (entries < options_.sources * segments) entries *= 2;
+        to.queue = array(queues_, 1);
+        to.queue->entries = array(entries_, entries);
+        to.queue->mask = entries - 1;
+        to.counts = array(counts_, options_.sources);
+    }
+    to.receivers = array(receivers_, options_.groups);
+    to.rings = array(rings_, options_.sources);
+    for (u32 s = 0; s < options_.sources; ++s) {
+        u32 const lane = state.lane_count == 1 ? 0 : d;
+        to.rings[s] = options_.by_reference
+                          ? ReadRing<A>{state.sources[s].lanes[lane].slots, options_.slots, true}
+                          : ReadRing<A>{ring(options_.credits), options_.credits, false};
+    }
+}
+
+}  // namespace mgi::relacy

@@ -1,0 +1,84 @@
+/// \file
+/// A channel's tables with checked words, as small as they can be: rows of one u32. Beside every row of
+/// every segment lies a checked variable, which scenarios write and read instead of the row where
+/// they send by themselves; what the library writes is compared by value.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <mgi/device/receive.hpp>
+#include <mgi/device/send.hpp>
+
+#include "relacy_atomics.hpp"
+
+namespace mgi::relacy {
+
+using namespace mgi::device;
+using A = RelacyAtomics;
+using State = ChannelState<A>;
+
+struct TableOptions {
+    u32 sources = 1;
+    u32 destinations = 1;
+    u32 groups = 2;    ///< of each endpoint
+    u32 slots = 2;     ///< of each lane
+    u32 capacity = 2;  ///< rows of a segment
+    u32 chunk_rows = 2;
+    u32 tile_rows = 2;
+    u32 credits = 1;  ///< segments of each (source, destination) by copy
+    RoutingKind routing = RoutingKind::Direct;
+    bool ordered = false;
+    bool by_reference = true;
+};
+
+/// Owns what a ChannelState points to.
+class Tables {
+public:
+    explicit Tables(TableOptions const& options);
+
+    State state;
+
+    [[nodiscard]] TableOptions const& options() const { return options_; }
+    /// The checked variable of a row.
+    [[nodiscard]] Plain<u32>& row(char const* segment, u32 index) {
+        return rows_[static_cast<u64>(segment - state.pool) / sizeof(u32) + index];
+    }
+
+private:
+    template <class T>
+    T* array(std::vector<std::unique_ptr<T[]>>& arrays, u32 count) {
+        return arrays.emplace_back(new T[count]).get();
+    }
+    void build_source(Source<A>& source);
+    void build_group(GroupState<A>& group);
+    void build_destination(u32 d);
+    Slot<A>* ring(u32 size);
+
+    TableOptions const options_;
+    ColumnLayout column_;
+    u64 segments_ = 0;
+    std::unique_ptr<Source<A>[]> sources_;
+    std::unique_ptr<Destination<A>[]> destinations_;
+    std::vector<std::unique_ptr<Lane<A>[]>> lanes_;
+    std::vector<std::unique_ptr<Slot<A>[]>> slots_;
+    std::vector<std::unique_ptr<GroupState<A>[]>> groups_;
+    struct Carry {
+        std::vector<u64> last;
+        std::vector<u16> lane;
+        std::vector<u32> next;
+        std::vector<u32> end;
+        std::vector<u32> rows;
+        ColumnView column;
+    };
+    std::vector<std::unique_ptr<Carry>> carries_;
+    std::vector<std::unique_ptr<ReceiveQueue<A>[]>> queues_;
+    std::vector<std::unique_ptr<ReceiveQueue<A>::Entry[]>> entries_;
+    std::vector<std::unique_ptr<ReadRing<A>[]>> rings_;
+    std::vector<std::unique_ptr<Word<u64>[]>> counts_;
+    std::vector<std::unique_ptr<Word<u32>[]>> receivers_;
+    std::vector<u32> pool_;
+    std::unique_ptr<Plain<u32>[]> rows_;
+};
+
+}  // namespace mgi::relacy
