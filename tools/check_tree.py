@@ -18,7 +18,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lowest first: a room may include itself and everything before it.
-ROOMS = ["core", "topology", "planner", "memory", "simd", "transport", "mover", "control", "runtime"]
+ROOMS = [
+    "core",
+    "topology",
+    "planner",
+    "memory",
+    "simd",
+    "transport",
+    "mover",
+    "control",
+    "runtime",
+]
 MAX_LINES = 500
 SOURCES = {".cpp", ".hpp", ".cu", ".cuh", ".h", ".inl", ".py", ".sh"}
 FOLDERS = ["include", "src", "python", "bench", "tests", "examples", "tools", "cmake"]

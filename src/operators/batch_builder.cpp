@@ -86,22 +86,18 @@ char* BatchBuilder::room_for_text(Out& out, u32 size) {
     return at;
 }
 
-void BatchBuilder::put_text(u32 column, u32 row, Text text) {
+void BatchBuilder::put_long_text(Out& out, char* to, RowText const& text) {
     using device::StringView16;
-    Out& out = columns_[column];
+    static_assert(sizeof(StringView16) == sizeof(RowText));
+    static_assert(StringView16::kInline == RowText::kInline);
+    char* const at = room_for_text(out, text.size);
+    copy_long(at, text.data, text.size);
     StringView16 view;
     view.length = text.size;
-    if (text.size <= StringView16::kInline) {
-        if (text.size != 0) std::memcpy(view.text, text.data, text.size);
-    } else {
-        char* const at = room_for_text(out, text.size);
-        std::memcpy(at, text.data, text.size);
-        std::memcpy(view.ref.prefix, text.data, sizeof(view.ref.prefix));
-        view.ref.buffer = static_cast<u32>(out.blocks.size() - 1);
-        view.ref.offset = static_cast<u32>(at - out.blocks.back().data());
-    }
-    std::memcpy(next(column) + u64{row} * sizeof(view), static_cast<void const*>(&view),
-                sizeof(view));
+    std::memcpy(view.ref.prefix, text.prefix, sizeof(view.ref.prefix));
+    view.ref.buffer = static_cast<u32>(out.blocks.size() - 1);
+    view.ref.offset = static_cast<u32>(at - out.blocks.back().data());
+    std::memcpy(to, static_cast<void const*>(&view), sizeof(view));
 }
 
 std::vector<ColumnView> BatchBuilder::views() const {

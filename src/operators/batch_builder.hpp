@@ -36,7 +36,13 @@ public:
     void set_all_valid(u32 column, u32 rows) {
         for (u32 i = 0; i < rows; ++i) set_valid(column, i);
     }
-    void put_text(u32 column, u32 row, Text text);
+    void put_row_text(u32 column, u32 row, RowText const& text) {
+        char* const to = next(column) + u64{row} * sizeof(RowText);
+        // A short text is what Arrow calls a view already.
+        if (!text.is_long()) return text.store(to);
+        put_long_text(columns_[column], to, text);
+    }
+    void put_text(u32 column, u32 row, Text text) { put_row_text(column, row, RowText(text)); }
 
     void advance(u32 rows) { rows_ += rows; }
 
@@ -63,6 +69,7 @@ private:
         u32 const at = rows_ + row;
         memory_.data()[bits + at / 8] |= char(1u << (at % 8));
     }
+    void put_long_text(Out& out, char* to, RowText const& text);
     char* room_for_text(Out& out, u32 size);
     void clear_bits();
 

@@ -100,4 +100,12 @@ inline Text text_at(ColumnView const& view, u64 row) {
     return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
 }
 
+// The same as a row of a table holds it. `in_place`: the column holds RowText already, whose characters
+// stayed where they were.
+inline RowText row_text_at(ColumnView const& view, u64 row, bool in_place) {
+    if (!in_place) return RowText(text_at(view, row));
+    return RowText::at(static_cast<char const*>(view.values) +
+                       (view.offset + row) * sizeof(RowText));
+}
+
 }  // namespace mgi::operators

@@ -57,8 +57,7 @@ void append_key(KeyEncoder const& keys, u32 k, char const* const* rows, u32 coun
     auto const same = [](u64 word) { return word; };
     if (key.type.is_variable()) {
         for (u32 i = 0; i < count; ++i) {
-            RowText const text = RowText::at(rows[i] + offset);
-            builder.put_text(k, i, text.text());
+            builder.put_row_text(k, i, RowText::at(rows[i] + offset));
         }
     } else if (key.type.id == TypeId::Bool) {
         put_bits(rows, count, offset, k, builder);
@@ -84,7 +83,7 @@ void append_text(char const* const* rows, u32 count, u32 offset, u32 column,
     for (u32 i = 0; i < count; ++i) {
         RowText const text = RowText::at(rows[i] + offset);
         bool const none = is_no_text(text);
-        builder.put_text(column, i, none ? Text{} : text.text());
+        builder.put_row_text(column, i, none ? RowText() : text);
         if (!none && builder.has_valid_bits(column)) builder.set_valid(column, i);
     }
 }

@@ -25,7 +25,7 @@ public:
     // `own_texts`: characters of keys are copied in; otherwise they outlive the table anyhow.
     GroupTable(GroupLayout layout, bool own_texts);
 
-    // The row of each key, in `rows`; new ones get the layout's states. Rows stay where they are
+    // The row of each key, in `rows`, for up to kVector keys; new ones get the layout's states. Rows stay where they are
     // until the next call. Throws Error(OutOfMemory).
     void find_or_insert(u64 const* words, u32 const* hashes, u32 count, char** rows);
 
@@ -53,13 +53,25 @@ public:
     }
 
 private:
-    static constexpr u32 kFirstShift = 32 - 11;
+    static constexpr u32 kFirstShift = 32 - 12;
+    // Lookups in flight at once: enough for their misses to overlap, few enough for their slots, and
+    // then their rows, to fit the first-level cache.
+    static constexpr u32 kInFlight = 128;
+    struct Lookups;
 
+    template <u32 Words>
+    void find_runs(u64 const* words, u32 const* hashes, u32 count, char** rows);
     template <u32 Words>
     void find(u64 const* words, u32 const* hashes, u32 count, char** rows);
     template <u32 Words>
+    void find_some(u64 const* words, u32 const* hashes, u32 count, char** rows);
+    template <u32 Words>
+    void look_near(u64 const* words, u32 const* hashes, u32 count, char** rows,
+                   Lookups& lookups) const;
+    void settle(u64 const* words, u32 stride, u32 const* hashes, char** rows, Lookups& lookups);
+    template <u32 Words>
     [[nodiscard]] bool equal(char const* row, u64 const* words) const;
-    u32 insert(u64 const* words);
+    char* insert(u64 const* words);
     char* find_slowly(u64 const* words, u32 hash);
     void reserve(u32 more);
     void grow_slots(u32 shift);
@@ -68,8 +80,9 @@ private:
     GroupLayout const layout_;
     u32 const row_bytes_;
     bool const own_texts_;
-    u32 shift_ = kFirstShift;  // slot of a hash: its upper 32 - shift_ bits
-    Buffer slots_;             // hash << 32 | row + 1; 0: empty
+    std::vector<u64> state_words_;  // of a new group
+    u32 shift_ = kFirstShift;       // slot of a hash: its upper 32 - shift_ bits
+    Buffer slots_;                  // hash << 32 | row + 1; 0: empty
     Buffer rows_;
     u64 row_room_ = 0;
     u32 size_ = 0;

@@ -3,13 +3,13 @@
 #include <memory>
 
 #include "operators/join_probe.hpp"
+#include "operators/join_source.hpp"
 
 namespace mgi {
 
 namespace operators {
 namespace {
 
-constexpr u32 kSliceRows = 4096;
 constexpr u32 kBatchesARound = 8;
 
 // What the groups of one endpoint share.
@@ -34,44 +34,6 @@ struct EndpointJoin {
     Meeting placed;
     Meeting finished;
     std::vector<std::vector<RecordBatch>> results;
-};
-
-// A group's sending of one side.
-class JoinSource {
-public:
-    JoinSource(JoinSide const& side, Channel const& channel, Endpoint endpoint, Morsels& morsels)
-        : side_(side), outbox_(channel, endpoint), slices_(morsels, kSliceRows) {}
-
-    // True when rows went.
-    bool step(device::Group const& group, device::Shared& shared) {
-        if (outbox_.empty() && !next_slice()) {
-            exhausted_ = true;
-            outbox_.flush(group, shared);
-            return false;
-        }
-        return outbox_.send(group, shared) != 0;
-    }
-    [[nodiscard]] bool exhausted() const { return exhausted_; }
-    [[nodiscard]] bool flushed() const { return outbox_.flushed(); }
-
-private:
-    bool next_slice() {
-        Morsel slice;
-        if (!slices_.next(slice)) return false;
-        std::vector<ColumnView> columns = outbox_.take_columns();
-        columns.clear();
-        for (std::size_t c = 0; c < side_.inputs.size(); ++c) {
-            columns.push_back(view_of(slice.batch->columns[side_.inputs[c]], slice.first));
-            if (!side_.nullable[c]) columns.back().validity = nullptr;
-        }
-        outbox_.put(std::move(columns), slice.rows);
-        return true;
-    }
-
-    JoinSide const& side_;
-    Outbox outbox_;
-    Slices slices_;
-    bool exhausted_ = false;
 };
 
 // One group of a join. It never waits for one thing alone: while the table is not complete it goes on
@@ -189,12 +151,16 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
     using namespace operators;
     Input const left_input("join: left", endpoints, left);
     Input const right_input("join: right", endpoints, right);
-    JoinPlan const plan(left_input, right_input, spec, options.hash);
+    // Every endpoint of a runtime is in this process, where an address means the same everywhere. By
+    // copy everything goes through the pools, as it will between processes.
+    JoinPlan const plan(left_input, right_input, spec, options.hash, options.by_reference);
     Run run(runtime, "join", endpoints, options);
-    Channel const right_channel = run.open("join right", plan.right().schema, plan.right().keys,
-                                           measure_texts(right_input, plan.right().inputs), true);
-    Channel const left_channel = run.open("join left", plan.left().schema, plan.left().keys,
-                                          measure_texts(left_input, plan.left().inputs), false);
+    Channel const right_channel =
+        run.open("join right", plan.right().schema, plan.right().keys,
+                 measure_texts(right_input, plan.right().moved_texts()), true);
+    Channel const left_channel =
+        run.open("join left", plan.left().schema, plan.left().keys,
+                 measure_texts(left_input, plan.left().moved_texts()), false);
 
     std::vector<std::unique_ptr<EndpointJoin>> all;
     for (std::size_t e = 0; e < endpoints.size(); ++e) {

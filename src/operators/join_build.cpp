@@ -186,7 +186,8 @@ void JoinBuild::place_value(BuiltValue const& value, ColumnView const& view,
     if (value.type.is_variable()) {
         for (u32 i = 0; i < count; ++i) {
             RowText text;
-            if (valid_at(view, block.index[i])) text = RowText(text_at(view, block.index[i]));
+            u32 const row = block.index[i];
+            if (valid_at(view, row)) text = row_text_at(view, row, value.in_place);
             text.store(block.rows[i] + value.offset);
         }
         return;

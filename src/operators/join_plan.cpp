@@ -38,7 +38,9 @@ std::vector<u32> all_columns(Input const& input) {
 
 }  // namespace
 
-JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash) {
+JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
+                   bool texts_in_place)
+    : texts_in_place_(texts_in_place) {
     match_keys(left, right, spec);
     check_keys(left, left_keys_, hash);
     check_keys(right, right_keys_, hash);
@@ -96,8 +98,8 @@ void JoinPlan::match_keys(Input const& left, Input const& right, JoinSpec const&
                        "' is given twice");
             }
         }
-        u32 const from_left = add_column(left, left_, left_keys_[k]);
-        u32 const from_right = add_column(right, right_, right_keys_[k]);
+        u32 const from_left = add_column(left, left_, left_keys_[k], true);
+        u32 const from_right = add_column(right, right_, right_keys_[k], true);
         left_columns.push_back({from_left, a.type, left_.nullable[from_left]});
         right_columns.push_back({from_right, b.type, right_.nullable[from_right]});
         drop_top_bit.push_back(a.type.is_integer() && is_unsigned(a.type) != is_unsigned(b.type));
@@ -108,14 +110,17 @@ void JoinPlan::match_keys(Input const& left, Input const& right, JoinSpec const&
     right_.encoder.emplace(std::move(right_columns), NullKeys::Drop, drop_top_bit);
 }
 
-u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column) {
+u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is_key) {
     auto const at = std::find(side.inputs.begin(), side.inputs.end(), column);
     if (at != side.inputs.end()) return static_cast<u32>(at - side.inputs.begin());
     side.inputs.push_back(column);
     side.nullable.push_back(input.has_nulls(column));
+    side.in_place.push_back(texts_in_place_ && !is_key &&
+                            input.schema()[column].type.is_variable());
     std::vector<Field> fields = side.schema.fields();
     fields.push_back(input.schema()[column]);
     fields.back().nullable = side.nullable.back();
+    if (side.in_place.back()) fields.back().type = fixed_size_binary(sizeof(RowText));
     side.schema = Schema(std::move(fields));
     return static_cast<u32>(side.inputs.size() - 1);
 }
@@ -148,10 +153,19 @@ void JoinPlan::add_right(Input const& right, u32 column, std::string name) {
     value.column = source;
     value.type = field.type;
     value.nullable = right_.nullable[source] && !contains(right_keys_, column);
+    value.in_place = right_.in_place[source];
     built_.push_back(value);
-    built_has_texts_ = built_has_texts_ || field.type.is_variable();
+    built_has_texts_ = built_has_texts_ || (field.type.is_variable() && !value.in_place);
     result_valid_bits_.push_back(value.nullable);
     fields_.push_back(std::move(field));
+}
+
+std::vector<u32> JoinSide::moved_texts() const {
+    std::vector<u32> moved;
+    for (std::size_t c = 0; c < inputs.size(); ++c) {
+        if (schema.fields()[c].type.is_variable()) moved.push_back(inputs[c]);
+    }
+    return moved;
 }
 
 // Lays a row out: words of the key, values by falling width so that none is split, bytes last.

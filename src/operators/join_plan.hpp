@@ -13,9 +13,13 @@ namespace mgi::operators {
 struct JoinSide {
     std::vector<u32> inputs;        // by column of the channel: which one of the input it is
     std::vector<bool> nullable;     // by column of the channel
+    std::vector<bool> in_place;     // by column of the channel: texts that travel as RowText
     Schema schema;                  // of the channel
     std::vector<std::string> keys;  // names
     std::optional<KeyEncoder> encoder;
+
+    // Input columns whose characters travel.
+    [[nodiscard]] std::vector<u32> moved_texts() const;
 };
 
 // A value that built rows carry behind their keys.
@@ -25,6 +29,7 @@ struct BuiltValue {
     u32 offset = 0;    // in the row; texts are RowText, bools a byte
     u32 validity = 0;  // offset of a byte, where the column is nullable
     bool nullable = false;
+    bool in_place = false;  // texts: the channel's column holds RowText
 };
 
 // A column of the result.
@@ -35,14 +40,17 @@ struct JoinColumn {
 
 class JoinPlan {
 public:
-    // Throws Error(InvalidArgument) naming the column that is missing, mismatched or named twice.
-    JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash);
+    // With `texts_in_place` characters of texts that are no keys stay in the input until the result is
+    // written; what travels is where they are. Throws Error(InvalidArgument) naming the column that is missing, mismatched or named twice.
+    JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
+             bool texts_in_place);
 
     [[nodiscard]] JoinSide const& left() const { return left_; }
     [[nodiscard]] JoinSide const& right() const { return right_; }
     [[nodiscard]] std::vector<BuiltValue> const& built() const { return built_; }
     // Bytes of a built row: its key's words, then its values.
     [[nodiscard]] u32 row_bytes() const { return row_bytes_; }
+    // Whether built values point into received batches.
     [[nodiscard]] bool built_has_texts() const { return built_has_texts_; }
     [[nodiscard]] std::vector<JoinColumn> const& columns() const { return columns_; }
     [[nodiscard]] Schema const& result_schema() const { return result_schema_; }
@@ -50,11 +58,12 @@ public:
 
 private:
     void match_keys(Input const& left, Input const& right, JoinSpec const& spec);
-    u32 add_column(Input const& input, JoinSide& side, u32 column);
+    u32 add_column(Input const& input, JoinSide& side, u32 column, bool is_key = false);
     void add_left(Input const& left, u32 column);
     void add_right(Input const& right, u32 column, std::string name);
     void finish_row();
 
+    bool const texts_in_place_;
     JoinSide left_;
     JoinSide right_;
     std::vector<u32> left_keys_;  // input columns

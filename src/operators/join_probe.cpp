@@ -25,19 +25,24 @@ void gather(ColumnView const& view, u16 const* index, u32 count, char* to) {
     }
 }
 
-void gather_left(Type const& type, ColumnView const& view, u16 const* index, u32 count, bool run,
-                 u32 column, BatchBuilder& builder) {
+void gather_left_texts(ColumnView const& view, bool in_place, u16 const* index, u32 count,
+                       u32 column, BatchBuilder& builder) {
+    for (u32 i = 0; i < count; ++i) {
+        RowText text;
+        if (valid_at(view, index[i])) text = row_text_at(view, index[i], in_place);
+        builder.put_row_text(column, i, text);
+    }
+}
+
+void gather_left(Type const& type, ColumnView const& view, bool in_place, u16 const* index,
+                 u32 count, bool run, u32 column, BatchBuilder& builder) {
     if (builder.has_valid_bits(column)) {
         for (u32 i = 0; i < count; ++i) {
             if (valid_at(view, index[i])) builder.set_valid(column, i);
         }
     }
     if (type.is_variable()) {
-        for (u32 i = 0; i < count; ++i) {
-            bool const valid = valid_at(view, index[i]);
-            builder.put_text(column, i, valid ? text_at(view, index[i]) : Text{});
-        }
-        return;
+        return gather_left_texts(view, in_place, index, count, column, builder);
     }
     if (type.id == TypeId::Bool) {
         for (u32 i = 0; i < count; ++i) {
@@ -82,8 +87,7 @@ void gather_right(BuiltValue const& value, char const* const* rows, u32 count, u
     }
     if (value.type.is_variable()) {
         for (u32 i = 0; i < count; ++i) {
-            RowText const text = RowText::at(rows[i] + offset);
-            builder.put_text(column, i, text.text());
+            builder.put_row_text(column, i, RowText::at(rows[i] + offset));
         }
         return;
     }
@@ -216,7 +220,8 @@ void JoinProbe::write(ColumnView const* columns, u32 first, u32 count) {
         u32 const to = static_cast<u32>(c);
         if (column.from_left) {
             gather_left(plan_.result_schema().fields()[c].type, columns[column.source],
-                        left_ + first, count, run, to, *builder_);
+                        plan_.left().in_place[column.source], left_ + first, count, run, to,
+                        *builder_);
         } else {
             gather_right(plan_.built()[column.source], right_ + first, count, to, *builder_);
         }

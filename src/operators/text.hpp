@@ -37,15 +37,11 @@ struct RowText {
 
     RowText() : rest{} {}
     explicit RowText(Text text) : size(text.size), rest{} {
-        if (size <= 4) {
-            if (size != 0) std::memcpy(prefix, text.data, size);
-            return;
-        }
-        std::memcpy(prefix, text.data, 4);
-        if (size <= kInline) {
-            std::memcpy(rest, text.data + 4, size - 4);
-        } else {
+        if (size > kInline) {
+            std::memcpy(prefix, text.data, sizeof(prefix));
             data = text.data;
+        } else if (size != 0) {
+            load_short(text.data);
         }
     }
 
@@ -62,8 +58,47 @@ struct RowText {
     [[nodiscard]] Text text() const {
         return {is_long() ? data : reinterpret_cast<char const*>(this) + sizeof(size), size};
     }
+
+private:
+    // Copies 1 to 12 characters by loads that overlap: a call of memcpy costs more than they do.
+    void load_short(char const* from) {
+        if (size < 4) {
+            prefix[0] = from[0];
+            prefix[size / 2] = from[size / 2];
+            prefix[size - 1] = from[size - 1];
+            return;
+        }
+        std::memcpy(prefix, from, 4);
+        u64 last = 0;
+        if (size > 8) {
+            std::memcpy(&last, from + size - 8, 8);
+            last >>= (kInline - size) * 8;
+        } else if (size > 4) {
+            u32 half;
+            std::memcpy(&half, from + size - 4, 4);
+            last = half >> (8 - size) * 8;
+        }
+        std::memcpy(rest, &last, sizeof(last));
+    }
 };
 static_assert(sizeof(RowText) == 16);
+
+// Copies a long text, in most cases without calling memcpy.
+inline void copy_long(char* to, char const* from, u32 size) {
+    struct Half {
+        u64 words[2];
+    };
+    Half first;
+    Half last;
+    if (size < sizeof(Half) || size > 2 * sizeof(Half)) {
+        std::memcpy(to, from, size);
+        return;
+    }
+    std::memcpy(&first, from, sizeof(Half));
+    std::memcpy(&last, from + size - sizeof(Half), sizeof(Half));
+    std::memcpy(to, &first, sizeof(Half));
+    std::memcpy(to + size - sizeof(Half), &last, sizeof(Half));
+}
 
 // By bytes, as SQL's binary collation: <0, 0 or >0.
 inline int compare(Text a, Text b) {

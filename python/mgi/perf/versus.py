@@ -16,6 +16,8 @@ from mgi.demo.progress import Progress, Step
 from mgi.errors import InvalidArgument, NotFound
 from mgi.perf.numbers import count
 
+#: Seconds before each run: threads of the one before it that still spin come to rest.
+REST = 0.02
 WRONG = "the result differs from DuckDB's"
 DETAILS = (
     "The same query on the same in-memory tables in MGI, DuckDB and Polars: same types, same order "
@@ -86,8 +88,9 @@ def _measure(
         places = [runtime.create_endpoint() for _ in range(endpoints)]
         for run in range(options.repeat + 1):  # the first one warms all three up
             step.detail = f"run {run} of {options.repeat}" if run else "warming up"
-            timed = [duckdb.run(), polars.run()]
+            timed = [_rested(duckdb.run), _rested(polars.run)]
             stats: dict[str, Any] = {}
+            time.sleep(REST)
             start = time.perf_counter()
             answer = workload.call(workload.tables, endpoints=places, runtime=runtime, stats=stats)
             result = [table.to_arrow() for table in answer]
@@ -127,6 +130,11 @@ def _measure(
         "speedup_polars": median["polars"] / median["mgi"],
         "verified": verdict.ok,
     }
+
+
+def _rested(run: Callable[[], float]) -> float:
+    time.sleep(REST)
+    return run()
 
 
 def table(result: dict[str, Any]) -> list[str]:
