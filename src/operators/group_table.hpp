@@ -53,7 +53,7 @@ public:
     }
 
 private:
-    static constexpr u32 kFirstShift = 32 - 12;
+    static constexpr u32 kFirstShift = 32 - 13;
     // Lookups in flight at once: enough for their misses to overlap, few enough for their slots, and
     // then their rows, to fit the first-level cache.
     static constexpr u32 kInFlight = 128;

@@ -142,11 +142,13 @@ bool Run::cancelled() const {
 
 void Run::wait_for(Launch& launch) {
     for (;;) {
+        // Asked first: a launch that ends just as the wait times out has not failed.
+        bool const ended = launch.done();
         try {
             launch.wait(options_.cancel != nullptr && !failed() ? kLook : milliseconds::max());
             return;
         } catch (Error const& error) {
-            if (error.code() != ErrorCode::Timeout || launch.done()) {
+            if (error.code() != ErrorCode::Timeout || ended) {
                 record(std::current_exception());
                 if (launch.done()) return;
             }
