@@ -7,6 +7,7 @@
   toolkit's own headers under nvcc), never the host side.
 - Public headers never include from src/, and name no third-party library but libcu++.
 - A source file holds one idea: at most 500 lines.
+- What docs/protocols.md maps to code, models and Relacy scenarios is there.
 """
 
 from __future__ import annotations
@@ -77,8 +78,26 @@ def check_length(path: Path) -> Iterator[str]:
         yield f"{path}: {lines} lines, more than {MAX_LINES}: does it hold one idea?"
 
 
+def check_protocols() -> Iterator[str]:
+    """The table of docs/protocols.md: `file: function`, `model.pml` and `scenario` in backticks."""
+    page = ROOT / "docs/protocols.md"
+    scenarios = "".join(f.read_text() for f in sorted((ROOT / "tests/relacy").glob("*.cpp")))
+    rows = [line.split("|") for line in page.read_text().splitlines() if line.count("|") == 5]
+    for _, step, code, models, names, _ in rows:
+        for file, function in re.findall(r"`([\w/]+\.hpp): (\w+)`", code):
+            path = ROOT / ("src" if "/" in file else "include/mgi/device") / file
+            if not path.exists() or not re.search(rf"\b{function}\(", path.read_text()):
+                yield f"{page}: {step.strip()}: there is no {function} in {file}"
+        for model in re.findall(r"`(\w+\.pml)`", models):
+            if not (ROOT / "tests/models" / model).exists():
+                yield f"{page}: {step.strip()}: there is no model {model}"
+        for name in re.findall(r"`([a-z.]+)`", names) if scenarios else []:
+            if f'"{name}"' not in scenarios:
+                yield f"{page}: {step.strip()}: there is no Relacy scenario {name}"
+
+
 def main() -> int:
-    problems: list[str] = []
+    problems: list[str] = list(check_protocols())
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in SOURCES:
