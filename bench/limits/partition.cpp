@@ -80,8 +80,8 @@ public:
         for (Rows const* const input : all_.inputs_) {
             perf::Part const part(input->size(), thread_, all_.options_.threads);
             for (std::uint64_t at = part.first; at < part.last;) {
-                std::uint32_t const rows = std::uint32_t(
-                    std::min<std::uint64_t>(all_.options_.tile_rows, part.last - at));
+                std::uint32_t const rows =
+                    std::uint32_t(std::min<std::uint64_t>(all_.options_.tile_rows, part.last - at));
                 send(*input, at, rows);
                 receive();
                 at += rows;
@@ -124,8 +124,7 @@ private:
             Ring& ring = ring_to(d);
             for (std::uint32_t k = first_[d]; k < end_[d];) {
                 wait_for_room(ring);
-                std::uint32_t const some =
-                    std::min(end_[d] - k, all_.segment_rows_ - ring.filled);
+                std::uint32_t const some = std::min(end_[d] - k, all_.segment_rows_ - ring.filled);
                 char* const segment = segment_of(ring, ring.open);
                 for (std::uint32_t c = 0; c < columns; ++c) {
                     char const* const from = keys + c * input.size() * kKeyBytes;
@@ -195,9 +194,9 @@ private:
     Checksum read(char const* segment, std::uint32_t rows) const {
         auto const* const words = reinterpret_cast<std::uint64_t const*>(segment);
         Rows const& any = *all_.inputs_.front();
-        return any.structs() ? perf::checksum_of_rows(words, rows, any.columns())
-                             : perf::checksum_of_columns(words, rows, any.columns(),
-                                                         all_.segment_rows_);
+        return any.structs()
+                   ? perf::checksum_of_rows(words, rows, any.columns())
+                   : perf::checksum_of_columns(words, rows, any.columns(), all_.segment_rows_);
     }
 
     Partition& all_;
@@ -239,7 +238,8 @@ double Partition::run(Checksum& sum) {
         workers.push_back(std::make_unique<Worker>(*this, t));
     }
     for (auto const& worker : workers) {
-        threads.emplace_back([&starting, &producing, w = worker.get()] { w->run(starting, producing); });
+        threads.emplace_back(
+            [&starting, &producing, w = worker.get()] { w->run(starting, producing); });
     }
     for (std::thread& thread : threads) thread.join();
     auto first = Clock::time_point::max();

@@ -95,11 +95,9 @@ public:
     /// One run; returns payload GB/s, and clears `verified` when rows are missing or wrong.
     double run(bool staged, bool& verified) {
         Channel const channel = runtime_->create_channel(spec(staged));
-        double const seconds =
-            timed([&](std::uint32_t e, EndpointRun* part) {
-                      return launch(channel, staged, e, part);
-                  },
-                  &channel);
+        double const seconds = timed(
+            [&](std::uint32_t e, EndpointRun* part) { return launch(channel, staged, e, part); },
+            &channel);
         channel.check();
         Checksum received;
         for (EndpointRun const& part : runs_) {

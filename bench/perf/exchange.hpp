@@ -25,7 +25,7 @@ struct ExchangeOptions {
     std::uint32_t groups = 0;   ///< of each endpoint; 0: the cores divided among all group threads
     std::uint32_t threads = 1;  ///< of each group
     bool by_reference = true;
-    bool staged = false;  ///< row by row through stage buffers and sorters
+    bool staged = false;              ///< row by row through stage buffers and sorters
     std::uint32_t limit_threads = 0;  ///< of the partition limit; 0: all, at most one a core
     std::uint32_t repeat = 5;
     std::uint64_t seed = 1;

@@ -49,9 +49,10 @@ struct EndpointRun {
     Rows const* rows = nullptr;
     std::uint64_t slice = 0;  ///< rows that a group offers at a time
     StartLine* line = nullptr;
-    std::vector<device::Channel> inboxes;  ///< the channel at each destination that is received here
-    std::vector<ThreadResult> results;     ///< by group and thread
-    std::vector<GroupProgress> progress;   ///< by group
+    std::vector<device::Channel>
+        inboxes;                          ///< the channel at each destination that is received here
+    std::vector<ThreadResult> results;    ///< by group and thread
+    std::vector<GroupProgress> progress;  ///< by group
 };
 
 /// The part of `total` that member `index` of `count` gets.

@@ -10,6 +10,15 @@
 
 namespace mgi {
 
+namespace {
+
+// What a thread gathers before it appends to a stage buffer: enough rows to make the three atomic
+// operations cheap, few enough to stay in the first-level cache.
+constexpr std::uint32_t kStagedRows = 64;
+constexpr std::uint32_t kStagedBytes = 4096;
+
+}  // namespace
+
 using device::relaxed;
 using device::RoutingKind;
 
@@ -201,6 +210,20 @@ void ChannelImpl::fail(ErrorCode code, std::string const& message) {
     }
     for (auto const& stage : stages_) stage->fail(code, message);
     if (auto const staged = staged_for_.lock()) staged->fail(code, message);
+}
+
+void ChannelImpl::add_staged_rows() {
+    std::uint32_t const row = layout_.get().row_bytes;
+    if (layout_.get().has_views || row == 0 || row > kStagedBytes) return;
+    std::uint32_t const rows = std::min(kStagedBytes / row, kStagedRows);
+    std::uint64_t const threads =
+        std::uint64_t{state_.max_groups} * device::ChannelState<Words>::kStagingThreads;
+    staged_data_ = std::make_unique_for_overwrite<char[]>(threads * rows * row);
+    state_.staged = table<device::StagedRows>(threads);
+    for (std::uint64_t t = 0; t < threads; ++t) {
+        state_.staged[t].data = staged_data_.get() + t * rows * row;
+        state_.staged[t].capacity = rows;
+    }
 }
 
 void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {

@@ -210,13 +210,13 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         inner.routing = Routing::direct();
         inner.options.name = outer.options.name + ".stage";
         inner.options.layout = outer.options.layout;
-        inner.options.segment_rows =
-            std::min(channel->plan().tile_rows, channel->plan().segment_rows);
-        inner.options.tile_rows = inner.options.segment_rows;
+        inner.options.segment_rows = channel->plan().segment_rows;
+        inner.options.tile_rows = std::min(channel->plan().tile_rows, inner.options.segment_rows);
         inner.options.max_groups = channel->plan().max_groups;
         inner.options.gone_limit = std::chrono::milliseconds(0);
         // Rows that fit the stage must fit the channel.
         stages.push_back(build_channel(inner, channel->plan().text_bytes));
+        stages.back()->add_staged_rows();
     }
     channel->add_stages(std::move(stages));
 }

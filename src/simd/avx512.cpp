@@ -50,12 +50,12 @@ void route(char const* keys, u32 stride, u32 rows, u32 lanes, u16* lane) {
     u32 i = 0;
     for (; i + 8 <= rows; i += 8) {
         char const* const at = keys + i * step;
-        __m512i const eight =
-            step == 8 ? _mm512_loadu_si512(at)
-                      : _mm512_set_epi64(key_at(at + 7 * step), key_at(at + 6 * step),
-                                         key_at(at + 5 * step), key_at(at + 4 * step),
-                                         key_at(at + 3 * step), key_at(at + 2 * step),
-                                         key_at(at + step), key_at(at));
+        __m512i const eight = step == 8
+                                  ? _mm512_loadu_si512(at)
+                                  : _mm512_set_epi64(key_at(at + 7 * step), key_at(at + 6 * step),
+                                                     key_at(at + 5 * step), key_at(at + 4 * step),
+                                                     key_at(at + 3 * step), key_at(at + 2 * step),
+                                                     key_at(at + step), key_at(at));
         store_lanes(eight, fan_out, lane + i);
     }
     if (i == rows) return;
@@ -109,7 +109,8 @@ void gather8(char* to, char const* from, u16 const* order, u32 count, char const
     u32 k = 0;
     for (; k + 8 <= count; k += 8) {
         __builtin_prefetch(ahead + u64(k) * 8);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + u64(k) * 8), four_of_8(from, order + k));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + u64(k) * 8),
+                            four_of_8(from, order + k));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + u64(k) * 8 + 32),
                             four_of_8(from, order + k + 4));
     }
@@ -140,11 +141,10 @@ void gather64(char* to, char const* from, u16 const* order, u32 count, char cons
 namespace mgi::simd {
 
 device::TileOps const* avx512_tile_ops() {
-    static bool const runs = __builtin_cpu_supports("avx512f") &&
-                             __builtin_cpu_supports("avx512dq") &&
-                             __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512vl") &&
-                             __builtin_cpu_supports("avx512vbmi2");
+    static bool const runs =
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vbmi2");
     if (!runs) return nullptr;
     static device::TileOps const ops = [] {
         device::TileOps wide = portable_tile_ops();

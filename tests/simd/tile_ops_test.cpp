@@ -50,8 +50,7 @@ TEST_P(TileOpsTest, RoutesByMurmur3AtAnyStride) {
                 for (u32 i = 0; i < rows; ++i) {
                     u64 key;
                     std::memcpy(&key, keys.data() + u64(i) * stride, 8);
-                    ASSERT_EQ(lane[i],
-                              device::destination_of_hash(device::murmur3_mix(key), lanes))
+                    ASSERT_EQ(lane[i], device::destination_of_hash(device::murmur3_mix(key), lanes))
                         << rows << " rows, stride " << stride << ", " << lanes << " lanes";
                 }
             }

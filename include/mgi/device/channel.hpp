@@ -73,7 +73,7 @@ public:
         if (source_ == kNone || !fits || state_->stages == nullptr) {
             return {0, Status::Error, ErrorCode::InvalidArgument};
         }
-        return StageThread<A>(group, *state_->stages[source_]).append(structs(&row, 1));
+        return StageThread<A>(group, *state_->stages[source_]).append(row);
     }
 
     /// Sends one message on a schemaless channel. `rows` of the result is 1 when it was accepted.
@@ -93,7 +93,9 @@ public:
         if (source_ == kNone) return Status::Error;
         SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
-        return call.push();
+        bool const staged = stage_rows(group, call);
+        Status const status = call.push();
+        return staged ? status : Status::Pending;
     }
 
     /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
@@ -102,6 +104,7 @@ public:
         if (source_ == kNone) return Status::Error;
         SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
+        if (!stage_rows(group, call)) return Status::Pending;
         Status const status = call.flush();
         if (status != Status::Ok || state_->stages == nullptr) return status;
         // Staged rows stand in their receive queues when the sorters have flushed.
@@ -173,6 +176,13 @@ public:
     [[nodiscard]] MGI_HD u32 destination() const { return destination_; }
 
 private:
+    /// Rows that threads of the group have sent one by one go into the stage buffer. True when none
+    /// are left outside.
+    MGI_HD bool stage_rows(Group const& group, SendCall<A>& call) const {
+        if (state_->stages == nullptr) return true;
+        return call.all_agreed(StageThread<A>(group, *state_->stages[source_]).drain());
+    }
+
     [[nodiscard]] MGI_HD bool direct() const { return state_->routing == RoutingKind::Direct; }
 
     /// Where this group's rows go first: the channel itself, or the stage of this source.

@@ -78,6 +78,17 @@ MGI_HD inline u32 shared_add(u32* counter, u32 value) {
 #endif
 }
 
+/// Whether `mine` is true in every thread of the group. `word` is in group-shared memory.
+MGI_HD inline bool all_agree(Group const& group, u32* word, bool mine) {
+    if (group.threads == 1) return mine;
+    group.sync();  // everybody has read what an earlier call left there
+    if (group.leads()) *word = 0;
+    group.sync();
+    if (!mine) shared_add(word, 1);
+    group.sync();
+    return *word == 0;
+}
+
 /// Sets bits of a word that other groups set bits of at the same time.
 MGI_HD inline void shared_or(u64* word, u64 bits) {
 #if defined(__CUDA_ARCH__)

@@ -84,6 +84,8 @@ public:
     /// The leader's answer, for all of the group's threads.
     MGI_HD bool agreed(bool answer) { return agree(group_, tile_.agreed, answer ? 1 : 0) != 0; }
 
+    MGI_HD bool all_agreed(bool mine) { return all_agree(group_, tile_.agreed, mine); }
+
     /// Publishes what is buffered, as far as there is room.
     MGI_HD Status push() {
         bool const placed = place_carry();
@@ -188,9 +190,8 @@ private:
             group_.sync();
             u32 const moved = *tile_.moved;
             if (moved != 0) {
-                write_claimed(group_, tile_, lanes, batch, first, state_.layout, state_.ops(), [&](u32 l) {
-                    return state_.pool + tile_.claims[l].offset;
-                });
+                write_claimed(group_, tile_, lanes, batch, first, state_.layout, state_.ops(),
+                              [&](u32 l) { return state_.pool + tile_.claims[l].offset; });
             }
             group_.sync();
             u32 left = 0;

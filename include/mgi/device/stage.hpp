@@ -18,45 +18,110 @@ MGI_HD u32 stage_lane(ChannelState<A> const& stage, Group const& group) {
     return group.block % stage.lane_count;
 }
 
-/// Appends one row from one thread: a claim, a write and a commit of its own. Threads of a group may
-/// call it divergently, and at any time before the group flushes. Ok, Pending (no room now), or Error.
+/// One thread's rows on their way into the stage buffer of its group. Threads of a group may call it
+/// divergently, and at any time before the group flushes. Rows are claimed, written and committed
+/// some dozens at a time: three atomic operations for each would cost more than all the rest.
 template <class A>
 class StageThread {
 public:
     MGI_HD StageThread(Group const& group, ChannelState<A>& stage)
         : group_(group), stage_(stage), source_(stage.sources[0]) {}
 
-    MGI_HD SendResult append(Batch const& row) {
+    /// Takes one row struct: Ok, Pending (no room now), or Error.
+    template <class Row>
+    MGI_HD SendResult append(Row const& row) {
         ErrorCode const code = admit_group(stage_, source_, group_, false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        u32 const l = stage_lane(stage_, group_);
-        Lane<A>& lane = source_.lanes[l];
-        u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
-        u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
-        if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
-        struct Fitting {
-            u32 rows;
-            u32 units;
-        };
-        Claim claim = lane.claim(
-            [&](u32, u32 room) { return units <= room ? Fitting{1, u32(units)} : Fitting{0, 0}; },
-            [&](u64 sequence) { publish_slot(stage_, 0, l, sequence); });
-        if (claim.rows == 0) return {0, Status::Pending, ErrorCode::Ok};
-        u32 next = 0;
-        u32 at = claim.unit * Ticket::kUnitBytes;
-        Tile tile;
-        tile.rows = 1;
-        tile.next = &next;
-        tile.claims = &claim;
-        tile.text = &at;
-        write_claimed(Group{}, tile, 1, row, 0, stage_.layout, nullptr,
-                      [&](u32) { return stage_.pool + claim.offset; });
-        if (lane.commit(claim.slot, 1, 0, claim.units)) publish_slot(stage_, 0, l, claim.sequence);
-        source_.groups[group_.block].rows_accepted.fetch_add(1, relaxed);
+        StagedRows* const mine = staged();
+        if (mine == nullptr) {
+            Batch batch;
+            batch.rows = reinterpret_cast<char const*>(&row);
+            batch.row_stride = sizeof(Row);
+            batch.count = 1;
+            return append_one(batch);
+        }
+        if (mine->rows == mine->capacity) {
+            drain();
+            if (mine->rows == mine->capacity) return {0, Status::Pending, ErrorCode::Ok};
+        }
+        memcpy(mine->data + u64(mine->rows) * sizeof(Row), &row, sizeof(Row));
+        ++mine->rows;
         return {1, Status::Ok, ErrorCode::Ok};
     }
 
+    /// Appends what this thread has taken to the stage buffer. True when nothing is left.
+    MGI_HD bool drain() {
+        StagedRows* const mine = staged();
+        if (mine == nullptr || mine->rows == 0) return true;
+        Batch batch;
+        batch.rows = mine->data;
+        batch.row_stride = stage_.layout.row_bytes;
+        u32 done = 0;
+        while (done < mine->rows) {
+            u32 const wanted = mine->rows - done;
+            Claim const claim =
+                claim_rows([&](u32 room, u32) { return Room{min_of(room, wanted), 0}; });
+            if (claim.rows == 0) break;
+            write(batch, done, claim);
+            done += claim.rows;
+        }
+        mine->rows -= done;
+        if (mine->rows != 0 && done != 0) {
+            memmove(mine->data, mine->data + u64(done) * batch.row_stride,
+                    u64(mine->rows) * batch.row_stride);
+        }
+        return mine->rows == 0;
+    }
+
 private:
+    struct Room {
+        u32 rows;
+        u32 units;
+    };
+
+    MGI_HD StagedRows* staged() const {
+        u32 const threads = ChannelState<A>::kStagingThreads;
+        if (stage_.staged == nullptr || group_.thread >= threads) return nullptr;
+        return &stage_.staged[u64(group_.block) * threads + group_.thread];
+    }
+
+    MGI_HD SendResult append_one(Batch const& row) {
+        u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
+        u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
+        if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
+        Claim const claim = claim_rows(
+            [&](u32, u32 room) { return units <= room ? Room{1, u32(units)} : Room{0, 0}; });
+        if (claim.rows == 0) return {0, Status::Pending, ErrorCode::Ok};
+        write(row, 0, claim);
+        return {1, Status::Ok, ErrorCode::Ok};
+    }
+
+    template <class Fit>
+    MGI_HD Claim claim_rows(Fit const& fit) {
+        u32 const l = stage_lane(stage_, group_);
+        return source_.lanes[l].claim(fit,
+                                      [&](u64 sequence) { publish_slot(stage_, 0, l, sequence); });
+    }
+
+    /// Writes the batch's rows from `first` on into a claim, and commits it.
+    MGI_HD void write(Batch const& batch, u64 first, Claim const& claim) {
+        u32 const l = stage_lane(stage_, group_);
+        u32 next = 0;
+        u32 at = claim.unit * Ticket::kUnitBytes;  // strings come one row at a time
+        Claim claims = claim;
+        Tile tile;
+        tile.rows = claim.rows;
+        tile.next = &next;
+        tile.claims = &claims;
+        tile.text = &at;
+        write_claimed(Group{}, tile, 1, batch, first, stage_.layout, stage_.ops(),
+                      [&](u32) { return stage_.pool + claim.offset; });
+        if (source_.lanes[l].commit(claim.slot, claim.rows, 0, claim.units)) {
+            publish_slot(stage_, 0, l, claim.sequence);
+        }
+        source_.groups[group_.block].rows_accepted.fetch_add(claim.rows, relaxed);
+    }
+
     Group const group_;
     ChannelState<A>& stage_;
     Source<A>& source_;

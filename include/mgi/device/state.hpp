@@ -66,6 +66,14 @@ struct Destination {
     typename A::template System<u32>* receivers = nullptr;
 };
 
+/// Rows that one thread has sent through a stage buffer and not yet appended to it, as row structs.
+/// Touched by that thread only.
+struct alignas(64) StagedRows {
+    char* data = nullptr;
+    u32 rows = 0;
+    u32 capacity = 0;
+};
+
 /// A channel.
 template <class A>
 struct ChannelState {
@@ -92,6 +100,10 @@ struct ChannelState {
     /// By source: the inner channel through which this one's stage buffers feed its sorters; null
     /// without sorters (see stage.hpp).
     ChannelState* const* stages = nullptr;
+    /// A stage's: by block and by thread, `kStagingThreads` of them a block; null where rows must be
+    /// appended one by one, since they name characters elsewhere.
+    StagedRows* staged = nullptr;
+    static constexpr u32 kStagingThreads = 16;
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};
 
