@@ -10,6 +10,7 @@
 
 #include "limits/partition.hpp"
 #include "perf/kernels.hpp"
+#include "perf/resident.hpp"
 
 namespace mgi::perf {
 namespace {
@@ -92,9 +93,15 @@ public:
 
     [[nodiscard]] ExchangeOptions const& options() const { return options_; }
 
-    /// One run; returns payload GB/s, and clears `verified` when rows are missing or wrong.
-    double run(bool staged, bool& verified) {
+    /// One run; returns payload GB/s, adds to `result` what the channel took, and clears `verified`
+    /// when rows are missing or wrong.
+    double run(bool staged, ExchangeResult& result) {
+        std::uint64_t const left = runtime_->memory_left();
+        auto const before = Clock::now();
         Channel const channel = runtime_->create_channel(spec(staged));
+        std::chrono::duration<double, std::milli> const taken = Clock::now() - before;
+        result.create_ms.push_back(taken.count());
+        result.pool_bytes = left - runtime_->memory_left();
         double const seconds = timed(
             [&](std::uint32_t e, EndpointRun* part) { return launch(channel, staged, e, part); },
             &channel);
@@ -103,7 +110,7 @@ public:
         for (EndpointRun const& part : runs_) {
             for (ThreadResult const& result : part.results) received.add(result.received);
         }
-        verified = verified && received == expected_;
+        result.verified = result.verified && received == expected_;
         runtime_->delete_channel(channel);
         return double(options_.rows) * options_.row_bytes / seconds / 1e9;
     }
@@ -273,14 +280,17 @@ ExchangeResult run_exchange(ExchangeOptions const& options) {
     result.verified = true;
     exchange.copy();
     exchange.partition(result.verified);
-    exchange.run(options.staged, result.verified);
+    ResidentGrowth const growth;
+    exchange.run(options.staged, result);
+    result.resident_bytes = growth.peak_bytes();
+    result.create_ms.clear();
     for (std::uint32_t i = 0; i < options.repeat; ++i) {
         result.memcpy_gbps.push_back(exchange.copy());
         result.partition_gbps.push_back(exchange.partition(result.verified));
         if (options.staged) {
-            result.collective_gbps.push_back(exchange.run(false, result.verified));
+            result.collective_gbps.push_back(exchange.run(false, result));
         }
-        result.gbps.push_back(exchange.run(options.staged, result.verified));
+        result.gbps.push_back(exchange.run(options.staged, result));
     }
     return result;
 }

@@ -47,6 +47,10 @@ struct ExchangeResult {
     std::vector<double> partition_gbps;
     /// The same bytes copied with memcpy by as many threads: what memory gives, between the runs.
     std::vector<double> memcpy_gbps;
+    std::vector<double> create_ms;  ///< to create each run's channel
+    std::uint64_t pool_bytes = 0;   ///< of the channel and its stages
+    /// Growth of resident memory from before the first channel's creation to its peak in that run.
+    std::uint64_t resident_bytes = 0;
     /// In every run all rows arrived, with the sent keys' sum and the payload's parity.
     bool verified = false;
 };

@@ -36,6 +36,9 @@ nb::dict exchange(nb::dict const& given) {
     dict["collective_gbps"] = nb::cast(result.collective_gbps);
     dict["partition_gbps"] = nb::cast(result.partition_gbps);
     dict["memcpy_gbps"] = nb::cast(result.memcpy_gbps);
+    dict["create_ms"] = nb::cast(result.create_ms);
+    dict["pool_bytes"] = result.pool_bytes;
+    dict["resident_bytes"] = result.resident_bytes;
     dict["verified"] = result.verified;
     return dict;
 }

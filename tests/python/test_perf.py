@@ -35,6 +35,9 @@ FIELDS = {
     "limit_memcpy_gbps",
     "limit_partition_gbps",
     "ratio_to_partition_limit",
+    "create_ms_median",
+    "pool_bytes",
+    "resident_bytes",
     "verified",
 }
 STAGED_FIELDS = {"collective_gbps_median", "staged_cost"}

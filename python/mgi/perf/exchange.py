@@ -60,6 +60,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "limit_memcpy_gbps": statistics.median(measured["memcpy_gbps"]),
         "limit_partition_gbps": statistics.median(measured["partition_gbps"]),
         "ratio_to_partition_limit": _ratio(gbps, measured["partition_gbps"]),
+        "create_ms_median": statistics.median(measured["create_ms"]),
+        "pool_bytes": measured["pool_bytes"],
+        "resident_bytes": measured["resident_bytes"],
         "verified": measured["verified"],
     }
     if options.staged:
@@ -157,6 +160,8 @@ def table(result: dict[str, Any]) -> list[str]:
         f"{'limit: partition':<22}{result['limit_partition_gbps']:>9.2f}",
         f"{'limit: memcpy':<22}{result['limit_memcpy_gbps']:>9.2f}",
         "",
+        f"channel created in {result['create_ms_median']:.2f} ms, pools of "
+        f"{result['pool_bytes'] / 2**20:.1f} MiB, resident {result['resident_bytes'] / 2**20:.1f} MiB",
         f"ratio to the partition limit: {result['ratio_to_partition_limit']:.2f}",
         f"every run verified: {'yes' if result['verified'] else 'NO'}",
     ]
