@@ -9,15 +9,16 @@
 #   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
 #   python    the Python package's tests                 models    the protocols' Spin models
 #   hostile   10 000 hostile schedules                   relacy    the protocols, relaxed memory
+#   fuzz      each fuzz target for a while
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
-# default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh
-# reads.
+# default: one per core), FUZZ (seconds for each fuzz target, default: 8), GTEST_FILTER and
+# PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
-all_steps=(lint models relacy unit tsan asan hostile python package examples cuda readme)
+all_steps=(lint models relacy unit tsan asan hostile fuzz python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
     exit 0
@@ -95,6 +96,10 @@ step_relacy() {
     logged build/configure-release.log cmake --preset release
     cmake --build build/release --target mgi_relacy -j "${JOBS:-$(nproc)}" -- --quiet
     with_stacks 600 build/release/mgi_relacy
+}
+
+step_fuzz() {
+    with_stacks 600 tools/fuzz.sh all "${FUZZ:-8}"
 }
 
 step_python() {

@@ -23,12 +23,15 @@ if(NOT GTest_FOUND)
 endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
-list(FILTER test_sources EXCLUDE REGEX "/tests/(package|python|cuda|hostile|relacy)/")
+list(FILTER test_sources EXCLUDE REGEX
+     "/tests/((package|python|cuda|hostile|relacy)/|fuzz/entry\\.cpp$)")
 add_executable(mgi_tests ${test_sources})
 mgi_target_defaults(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
 target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
+target_compile_definitions(mgi_tests PRIVATE
+    MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
 target_link_libraries(mgi_tests PRIVATE mgi mgi_spdlog GTest::gtest GTest::gtest_main)
 if(TARGET GTest::gmock)
     target_link_libraries(mgi_tests PRIVATE GTest::gmock)

@@ -53,16 +53,36 @@ struct Imported {
     throw Error(ErrorCode::InvalidArgument, what);
 }
 
+/// More than any memory holds; with it no sum of rows and no size of a buffer overflows.
+constexpr std::int64_t kMostRows = std::int64_t(1) << 46;
+
+/// Whether the rows [offset, offset + rows) can be.
+bool possible(std::int64_t offset, std::int64_t rows) {
+    return offset >= 0 && offset <= kMostRows && rows >= 0 && rows <= kMostRows;
+}
+
+/// Column `i` of a schema or batch; the pointer to it may be missing.
+template <class T>
+T const& child_of(T const& table, std::int64_t i, char const* what) {
+    if (table.children == nullptr || table.children[i] == nullptr) {
+        refuse(std::string("the Arrow ") + what + " has no column " + std::to_string(i) +
+               ", although it counts " + std::to_string(table.n_children));
+    }
+    return *table.children[i];
+}
+
 std::vector<ColumnFormat> read_columns(ArrowSchema const& schema) {
     std::string const format = schema.format != nullptr ? schema.format : "";
     if (format != "+s") {
         refuse("Arrow format '" + format +
                "' is not a table; a struct of columns ('+s') is needed");
     }
+    if (schema.n_children < 0) {
+        refuse("the Arrow schema has " + std::to_string(schema.n_children) + " columns");
+    }
     std::vector<ColumnFormat> columns;
-    columns.reserve(std::size_t(schema.n_children));
     for (std::int64_t i = 0; i < schema.n_children; ++i) {
-        columns.push_back(arrow::read_format(*schema.children[i]));
+        columns.push_back(arrow::read_format(child_of(schema, i, "schema")));
     }
     return columns;
 }
@@ -91,7 +111,8 @@ std::int64_t count_nulls(std::uint8_t const* bits, std::int64_t first, std::int6
 
 /// Nulls among `count` rows of an array, of which the first is `skip` behind its own first.
 std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t count) {
-    if (array.null_count == 0 || array.n_buffers == 0 || array.buffers[0] == nullptr) return 0;
+    if (array.null_count == 0 || array.n_buffers == 0) return 0;
+    if (array.buffers == nullptr || array.buffers[0] == nullptr) return 0;
     return count_nulls(static_cast<std::uint8_t const*>(array.buffers[0]), array.offset + skip,
                        count);
 }
@@ -125,6 +146,8 @@ private:
     void check() const {
         if (array_.dictionary != nullptr) malformed("is dictionary-encoded, unlike its schema");
         if (array_.offset < 0 || array_.length < 0) malformed("has a negative offset or length");
+        if (!possible(array_.offset, array_.length))
+            malformed("has an impossible offset or length");
         if (array_.length - skip_ < rows_) {
             malformed("has " + std::to_string(array_.length) + " rows where the batch has " +
                       std::to_string(skip_ + rows_));
@@ -135,6 +158,7 @@ private:
             malformed("has " + std::to_string(array_.n_buffers) + " buffers instead of " +
                       std::to_string(least));
         }
+        if (array_.buffers == nullptr) malformed("has no buffers");
         if (rows_ > 0 && array_.buffers[1] == nullptr) malformed("has no values");
         if (array_.null_count > 0 && array_.buffers[0] == nullptr) {
             malformed("counts nulls but has no validity bits");
@@ -192,7 +216,13 @@ private:
         column_.buffer_sizes.resize(buffers);
         std::memcpy(column_.buffer_sizes.data(), sizes, buffers * sizeof(std::int64_t));
         for (std::size_t i = 0; i < buffers; ++i) {
-            column_.buffers.push_back(static_cast<std::byte const*>(array_.buffers[2 + i]));
+            void const* const data = array_.buffers[2 + i];
+            std::int64_t const size = column_.buffer_sizes[i];
+            if (size < 0 || (size > 0 && data == nullptr)) {
+                malformed("says that its data buffer " + std::to_string(i) + " has " +
+                          std::to_string(size) + " bytes" + (size > 0 ? ", but has none" : ""));
+            }
+            column_.buffers.push_back(static_cast<std::byte const*>(data));
         }
     }
 
@@ -211,6 +241,9 @@ RecordBatch read_batch(ArrowArray* from, Schema const& schema,
     if (array.length < 0 || array.offset < 0) {
         refuse("the Arrow batch has a negative length or offset");
     }
+    if (!possible(array.offset, array.length)) {
+        refuse("the Arrow batch has an impossible length or offset");
+    }
     if (array.n_children != std::int64_t(columns.size())) {
         refuse("the Arrow batch has " + std::to_string(array.n_children) +
                " columns, its schema has " + std::to_string(columns.size()));
@@ -223,7 +256,8 @@ RecordBatch read_batch(ArrowArray* from, Schema const& schema,
     batch.schema = schema;
     batch.rows = array.length;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        ColumnReader reader(columns[i], *array.children[i], array.offset, array.length, *owner);
+        ArrowArray const& column = child_of(array, std::int64_t(i), "batch");
+        ColumnReader reader(columns[i], column, array.offset, array.length, *owner);
         batch.columns.push_back(reader.read());
     }
     batch.owner = std::move(owner);

@@ -16,6 +16,7 @@ namespace mgi::topology {
 namespace {
 
 constexpr int kMostCores = 1 << 16;
+constexpr std::uint64_t kMostNodes = 1 << 16;
 
 std::optional<std::string> read_file(std::filesystem::path const& path) {
     std::ifstream file(path);
@@ -40,13 +41,24 @@ std::uint64_t node_memory(std::filesystem::path const& meminfo) {
     if (at == std::string::npos) return 0;
     at = text->find_first_of("0123456789", at);
     if (at == std::string::npos) return 0;
-    return number_at(std::string_view(*text).substr(at)).value_or(0) * 1024;
+    std::uint64_t const kib = number_at(std::string_view(*text).substr(at)).value_or(0);
+    return kib <= UINT64_MAX / 1024 ? kib * 1024 : 0;
+}
+
+/// "node17" is 17.
+std::optional<int> node_number(std::string_view name) {
+    if (name.substr(0, 4) != "node") return std::nullopt;
+    name.remove_prefix(4);
+    auto const number = number_at(name);
+    if (!number || *number >= kMostNodes || std::to_string(*number) != name) return std::nullopt;
+    return int(*number);
 }
 
 }  // namespace
 
 std::vector<int> parse_core_list(std::string_view text) {
-    std::vector<int> cores;
+    // A bit for each, since a text may name every core many times.
+    std::vector<bool> named;
     while (!text.empty()) {
         std::size_t const comma = text.find(',');
         std::string_view const part = text.substr(0, comma);
@@ -56,24 +68,26 @@ std::vector<int> parse_core_list(std::string_view text) {
         std::size_t const dash = part.find('-');
         auto const last = dash == std::string_view::npos ? first : number_at(part.substr(dash + 1));
         if (!last || *last >= kMostCores) continue;
-        for (std::uint64_t core = *first; core <= *last; ++core) cores.push_back(int(core));
+        if (named.size() <= *last) named.resize(*last + 1);
+        for (std::uint64_t core = *first; core <= *last; ++core) named[core] = true;
     }
-    std::sort(cores.begin(), cores.end());
-    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+    std::vector<int> cores;
+    for (std::size_t core = 0; core < named.size(); ++core) {
+        if (named[core]) cores.push_back(int(core));
+    }
     return cores;
 }
 
 std::vector<NumaNode> read_numa_nodes(std::filesystem::path const& directory) {
     std::vector<NumaNode> nodes;
     std::error_code error;
-    for (auto const& entry : std::filesystem::directory_iterator(directory, error)) {
-        std::string const name = entry.path().filename().string();
-        if (name.rfind("node", 0) != 0) continue;
-        auto const number = number_at(std::string_view(name).substr(4));
-        auto const cores = read_file(entry.path() / "cpulist");
+    // Not a range-based loop: that one throws when the directory changes under it.
+    for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+         at.increment(error)) {
+        auto const number = node_number(at->path().filename().string());
+        auto const cores = read_file(at->path() / "cpulist");
         if (!number || !cores) continue;
-        nodes.push_back(
-            {int(*number), parse_core_list(*cores), node_memory(entry.path() / "meminfo")});
+        nodes.push_back({*number, parse_core_list(*cores), node_memory(at->path() / "meminfo")});
     }
     std::sort(nodes.begin(), nodes.end(),
               [](NumaNode const& a, NumaNode const& b) { return a.number < b.number; });

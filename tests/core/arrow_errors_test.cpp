@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,44 @@ TEST(ArrowErrors, MalformedArraysAreRefused) {
     Foreign characters("U");
     characters.column.n_buffers = 3;
     characters.expect_refused({"no characters"});
+}
+
+TEST(ArrowErrors, MissingPointersAreRefused) {
+    Foreign no_columns("l");
+    no_columns.schema.children = nullptr;
+    no_columns.expect_refused({"schema has no column 0", "counts 1"});
+    Foreign no_column("l");
+    no_column.schema_children[0] = nullptr;
+    no_column.expect_refused({"schema has no column 0"});
+    Foreign fewer("l");
+    fewer.schema.n_children = -1;
+    fewer.expect_refused({"-1 columns"});
+    Foreign no_array("l");
+    no_array.array_children[0] = nullptr;
+    no_array.expect_refused({"batch has no column 0"});
+    Foreign no_buffers("l");
+    no_buffers.column.buffers = nullptr;
+    no_buffers.expect_refused({"column 'ts'", "no buffers"});
+    // A struct that has no validity may leave its buffers away.
+    Foreign plain("l");
+    plain.array.buffers = nullptr;
+    EXPECT_EQ(plain.import().rows, 3);
+}
+
+TEST(ArrowErrors, NumbersThatWouldOverflowAreRefused) {
+    std::int64_t const most = std::numeric_limits<std::int64_t>::max();
+    Foreign far("l");
+    far.column.offset = most - 1;
+    far.expect_refused({"column 'ts'", "impossible"});
+    Foreign moved("l");
+    moved.array.offset = most - 1;
+    moved.expect_refused({"batch has an impossible length or offset"});
+    Foreign views("vu");
+    views.column.n_buffers = 4;
+    std::int64_t sizes[1] = {-1};
+    views.column_buffers[2] = views.values;
+    views.column_buffers[3] = sizes;
+    views.expect_refused({"column 'ts'", "data buffer 0", "-1 bytes"});
 }
 
 TEST(ArrowErrors, OffsetsOfTheStructAndOfItsColumnsAddUp) {

@@ -28,6 +28,12 @@ TEST(Topology, ReadsCoreLists) {
     EXPECT_EQ(parse_core_list("x,2,9-y,1-999999999999"), std::vector<int>{2});
 }
 
+TEST(Topology, CoresThatAreNamedOftenAreThereOnce) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += "0-65535,";
+    EXPECT_EQ(parse_core_list(text).size(), 65536u);
+}
+
 /// A directory like Linux's, removed at the end.
 class Nodes : public ::testing::Test {
 protected:
@@ -60,6 +66,18 @@ TEST_F(Nodes, AreReadByNumber) {
     EXPECT_EQ(nodes[1].memory_bytes, 2 * kGiB);
     EXPECT_TRUE(nodes[2].cores.empty());
     EXPECT_TRUE(read_numa_nodes(root_ / "absent").empty());
+}
+
+TEST_F(Nodes, WithNamesThatAreNotLinuxsAreLeftOut) {
+    for (char const* name : {"node4294967296", "node00", "node1x", "node", "nodes", "node-1"}) {
+        add(name, "0\n", "");
+    }
+    EXPECT_EQ(read_numa_nodes(root_).size(), 3u);
+}
+
+TEST_F(Nodes, WithMoreMemoryThanBytesCanCountHaveAnUnknownAmount) {
+    add("node3", "4\n", "Node 3 MemTotal: 18446744073709551615 kB\n");
+    EXPECT_EQ(read_numa_nodes(root_).at(3).memory_bytes, 0u);
 }
 
 TEST_F(Nodes, GiveOneDeviceEachWhereThisProcessMayRun) {

@@ -16,16 +16,31 @@ system_packages() {
         echo "gdb prints every thread's stack when a test hangs"
         echo "spin checks the protocols' models"
         echo "gcc compiles what spin makes of a model"
+        echo "clang finds input that breaks something, with libFuzzer"
+        fuzzer_package
     fi
 }
 
-compiler_package() {
+# The distribution and its version, "debian:12".
+distribution() {
     local ID="" VERSION_ID=""
     # shellcheck disable=SC1091
     [ -r /etc/os-release ] && . /etc/os-release
-    case "$ID:$VERSION_ID" in
+    printf '%s:%s\n' "$ID" "$VERSION_ID"
+}
+
+compiler_package() {
+    case "$(distribution)" in
         ubuntu:22.*) echo g++-12 ;;
         *) echo g++ ;;
+    esac
+}
+
+# Where libFuzzer and the sanitizers of clang are a package of their own.
+fuzzer_package() {
+    case "$(distribution)" in
+        debian:12) echo "libclang-rt-14-dev is libFuzzer itself" ;;
+        ubuntu:24.*) echo "libclang-rt-18-dev is libFuzzer itself" ;;
     esac
 }
 

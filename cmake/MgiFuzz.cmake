@@ -1,0 +1,28 @@
+# Fuzz targets with libFuzzer (clang; preset `fuzz`): tests/fuzz/targets.hpp says what there is, and
+# tools/fuzz.sh runs one. They see the library's rooms that parse, with a sanitizer in every object.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR
+        "Fuzzing needs clang (this is ${CMAKE_CXX_COMPILER_ID}). On Debian or Ubuntu: apt-get install "
+        "clang, then cmake --preset fuzz.")
+endif()
+
+set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan)
+mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/planner/*.cpp src/memory/*.cpp
+         tests/fuzz/*.cpp)
+list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
+add_library(mgi_fuzzed STATIC ${fuzzed_sources})
+mgi_target_defaults(mgi_fuzzed)
+target_compile_definitions(mgi_fuzzed PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_include_directories(mgi_fuzzed PUBLIC
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads)
+
+add_custom_target(mgi_fuzz)
+foreach(name IN LISTS MGI_FUZZ_TARGETS)
+    add_executable(fuzz_${name} tests/fuzz/entry.cpp)
+    mgi_target_defaults(fuzz_${name})
+    target_compile_definitions(fuzz_${name} PRIVATE MGI_FUZZ_TARGET=${name})
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(fuzz_${name} PRIVATE mgi_fuzzed)
+    add_dependencies(mgi_fuzz fuzz_${name})
+endforeach()

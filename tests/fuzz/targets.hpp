@@ -1,0 +1,21 @@
+/// \file
+/// The fuzz targets: everything in the C++ library that reads what others wrote. Each takes any bytes
+/// and may throw nothing but a broken promise (see `require`); a crash is what sanitizers report.
+#pragma once
+
+#include "fuzz/input.hpp"
+
+namespace mgi::fuzz {
+
+/// Core lists: "0-3,8".
+void core_list(Input input);
+/// The kernel's directory of NUMA nodes, and the devices made of it.
+void numa_nodes(Input input);
+/// Arrow schemas of one column a line, "nullable name format".
+void arrow_schema(Input input);
+/// Arrow arrays and streams whose structs say anything that a producer can get wrong.
+void arrow_batch(Input input);
+/// Schemas and channel options, as a plan is made of them.
+void plan(Input input);
+
+}  // namespace mgi::fuzz
