@@ -35,17 +35,13 @@ public:
             phase_.notify_all();
             return;
         }
-        for (int spin = 0; spin < 200 && pause_ == nullptr; ++spin) {
-            if (phase_.load(std::memory_order_acquire) != phase) break;
-        }
-        std::uint32_t now = phase_.load(std::memory_order_acquire);
-        while (now == phase) {
+        std::uint32_t now;
+        for (int spin = 0; (now = phase_.load(std::memory_order_acquire)) == phase; ++spin) {
             if (pause_ != nullptr) {
                 pause_();
-            } else {
-                phase_.wait(phase, std::memory_order_acquire);
+            } else if (spin >= 200) {
+                phase_.wait(phase, std::memory_order_relaxed);
             }
-            now = phase_.load(std::memory_order_acquire);
         }
         // A phase that is complete counts, whatever happened since.
         if (now / kStep == phase / kStep) throw GroupAborted{};
@@ -54,7 +50,8 @@ public:
     /// A thread has left for good: every arrival from now on, and every wait that this thread would
     /// have had to end, throws GroupAborted.
     void leave() {
-        phase_.fetch_or(kBroken, std::memory_order_release);
+        // relaxed: who sees this throws, and reads nothing that the thread has left behind.
+        phase_.fetch_or(kBroken, std::memory_order_relaxed);
         phase_.notify_all();
     }
 

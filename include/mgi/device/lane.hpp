@@ -137,8 +137,8 @@ struct alignas(64) Lane {
                 full ? Ticket{t.sequence + 1, 0, 0}
                      : Ticket{t.sequence, t.rows + taken.rows, t.units + taken.units};
             if (ticket.compare_exchange_weak(word, next.word(), relaxed, relaxed)) {
-                return {sequence, index,       t.rows,
-                        taken.rows, t.units, taken.units, slots[index].offset};
+                return {sequence,           index, t.rows, taken.rows, t.units, taken.units,
+                        slots[index].offset};
             }
         }
     }
