@@ -9,7 +9,7 @@
 #   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
 #   python    the Python package's tests                 models    the protocols' Spin models
 #   hostile   10 000 hostile schedules                   relacy    the protocols, relaxed memory
-#   fuzz      each fuzz target for a while
+#   fuzz      each fuzz target for a while               mutate    that tests notice: a sample
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
 # default: one per core), FUZZ (seconds for each fuzz target, default: 8), GTEST_FILTER and
@@ -18,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 
-all_steps=(lint models relacy unit tsan asan hostile fuzz python package examples cuda readme)
+all_steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
     exit 0
@@ -100,6 +100,12 @@ step_relacy() {
 
 step_fuzz() {
     with_stacks 600 tools/fuzz.sh all "${FUZZ:-8}"
+}
+
+# Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
+step_mutate() {
+    MGI_RELACY_ITERATIONS=0.5 with_stacks 600 tools/mutate --check relacy --sample 12 \
+        --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "${JOBS:-$(nproc)}"
 }
 
 step_python() {

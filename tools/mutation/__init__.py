@@ -1,0 +1,1 @@
+"""Mutation testing of the data plane's concurrent code; see tools/mutate."""
