@@ -6,7 +6,7 @@
 
 #include <mgi/error.hpp>
 
-#include "operators/block_cache.hpp"
+#include "core/block_cache.hpp"
 
 namespace mgi::operators {
 

@@ -12,10 +12,10 @@ from mgi.perf.numbers import count
 
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
 DETAILS = (
-    "Every endpoint sends its rows to every destination by the hash of an int64 key. GB/s are bytes "
-    "of all rows over the time from the first send to the last row consumed; consumers read every "
-    "byte. Between the runs, on the same rows: a hand-written partition with the same fan-out (the "
-    "limit), and memcpy. The ratio is the median of the rounds' ratios."
+    "Every endpoint sends its rows to every destination by the hash of an int64 key. GB/s are "
+    "bytes of all rows over the time from the first send to the last row consumed; consumers read every "
+    "byte. Between the runs, on the same rows: a hand-written partition with the same fan-out "
+    "(the limit), and memcpy. The ratio is the median of the rounds' ratios."
 )
 WRONG = "rows are missing or changed"
 
@@ -160,8 +160,9 @@ def table(result: dict[str, Any]) -> list[str]:
         f"{'limit: partition':<22}{result['limit_partition_gbps']:>9.2f}",
         f"{'limit: memcpy':<22}{result['limit_memcpy_gbps']:>9.2f}",
         "",
-        f"channel created in {result['create_ms_median']:.2f} ms, pools of "
-        f"{result['pool_bytes'] / 2**20:.1f} MiB, resident {result['resident_bytes'] / 2**20:.1f} MiB",
+        f"channel created in {result['create_ms_median']:.2f} ms; pools "
+        f"{result['pool_bytes'] / 2**20:.1f} MiB, resident "
+        f"{result['resident_bytes'] / 2**20:.1f} MiB",
         f"ratio to the partition limit: {result['ratio_to_partition_limit']:.2f}",
         f"every run verified: {'yes' if result['verified'] else 'NO'}",
     ]
