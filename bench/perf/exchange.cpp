@@ -108,7 +108,7 @@ public:
         channel.check();
         Checksum received;
         for (EndpointRun const& part : runs_) {
-            for (ThreadResult const& result : part.results) received.add(result.received);
+            for (ThreadResult const& thread : part.results) received.add(thread.received);
         }
         result.verified = result.verified && received == expected_;
         runtime_->delete_channel(channel);

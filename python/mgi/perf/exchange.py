@@ -13,9 +13,9 @@ from mgi.perf.numbers import count
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
 DETAILS = (
     "Every endpoint sends its rows to every destination by the hash of an int64 key. GB/s are "
-    "bytes of all rows over the time from the first send to the last row consumed; consumers read every "
-    "byte. Between the runs, on the same rows: a hand-written partition with the same fan-out "
-    "(the limit), and memcpy. The ratio is the median of the rounds' ratios."
+    "bytes of all rows over the time from the first send to the last row consumed; consumers read "
+    "every byte. Between the runs, on the same rows: a hand-written partition with the same "
+    "fan-out (the limit), and memcpy. The ratio is the median of the rounds' ratios."
 )
 WRONG = "rows are missing or changed"
 
