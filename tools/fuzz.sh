@@ -21,6 +21,17 @@ if ! command -v clang++ >/dev/null; then
     echo "fuzz: no clang++. On Debian or Ubuntu: apt-get install clang" >&2
     exit 1
 fi
+limit=""
+if [ ! -f "$what" ]; then
+    case "$what" in
+        *[!0-9x]* | x* | *x?*)
+            echo "fuzz: '$what' is no number of seconds, runs (20000x) or file" >&2
+            exit 2
+            ;;
+        *x) limit="-runs=${what%x}" ;;
+        *) limit="-max_total_time=$what" ;;
+    esac
+fi
 [ "$target" = all ] || targets=("$target")
 
 mkdir -p build/fuzz/found
@@ -28,15 +39,9 @@ PATH="$PWD/.venv/bin:$PATH"
 logged build/configure-fuzz.log cmake --preset fuzz
 logged build/build-fuzz.log cmake --build --preset fuzz -j "${JOBS:-$(nproc)}"
 
-if [ -f "$what" ]; then
+if [ -z "$limit" ]; then
     exec "build/fuzz/fuzz_$target" "$what"
 fi
-case "$what" in
-    *[!0-9x]* | x* | *x?*) echo "fuzz: '$what' is no number of seconds, runs (20000x) or file" >&2; exit 2 ;;
-    *x) limit="-runs=${what%x}" ;;
-    *) limit="-max_total_time=$what" ;;
-esac
-
 passed=0 failed=0
 for name in "${targets[@]}"; do
     learned=build/fuzz/corpus/$name log=build/fuzz/$name.log
