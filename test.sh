@@ -66,6 +66,7 @@ step_models() {
 step_unit() {
     build release
     with_stacks 900 build/release/mgi_tests
+    with_stacks 300 build/release/mgi_faults
 }
 
 step_tsan() {
@@ -79,6 +80,8 @@ step_asan() {
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         with_stacks 1200 build/asan/mgi_tests
+    # The only leaks that count are found at the end.
+    with_stacks 600 build/asan/mgi_faults
 }
 
 # Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent.

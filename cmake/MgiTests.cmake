@@ -24,7 +24,7 @@ endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|hostile|relacy)/|fuzz/entry\\.cpp$)")
+     "/tests/((package|python|cuda|hostile|relacy|faults)/|fuzz/entry\\.cpp$)")
 add_executable(mgi_tests ${test_sources})
 mgi_target_defaults(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
@@ -62,3 +62,15 @@ target_include_directories(mgi_device_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(mgi_device_tests PRIVATE
     mgi_spdlog mgi::cccl Threads::Threads GTest::gtest GTest::gtest_main)
+
+# Faults: every allocation fails once, callbacks throw, channels fail at any time. A program of its
+# own, since it replaces operator new.
+mgi_glob(faults_sources tests/faults/*.cpp tests/support/flow.cpp tests/support/hang_guard.cpp
+    tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
+add_executable(mgi_faults ${faults_sources})
+mgi_target_defaults(mgi_faults)
+target_include_directories(mgi_faults PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+target_link_options(mgi_faults PRIVATE "-Wl,--wrap=mmap")
+target_link_libraries(mgi_faults PRIVATE mgi GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+add_test(NAME mgi_faults COMMAND mgi_faults)

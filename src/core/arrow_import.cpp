@@ -264,6 +264,17 @@ RecordBatch read_batch(ArrowArray* from, Schema const& schema,
     return batch;
 }
 
+/// Releases an array that `read_batch` has not taken over.
+struct ReleaseIfNotRead {
+    ArrowArray* array;
+    explicit ReleaseIfNotRead(ArrowArray* a) : array(a) {}
+    ReleaseIfNotRead(ReleaseIfNotRead const&) = delete;
+    ReleaseIfNotRead& operator=(ReleaseIfNotRead const&) = delete;
+    ~ReleaseIfNotRead() {
+        if (array != nullptr && array->release != nullptr) array->release(array);
+    }
+};
+
 /// Turns a stream callback's result into an error.
 void check_stream(Owned<ArrowArrayStream>& stream, int result) {
     if (result == 0) return;
@@ -281,12 +292,7 @@ Schema import_schema(ArrowSchema* schema) {
 }
 
 RecordBatch import_batch(ArrowArray* array, ArrowSchema* schema) {
-    struct ReleaseArray {
-        ArrowArray* array;
-        ~ReleaseArray() {
-            if (array != nullptr && array->release != nullptr) array->release(array);
-        }
-    } const release_if_not_read{array};
+    ReleaseIfNotRead const release{array};
     Owned<ArrowSchema> owned(schema, "Arrow schema");
     auto const columns = read_columns(*owned);
     return read_batch(array, schema_of(columns), columns);
@@ -303,6 +309,7 @@ Table import_stream(ArrowArrayStream* from) {
     for (;;) {
         ArrowArray array{};
         check_stream(stream, stream->get_next(&*stream, &array));
+        ReleaseIfNotRead const release{&array};
         if (array.release == nullptr) return table;
         table.batches.push_back(read_batch(&array, table.schema, columns));
     }

@@ -44,8 +44,8 @@ void Pool::map_growing() {
 }
 
 void Pool::fail(std::uint64_t bytes) {
-    std::string const why = std::strerror(errno);
     account_->give(fixed_);
+    std::string const why = std::strerror(errno);
     throw Error(ErrorCode::OutOfMemory,
                 "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " + why +
                     "; choose smaller segments, fewer slots or a lower receive_limit");

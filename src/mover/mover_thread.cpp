@@ -1,6 +1,7 @@
 #include "mover/mover_thread.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include <mgi/device/atomics.hpp>
 
@@ -16,7 +17,7 @@ MoverThread::~MoverThread() {
 }
 
 void MoverThread::add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves,
-                      std::shared_ptr<void> keep, std::function<void(std::string const&)> fail) {
+                      std::shared_ptr<void> keep, Fail fail) {
     {
         std::lock_guard const lock(mutex_);
         entries_.insert_or_assign(id, Entry{std::move(moves), std::move(keep), std::move(fail)});
@@ -42,8 +43,11 @@ bool MoverThread::has_work() const {
 bool MoverThread::step(Entry& entry) {
     try {
         return entry.moves->step();
+    } catch (std::bad_alloc const& error) {
+        entry.fail(ErrorCode::OutOfMemory, error.what());
+        return false;
     } catch (std::exception const& error) {
-        entry.fail(error.what());
+        entry.fail(ErrorCode::Internal, error.what());
         return false;
     }
 }

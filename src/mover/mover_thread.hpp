@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include "mover/channel_moves.hpp"
@@ -22,10 +21,12 @@ public:
     MoverThread(MoverThread const&) = delete;
     MoverThread& operator=(MoverThread const&) = delete;
 
-    // `keep` owns the memory that the moves work on; `id` names the channel. `fail` is called with the
-    // reason when a step throws, and makes the moves done.
+    // Called with the reason when a step throws; makes the moves done, and throws nothing itself.
+    using Fail = std::function<void(ErrorCode, char const* reason)>;
+    // `keep` owns the memory that the moves work on; `id` names the channel. Throws std::system_error
+    // when there can be no thread.
     void add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves, std::shared_ptr<void> keep,
-             std::function<void(std::string const&)> fail);
+             Fail fail);
     // When this returns, the mover no longer touches the channel.
     void remove(std::uint64_t id);
 
@@ -36,7 +37,7 @@ private:
     struct Entry {
         std::unique_ptr<ChannelMoves> moves;
         std::shared_ptr<void> keep;
-        std::function<void(std::string const&)> fail;
+        Fail fail;
     };
     static bool step(Entry& entry);
     std::mutex mutex_;

@@ -45,8 +45,9 @@ Run::~Run() {
     for (Channel const& channel : channels_) {
         try {
             runtime_.delete_channel(channel);
-        } catch (Error const&) {
-            // Deleted already, with the runtime.
+        } catch (std::exception const&) {
+            // Deleted already, with the runtime; or there is no memory to forget it, which the
+            // runtime then does at its end.
         }
     }
 }
@@ -74,6 +75,7 @@ Channel Run::open(std::string const& name, Schema const& schema, std::vector<std
             options_.receive_limit != 0 ? options_.receive_limit : std::numeric_limits<u64>::max();
     }
     for (;;) {
+        channels_.reserve(channels_.size() + 1);  // what is created is also deleted
         Channel channel = runtime_.create_channel(spec);
         bool const fits = channel.plan().text_bytes >= texts.longest_row;
         // Who chose the size of a segment is told which row does not fit, when it comes to it.
@@ -166,6 +168,7 @@ void Run::wait_for(Launch& launch) {
 void Run::run(Body const& body) {
     auto const start = Clock::now();
     std::vector<Launch> launches;
+    launches.reserve(endpoints_.size());  // what is launched is also waited for
     for (std::size_t e = 0; e < endpoints_.size(); ++e) {
         try {
             LaunchOptions launch;

@@ -200,16 +200,22 @@ std::uint32_t ChannelImpl::destination_index(Endpoint endpoint) const {
     return at == spec_.destinations.end() ? kNone : std::uint32_t(at - spec_.destinations.begin());
 }
 
-void ChannelImpl::fail(ErrorCode code, std::string const& message) {
+void ChannelImpl::fail(ErrorCode code, std::string_view message, std::string_view cause) noexcept {
     {
         std::lock_guard const lock(mutex_);
         if (failed()) return;
-        failure_ = describe() + ": " + message;
+        try {
+            failure_ = describe() + ": ";
+            failure_ += message;
+            failure_ += cause;
+        } catch (...) {
+            failure_.clear();  // see throw_failure
+        }
         state_.failed.store(static_cast<std::uint32_t>(code), device::release);
         if (code != ErrorCode::Deleted) log::error("{}", failure_);
     }
-    for (auto const& stage : stages_) stage->fail(code, message);
-    if (auto const staged = staged_for_.lock()) staged->fail(code, message);
+    for (auto const& stage : stages_) stage->fail(code, message, cause);
+    if (auto const staged = staged_for_.lock()) staged->fail(code, message, cause);
 }
 
 void ChannelImpl::add_staged_rows() {
@@ -257,7 +263,9 @@ bool ChannelImpl::has_receiver(std::uint32_t destination) const {
 
 void ChannelImpl::throw_failure() const {
     std::lock_guard const lock(mutex_);
-    throw Error(state_.error(), failure_);
+    throw Error(state_.error(), failure_.empty()
+                                    ? "a channel failed, and there was no memory to say why"
+                                    : failure_);
 }
 
 bool ChannelImpl::complete() const {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mgi/channel.hpp>
@@ -45,7 +46,8 @@ public:
     [[nodiscard]] std::uint32_t source_index(Endpoint endpoint) const;
     [[nodiscard]] std::uint32_t destination_index(Endpoint endpoint) const;
 
-    void fail(ErrorCode code, std::string const& message);
+    // The text is `message` and `cause`; without memory for it the channel fails all the same.
+    void fail(ErrorCode code, std::string_view message, std::string_view cause = {}) noexcept;
     [[nodiscard]] bool failed() const { return state_.failed.load(device::relaxed) != 0; }
     [[noreturn]] void throw_failure() const;
     void check() const {

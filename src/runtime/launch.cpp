@@ -42,18 +42,29 @@ void pin_to(std::vector<int> const& cores) {
     }
 }
 
+// What `make` gives, or the exception that making it threw.
+template <class Make>
+std::exception_ptr exception_of(Make const& make) noexcept {
+    try {
+        return std::make_exception_ptr(make());
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
 // `count` threads of a group are over; with the last one the group is.
 void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std::uint32_t block,
                    std::uint32_t count) {
     if (run.running.fetch_sub(count, std::memory_order_acq_rel) != count) return;
     std::exception_ptr exception = run.exception;
     if (exception == nullptr && run.aborted) {
-        exception = std::make_exception_ptr(
-            Error(ErrorCode::GroupFailed,
-                  "a thread of group " + std::to_string(block) + " on endpoint " +
-                      std::to_string(launch.endpoint.id) +
-                      " returned while others waited for it in a group barrier; all threads of a "
-                      "group make each device call"));
+        exception = exception_of([&] {
+            return Error(ErrorCode::GroupFailed,
+                         "a thread of group " + std::to_string(block) + " on endpoint " +
+                             std::to_string(launch.endpoint.id) +
+                             " returned while others waited for it in a group barrier; all threads "
+                             "of a group make each device call");
+        });
     }
     if (exception != nullptr) launch.fail(exception);
     {
@@ -65,6 +76,8 @@ void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std
     } catch (std::exception const& error) {
         log::error("the end of group {} on endpoint {} could not be looked into: {}", block,
                    launch.endpoint.id, error.what());
+        registry.fail_all_of(launch.endpoint);
+        launch.fail(std::current_exception());
     }
     std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
     std::lock_guard const lock(launch.mutex);
@@ -96,11 +109,13 @@ void run_thread(std::shared_ptr<Registry> const& registry,
 void give_up(Registry& registry, Launch::State& launch,
              std::vector<std::shared_ptr<GroupRun>> const& runs, std::uint32_t group,
              std::uint32_t started, std::uint32_t threads, char const* reason) {
-    auto const exception = std::make_exception_ptr(
-        Error(ErrorCode::OutOfMemory, "cannot start thread " + std::to_string(started) +
-                                          " of group " + std::to_string(group) + " on endpoint " +
-                                          std::to_string(launch.endpoint.id) + ": " + reason +
-                                          "; launch fewer groups"));
+    auto const exception = exception_of([&] {
+        return Error(ErrorCode::OutOfMemory, "cannot start thread " + std::to_string(started) +
+                                                 " of group " + std::to_string(group) +
+                                                 " on endpoint " +
+                                                 std::to_string(launch.endpoint.id) + ": " +
+                                                 reason + "; launch fewer groups");
+    });
     for (std::uint32_t g = group; g < launch.groups; ++g) {
         {
             std::lock_guard const lock(runs[g]->mutex);

@@ -1,4 +1,5 @@
 // Receiving in host code.
+#include <new>
 #include <string>
 
 #include "runtime/channel_impl.hpp"
@@ -37,8 +38,14 @@ Status Receiver::try_recv(RecordBatch& batch) {
                         std::to_string(channel.plan().max_groups));
     }
     if (status == Status::Ok) {
-        batch = fresh ? channel.detach(destination, received, *fresh)
-                      : channel.view_in_place(destination, received);
+        try {
+            batch = fresh ? channel.detach(destination, received, *fresh)
+                          : channel.view_in_place(destination, received);
+        } catch (std::bad_alloc const&) {
+            // Its rows were taken and are gone: nobody may believe that all have arrived.
+            channel.fail(ErrorCode::OutOfMemory, "no memory for a batch that was received");
+            throw;
+        }
     }
     return status;
 }

@@ -1,5 +1,6 @@
 #include "runtime/registry.hpp"
 
+#include <new>
 #include <set>
 
 namespace mgi {
@@ -60,22 +61,38 @@ std::shared_ptr<ChannelImpl> Registry::remove_channel(std::uint32_t id) {
     std::lock_guard const lock(mutex);
     auto const at = channels.find(id);
     if (at == channels.end()) return nullptr;
-    auto channel = std::move(at->second);
-    channels.erase(at);
+    auto const channel = at->second;
     for (auto const& launch : launches) {
         std::lock_guard const launch_lock(launch->mutex);
         if (launch->running != 0) launch->channels.push_back(channel);
     }
+    channels.erase(at);
     return channel;
 }
 
-void Registry::forget_launches() {
+void Registry::forget_launches() noexcept {
     std::vector<std::shared_ptr<Launch::State>> gone;  // die behind the lock
     std::lock_guard const lock(mutex);
     auto const end = std::partition(launches.begin(), launches.end(),
                                     [](auto const& launch) { return launch->runs(); });
-    gone.assign(end, launches.end());
+    try {
+        gone.assign(end, launches.end());
+    } catch (std::bad_alloc const&) {
+        return;
+    }
     launches.erase(end, launches.end());
+}
+
+void Registry::fail_all_of(Endpoint endpoint) noexcept {
+    std::lock_guard const lock(mutex);
+    for (auto const& [id, channel] : channels) {
+        if (channel->source_index(endpoint) == ChannelImpl::kNone &&
+            channel->destination_index(endpoint) == ChannelImpl::kNone) {
+            continue;
+        }
+        if (channel->complete()) continue;
+        channel->fail(ErrorCode::OutOfMemory, "no memory to look into the end of a group");
+    }
 }
 
 void Registry::group_ended(Launch::State& launch, std::uint32_t block,

@@ -60,11 +60,14 @@ public:
     // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
     void group_ended(Launch::State& launch, std::uint32_t block,
                      std::exception_ptr const& exception);
-    // Forgets launches that have ended.
-    void forget_launches();
+    // The same where there is no memory to find out which those are: fails all of the endpoint's.
+    void fail_all_of(Endpoint endpoint) noexcept;
+    // Forgets launches that have ended; without memory for that, another time.
+    void forget_launches() noexcept;
     // Numbers of the groups of users' launches that run on the endpoint. The caller holds the mutex.
     [[nodiscard]] std::vector<std::uint32_t> groups_on(Endpoint endpoint) const;
-    // Takes a channel out; launches that run keep its memory until they have ended.
+    // Takes a channel out; launches that run keep its memory until they have ended. When it throws
+    // (std::bad_alloc) the channel is still there.
     std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
 
 private:

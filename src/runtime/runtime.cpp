@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <new>
 #include <set>
+#include <system_error>
 
 #include "core/log.hpp"
 #include "core/text.hpp"
@@ -33,16 +35,24 @@ Runtime::Impl::Impl(RuntimeOptions const& options)
 }
 
 Runtime::Impl::~Impl() {
-    std::map<std::uint32_t, std::shared_ptr<ChannelImpl>> channels;
     std::vector<std::shared_ptr<Launch::State>> launches;
     {
         std::lock_guard const lock(registry_->mutex);
-        channels = registry_->channels;
-        launches = registry_->launches;
+        for (auto const& [id, channel] : registry_->channels) {
+            if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
+        }
     }
-    for (auto const& [id, channel] : channels) {
-        if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
-        registry_->remove_channel(id);
+    try {
+        while (!registry_->channels.empty()) {
+            registry_->remove_channel(registry_->channels.begin()->first);
+        }
+    } catch (std::bad_alloc const&) {
+        // The rest lives as long as the registry, which running groups hold on to.
+        log::warn("no memory to take a runtime's channels apart");
+    }
+    {
+        std::lock_guard const lock(registry_->mutex);
+        launches.swap(registry_->launches);
     }
     auto const deadline = std::chrono::steady_clock::now() + kFarewell;
     for (auto const& launch : launches) {
@@ -159,23 +169,36 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
 
 // Makes a channel known and starts what works for it, or leaves nothing of it behind.
 void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
-    {
-        std::lock_guard const lock(registry_->mutex);
-        if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
-        registry_->channels.emplace(channel->id(), channel);
-    }
     try {
         {
             std::lock_guard const lock(registry_->mutex);
+            if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
+            registry_->channels.emplace(channel->id(), channel);
             for (auto const& stage : channel->stages()) {
                 registry_->channels.emplace(stage->id(), stage);
             }
         }
         if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
         if (!channel->stages().empty()) start_sorters(channel);
+    } catch (std::system_error const& error) {
+        abandon(*channel);
+        throw Error(
+            ErrorCode::OutOfMemory,
+            channel->describe() + ": cannot start a thread to work for it: " + error.what());
     } catch (...) {
-        delete_channel(*channel);
+        abandon(*channel);
         throw;
+    }
+}
+
+// Deletes a channel that was not completed, as far as it was made known.
+void Runtime::Impl::abandon(ChannelImpl const& channel) noexcept {
+    try {
+        delete_channel(channel);
+    } catch (Error const&) {
+        // It had not even been made known.
+    } catch (std::exception const& error) {
+        log::warn("an incomplete channel is left: {}", error.what());
     }
 }
 
@@ -257,13 +280,14 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
         movers_[device].add(channel->id(),
                             std::make_unique<mover::ChannelMoves>(
                                 channel->state(), indices, std::make_unique<transport::CpuCopy>()),
-                            channel, [raw = channel.get()](std::string const& reason) {
-                                raw->fail(ErrorCode::Internal, "its mover: " + reason);
+                            channel, [raw = channel.get()](ErrorCode code, char const* reason) {
+                                raw->fail(code, "its mover: ", reason);
                             });
     }
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
+    std::shared_ptr<ChannelImpl> gone;
     {
         std::lock_guard const lock(registry_->mutex);
         auto const at = registry_->channels.find(channel.id());
@@ -271,11 +295,12 @@ void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
             throw Error(ErrorCode::NotFound,
                         channel.describe() + " does not exist in this runtime (deleted before?)");
         }
+        gone = at->second;
     }
-    auto const gone = registry_->remove_channel(channel.id());
-    if (gone == nullptr) return;  // somebody else was faster
-    for (auto const& stage : gone->stages()) registry_->remove_channel(stage->id());
+    // The channel itself comes last, so that a delete without memory can be tried again.
     gone->fail(ErrorCode::Deleted, "the channel was deleted");
+    for (auto const& stage : gone->stages()) registry_->remove_channel(stage->id());
+    registry_->remove_channel(gone->id());
     registry_->forget_launches();
     std::lock_guard const lock(movers_mutex_);
     for (auto& [device, mover] : movers_) mover.remove(gone->id());

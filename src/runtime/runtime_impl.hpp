@@ -49,6 +49,7 @@ private:
     std::shared_ptr<ChannelImpl> build_channel(ChannelSpec const& spec,
                                                std::optional<std::uint32_t> text_bytes = {});
     void open_channel(std::shared_ptr<ChannelImpl> const& channel);
+    void abandon(ChannelImpl const& channel) noexcept;
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);

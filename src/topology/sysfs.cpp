@@ -1,14 +1,15 @@
 #include "topology/sysfs.hpp"
 
+#include <dirent.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -21,9 +22,8 @@ constexpr std::uint64_t kMostNodes = 1 << 16;
 std::optional<std::string> read_file(std::filesystem::path const& path) {
     std::ifstream file(path);
     if (!file) return std::nullopt;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+    // Not through operator<<, which hides that there was no memory for all of it.
+    return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::optional<std::uint64_t> number_at(std::string_view text) {
@@ -80,14 +80,21 @@ std::vector<int> parse_core_list(std::string_view text) {
 
 std::vector<NumaNode> read_numa_nodes(std::filesystem::path const& directory) {
     std::vector<NumaNode> nodes;
-    std::error_code error;
-    // Not a range-based loop: that one throws when the directory changes under it.
-    for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
-         at.increment(error)) {
-        auto const number = node_number(at->path().filename().string());
-        auto const cores = read_file(at->path() / "cpulist");
+    // Not std::filesystem::directory_iterator, which ends the process when there is no memory
+    // (libstdc++ 12, with an error_code).
+    struct Close {
+        void operator()(DIR* entries) const { closedir(entries); }
+    };
+    std::unique_ptr<DIR, Close> const entries(opendir(directory.c_str()));
+    if (entries == nullptr) return nodes;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): a directory stream of our own
+    while (dirent const* const entry = readdir(entries.get())) {
+        std::string const name = entry->d_name;
+        auto const number = node_number(name);
+        auto const cores = read_file(directory / name / "cpulist");
         if (!number || !cores) continue;
-        nodes.push_back({*number, parse_core_list(*cores), node_memory(at->path() / "meminfo")});
+        nodes.push_back(
+            {*number, parse_core_list(*cores), node_memory(directory / name / "meminfo")});
     }
     std::sort(nodes.begin(), nodes.end(),
               [](NumaNode const& a, NumaNode const& b) { return a.number < b.number; });
