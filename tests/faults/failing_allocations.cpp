@@ -41,6 +41,14 @@ void* allocate(std::size_t size, std::size_t alignment) {
     return at;
 }
 
+void* allocate_or_null(std::size_t size, std::size_t alignment) noexcept {
+    try {
+        return allocate(size, alignment);
+    } catch (std::bad_alloc const&) {
+        return nullptr;
+    }
+}
+
 // What the disturbed operation threw; empty for what it may.
 std::string run_disturbed(std::function<void()> const& operation) {
     try {
@@ -94,6 +102,18 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
     return mgi::faults::allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, std::nothrow_t const&) noexcept {
+    return mgi::faults::allocate_or_null(size, 1);
+}
+void* operator new[](std::size_t size, std::nothrow_t const&) noexcept {
+    return mgi::faults::allocate_or_null(size, 1);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, std::nothrow_t const&) noexcept {
+    return mgi::faults::allocate_or_null(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, std::nothrow_t const&) noexcept {
+    return mgi::faults::allocate_or_null(size, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* at) noexcept {
     std::free(at);
