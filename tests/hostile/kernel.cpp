@@ -1,5 +1,7 @@
 #include "hostile/kernel.hpp"
 
+#include <cstring>
+
 namespace mgi::hostile {
 
 using device::Group;
@@ -103,8 +105,12 @@ Kernel::Went Kernel::send_rows() {
     Scheduler::at("send_row");
     if (next_ == 0) next_ = group_.thread;
     if (told_ || next_ >= offer_->rows.size()) return Went::Nowhere;
-    device::StageThread<HostileAtomics> stage(group_, flow_.stages_[offer_->source]->state());
-    device::SendResult const result = stage.append(offered(next_, 1));
+    struct KeyAndId {
+        std::int64_t key;
+        std::int64_t id;
+    } row;
+    std::memcpy(&row, offered(next_, 1).rows, sizeof(row));
+    device::SendResult const result = channel_.send_row(group_, row);
     if (result.status == Status::Error) return wrong("send_row");
     if (result.rows == 0) return Went::Nowhere;
     // Threads take turns by their steps, not by luck: one OS thread runs them all.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -46,9 +47,9 @@ std::uint64_t run_shape(Shape const& shape, bool with_fail_at) {
     if (with_fail_at) command += " --fail-at " + std::to_string(shape.fail_at.value_or(0));
     set_last_words("seed " + std::to_string(shape.seed) + " (" + describe(shape) +
                    ")\nreplay it with: " + command + "\n");
+    auto const flow = std::make_unique<Flow>(shape);
     try {
-        Flow flow(shape);
-        std::uint64_t const steps = flow.run();
+        std::uint64_t const steps = flow->run();
         set_last_words("");
         return steps;
     } catch (std::exception const& error) {

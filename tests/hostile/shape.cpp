@@ -92,7 +92,9 @@ Shape shape_of(std::uint64_t seed) {
     if (channel.routing != RoutingKind::Direct && !channel.ordered && random.one_in(6)) {
         shape.sorters = small(random, 1, 2);
         shape.by_row = shape.structs && random.one_in(2);
+        shape.staged_rows = random.one_in(3) ? 0 : small(random, 1, 9);
     }
+    if (shape.by_row) shape.schema = {{"key", int64(), false}, {"id", int64(), false}};
     channel.max_groups = std::max(shape.groups, shape.sorters);
     shape.most_rows = random.one_in(6) ? 200 : small(random, 0, 40);
     shape.push_one_in = random.one_in(2) ? 0 : small(random, 1, 10);
@@ -120,6 +122,7 @@ std::string describe(Shape const& shape) {
     }
     if (shape.sorters != 0) {
         text += ", " + number(shape.sorters) + " sorters" + (shape.by_row ? " (send_row)" : "");
+        if (shape.by_row) text += ", " + number(shape.staged_rows) + " staged rows a thread";
     }
     text += ", up to " + number(shape.most_rows) + " rows a group";
     if (shape.push_one_in != 0) text += ", push at 1 call in " + number(shape.push_one_in);

@@ -17,12 +17,13 @@ struct Shape {
     test::TinyOptions channel;
     Schema schema;
     bool loopback = true;  ///< endpoint i is source i and destination i, as far as there are both
-    std::uint32_t groups = 1;              ///< of each endpoint
-    std::uint32_t threads = 1;             ///< of each group
-    bool structs = false;                  ///< offers row structs
-    std::uint32_t movers = 1;              ///< by copy
-    std::uint32_t sorters = 0;             ///< of each source, with stage buffers
-    bool by_row = false;                   ///< sends with `send_row`, divergently; wants sorters
+    std::uint32_t groups = 1;   ///< of each endpoint
+    std::uint32_t threads = 1;  ///< of each group
+    bool structs = false;       ///< offers row structs
+    std::uint32_t movers = 1;   ///< by copy
+    std::uint32_t sorters = 0;  ///< of each source, with stage buffers
+    bool by_row = false;  ///< sends with `send_row`, divergently; wants sorters and two columns
+    std::uint32_t staged_rows = 0;         ///< by row: what a thread keeps before it appends
     std::uint32_t most_rows = 0;           ///< of a group
     std::uint32_t push_one_in = 0;         ///< calls; 0: never
     std::uint32_t slow_receiver = 0;       ///< most pauses with a batch in hand

@@ -35,6 +35,8 @@ struct TinyOptions {
     bool ordered = false;
     bool by_reference = true;
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
+    /// A stage's: rows that a thread may keep before it appends them; 0: none.
+    std::uint32_t staged_rows = 0;
     Layout layout = Layout::Columns;
 };
 
@@ -86,6 +88,7 @@ private:
     void build_source(std::uint32_t s);
     void build_group(device::GroupState<A>& group);
     void build_destination(std::uint32_t d);
+    void build_staged_rows();
     char* segment(std::uint32_t bytes);
     [[nodiscard]] std::uint32_t lanes() const {
         bool const apart = options_.routing == device::RoutingKind::Partition ||
@@ -112,6 +115,8 @@ private:
     std::vector<std::unique_ptr<GroupTables>> group_tables_;
     std::vector<DestinationTables> destination_tables_;
     std::vector<std::unique_ptr<Slot[]>> slots_;
+    std::unique_ptr<device::StagedRows[]> staged_;
+    std::vector<std::vector<char>> staged_data_;
     struct alignas(64) Line {
         char bytes[64];
     };

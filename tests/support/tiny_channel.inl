@@ -16,6 +16,7 @@ BasicTinyChannel<A>::BasicTinyChannel(Schema const& schema, TinyOptions const& o
     fill_in_state();
     for (std::uint32_t s = 0; s < options.sources; ++s) build_source(s);
     for (std::uint32_t d = 0; d < options.destinations; ++d) build_destination(d);
+    if (options.staged_rows != 0) build_staged_rows();
 }
 
 template <class A>
@@ -39,6 +40,18 @@ void BasicTinyChannel<A>::fill_in_state() {
     state_.destinations = destinations_.get();
     for (std::uint32_t d = 0; d < options_.destinations; ++d) ids_.push_back(100 + d);
     state_.destination_ids = ids_.data();
+}
+
+template <class A>
+void BasicTinyChannel<A>::build_staged_rows() {
+    std::size_t const threads = std::size_t{options_.max_groups} * State::kStagingThreads;
+    staged_ = std::make_unique<device::StagedRows[]>(threads);
+    for (std::size_t t = 0; t < threads; ++t) {
+        staged_[t].data =
+            staged_data_.emplace_back(options_.staged_rows * state_.layout.row_bytes).data();
+        staged_[t].capacity = options_.staged_rows;
+    }
+    state_.staged = staged_.get();
 }
 
 template <class A>
