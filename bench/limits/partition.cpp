@@ -216,6 +216,9 @@ Partition::Partition(PartitionOptions const& options,
     if (options_.segment_bytes == 0) {
         options_.segment_bytes = best_segment_bytes(options_.fan_out);
     }
+    // Wide rows: 64 of them at least.
+    options_.segment_bytes =
+        std::max(options_.segment_bytes, 64 * inputs_.front()->columns() * kKeyBytes);
     if (options_.tile_rows == 0) options_.tile_rows = best_tile_rows(options_.fan_out);
     segment_rows_ = options_.segment_bytes / (inputs_.front()->columns() * kKeyBytes) / 64 * 64;
     std::uint64_t const ring_bytes = std::uint64_t(options_.slots) * options_.segment_bytes;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 
 namespace mgi {
@@ -24,8 +25,8 @@ std::size_t cache_limit() {
 BlockCache::Block map_block(std::size_t bytes) {
     // One huge page more, so that the block can start where one does; the rest is returned.
     std::size_t const mapped = bytes + BlockCache::kHugePage;
-    void* const mapping =
-        mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED) return {};
     auto* const at = static_cast<char*>(mapping);
     std::size_t const past = reinterpret_cast<std::uintptr_t>(at) % BlockCache::kHugePage;
@@ -53,6 +54,10 @@ BlockCache& BlockCache::shared() {
 }
 
 BlockCache::Block BlockCache::take(std::size_t bytes) {
+    if (bytes > SIZE_MAX / 2) {
+        errno = ENOMEM;
+        return {};
+    }
     std::size_t const needed = (bytes + kStep - 1) / kStep * kStep;
     {
         std::lock_guard const lock(mutex_);

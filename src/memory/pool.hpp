@@ -41,13 +41,13 @@ public:
     [[nodiscard]] std::uint64_t taken_bytes() const;
 
 private:
+    void map_growing();
+    [[noreturn]] void fail(std::uint64_t bytes);
+
     std::uint64_t const fixed_;
     std::uint64_t const segment_;
     std::uint64_t const segments_;  // of the growing part
     std::shared_ptr<Account> account_;
-    void map_growing();
-    [[noreturn]] void fail(std::uint64_t bytes);
-
     BlockCache::Block block_;  // of a pool that cannot grow
     char* base_ = nullptr;
     bool zero_ = true;
@@ -69,7 +69,8 @@ public:
     T* take(std::uint64_t count) {
         return reinterpret_cast<T*>(base_ + take_bytes(count * sizeof(T), count * sizeof(T)));
     }
-    // Offset of `bytes` bytes, of which the first `zeroed` are zero. Throws std::logic_error when the pool was made too small.
+    // Offset of `bytes` bytes, of which the first `zeroed` are zero. Throws Error(Internal) when the
+    // pool was made too small.
     std::uint64_t take_bytes(std::uint64_t bytes, std::uint64_t zeroed = 0);
 
 private:

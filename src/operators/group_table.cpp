@@ -11,6 +11,7 @@ namespace {
 // Tables up to this size are in the second-level cache, where nothing need be fetched ahead.
 constexpr u64 kNearBytes = u64{256} << 10;
 constexpr u64 kFewRows = u64{1} << 16;
+constexpr u64 kMuchBytes = u64{1} << 30;
 constexpr u64 kMostGroups = u64{1} << 31;
 
 }  // namespace
@@ -226,11 +227,14 @@ void GroupTable::reserve(u32 more) {
 }
 
 void GroupTable::grow_rows(u64 rows) {
-    // By much at once: pages that are never touched cost nothing, moved rows do.
-    row_room_ = std::max({rows, row_room_ * (row_room_ < kFewRows ? 2 : 4), u64{1024}});
-    Buffer grown(row_room_ * row_bytes_, false);
+    // By much at once while that is little memory: pages that are never touched cost nothing, moved
+    // rows do.
+    bool const by_much = row_room_ >= kFewRows && row_room_ * row_bytes_ < kMuchBytes;
+    u64 const room = std::max({rows, row_room_ * (by_much ? 4 : 2), u64{1024}});
+    Buffer grown(room * row_bytes_, false);
     if (size_ != 0) std::memcpy(grown.data(), rows_.data(), u64{size_} * row_bytes_);
     rows_ = std::move(grown);
+    row_room_ = room;
 }
 
 void GroupTable::grow_slots(u32 shift) {

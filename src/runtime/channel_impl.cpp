@@ -218,16 +218,17 @@ void ChannelImpl::fail(ErrorCode code, std::string_view message, std::string_vie
     if (auto const staged = staged_for_.lock()) staged->fail(code, message, cause);
 }
 
-void ChannelImpl::add_staged_rows() {
+void ChannelImpl::add_staged_rows(std::shared_ptr<memory::Account> account) {
     std::uint32_t const row = layout_.get().row_bytes;
     if (layout_.get().has_views || row == 0 || row > kStagedBytes) return;
     std::uint32_t const rows = std::min(kStagedBytes / row, kStagedRows);
     std::uint64_t const threads =
         std::uint64_t{state_.max_groups} * device::ChannelState<Words>::kStagingThreads;
-    staged_data_ = std::make_unique_for_overwrite<char[]>(threads * rows * row);
+    staged_pool_ = std::make_unique<memory::Pool>(threads * rows * row, 0, 0, std::move(account));
+    plan_.pool_bytes += staged_pool_->fixed_bytes();
     state_.staged = table<device::StagedRows>(threads);
     for (std::uint64_t t = 0; t < threads; ++t) {
-        state_.staged[t].data = staged_data_.get() + t * rows * row;
+        state_.staged[t].data = staged_pool_->base() + t * rows * row;
         state_.staged[t].capacity = rows;
     }
 }

@@ -83,10 +83,10 @@ public:
     [[nodiscard]] bool has_receiver(std::uint32_t destination) const;
     [[nodiscard]] bool has_sender(std::uint32_t source) const;
 
+    // What threads of a stage's groups gather rows in. Called once, before anybody else knows this
+    // channel, as add_stages is.
+    void add_staged_rows(std::shared_ptr<memory::Account> account);
     // The inner channels of a channel with sorters, one for each source. Each fails with the other.
-    // Called once, before anybody else knows this channel.
-    // What threads of a stage's groups gather rows in.
-    void add_staged_rows();
     void add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages);
     [[nodiscard]] std::vector<std::shared_ptr<ChannelImpl>> const& stages() const {
         return stages_;
@@ -115,8 +115,8 @@ private:
     Plan plan_;
     memory::ChannelLayout layout_;
     memory::ChannelLayout carry_layout_;
-    std::unique_ptr<char[]> staged_data_;  // of a stage: its threads' rows
-    std::unique_ptr<memory::Pool> pool_;   // segments and what groups keep
+    std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
+    std::unique_ptr<memory::Pool> pool_;         // segments and what groups keep
     std::pmr::monotonic_buffer_resource tables_;
     State state_;
     std::vector<std::uint32_t> keys_;

@@ -220,6 +220,13 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spe
 
 // A stage for each source: an inner channel with a stage buffer for each of its groups, which the
 // sorters of the source share out among them. Its destinations are no endpoints, just numbers.
+namespace {
+
+constexpr std::uint32_t kStageRows = 1024;
+constexpr std::uint32_t kStageSlots = 8;
+
+}  // namespace
+
 void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
     ChannelSpec const& outer = channel->spec();
     std::vector<std::shared_ptr<ChannelImpl>> stages;
@@ -233,13 +240,16 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         inner.routing = Routing::direct();
         inner.options.name = outer.options.name + ".stage";
         inner.options.layout = outer.options.layout;
-        inner.options.segment_rows = channel->plan().segment_rows;
-        inner.options.tile_rows = std::min(channel->plan().tile_rows, inner.options.segment_rows);
+        // Many small segments: a sorter soon has something to do, and has it in cache. There is a lane
+        // for each group there may ever be, so all of one's together stay small, too.
+        inner.options.segment_rows = std::min(kStageRows, channel->plan().segment_rows);
+        inner.options.tile_rows = inner.options.segment_rows;
+        inner.options.slots = kStageSlots;
         inner.options.max_groups = channel->plan().max_groups;
         inner.options.gone_limit = std::chrono::milliseconds(0);
         // Rows that fit the stage must fit the channel.
         stages.push_back(build_channel(inner, channel->plan().text_bytes));
-        stages.back()->add_staged_rows();
+        stages.back()->add_staged_rows(account_);
     }
     channel->add_stages(std::move(stages));
 }

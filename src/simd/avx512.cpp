@@ -1,6 +1,7 @@
 #include "simd/tile_ops.hpp"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+// Clang has no #pragma GCC target: there the portable loops run.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
 #include <immintrin.h>
 

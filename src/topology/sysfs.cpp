@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +21,15 @@ constexpr std::uint64_t kMostNodes = 1 << 16;
 std::optional<std::string> read_file(std::filesystem::path const& path) {
     std::ifstream file(path);
     if (!file) return std::nullopt;
-    // Not through operator<<, which hides that there was no memory for all of it.
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    // Not through operator<<, which hides that there was no memory for all of it, nor through a
+    // buffer's iterator, which throws where the path is a directory.
+    std::string text;
+    char part[4096];
+    while (file.read(part, sizeof(part)) || file.gcount() > 0) {
+        text.append(part, std::size_t(file.gcount()));
+    }
+    if (file.bad()) return std::nullopt;
+    return text;
 }
 
 std::optional<std::uint64_t> number_at(std::string_view text) {

@@ -32,6 +32,15 @@ TEST(DeviceGroup, AgreementIsTheLeadersValue) {
     });
 }
 
+TEST(DeviceGroup, AllAgreeOnlyWhenEveryThreadDoes) {
+    test::run_groups(2, 3, 256, [&](Group const& group, Shared& shared) {
+        auto* const word = reinterpret_cast<u32*>(shared.data);
+        for (u32 round = 0; round < 200; ++round) {
+            ASSERT_EQ(all_agree(group, word, round % 4 != group.thread), round % 4 == 3);
+        }
+    });
+}
+
 TEST(DeviceGroup, BrokenBarrierReleasesEveryThread) {
     for (int round = 0; round < 50; ++round) {
         EXPECT_THROW(test::run_groups(2, 3, 256,

@@ -66,7 +66,9 @@ public:
     }
 
     /// Sends one row struct from one thread, through the stage buffer of its group: threads may call
-    /// it divergently, without the group. Only on channels with sorters (InvalidArgument otherwise).
+    /// it divergently, without the group. Ok says that the row is taken; the first 16 threads of a group
+    /// hand on up to 64 rows at a time, so `push` or `flush` must follow for all of them to be seen.
+    /// Only on channels with sorters (InvalidArgument otherwise).
     template <class Row>
     MGI_HD SendResult send_row(Group const& group, Row const& row) const {
         bool const fits = sizeof(Row) == state_->layout.row_bytes;
@@ -93,7 +95,7 @@ public:
         if (source_ == kNone) return Status::Error;
         SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
-        bool const staged = stage_rows(group, call);
+        bool const staged = stage_rows(group, call, false);
         Status const status = call.push();
         return staged ? status : Status::Pending;
     }
@@ -104,7 +106,7 @@ public:
         if (source_ == kNone) return Status::Error;
         SendCall<A> call(group, shared, sending_state(), sending_source());
         if (call.enter(true) != ErrorCode::Ok) return Status::Error;
-        if (!stage_rows(group, call)) return Status::Pending;
+        if (!stage_rows(group, call, true)) return Status::Pending;
         Status const status = call.flush();
         if (status != Status::Ok || state_->stages == nullptr) return status;
         // Staged rows stand in their receive queues when the sorters have flushed.
@@ -178,9 +180,10 @@ public:
 private:
     /// Rows that threads of the group have sent one by one go into the stage buffer. True when none
     /// are left outside.
-    MGI_HD bool stage_rows(Group const& group, SendCall<A>& call) const {
+    MGI_HD bool stage_rows(Group const& group, SendCall<A>& call, bool closing) const {
         if (state_->stages == nullptr) return true;
-        return call.all_agreed(StageThread<A>(group, *state_->stages[source_]).drain());
+        StageThread<A> mine(group, *state_->stages[source_]);
+        return call.all_agreed(closing ? mine.close() : mine.drain());
     }
 
     [[nodiscard]] MGI_HD bool direct() const { return state_->routing == RoutingKind::Direct; }

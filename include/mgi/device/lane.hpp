@@ -164,8 +164,8 @@ struct alignas(64) Lane {
             Ticket const t = Ticket::of(word);
             if (t.rows == 0) return false;
             u32 const index = u32(t.sequence) & mask;
-            // relaxed: we write no row, and `commit` sees whoever did.
-            u64 const sequence = slots[index].sequence.load(relaxed);
+            // acquire: the lap before has reset `committed` before we add our hole to it.
+            u64 const sequence = slots[index].sequence.load(acquire);
             if ((sequence & Ticket::kSequenceMask) != t.sequence) {
                 word = ticket.load(relaxed);
                 continue;

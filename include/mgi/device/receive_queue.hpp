@@ -47,8 +47,9 @@ struct alignas(64) ReceiveQueue {
     /// Claims the next chunk; count == 0 when there is none now.
     [[nodiscard]] MGI_HD Chunk take() {
         for (;;) {
-            // relaxed, as whatever moves the head: an old position's entry is exhausted, or used anew.
-            u64 const position = head.load(relaxed);
+            // acquire, with the releases of the claim and of `advance`: who takes or pushes what comes
+            // after a position has seen that every use of its entry was over.
+            u64 const position = head.load(acquire);
             Entry& entry = entries[u32(position) & mask];
             // Poll without acquire; a GPU's acquire empties its first-level cache.
             u64 state = entry.state.load(relaxed);
@@ -59,16 +60,20 @@ struct alignas(64) ReceiveQueue {
             u32 const chunks = u32(state >> 16) & kMaxChunks;
             u32 const next = u32(state) & kMaxChunks;
             if (next == chunks) {
-                advance(position);
+                // acquire: the claims that exhausted it come before the head that says so.
+                if (entry.state.load(acquire) == state) advance(position);
                 continue;
             }
             state = entry.state.load(acquire);
             if (u32(state >> 32) != u32(position + 1)) continue;
             if ((u32(state) & kMaxChunks) != next) continue;
-            // Read before the claim: once it is claimed and released the entry may be pushed anew. The
-            // claim orders nothing itself: `state` had what was pushed, `release_reads` ends our use.
+            // Read before the claim, hence its release: once the entry is exhausted others may move the
+            // head past it, and it is pushed anew as soon as any segment is free, not only ours.
             u64 const what = entry.what.load(relaxed);
-            if (!entry.state.compare_exchange_strong(state, state + 1, relaxed, relaxed)) continue;
+            if (!entry.state.compare_exchange_strong(state, state + 1,
+                                                     cuda::std::memory_order_release, relaxed)) {
+                continue;
+            }
             if (next + 1 == chunks) advance(position);
             return {what, next, chunks};
         }
@@ -85,7 +90,8 @@ private:
     }
     /// Moves the head past an exhausted entry; somebody else may have done it.
     MGI_HD void advance(u64 position) {
-        head.compare_exchange_strong(position, position + 1, relaxed, relaxed);
+        head.compare_exchange_strong(position, position + 1, cuda::std::memory_order_release,
+                                     relaxed);
     }
 };
 

@@ -142,20 +142,17 @@ private:
     MGI_HD u32 take_tile(Batch const& batch, u64 first, i64 lane) {
         u32 rows = u32(min_of<u64>(batch.count - first, state_.tile_rows));
         tile_ = scratch_;
+        // Every thread is done with the tile before: an agreement came behind it.
         if (state_.layout.has_views) {
-            group_.sync();
             rows = rows_of_text(batch, first, rows);
             if (rows == 0) return 0;
         }
         tile_.rows = rows;
         bool const one_lane = state_.lane_count == 1;
         if (lane >= 0 || one_lane) {
-            group_.sync();
             aim_tile(group_, tile_, state_.lane_count, one_lane ? 0 : u32(lane));
         } else {
-            group_.sync();
             route_rows(group_, state_, batch, first, rows, tile_.lane);
-            group_.sync();
             sort_tile(group_, tile_, state_.lane_count, state_.ordered, state_.ops());
         }
         return rows;
@@ -176,7 +173,8 @@ private:
         return agree(group_, tile_.agreed, fitting);
     }
 
-    /// Claims, writes and commits until every row of the tile is placed or no lane gives room.
+    /// Claims, writes and commits until every row of the tile is placed or no lane gives room. Starts
+    /// with a group barrier and ends with an agreement.
     /// Returns the rows left over.
     MGI_HD u32 place(Batch const& batch, u64 first) {
         u32 const lanes = state_.lane_count;
@@ -276,7 +274,6 @@ private:
         group_.sync();
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       [&](u32) { return mine_.carry; });
-        group_.sync();
     }
 
     MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {
@@ -309,7 +306,6 @@ private:
                 tile_.text[i] = u32(text_bytes(carry, state_.carry_layout, i));
             }
         }
-        group_.sync();
         u32 const left = place(carry, 0);
         if (left == 0 && group_.leads()) mine_.carry_rows = 0;
         return left == 0;
@@ -321,7 +317,6 @@ private:
             u64 sequence = 0;
             if (source_.lanes[l].seal(sequence)) publish_slot(state_, source_index_, l, sequence);
         }
-        group_.sync();
     }
 
     Group const group_;

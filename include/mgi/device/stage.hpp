@@ -30,9 +30,11 @@ public:
     /// Takes one row struct: Ok, Pending (no room now), or Error.
     template <class Row>
     MGI_HD SendResult append(Row const& row) {
+        StagedRows* const mine = staged();
+        bool const known = mine != nullptr && mine->launch == group_.launch + 1;
+        if (known && mine->rows < mine->capacity) return take(*mine, row);
         ErrorCode const code = admit_group(stage_, source_, group_, false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        StagedRows* const mine = staged();
         if (mine == nullptr) {
             Batch batch;
             batch.rows = reinterpret_cast<char const*>(&row);
@@ -44,9 +46,14 @@ public:
             drain();
             if (mine->rows == mine->capacity) return {0, Status::Pending, ErrorCode::Ok};
         }
-        memcpy(mine->data + u64(mine->rows) * sizeof(Row), &row, sizeof(Row));
-        ++mine->rows;
-        return {1, Status::Ok, ErrorCode::Ok};
+        mine->launch = group_.launch + 1;
+        return take(*mine, row);
+    }
+
+    /// This thread appends no more. True when nothing of it is left outside.
+    MGI_HD bool close() {
+        if (StagedRows* const mine = staged(); mine != nullptr) mine->launch = 0;
+        return drain();
     }
 
     /// Appends what this thread has taken to the stage buffer. True when nothing is left.
@@ -74,6 +81,13 @@ public:
     }
 
 private:
+    template <class Row>
+    MGI_HD static SendResult take(StagedRows& mine, Row const& row) {
+        memcpy(mine.data + u64(mine.rows) * sizeof(Row), &row, sizeof(Row));
+        ++mine.rows;
+        return {1, Status::Ok, ErrorCode::Ok};
+    }
+
     struct Room {
         u32 rows;
         u32 units;

@@ -72,6 +72,7 @@ struct alignas(64) StagedRows {
     char* data = nullptr;
     u32 rows = 0;
     u32 capacity = 0;
+    u32 launch = 0;  ///< `Group::launch` + 1 of who was admitted and has not flushed
 };
 
 /// A channel.

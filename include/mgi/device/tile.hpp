@@ -91,7 +91,8 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
     }
 }
 
-/// Sorts the tile's rows by lane: fills `order`, `next` and `end` from `lane`. Keeps the order of
+/// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
+/// and `end`. Keeps the order of
 /// rows within a lane when `stable`, or when the group is one thread.
 MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
                              TileOps const* ops) {
@@ -135,7 +136,7 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
     group.sync();
 }
 
-/// All rows of the tile in one lane, in the order they came.
+/// All rows of the tile in one lane, in the order they came. A group barrier must follow.
 MGI_HD inline void aim_tile(Group const& group, Tile& tile, u32 lanes, u32 lane) {
     tile.order = nullptr;
     for (u32 d = group.thread; d < lanes; d += group.threads) {
@@ -143,7 +144,6 @@ MGI_HD inline void aim_tile(Group const& group, Tile& tile, u32 lanes, u32 lane)
         tile.end[d] = d == lane ? tile.rows : 0;
     }
     for (u32 i = group.thread; i < tile.rows; i += group.threads) tile.lane[i] = u16(lane);
-    group.sync();
 }
 
 /// Bytes that row's long strings take in a bytes region.
