@@ -72,10 +72,14 @@ public:
           first_(fan_out_),
           end_(fan_out_) {}
 
-    void run(std::atomic<std::uint32_t>& starting, std::atomic<std::uint32_t>& producing) {
+    void run(std::atomic<std::uint32_t>& starting, std::atomic<std::uint32_t>& producing,
+             std::atomic<bool> const& abandoned) {
         pin(thread_);
         starting.fetch_sub(1);
-        while (starting.load() != 0) sched_yield();
+        while (starting.load() != 0) {
+            if (abandoned.load()) return;
+            sched_yield();
+        }
         start = Clock::now();
         for (Rows const* const input : all_.inputs_) {
             perf::Part const part(input->size(), thread_, all_.options_.threads);
@@ -240,9 +244,17 @@ double Partition::run(Checksum& sum) {
     for (std::uint32_t t = 0; t < options_.threads; ++t) {
         workers.push_back(std::make_unique<Worker>(*this, t));
     }
-    for (auto const& worker : workers) {
-        threads.emplace_back(
-            [&starting, &producing, w = worker.get()] { w->run(starting, producing); });
+    std::atomic<bool> abandoned{false};
+    try {
+        for (auto const& worker : workers) {
+            threads.emplace_back([&starting, &producing, &abandoned, w = worker.get()] {
+                w->run(starting, producing, abandoned);
+            });
+        }
+    } catch (...) {
+        abandoned.store(true);  // the system has no thread more
+        for (std::thread& thread : threads) thread.join();
+        throw;
     }
     for (std::thread& thread : threads) thread.join();
     auto first = Clock::time_point::max();

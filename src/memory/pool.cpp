@@ -18,6 +18,8 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
       segment_(segment),
       segments_(segment == 0 ? 0 : limit / segment),
       account_(std::move(account)) {
+    // Made at its first use, for which there may be no memory: before anything is taken.
+    BlockCache& blocks = BlockCache::shared();
     if (!account_->take(fixed_)) {
         throw Error(ErrorCode::OutOfMemory,
                     "a channel's pool of " + bytes_text(fixed_) + " is more than the " +
@@ -27,7 +29,7 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
         map_growing();
         return;
     }
-    block_ = BlockCache::shared().take(fixed_);
+    block_ = blocks.take(fixed_);
     if (block_.data == nullptr) fail(fixed_);
     base_ = block_.data;
     zero_ = block_.zero;

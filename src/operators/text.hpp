@@ -1,6 +1,7 @@
 // Texts inside rows of tables: 16 bytes that hold short ones whole.
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -22,6 +23,9 @@ using u128 = unsigned __int128;
 // Rows that the operators treat at once, column after column: few enough for what they touch to
 // stay in the first-level caches.
 inline constexpr u32 kVector = 512;
+
+// Short characters are put together by shifts; Arrow's views are little-endian, too.
+static_assert(std::endian::native == std::endian::little);
 
 // A text as two words. Two of them are equal if both words are, or if the first words are and the
 // characters behind the pointers.
