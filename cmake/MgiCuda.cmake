@@ -2,7 +2,7 @@
 # the proof that device code is one source for both compilers.
 enable_language(CUDA)
 
-mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu)
+mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu tests/gpu/*.cu)
 add_library(mgi_cuda_objects OBJECT ${cuda_sources})
 set_target_properties(mgi_cuda_objects PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_ARCHITECTURES "${MGI_CUDA_ARCHITECTURES}")
@@ -14,5 +14,5 @@ if(MGI_WARNINGS_AS_ERRORS)
         $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_include_directories(mgi_cuda_objects PRIVATE
-    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_cuda_objects PRIVATE mgi::cccl)

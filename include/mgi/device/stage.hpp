@@ -73,9 +73,10 @@ public:
             done += claim.rows;
         }
         mine->rows -= done;
-        if (mine->rows != 0 && done != 0) {
-            memmove(mine->data, mine->data + u64(done) * batch.row_stride,
-                    u64(mine->rows) * batch.row_stride);
+        // Downwards, so that no row is written before it was read.
+        for (u32 row = 0; done != 0 && row < mine->rows; ++row) {
+            memcpy(mine->data + u64(row) * batch.row_stride,
+                   mine->data + u64(done + row) * batch.row_stride, batch.row_stride);
         }
         return mine->rows == 0;
     }
