@@ -14,6 +14,10 @@
 // Only the functions below this line may use what older machines lack: nothing inline from a header
 // is compiled for it.
 #pragma GCC push_options
+// GCC 12 calls the undefined vectors inside its own intrinsics uninitialized (PR105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,popcnt")
 
 namespace mgi::simd {
@@ -137,6 +141,7 @@ void gather64(char* to, char const* from, u16 const* order, u32 count, char cons
 }  // namespace
 }  // namespace mgi::simd
 
+#pragma GCC diagnostic pop
 #pragma GCC pop_options
 
 namespace mgi::simd {
