@@ -195,8 +195,8 @@ private:
         std::uint64_t const wanted = std::clamp<std::uint64_t>(
             std::bit_ceil(std::min<std::uint64_t>(shape_.lanes, kMaxLanes) * kTileRowsPerLane),
             kDefaultTileRows, kMostDefaultTileRows);
-        plan_.tile_rows = std::uint32_t(
-            std::min(wanted, round_up(times(plan_.segment_rows, shape_.lanes), 64)));
+        plan_.tile_rows =
+            std::uint32_t(std::min(wanted, round_up(times(plan_.segment_rows, shape_.lanes), 64)));
         std::uint64_t const most = std::min(shape_.memory_left / 4, segment_bytes_in_all());
         while (plan_.tile_rows > 64 && carry_bytes_in_all() > most) {
             plan_.tile_rows = std::max(64u, plan_.tile_rows / 2);

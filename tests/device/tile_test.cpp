@@ -114,22 +114,23 @@ void write_and_read(Schema const& schema, std::vector<test::Row> const& rows, u3
     std::optional<test::RowStructs> packed;
     if (structs) packed.emplace(schema, rows);
     Batch const batch = structs ? packed->slice(0, count) : columns.slice(0, count);
-    test::run_groups(
-        1, threads, Tile::scratch_bytes(count, 1), [&](Group const& group, Shared& shared) {
-            Tile tile = Tile::in(shared, count, 1);
-            tile.rows = count;
-            aim_tile(group, tile, 1, 0);
-            if (group.leads()) {
-                tile.claims[0] = Claim{0, 0, 0, count, 0, 0};
-                u32 at = 0;
-                for (u32 i = 0; i < count; ++i) {
-                    tile.text[i] = at;
-                    at += u32(text_bytes(batch, layout.get(), i));
-                }
-            }
-            group.sync();
-            write_claimed(group, tile, 1, batch, 0, layout.get(), nullptr, [&](u32) { return base; });
-        });
+    test::run_groups(1, threads, Tile::scratch_bytes(count, 1),
+                     [&](Group const& group, Shared& shared) {
+                         Tile tile = Tile::in(shared, count, 1);
+                         tile.rows = count;
+                         aim_tile(group, tile, 1, 0);
+                         if (group.leads()) {
+                             tile.claims[0] = Claim{0, 0, 0, count, 0, 0};
+                             u32 at = 0;
+                             for (u32 i = 0; i < count; ++i) {
+                                 tile.text[i] = at;
+                                 at += u32(text_bytes(batch, layout.get(), i));
+                             }
+                         }
+                         group.sync();
+                         write_claimed(group, tile, 1, batch, 0, layout.get(), nullptr,
+                                       [&](u32) { return base; });
+                     });
     ReceivedBatch received;
     received.segment = base;
     received.layout = &layout.get();
