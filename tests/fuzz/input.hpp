@@ -31,7 +31,7 @@ public:
     T take() {
         T value{};
         std::size_t const bytes = std::min(sizeof(T), rest_.size());
-        std::memcpy(&value, rest_.data(), bytes);
+        if (bytes != 0) std::memcpy(&value, rest_.data(), bytes);  // no input may have no address
         rest_.remove_prefix(bytes);
         return value;
     }
