@@ -52,14 +52,15 @@ device::Batch Rows::slice(std::uint64_t first, std::uint64_t count,
 
 namespace {
 
-/// Rows of a width that the compiler knows.
+/// Rows of `Columns` words, a number that the compiler knows; 0: of `columns`.
 template <std::uint32_t Columns>
-Checksum checksum_of(std::uint64_t const* row, std::uint32_t rows) {
+Checksum checksum_of(std::uint64_t const* row, std::uint32_t rows, std::uint32_t columns) {
+    std::uint32_t const width = Columns != 0 ? Columns : columns;
     Checksum sum;
     sum.rows = rows;
-    for (std::uint32_t i = 0; i < rows; ++i, row += Columns) {
+    for (std::uint32_t i = 0; i < rows; ++i, row += width) {
         sum.key_sum += row[0];
-        for (std::uint32_t c = 1; c < Columns; ++c) sum.payload_parity ^= row[c];
+        for (std::uint32_t c = 1; c < width; ++c) sum.payload_parity ^= row[c];
     }
     return sum;
 }
@@ -68,19 +69,12 @@ Checksum checksum_of(std::uint64_t const* row, std::uint32_t rows) {
 
 Checksum checksum_of_rows(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns) {
     switch (columns) {
-        case 1: return checksum_of<1>(words, rows);
-        case 2: return checksum_of<2>(words, rows);
-        case 4: return checksum_of<4>(words, rows);
-        case 8: return checksum_of<8>(words, rows);
-        default: break;
+        case 1: return checksum_of<1>(words, rows, columns);
+        case 2: return checksum_of<2>(words, rows, columns);
+        case 4: return checksum_of<4>(words, rows, columns);
+        case 8: return checksum_of<8>(words, rows, columns);
+        default: return checksum_of<0>(words, rows, columns);
     }
-    Checksum sum;
-    sum.rows = rows;
-    for (std::uint32_t i = 0; i < rows; ++i, words += columns) {
-        sum.key_sum += words[0];
-        for (std::uint32_t c = 1; c < columns; ++c) sum.payload_parity ^= words[c];
-    }
-    return sum;
 }
 
 Checksum checksum_of_columns(std::uint64_t const* words, std::uint32_t rows, std::uint32_t columns,

@@ -15,6 +15,10 @@ namespace mgi {
 
 namespace {
 
+// Of a stage buffer's segments.
+constexpr std::uint32_t kStageRows = 1024;
+constexpr std::uint32_t kStageSlots = 8;
+
 // How long running groups are given when their runtime dies.
 constexpr auto kFarewell = std::chrono::seconds(5);
 
@@ -220,13 +224,6 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spe
 
 // A stage for each source: an inner channel with a stage buffer for each of its groups, which the
 // sorters of the source share out among them. Its destinations are no endpoints, just numbers.
-namespace {
-
-constexpr std::uint32_t kStageRows = 1024;
-constexpr std::uint32_t kStageSlots = 8;
-
-}  // namespace
-
 void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
     ChannelSpec const& outer = channel->spec();
     std::vector<std::shared_ptr<ChannelImpl>> stages;

@@ -6,8 +6,11 @@
 
 namespace mgi::simd {
 
-/// Turns the lanes' row counts in `end` into their first positions, in `next` and `end`.
-inline void first_positions(device::u32 lanes, device::u32* next, device::u32* end) {
+/// TileOps::sort.
+inline void counting_sort(device::u16 const* lane, device::u32 rows, device::u32 lanes,
+                          device::u16* order, device::u32* next, device::u32* end) {
+    for (device::u32 d = 0; d < lanes; ++d) end[d] = 0;
+    for (device::u32 i = 0; i < rows; ++i) ++end[lane[i]];
     device::u32 sum = 0;
     for (device::u32 d = 0; d < lanes; ++d) {
         device::u32 const count = end[d];
@@ -15,14 +18,6 @@ inline void first_positions(device::u32 lanes, device::u32* next, device::u32* e
         end[d] = sum;
         sum += count;
     }
-}
-
-/// TileOps::sort.
-inline void counting_sort(device::u16 const* lane, device::u32 rows, device::u32 lanes,
-                          device::u16* order, device::u32* next, device::u32* end) {
-    for (device::u32 d = 0; d < lanes; ++d) end[d] = 0;
-    for (device::u32 i = 0; i < rows; ++i) ++end[lane[i]];
-    first_positions(lanes, next, end);
     for (device::u32 i = 0; i < rows; ++i) order[end[lane[i]]++] = device::u16(i);
 }
 

@@ -92,8 +92,7 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
 }
 
 /// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
-/// and `end`. Keeps the order of
-/// rows within a lane when `stable`, or when the group is one thread.
+/// and `end`. Keeps the order of rows within a lane when `stable`, or when the group is one thread.
 MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
                              TileOps const* ops) {
     if (ops != nullptr && group.threads == 1) {
