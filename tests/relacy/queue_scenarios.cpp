@@ -54,6 +54,8 @@ struct Queue : Threads<Derived, pushers + takers> {
     bool take() {
         Chunk const chunk = all->queue.take();
         if (chunk.count == 0) return false;
+        // The descriptor: the last that a successful `take` loads.
+        rely_on_last_load();
         RL_ASSERT(chunk.count == chunks && chunk.what < kSegments && chunk.index < chunks);
         RL_ASSERT(all->seen[all->rows[chunk.what].read() * chunks + chunk.index]++ == 0);
         // As a receiver cleans a segment: nobody reads it any more, nobody fills it yet.

@@ -7,6 +7,7 @@
 #include <source_location>
 
 #include "relacy.hpp"
+#include "write_order.hpp"
 
 namespace mgi::relacy {
 
@@ -40,35 +41,42 @@ class Word {
 public:
     using Location = std::source_location;
 
-    Word(T value = T()) : word_(value) {}  // NOLINT: words are made from values, as libcu++'s are
+    Word(T value = T())  // NOLINT: words are made from values, as libcu++'s are
+        : word_(value), newest_(value) {}
     Word(Word const&) = delete;
     Word& operator=(Word const&) = delete;
 
     T load(memory_order order, Location const& at = Location::current()) const {
-        return access<rl::mo_acquire>(
-            order, at, [&](rl::memory_order mo) { return word_.load(mo, info_of(at)); });
+        return access<rl::mo_acquire>(order, at, [&](rl::memory_order mo) {
+            T const value = word_.load(mo, info_of(at));
+            writes_.loaded();
+            return value;
+        });
     }
     void store(T value, memory_order order, Location const& at = Location::current()) {
-        access<rl::mo_release>(order, at,
-                               [&](rl::memory_order mo) { word_.store(value, mo, info_of(at)); });
+        access<rl::mo_release>(order, at, [&](rl::memory_order mo) {
+            word_.store(value, mo, info_of(at));
+            writes_.stored(value != newest_, mo != rl::mo_relaxed, info_of(at));
+            newest_ = value;
+        });
     }
     T exchange(T value, memory_order order, Location const& at = Location::current()) {
-        return access<rl::mo_acq_rel>(
-            order, at, [&](rl::memory_order mo) { return word_.exchange(value, mo, info_of(at)); });
+        return replace(order, at,
+                       [&](rl::memory_order mo) { return word_.exchange(value, mo, info_of(at)); });
     }
     T fetch_add(T value, memory_order order, Location const& at = Location::current()) {
-        return access<rl::mo_acq_rel>(order, at, [&](rl::memory_order mo) {
+        return replace(order, at, [&](rl::memory_order mo) {
             return word_.fetch_add(value, mo, info_of(at));
         });
     }
     T fetch_sub(T value, memory_order order, Location const& at = Location::current()) {
-        return access<rl::mo_acq_rel>(order, at, [&](rl::memory_order mo) {
+        return replace(order, at, [&](rl::memory_order mo) {
             return word_.fetch_sub(value, mo, info_of(at));
         });
     }
     T fetch_or(T value, memory_order order, Location const& at = Location::current()) {
-        return access<rl::mo_acq_rel>(
-            order, at, [&](rl::memory_order mo) { return word_.fetch_or(value, mo, info_of(at)); });
+        return replace(order, at,
+                       [&](rl::memory_order mo) { return word_.fetch_or(value, mo, info_of(at)); });
     }
     bool compare_exchange_strong(T& expected, T desired, memory_order success, memory_order failure,
                                  Location const& at = Location::current()) {
@@ -80,7 +88,7 @@ public:
     }
 
     /// The newest value, for checks that must not disturb the execution.
-    [[nodiscard]] T newest() const { return word_.debug_value(); }
+    [[nodiscard]] T newest() const { return newest_; }
 
 private:
     static rl::memory_order order_of(memory_order order) {
@@ -115,12 +123,30 @@ private:
                           Location const& at) {
         rl::memory_order const on_failure = order_of(failure);
         return access<rl::mo_acq_rel>(success, at, [&](rl::memory_order mo) {
-            return word_.compare_exchange(rl::bool_t<weak>(), expected, desired, mo, on_failure,
-                                          info_of(at));
+            WriteOrder::Clock const before = WriteOrder::clock();
+            bool const done = word_.compare_exchange(rl::bool_t<weak>(), expected, desired, mo,
+                                                     on_failure, info_of(at));
+            if (done) replaced(before, at);
+            return done;
         });
+    }
+    template <class Act>
+    T replace(memory_order order, Location const& at, Act&& act) {
+        return access<rl::mo_acq_rel>(order, at, [&](rl::memory_order mo) {
+            WriteOrder::Clock const before = WriteOrder::clock();
+            T const was = act(mo);
+            replaced(before, at);
+            return was;
+        });
+    }
+    void replaced(WriteOrder::Clock const& before, Location const& at) {
+        writes_.replaced(before, info_of(at));
+        newest_ = word_.debug_value();
     }
 
     rl::atomic<T> word_;
+    T newest_;
+    mutable WriteOrder writes_;  // a load is noted, too
 };
 
 struct RelacyAtomics {

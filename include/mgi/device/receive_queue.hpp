@@ -37,7 +37,10 @@ struct alignas(64) ReceiveQueue {
 
     /// Appends a segment in `chunks` parts, 1 <= chunks <= kMaxChunks.
     MGI_HD void push(u64 what, u32 chunks) {
-        u64 const position = tail.fetch_add(1, relaxed);
+        // acq_rel: we follow all earlier pushes, and with them what they had seen. From the entry's last
+        // use to ours there is one push more than there are segments, so one of them pushed a segment
+        // again, and had seen that use over. Our own segment may have been free since before it.
+        u64 const position = tail.fetch_add(1, acq_rel);
         Entry& entry = entries[u32(position) & mask];
         entry.what.store(what, relaxed);
         // release: the segment's rows and words come before its first reader.
