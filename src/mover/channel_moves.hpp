@@ -213,7 +213,8 @@ std::uint64_t BasicChannelMoves<A>::delivered_below(LaneMoves const& moves) cons
 template <class A>
 void BasicChannelMoves<A>::close(LaneMoves& moves) {
     auto& lane = lane_of(moves);
-    std::uint64_t const closed = lane.closed.load(device::acquire);
+    // relaxed: a count is a fact; what was delivered up to it this thread has delivered.
+    std::uint64_t const closed = lane.closed.load(device::relaxed);
     if (closed == 0 || lane.delivered.load(device::relaxed) != closed - 1) return;
     for (std::uint32_t const route : moves.routes) routes_[route].announce_end();
     moves.open = false;

@@ -145,7 +145,7 @@ std::uint32_t Route<A>::finish() {
 
 template <class A>
 void Route<A>::announce_end() {
-    state_.destinations[destination_].counts[source_].store(arrived_ + 1, device::release);
+    state_.destinations[destination_].counts[source_].store(arrived_ + 1, device::relaxed);
 }
 
 template <class A>

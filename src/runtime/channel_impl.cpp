@@ -211,7 +211,8 @@ void ChannelImpl::fail(ErrorCode code, std::string_view message, std::string_vie
         } catch (...) {
             failure_.clear();  // see throw_failure
         }
-        state_.failed.store(static_cast<std::uint32_t>(code), device::release);
+        // relaxed: calls look at the code alone; the reason is told under the mutex.
+        state_.failed.store(static_cast<std::uint32_t>(code), relaxed);
         if (code != ErrorCode::Deleted) log::error("{}", failure_);
     }
     for (auto const& stage : stages_) stage->fail(code, message, cause);
@@ -274,7 +275,7 @@ bool ChannelImpl::complete() const {
         auto const& destination = state_.destinations[d];
         std::uint64_t expected = 0;
         for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-            std::uint64_t const count = destination.counts[s].load(device::acquire);
+            std::uint64_t const count = destination.counts[s].load(relaxed);
             if (count == 0) return false;
             expected += count - 1;
         }

@@ -124,7 +124,7 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                             std::uint32_t block, std::vector<std::uint32_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
-    std::uint32_t const expected = from.groups_expected.load(device::acquire);
+    std::uint32_t const expected = from.groups_expected.load(relaxed);
     std::string const who = group_name(launch.endpoint, block);
     if (expected == 0) {
         bool const nobody = running.empty() && !launch.sorts;
@@ -134,12 +134,12 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                          "without rows must flush too"
                    : "";
     }
-    if (from.groups_flushed.load(device::acquire) == expected) return "";
+    if (from.groups_flushed.load(relaxed) == expected) return "";
     std::set<std::uint32_t> may_flush(running.begin(), running.end());
     std::size_t known = 0;
     bool ours = false;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
-        std::uint32_t const number = from.groups[g].launch.load(device::acquire);
+        std::uint32_t const number = from.groups[g].launch.load(relaxed);
         if (number == 0) continue;
         ++known;
         may_flush.insert(number - 1);

@@ -136,12 +136,13 @@ private:
         here_.rows_received.fetch_add(batch.rows, relaxed);
     }
 
-    /// Every source has said how many segments it sent here, and so many were taken.
+    /// Every source has said how many segments it sent here, and so many were taken. Relaxed: these are
+    /// facts, and an end hands over no rows.
     MGI_HD bool at_end() {
         if (here_.ended.load(relaxed) != 0) return true;
         u64 expected = 0;
         for (u32 s = 0; s < state_.source_count; ++s) {
-            u64 const count = here_.counts[s].load(acquire);
+            u64 const count = here_.counts[s].load(relaxed);
             if (count == 0) return false;
             expected += count - 1;
         }

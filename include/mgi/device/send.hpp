@@ -22,13 +22,14 @@ MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group co
     u32 const me = group.launch + 1;
     u32 known = mine.launch.load(relaxed);
     if (known == 0) {
+        // relaxed, both: how many groups there are, and whose place this is, are facts once set.
         u32 expected = 0;
-        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, acq_rel,
-                                                            acquire) &&
+        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, relaxed,
+                                                            relaxed) &&
             expected != group.blocks) {
             return ErrorCode::Closed;
         }
-        if (mine.launch.compare_exchange_strong(known, me, acq_rel, relaxed)) return ErrorCode::Ok;
+        if (mine.launch.compare_exchange_strong(known, me, relaxed, relaxed)) return ErrorCode::Ok;
     }
     if (known != me) return ErrorCode::Closed;
     return closing || mine.flushed.load(relaxed) == 0 ? ErrorCode::Ok : ErrorCode::Closed;
