@@ -25,7 +25,7 @@ class Result:
     mutant: str
     where: str
     check: str
-    result: str  # caught, equivalent, survived, or wrongly reviewed
+    result: str  # caught, equivalent, survived, wrongly reviewed, or unclear
     by: str
     seconds: float
 
@@ -79,7 +79,9 @@ def problems_of_page(mutants: list[sites.Mutant]) -> list[str]:
 
 
 def judge(mutant: sites.Mutant, verdict: Verdict, explained: dict[str, str]) -> Result:
-    if verdict.caught:
+    if not verdict.sure:
+        result = "unclear"
+    elif verdict.caught:
         result = "wrongly reviewed" if mutant.name in explained else "caught"
     else:
         result = "equivalent" if mutant.name in explained else "survived"
@@ -108,14 +110,24 @@ def run(numbered: dict[int, sites.Mutant], wanted: list[sites.Mutant], options) 
         if (original := build.run(0)).caught:
             sys.exit(f"{build.program.target} fails without any mutant: {original.by}")
 
-        def one(mutant: sites.Mutant, build: Build = build) -> Result:
-            result = judge(mutant, build.run(numbers[mutant.name]), explained)
+        def say(mutant: sites.Mutant, verdict: Verdict) -> Result:
+            result = judge(mutant, verdict, explained)
             print(f"{result.result:<16} {result.mutant:<76} {result.seconds:6.1f} s  {result.by}")
             sys.stdout.flush()
             return result
 
+        def one(mutant: sites.Mutant, build: Build = build) -> tuple[sites.Mutant, Verdict]:
+            verdict = build.run(numbers[mutant.name])
+            if verdict.sure:
+                results.append(say(mutant, verdict))
+            return mutant, verdict
+
         with ThreadPoolExecutor(options.jobs) as pool:
-            results += pool.map(one, [mutant for mutant in wanted if mutant.check == check])
+            first = list(pool.map(one, [mutant for mutant in wanted if mutant.check == check]))
+        # A failure without a report is looked at again, with the machine to itself.
+        for mutant, verdict in first:
+            if not verdict.sure:
+                results.append(say(mutant, build.confirm(numbers[mutant.name], verdict)))
     return results
 
 
@@ -134,7 +146,7 @@ def main() -> int:
         results = []
     else:
         results = run(dict(enumerate(mutants, 1)), wanted, options)
-    bad = [result for result in results if result.result in ("survived", "wrongly reviewed")]
+    bad = [result for result in results if result.result not in ("caught", "equivalent")]
     for problem in problems:
         print(problem)
     if not options.list:

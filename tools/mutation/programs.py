@@ -17,7 +17,7 @@ class Program:
     options: tuple[str, ...]  # for cmake
     arguments: tuple[str, ...]
     sanitized: bool
-    seconds: int  # what is still running then has hung
+    seconds: int  # what is still running then may have hung
 
 
 FIXED_ADDRESSES = str(Path(__file__).resolve().parent.parent / "fixed_addresses.sh")
@@ -52,6 +52,7 @@ class Verdict:
     caught: bool
     by: str
     seconds: float
+    sure: bool = True  # false: no checker's report, so that a busy machine may be to blame
 
 
 class Build:
@@ -84,9 +85,10 @@ class Build:
                 f"{' '.join(map(str, command))} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
             )
 
-    def run(self, number: int) -> Verdict:
-        """Runs the tests with that mutant; 0 is none."""
-        environment = dict(os.environ, MGI_MUTANT=str(number))
+    def run(self, number: int, patience: int = 1) -> Verdict:
+        """Runs the tests with that mutant; 0 is none. `patience` multiplies every time limit."""
+        limit = self.program.seconds * patience
+        environment = dict(os.environ, MGI_MUTANT=str(number), MGI_TEST_LIMIT=str(limit))
         environment["TSAN_OPTIONS"] = "halt_on_error=1:" + environment.get("TSAN_OPTIONS", "")
         fixed = [FIXED_ADDRESSES] if self.program.sanitized else []
         command = [*fixed, str(self._folder / self.program.target), *self.program.arguments]
@@ -98,16 +100,32 @@ class Build:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=self.program.seconds,
+                timeout=limit,
             )
         except subprocess.TimeoutExpired as late:
             output = late.stdout or b""
             text = output.decode(errors="replace") if isinstance(output, bytes) else output
-            return Verdict(True, f"hang in {_last_test(text)}", time.monotonic() - start)
+            by = f"time limit of {limit} s in {_last_test(text)}"
+            return Verdict(True, by, time.monotonic() - start, sure=False)
         seconds = time.monotonic() - start
         if done.returncode == 0:
             return Verdict(False, "", seconds)
-        return Verdict(True, _reason(done.stdout, done.stderr, done.returncode), seconds)
+        by = _report(done.stdout, done.stderr)
+        return Verdict(
+            True, by or _failure(done.stdout, done.returncode), seconds, sure=by is not None
+        )
+
+    def confirm(self, number: int, first: Verdict) -> Verdict:
+        """Judges a failure that no checker reported. It counts when the program passes without the
+        mutant, now, and fails with it once more in twice the time. Nothing else should run."""
+        without = self.run(0)
+        again = self.run(number, patience=2)
+        seconds = first.seconds + without.seconds + again.seconds
+        if without.caught:
+            return Verdict(True, f"{first.by}; without it {without.by}", seconds, sure=False)
+        if not again.caught:
+            return Verdict(False, f"once {first.by}, then nothing", seconds)
+        return Verdict(True, again.by if again.sure else f"twice, {again.by}", seconds)
 
 
 def _last_test(output: str) -> str:
@@ -115,11 +133,16 @@ def _last_test(output: str) -> str:
     return tests[-1] if tests else "no test"
 
 
-def _reason(output: str, errors: str, status: int) -> str:
+def _report(output: str, errors: str) -> str | None:
+    """What a checker said, if one did. No schedule of a sound program makes it say so."""
     if scenario := re.search(r"^FAILED (\S+).*\n\s+(.*) in iteration", output, re.MULTILINE):
         return f"Relacy: {scenario[2].lower()} in {scenario[1]}"
     if report := re.search(r"WARNING: ThreadSanitizer: ([^(\n]*)", errors):
         return f"TSan: {report[1].strip()} in {_last_test(output)}"
+    return None
+
+
+def _failure(output: str, status: int) -> str:
     if failed := re.search(r"^\[  FAILED  \] (\S+)", output, re.MULTILINE):
         return f"failure of {failed[1].rstrip(',')}"
     return f"exit status {status} in {_last_test(output)}"
