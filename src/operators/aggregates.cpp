@@ -188,7 +188,7 @@ void fold_wide(State const& state, i128 const* values, u32 count, char* const* r
 }
 
 bool has_room(RowText const& state, u32 size) {
-    return !is_no_text(state) && state.is_long() && state.size >= size;
+    return !is_no_text(state) && state.is_long() && state.size() >= size;
 }
 
 bool replaces(Fold fold, Text candidate, RowText const& now) {
@@ -206,10 +206,10 @@ void fold_texts(State const& state, ColumnView const& view, u32 count, char* con
         if (!replaces(state.fold, candidate, now)) continue;
         RowText next(candidate);
         if (next.is_long()) {
-            char* const room =
-                has_room(now, next.size) ? const_cast<char*>(now.data) : texts.room(next.size);
-            std::memcpy(room, candidate.data, next.size);
-            next.data = room;
+            char* const room = has_room(now, next.size()) ? const_cast<char*>(now.data())
+                                                          : texts.room(next.size());
+            std::memcpy(room, candidate.data, next.size());
+            next.point_to(room);
         }
         next.store(rows[i] + state.offset);
     }
@@ -244,7 +244,7 @@ void append_empty_state(Fold fold, std::vector<char>& row) {
 }
 
 bool is_no_text(RowText const& state) {
-    return state.size == kNoText;
+    return state.size() == kNoText;
 }
 
 Type state_type(Fold fold) {

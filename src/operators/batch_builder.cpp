@@ -2,36 +2,37 @@
 
 #include <algorithm>
 
+#include "core/block_cache.hpp"
+
 namespace mgi::operators {
 
 namespace {
 
-constexpr u64 kBatchBytes = u64{4} << 20;
+constexpr u64 kBatchBytes = 2 * BlockCache::kHugePage;
+constexpr u64 kFewestRows = u64{1} << 14;
+constexpr u64 kMostRows = u64{1} << 18;
 constexpr u64 kFirstBlock = u64{4} << 10;
-constexpr u64 kLargestBlock = u64{2} << 20;
+constexpr u64 kLargestBlock = BlockCache::kHugePage;
 
 u64 lines(u64 bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+u64 bytes_of_bits(u64 bits) {
+    return (bits + 7) / 8;
+}
+
 // What keeps a finished batch alive.
 struct BatchMemory {
     Buffer fixed;
-    std::vector<Buffer> texts;
+    std::vector<Buffer> blocks;
 };
 
 }  // namespace
 
-u32 result_batch_rows(Schema const& schema) {
-    u64 row = 0;
-    for (Field const& field : schema.fields()) row += field.type.row_width() + 1;
-    return static_cast<u32>(std::clamp<u64>(kBatchBytes / row, u64{1} << 14, u64{1} << 18));
-}
-
-BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, u32 capacity)
-    : schema_(std::move(schema)), capacity_(capacity) {
-    u64 const bits = lines((u64{capacity} + 7) / 8);
-    u64 bytes = 0;
+BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity)
+    : schema_(std::move(schema)), capacity_(capacity.rows) {
+    u64 const bits = lines(bytes_of_bits(capacity_));
     for (u32 c = 0; c < schema_.size(); ++c) {
         Type const& type = schema_[c].type;
         Out& out = columns_.emplace_back();
@@ -39,14 +40,31 @@ BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, u32 capa
         out.width = type.row_width();
         out.valid_bits = valid_bits[c];
         if (out.valid_bits) {
-            out.validity = bytes;
-            bytes += bits;
+            out.validity = fixed_bytes_;
+            fixed_bytes_ += bits;
         }
-        out.values = bytes;
-        bytes += out.width == 0 ? bits : lines(u64{capacity} * out.width);
+        out.values = fixed_bytes_;
+        fixed_bytes_ += out.width == 0 ? bits : lines(u64{capacity_} * out.width);
     }
-    memory_ = Buffer(bytes, false);
+    memory_ = Buffer(fixed_bytes_ + capacity.characters, false);
+    if (capacity.characters != 0) fill_from(memory_.data() + fixed_bytes_, capacity.characters);
     clear_bits();
+}
+
+BatchRoom BatchBuilder::next_room() const {
+    u64 lines_lost = 0;
+    u64 row_bits = 0;
+    for (Out const& out : columns_) {
+        row_bits += (out.width == 0 ? 1 : u64{out.width} * 8) + (out.valid_bits ? 1 : 0);
+        lines_lost += out.valid_bits ? 128 : 64;
+    }
+    u64 const used = text_addresses_.empty() ? 0 : u64(text_next_ - text_addresses_.back());
+    u64 const characters = filled_ + used;
+    // One in sixteen more than so far.
+    u64 const text_bits = rows_ == 0 ? 0 : characters * 17 / 2 / rows_;
+    u64 const rows =
+        std::clamp((kBatchBytes - lines_lost) * 8 / (row_bits + text_bits), kFewestRows, kMostRows);
+    return {u32(rows), bytes_of_bits(rows * text_bits)};
 }
 
 void BatchBuilder::clear_bits() {
@@ -59,45 +77,33 @@ void BatchBuilder::clear_bits() {
 
 void BatchBuilder::clear() {
     rows_ = 0;
-    text_bytes_ = 0;
     clear_bits();
-    for (Out& out : columns_) {
+    text_addresses_.clear();
+    text_sizes_.clear();
+    filled_ = 0;
+    if (!blocks_.empty()) {
         // The last block is the largest.
-        if (out.blocks.size() > 1) out.blocks.erase(out.blocks.begin(), out.blocks.end() - 1);
-        out.addresses.clear();
-        for (Buffer const& block : out.blocks) {
-            out.addresses.push_back(block.data());
-            text_bytes_ += block.bytes();
-        }
-        out.used = 0;
+        blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+        block_bytes_ = blocks_.back().bytes();
+        fill_from(blocks_.back().data(), blocks_.back().bytes());
+    } else if (memory_.bytes() > fixed_bytes_) {
+        fill_from(memory_.data() + fixed_bytes_, memory_.bytes() - fixed_bytes_);
     }
 }
 
-char* BatchBuilder::room_for_text(Out& out, u32 size) {
-    if (out.blocks.empty() || out.blocks.back().bytes() - out.used < size) {
-        u64 const next = out.blocks.empty() ? kFirstBlock : out.blocks.back().bytes() * 4;
-        out.blocks.emplace_back(std::max<u64>(size, std::min(next, kLargestBlock)), false);
-        out.addresses.push_back(out.blocks.back().data());
-        out.used = 0;
-        text_bytes_ += out.blocks.back().bytes();
-    }
-    char* const at = out.blocks.back().data() + out.used;
-    out.used += size;
-    return at;
+void BatchBuilder::fill_from(char* room, u64 bytes) {
+    if (!text_addresses_.empty()) filled_ += u64(text_next_ - text_addresses_.back());
+    text_addresses_.push_back(room);
+    text_sizes_.push_back(static_cast<i64>(bytes));
+    text_next_ = room;
+    text_end_ = room + bytes;
 }
 
-void BatchBuilder::put_long_text(Out& out, char* to, RowText const& text) {
-    using device::StringView16;
-    static_assert(sizeof(StringView16) == sizeof(RowText));
-    static_assert(StringView16::kInline == RowText::kInline);
-    char* const at = room_for_text(out, text.size);
-    copy_long(at, text.data, text.size);
-    StringView16 view;
-    view.length = text.size;
-    std::memcpy(view.ref.prefix, text.prefix, sizeof(view.ref.prefix));
-    view.ref.buffer = static_cast<u32>(out.blocks.size() - 1);
-    view.ref.offset = static_cast<u32>(at - out.blocks.back().data());
-    std::memcpy(to, static_cast<void const*>(&view), sizeof(view));
+void BatchBuilder::add_block(u32 least) {
+    u64 const next = blocks_.empty() ? kFirstBlock : blocks_.back().bytes() * 4;
+    blocks_.emplace_back(std::max<u64>(least, std::min(next, kLargestBlock)), false);
+    block_bytes_ += blocks_.back().bytes();
+    fill_from(blocks_.back().data(), blocks_.back().bytes());
 }
 
 std::vector<ColumnView> BatchBuilder::views() const {
@@ -110,7 +116,7 @@ std::vector<ColumnView> BatchBuilder::views() const {
         }
         if (out.is_text) {
             views[c].encoding = device::InputEncoding::Views;
-            views[c].buffers = out.addresses.data();
+            views[c].buffers = text_addresses_.data();
         }
     }
     return views;
@@ -129,13 +135,13 @@ RecordBatch BatchBuilder::finish() {
         }
         if (!out.is_text) continue;
         column.encoding = Encoding::Views;
-        for (Buffer& block : out.blocks) {
-            column.buffers.push_back(reinterpret_cast<std::byte const*>(block.data()));
-            column.buffer_sizes.push_back(static_cast<i64>(block.bytes()));
-            memory->texts.push_back(std::move(block));
+        for (std::size_t b = 0; b < text_addresses_.size(); ++b) {
+            column.buffers.push_back(reinterpret_cast<std::byte const*>(text_addresses_[b]));
         }
+        column.buffer_sizes = text_sizes_;
     }
     memory->fixed = std::move(memory_);
+    memory->blocks = std::move(blocks_);
     batch.owner = std::move(memory);
     return batch;
 }

@@ -9,20 +9,28 @@
 
 namespace mgi::operators {
 
-// Rows of a result's batches: such that they fill huge pages.
-u32 result_batch_rows(Schema const& schema);
+// What a batch has room for.
+struct BatchRoom {
+    u32 rows = 0;
+    u64 characters = 0;  // of long texts; more of them get blocks of their own
+};
+// The first batch of a result is small, since many results are.
+inline constexpr BatchRoom kFirstRoom{1u << 12, 0};
 
 // A batch of a fixed capacity. Writers fill the next rows of every column, then `advance` counts them.
-// Texts are Arrow views with characters of the batch's own. Not thread-safe.
+// Texts are Arrow views; the batch's columns share the blocks that the characters lie in. Not
+// thread-safe.
 class BatchBuilder {
 public:
     // `valid_bits`: the columns that get validity bits; the others have no null.
-    BatchBuilder(Schema schema, std::vector<bool> valid_bits, u32 capacity);
+    BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity);
 
     [[nodiscard]] u32 rows() const { return rows_; }
     [[nodiscard]] u32 room() const { return capacity_ - rows_; }
     // Memory it holds.
-    [[nodiscard]] u64 bytes() const { return memory_.bytes() + text_bytes_; }
+    [[nodiscard]] u64 bytes() const { return memory_.bytes() + block_bytes_; }
+    // Room for the batch after this one: whole huge pages, if its texts are as long as these.
+    [[nodiscard]] BatchRoom next_room() const;
 
     // Where the next rows' values go, of fixed-width columns.
     [[nodiscard]] char* next(u32 column) const {
@@ -39,8 +47,8 @@ public:
     void put_row_text(u32 column, u32 row, RowText const& text) {
         char* const to = next(column) + u64{row} * sizeof(RowText);
         // A short text is what Arrow calls a view already.
-        if (!text.is_long()) return text.store(to);
-        put_long_text(columns_[column], to, text);
+        if (text.is_long()) return put_long_text(to, text);
+        text.store(to);
     }
     void put_text(u32 column, u32 row, Text text) { put_row_text(column, row, RowText(text)); }
 
@@ -60,17 +68,25 @@ private:
         u32 width = 0;     // 0: bits
         bool valid_bits = false;
         bool is_text = false;
-        std::vector<Buffer> blocks;  // characters
-        std::vector<char const*> addresses;
-        u64 used = 0;  // of the last block
     };
 
     void set(u64 bits, u32 row) {
         u32 const at = rows_ + row;
         memory_.data()[bits + at / 8] |= char(1u << (at % 8));
     }
-    void put_long_text(Out& out, char* to, RowText const& text);
-    char* room_for_text(Out& out, u32 size);
+    void put_long_text(char* to, RowText const& text) {
+        u32 const size = text.size();
+        if (size > u64(text_end_ - text_next_)) add_block(size);
+        char* const at = text_next_;
+        text_next_ += size;
+        copy_long(at, text.data(), size);
+        u64 const block = text_addresses_.size() - 1;
+        u64 const offset = u64(at - text_addresses_.back());
+        u64 const words[] = {text.head(), offset << 32 | block};
+        std::memcpy(to, words, sizeof(words));
+    }
+    void add_block(u32 least);
+    void fill_from(char* room, u64 bytes);
     void clear_bits();
 
     Schema schema_;
@@ -78,7 +94,15 @@ private:
     u32 rows_ = 0;
     std::vector<Out> columns_;
     Buffer memory_;
-    u64 text_bytes_ = 0;
+    u64 fixed_bytes_ = 0;  // of memory_; characters follow
+    std::vector<Buffer> blocks_;
+    u64 block_bytes_ = 0;
+    // The rooms for characters so far; the last one is being filled.
+    std::vector<char const*> text_addresses_;
+    std::vector<i64> text_sizes_;
+    u64 filled_ = 0;  // characters in the rooms before it
+    char* text_next_ = nullptr;
+    char* text_end_ = nullptr;
 };
 
 }  // namespace mgi::operators

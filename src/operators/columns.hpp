@@ -100,12 +100,49 @@ inline Text text_at(ColumnView const& view, u64 row) {
     return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
 }
 
-// The same as a row of a table holds it. `in_place`: the column holds RowText already, whose characters
-// stayed where they were.
-inline RowText row_text_at(ColumnView const& view, u64 row, bool in_place) {
-    if (!in_place) return RowText(text_at(view, row));
-    return RowText::at(static_cast<char const*>(view.values) +
-                       (view.offset + row) * sizeof(RowText));
-}
+// Texts of a column as rows of a table hold them.
+class RowTexts {
+public:
+    // `in_place`: the column holds RowText already, whose characters stayed where they were. To be told
+    // how many rows there are, one or more, makes it faster.
+    RowTexts(ColumnView const& view, bool in_place, u32 rows = 0)
+        : view_(view),
+          in_place_(in_place),
+          end_(rows == 0 ? nullptr : characters_end(view, rows)) {}
+
+    // Of a valid row.
+    [[nodiscard]] RowText operator[](u64 row) const {
+        u64 const at = view_.offset + row;
+        if (in_place_) {
+            return RowText::at(static_cast<char const*>(view_.values) + at * sizeof(RowText));
+        }
+        if (view_.encoding == device::InputEncoding::Views) {
+            return {static_cast<device::StringView16 const*>(view_.values)[at], view_.buffers};
+        }
+        Text const text = text_at(view_, row);
+        if (end_ == nullptr || end_ - text.data < i64{RowText::kInline}) return RowText(text);
+        return RowText::with_others_behind(text);
+    }
+    // An empty text of a null.
+    [[nodiscard]] RowText or_none(u64 row) const {
+        return valid_at(view_, row) ? (*this)[row] : RowText();
+    }
+
+private:
+    // Where the characters of the rows end, if they lie one after the other.
+    static char const* characters_end(ColumnView const& view, u32 rows) {
+        if (view.encoding == device::InputEncoding::Offsets32) {
+            return view.bytes + static_cast<std::int32_t const*>(view.values)[view.offset + rows];
+        }
+        if (view.encoding == device::InputEncoding::Offsets64) {
+            return view.bytes + static_cast<i64 const*>(view.values)[view.offset + rows];
+        }
+        return nullptr;
+    }
+
+    ColumnView const view_;
+    bool const in_place_;
+    char const* const end_;
+};
 
 }  // namespace mgi::operators

@@ -103,10 +103,11 @@ private:
     }
 
     void write_results(GroupTable& table, std::vector<RecordBatch>& results) {
-        u32 const most = result_batch_rows(plan_.result_schema());
+        BatchRoom room = kFirstRoom;
         for (u32 next = 0; next < table.size();) {
-            u32 const rows = std::min(most, table.size() - next);
-            BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), rows);
+            u32 const left = table.size() - next;
+            if (left < room.rows) room = {left, room.characters * left / room.rows};
+            BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), room);
             while (builder.room() != 0) {
                 char const* at[kVector];
                 u32 const count = std::min(kVector, builder.room());
@@ -116,6 +117,7 @@ private:
             }
             run_.check();
             run_.budget().take(builder.bytes());
+            room = builder.next_room();
             results.push_back(builder.finish());
         }
     }

@@ -88,7 +88,7 @@ GroupBySource::GroupBySource(GroupByPlan const& plan, Channel const& raw, Channe
       slices_(morsels, kSliceRows),
       raw_slices_(plan, kSliceRows),
       local_(plan, true),
-      partials_(plan.partial_schema(), plan.partial_valid_bits(), kPartialRows),
+      partials_(plan.partial_schema(), plan.partial_valid_bits(), {kPartialRows, 0}),
       most_groups_(most_groups(plan)) {}
 
 bool GroupBySource::step(device::Group const& group, device::Shared& shared) {

@@ -184,11 +184,9 @@ void JoinBuild::place_value(BuiltValue const& value, ColumnView const& view,
         }
     }
     if (value.type.is_variable()) {
+        RowTexts const texts(view, value.in_place);
         for (u32 i = 0; i < count; ++i) {
-            RowText text;
-            u32 const row = block.index[i];
-            if (valid_at(view, row)) text = row_text_at(view, row, value.in_place);
-            text.store(block.rows[i] + value.offset);
+            texts.or_none(block.index[i]).store(block.rows[i] + value.offset);
         }
         return;
     }

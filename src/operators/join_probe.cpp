@@ -6,8 +6,6 @@ namespace mgi::operators {
 
 namespace {
 
-constexpr u32 kFirstResultRows = 1u << 12;
-
 // Whether the rows follow each other, as they do where every row has one match.
 bool consecutive(u16 const* index, u32 count) {
     if (u32(index[count - 1]) - index[0] != count - 1) return false;
@@ -25,13 +23,20 @@ void gather(ColumnView const& view, u16 const* index, u32 count, char* to) {
     }
 }
 
+// Texts that stayed in the input may lie anywhere there.
+void prefetch(RowText const& text) {
+    if (!text.is_long()) return;
+    __builtin_prefetch(text.data());
+    __builtin_prefetch(text.data() + text.size() - 1);
+}
+
 void gather_left_texts(ColumnView const& view, bool in_place, u16 const* index, u32 count,
                        u32 column, BatchBuilder& builder) {
-    for (u32 i = 0; i < count; ++i) {
-        RowText text;
-        if (valid_at(view, index[i])) text = row_text_at(view, index[i], in_place);
-        builder.put_row_text(column, i, text);
+    RowTexts const texts(view, in_place);
+    if (in_place) {
+        for (u32 i = 0; i < count; ++i) prefetch(texts[index[i]]);
     }
+    for (u32 i = 0; i < count; ++i) builder.put_row_text(column, i, texts.or_none(index[i]));
 }
 
 void gather_left(Type const& type, ColumnView const& view, bool in_place, u16 const* index,
@@ -86,6 +91,9 @@ void gather_right(BuiltValue const& value, char const* const* rows, u32 count, u
         }
     }
     if (value.type.is_variable()) {
+        if (value.in_place) {
+            for (u32 i = 0; i < count; ++i) prefetch(RowText::at(rows[i] + offset));
+        }
         for (u32 i = 0; i < count; ++i) {
             builder.put_row_text(column, i, RowText::at(rows[i] + offset));
         }
@@ -230,11 +238,13 @@ void JoinProbe::write(ColumnView const* columns, u32 first, u32 count) {
 }
 
 void JoinProbe::start_batch() {
-    // The first batch is small, since many results are.
-    u32 const rows = builder_ ? result_batch_rows(plan_.result_schema()) : kFirstResultRows;
-    if (builder_) results_.push_back(builder_->finish());
+    BatchRoom room = kFirstRoom;
+    if (builder_) {
+        room = builder_->next_room();
+        results_.push_back(builder_->finish());
+    }
     counted_ = 0;
-    builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), rows);
+    builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), room);
 }
 
 std::vector<RecordBatch> JoinProbe::finish() {

@@ -30,10 +30,9 @@ void JoinSource::put_in_place(Buffer& to, ColumnView& view, u32 rows) const {
     if (to.bytes() == 0) to = Buffer((u64{kSliceRows} + 7) * sizeof(RowText), false);
     // Values and validity share a first row, so values start where validity's byte does.
     u64 const row = view.offset % 8;
+    RowTexts const texts(view, false, rows);
     for (u32 i = 0; i < rows; ++i) {
-        RowText text;
-        if (valid_at(view, i)) text = RowText(text_at(view, i));
-        text.store(to.data() + (row + i) * sizeof(RowText));
+        texts.or_none(i).store(to.data() + (row + i) * sizeof(RowText));
     }
     if (view.validity != nullptr) view.validity += view.offset / 8;
     view.values = to.data();

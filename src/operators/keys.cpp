@@ -27,11 +27,8 @@ void encode_floats(ColumnView const& view, u32 rows, u64* to, u32 stride) {
 }
 
 void encode_texts(ColumnView const& view, u32 rows, u64* to, u32 stride) {
-    for (u32 i = 0; i < rows; ++i) {
-        RowText text;
-        if (valid_at(view, i)) text = RowText(text_at(view, i));
-        text.store(to + u64{i} * stride);
-    }
+    RowTexts const texts(view, false, rows);
+    for (u32 i = 0; i < rows; ++i) texts.or_none(i).store(to + u64{i} * stride);
 }
 
 void encode_bytes(ColumnView const& view, u32 width, u32 rows, u64* to, u32 stride) {

@@ -85,7 +85,7 @@ inline bool equal_keys(u64 const* a, u64 const* b, u32 words, std::vector<u32> c
         if (a[w + 1] != b[w + 1]) {
             RowText const x = RowText::at(a + w);
             RowText const y = RowText::at(b + w);
-            if (!x.is_long() || std::memcmp(x.data, y.data, x.size) != 0) return false;
+            if (!x.is_long() || std::memcmp(x.data(), y.data(), x.size()) != 0) return false;
         }
         w += 2;
     }

@@ -1,6 +1,7 @@
 // Texts inside rows of tables: 16 bytes that hold short ones whole.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -27,26 +28,36 @@ inline constexpr u32 kVector = 512;
 // Short characters are put together by shifts; Arrow's views are little-endian, too.
 static_assert(std::endian::native == std::endian::little);
 
-// A text as two words. Two of them are equal if both words are, or if the first words are and the
-// characters behind the pointers.
-struct RowText {
+// A text as two words, and always handled as such: put together from single characters in memory, a
+// load of a whole word would wait for them. The first is the size and the first characters, the second
+// is the rest of a short text, or where all characters of a long one lie. Two texts are equal if both
+// words are, or if the first words are and the characters behind the pointers.
+class RowText {
+public:
     static constexpr u32 kInline = 12;
 
-    u32 size = 0;
-    char prefix[4] = {};
-    union {
-        char rest[8];
-        char const* data;  // all characters, of longer ones
-    };
-
-    RowText() : rest{} {}
-    explicit RowText(Text text) : size(text.size), rest{} {
-        if (size > kInline) {
-            std::memcpy(prefix, text.data, sizeof(prefix));
-            data = text.data;
-        } else if (size != 0) {
-            load_short(text.data);
+    RowText() = default;
+    explicit RowText(Text text) : head_(text.size) {
+        if (text.size > kInline) {
+            head_ |= load<u32>(text.data) << 32;
+            point_to(text.data);
+        } else if (text.size != 0) {
+            load_short(text.data, text.size);
         }
+    }
+
+    // Of a text with at least kInline characters to read from where it starts, its own or others: no
+    // branch, for sizes that cannot be foretold.
+    static RowText with_others_behind(Text text) {
+        RowText row;
+        row.set_short(text.data, text.size);
+        if (text.size > kInline) row.point_to(text.data);
+        return row;
+    }
+    // Of an Arrow view, which is nearly the same: no character of a long one is touched.
+    RowText(device::StringView16 const& view, char const* const* buffers) {
+        set_short(view.text, view.length);
+        if (view.length > kInline) point_to(buffers[view.ref.buffer] + view.ref.offset);
     }
 
     // As a row of a table holds it.
@@ -57,51 +68,88 @@ struct RowText {
     }
     void store(void* to) const { std::memcpy(to, this, sizeof(*this)); }
 
-    [[nodiscard]] bool is_long() const { return size > kInline; }
+    [[nodiscard]] u32 size() const { return u32(head_); }
+    [[nodiscard]] bool is_long() const { return size() > kInline; }
+    // The size and the first characters.
+    [[nodiscard]] u64 head() const { return head_; }
+    // All characters, of a long one.
+    [[nodiscard]] char const* data() const { return std::bit_cast<char const*>(tail_); }
+    void point_to(char const* data) { tail_ = std::bit_cast<u64>(data); }
     // Valid as long as this object and what it points to.
     [[nodiscard]] Text text() const {
-        return {is_long() ? data : reinterpret_cast<char const*>(this) + sizeof(size), size};
+        return {is_long() ? data() : reinterpret_cast<char const*>(this) + sizeof(u32), size()};
     }
 
 private:
-    // Copies 1 to 12 characters by loads that overlap: a call of memcpy costs more than they do.
-    void load_short(char const* from) {
+    // The bits of the characters that a text of each size has in its words.
+    struct Kept {
+        u64 head;
+        u64 tail;
+    };
+    static constexpr auto kKept = [] {
+        std::array<Kept, kInline + 1> kept{};
+        for (u32 size = 0; size <= kInline; ++size) {
+            kept[size].head = size < 4 ? ~(~u64{0} << size * 8) : ~u64{0} >> 32;
+            kept[size].tail = size <= 4 ? 0 : ~u64{0} >> (kInline - size) * 8;
+        }
+        return kept;
+    }();
+
+    // From kInline readable characters; what follows the text's own is dropped.
+    void set_short(char const* from, u32 size) {
+        Kept const& kept = kKept[size < kInline ? size : kInline];
+        head_ = (load<u32>(from) & kept.head) << 32 | size;
+        tail_ = load<u64>(from + 4) & kept.tail;
+    }
+    template <class T>
+    static u64 load(char const* from) {
+        T value;
+        std::memcpy(&value, from, sizeof(T));
+        return value;
+    }
+    // 1 to 12 characters, by loads that overlap: a call of memcpy costs more than they do.
+    void load_short(char const* from, u32 size) {
         if (size < 4) {
-            prefix[0] = from[0];
-            prefix[size / 2] = from[size / 2];
-            prefix[size - 1] = from[size - 1];
+            u32 const middle = size / 2;
+            u32 const last = size - 1;
+            u64 const first = load<u8>(from) | load<u8>(from + middle) << middle * 8 |
+                              load<u8>(from + last) << last * 8;
+            head_ |= first << 32;
             return;
         }
-        std::memcpy(prefix, from, 4);
-        u64 last = 0;
+        head_ |= load<u32>(from) << 32;
         if (size > 8) {
-            std::memcpy(&last, from + size - 8, 8);
-            last >>= (kInline - size) * 8;
+            tail_ = load<u64>(from + size - 8) >> (kInline - size) * 8;
         } else if (size > 4) {
-            u32 half;
-            std::memcpy(&half, from + size - 4, 4);
-            last = half >> (8 - size) * 8;
+            tail_ = load<u32>(from + size - 4) >> (8 - size) * 8;
         }
-        std::memcpy(rest, &last, sizeof(last));
     }
+
+    u64 head_ = 0;
+    u64 tail_ = 0;
 };
 static_assert(sizeof(RowText) == 16);
 
 // Copies a long text, in most cases without calling memcpy.
 inline void copy_long(char* to, char const* from, u32 size) {
-    struct Half {
+    auto const both_ends = [&](auto half) {
+        auto last = half;
+        std::memcpy(&half, from, sizeof(half));
+        std::memcpy(&last, from + size - sizeof(half), sizeof(half));
+        std::memcpy(to, &half, sizeof(half));
+        std::memcpy(to + size - sizeof(half), &last, sizeof(half));
+    };
+    struct Half16 {
         u64 words[2];
     };
-    Half first;
-    Half last;
-    if (size < sizeof(Half) || size > 2 * sizeof(Half)) {
-        std::memcpy(to, from, size);
-        return;
-    }
-    std::memcpy(&first, from, sizeof(Half));
-    std::memcpy(&last, from + size - sizeof(Half), sizeof(Half));
-    std::memcpy(to, &first, sizeof(Half));
-    std::memcpy(to + size - sizeof(Half), &last, sizeof(Half));
+    struct Half32 {
+        u64 words[4];
+    };
+    static_assert(RowText::kInline >= sizeof(u64));
+    if (size <= 2 * sizeof(u64)) return both_ends(u64{});
+    if (size <= 2 * sizeof(Half16)) return both_ends(Half16{});
+    if (size <= 2 * sizeof(Half32)) return both_ends(Half32{});
+    std::memcpy(to, from, size);
 }
 
 // By bytes, as SQL's binary collation: <0, 0 or >0.
@@ -118,7 +166,7 @@ public:
     // Copies the characters of a long text in and points it at them.
     void adopt(RowText& text) {
         if (!text.is_long()) return;
-        text.data = copy({text.data, text.size});
+        text.point_to(copy({text.data(), text.size()}));
     }
     char const* copy(Text text) {
         char* const to = room(text.size);

@@ -161,10 +161,36 @@ TEST(Aggregates, OrderedWordsOrderLikeFloats) {
     EXPECT_TRUE(std::isnan(from_ordered(ordered(values.back()))));
 }
 
+TEST(BatchBuilder, NextRoomHoldsTheSameRowsInWholeHugePages) {
+    Schema const schema{{"t", string()}, {"n", int64()}, {"u", string()}};
+    std::string const text(40, 'x');
+    BatchRoom room = kFirstRoom;
+    for (int batch = 0; batch < 3; ++batch) {
+        BatchBuilder builder(schema, {false, false, false}, room);
+        u64 const bytes = builder.bytes();
+        while (builder.room() != 0) {
+            builder.put_text(0, 0, {text.data(), 40});
+            builder.put_text(2, 0, {text.data(), 20});
+            std::memset(builder.next(1), 0, 8);
+            builder.advance(1);
+        }
+        u64 const blocks = builder.bytes() - bytes;
+        EXPECT_EQ(blocks == 0, batch > 0);
+        room = builder.next_room();
+        RecordBatch const made = builder.finish();
+        std::size_t const buffers = made.columns[0].buffers.size();
+        EXPECT_EQ(buffers == 1, batch > 0);
+        EXPECT_EQ(made.columns[2].buffers.size(), buffers);
+    }
+    u64 const bytes = room.rows * (16 + 8 + 16) + room.characters;
+    EXPECT_LE(bytes, u64{4} << 20);
+    EXPECT_GE(bytes, (u64{4} << 20) - (u64{64} << 10));
+}
+
 TEST(BatchBuilder, BitsTextsAndTheirMemory) {
     Random random(4);
     Schema const schema{{"b", boolean(), true}, {"t", string(), true}, {"f", fixed_size_binary(3)}};
-    BatchBuilder builder(schema, {true, true, false}, 1000);
+    BatchBuilder builder(schema, {true, true, false}, {1000, 0});
     std::vector<Row> expected;
     for (int part = 0; part < 3; ++part) {
         if (part == 1) {
