@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "core/poison.hpp"
+
 namespace mgi {
 
 namespace {
@@ -67,6 +69,7 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
             Block const block = *at;
             blocks_.erase(at);
             kept_ -= block.bytes;
+            unpoison(block.data, block.bytes);
             return block;
         }
     }
@@ -85,6 +88,7 @@ void BlockCache::give(Block block) noexcept {
                 blocks_.insert(
                     std::lower_bound(blocks_.begin(), blocks_.end(), block.bytes, smaller), block);
                 kept_ += block.bytes;
+                poison(block.data, block.bytes);
                 return;
             } catch (...) {
                 // No memory to remember it: unmapped below.

@@ -8,6 +8,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/poison.hpp"
 #include "core/text.hpp"
 
 namespace mgi::memory {
@@ -55,6 +56,8 @@ void Pool::fail(std::uint64_t bytes) {
 
 Pool::~Pool() {
     if (segments_ != 0) {
+        // Whatever lies there next is not ours.
+        unpoison(base_, fixed_ + fresh_ * segment_);
         munmap(base_, fixed_ + segments_ * segment_);
     } else {
         BlockCache::shared().give(block_);
@@ -67,6 +70,7 @@ std::optional<std::uint64_t> Pool::take() {
     if (!free_.empty()) {
         std::uint64_t const offset = free_.back();
         free_.pop_back();
+        unpoison(base_ + offset, segment_);
         return offset;
     }
     if (fresh_ == segments_) return std::nullopt;
@@ -78,6 +82,7 @@ std::optional<std::uint64_t> Pool::take() {
 
 void Pool::give(std::uint64_t offset) noexcept {
     std::lock_guard const lock(mutex_);
+    poison(base_ + offset, segment_);
     free_.push_back(offset);
 }
 

@@ -1,0 +1,48 @@
+// A channel's memory.
+#include "memory/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "core/poison.hpp"
+
+namespace mgi::test {
+namespace {
+
+constexpr std::uint64_t kSegment = 4096;
+
+std::shared_ptr<memory::Account> plenty() {
+    return std::make_shared<memory::Account>(std::uint64_t{1} << 30);
+}
+
+TEST(Pool, SegmentsComeBackUntilTheLimit) {
+    memory::Pool pool(kSegment, kSegment, 2 * kSegment, plenty());
+    auto const first = pool.take();
+    auto const second = pool.take();
+    ASSERT_TRUE(first && second);
+    EXPECT_NE(*first, *second);
+    EXPECT_FALSE(pool.take());
+    pool.give(*first);
+    EXPECT_EQ(pool.taken_bytes(), kSegment);
+    auto const again = pool.take();
+    ASSERT_EQ(again, first);
+    std::memset(pool.base() + *again, 1, kSegment);
+}
+
+TEST(PoolDeathTest, UseOfASegmentGivenBackIsSeen) {
+    if (!kSeesUseAfterFree) GTEST_SKIP() << "needs AddressSanitizer";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    memory::Pool pool(kSegment, kSegment, 2 * kSegment, plenty());
+    auto const kept = pool.take();
+    auto const given = pool.take();
+    ASSERT_TRUE(kept && given);
+    char volatile* const at = pool.base() + *given;
+    *at = 1;
+    pool.give(*given);
+    EXPECT_DEATH((void)*at, "use-after-poison");
+    std::memset(pool.base() + *kept, 1, kSegment);
+}
+
+}  // namespace
+}  // namespace mgi::test
