@@ -177,7 +177,7 @@ int run() {
 #if defined(__CUDACC__)
 /// How the same kernel runs on a GPU: a group is a thread block, its scratch dynamic shared memory.
 template <class Kernel, class... Args>
-__global__ void run_on_gpu(Kernel kernel, u32 launch, u32 shared_bytes, Args... args) {
+__global__ void run_on_gpu(Kernel kernel, u64 launch, u32 shared_bytes, Args... args) {
     extern __shared__ __align__(16) unsigned char scratch[];
     Group const group{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), shared_bytes};

@@ -168,7 +168,7 @@ void ChannelImpl::build_destinations(memory::Carver& carver) {
     state_.destinations = table<device::Destination<Words>>(state_.destination_count);
     for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
         auto& destination = state_.destinations[d];
-        destination.receivers = table<Words::System<device::u32>>(state_.max_groups);
+        destination.receivers = table<Words::System<device::u64>>(state_.max_groups);
         destination.rings = table<device::ReadRing<Words>>(state_.source_count);
         for (std::uint32_t s = 0; s < state_.source_count; ++s) {
             auto& ring = destination.rings[s];

@@ -132,7 +132,7 @@ private:
     template <class HandleState>
     struct KnownGroup {
         std::weak_ptr<HandleState> state;
-        std::optional<std::uint32_t> number;
+        std::optional<std::uint64_t> number;
     };
     using IndexAndGroup = std::pair<std::uint32_t, std::uint32_t>;
     std::map<IndexAndGroup, KnownGroup<Sender::State>> senders_;

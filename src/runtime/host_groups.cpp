@@ -6,14 +6,16 @@
 
 namespace mgi {
 
-std::uint32_t take_group_numbers(std::uint32_t count) {
-    static std::atomic<std::uint32_t> next{0};
+std::uint64_t take_group_numbers(std::uint32_t count) {
+    // 64 bits: a process that lives for months launches more than 2^32 groups, and a number that comes
+    // again is taken for the group that had it.
+    static std::atomic<std::uint64_t> next{0};
     return next.fetch_add(count, std::memory_order_relaxed);
 }
 
 HostGroup::HostGroup(std::shared_ptr<ChannelImpl> channel, std::uint32_t source,
                      std::uint32_t destination, std::uint32_t group, std::uint32_t groups,
-                     std::uint32_t number)
+                     std::uint64_t number)
     : channel_(std::move(channel)), view_(&channel_->state(), source, destination) {
     group_.block = group;
     group_.blocks = groups;

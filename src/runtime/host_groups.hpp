@@ -11,14 +11,14 @@
 
 namespace mgi {
 
-// Numbers for `count` groups that no other group of this process has; the first of them.
-std::uint32_t take_group_numbers(std::uint32_t count);
+// Numbers for `count` groups that no other group of this process ever has; the first of them.
+std::uint64_t take_group_numbers(std::uint32_t count);
 
 // A group of one thread with its scratch.
 class HostGroup {
 public:
     HostGroup(std::shared_ptr<ChannelImpl> channel, std::uint32_t source, std::uint32_t destination,
-              std::uint32_t group, std::uint32_t groups, std::uint32_t number);
+              std::uint32_t group, std::uint32_t groups, std::uint64_t number);
 
     [[nodiscard]] ChannelImpl& channel() { return *channel_; }
     [[nodiscard]] std::shared_ptr<ChannelImpl> const& owner() const { return channel_; }

@@ -29,7 +29,7 @@ bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
           Launch::State const& launch, std::uint32_t block) {
     if (launch.given.empty() || launch.was_given(channel.given_as())) return true;
     State const& state = channel.state();
-    std::uint32_t const number = launch.first_number + block + 1;
+    std::uint64_t const number = launch.first_number + block + 1;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
         if (source != ChannelImpl::kNone &&
             state.sources[source].groups[g].launch.load(relaxed) == number) {
@@ -45,8 +45,8 @@ bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
 
 }  // namespace
 
-std::vector<std::uint32_t> Registry::groups_on(Endpoint endpoint) const {
-    std::vector<std::uint32_t> numbers;
+std::vector<std::uint64_t> Registry::groups_on(Endpoint endpoint) const {
+    std::vector<std::uint64_t> numbers;
     for (auto const& launch : launches) {
         if (!(launch->endpoint == endpoint) || launch->sorts) continue;
         std::lock_guard const lock(launch->mutex);
@@ -99,7 +99,7 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
                            std::exception_ptr const& exception) {
     std::lock_guard const lock(mutex);
     // Who runs is asked before who has registered: a group that has ended has registered before.
-    std::vector<std::uint32_t> const running = groups_on(launch.endpoint);
+    std::vector<std::uint64_t> const running = groups_on(launch.endpoint);
     for (auto const& [id, channel] : channels) {
         std::uint32_t const source = channel->source_index(launch.endpoint);
         std::uint32_t const destination = channel->destination_index(launch.endpoint);
@@ -121,7 +121,7 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
 }
 
 std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
-                            std::uint32_t block, std::vector<std::uint32_t> const& running) {
+                            std::uint32_t block, std::vector<std::uint64_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
     std::uint32_t const expected = from.groups_expected.load(relaxed);
@@ -135,11 +135,11 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                    : "";
     }
     if (from.groups_flushed.load(relaxed) == expected) return "";
-    std::set<std::uint32_t> may_flush(running.begin(), running.end());
+    std::set<std::uint64_t> may_flush(running.begin(), running.end());
     std::size_t known = 0;
     bool ours = false;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
-        std::uint32_t const number = from.groups[g].launch.load(relaxed);
+        std::uint64_t const number = from.groups[g].launch.load(relaxed);
         if (number == 0) continue;
         ++known;
         may_flush.insert(number - 1);

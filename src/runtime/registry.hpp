@@ -22,7 +22,7 @@ namespace mgi {
 struct Launch::State {
     Endpoint endpoint;
     std::uint32_t groups = 0;
-    std::uint32_t first_number = 0;        // Group::launch of group 0; the others follow
+    std::uint64_t first_number = 0;        // Group::launch of group 0; the others follow
     bool sorts = false;                    // MGI's own sorters
     std::vector<mgi::State const*> given;  // channels among the kernel's arguments
     // Channels whose memory the groups may touch although nobody else holds it.
@@ -38,7 +38,7 @@ struct Launch::State {
         std::lock_guard const lock(mutex);
         return running != 0;
     }
-    [[nodiscard]] bool has(std::uint32_t number) const { return number - first_number < groups; }
+    [[nodiscard]] bool has(std::uint64_t number) const { return number - first_number < groups; }
     [[nodiscard]] bool was_given(mgi::State const& channel) const {
         return std::find(given.begin(), given.end(), &channel) != given.end();
     }
@@ -65,7 +65,7 @@ public:
     // Forgets launches that have ended; without memory for that, another time.
     void forget_launches() noexcept;
     // Numbers of the groups of users' launches that run on the endpoint. The caller holds the mutex.
-    [[nodiscard]] std::vector<std::uint32_t> groups_on(Endpoint endpoint) const;
+    [[nodiscard]] std::vector<std::uint64_t> groups_on(Endpoint endpoint) const;
     // Takes a channel out; launches that run keep its memory until they have ended. When it throws
     // (std::bad_alloc) the channel is still there.
     std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
@@ -75,7 +75,7 @@ private:
     // if it does not. `running` are the endpoint's groups.
     static std::string lurch(ChannelImpl& channel, std::uint32_t source,
                              Launch::State const& launch, std::uint32_t block,
-                             std::vector<std::uint32_t> const& running);
+                             std::vector<std::uint64_t> const& running);
 };
 
 }  // namespace mgi

@@ -53,7 +53,7 @@ std::string join(std::vector<std::uint32_t> const& ids) {
 // Whether group `number` waits for room or its flush in this very channel and has never received from
 // it: it will not make room.
 bool only_sends(State const& state, std::uint32_t source, std::uint32_t destination,
-                std::uint32_t number) {
+                std::uint64_t number) {
     bool waits = false;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
         if (state.destinations[destination].receivers[g].load(relaxed) == number + 1) return false;
@@ -70,7 +70,7 @@ bool is_alive(ChannelImpl& channel, Registry const& registry, std::uint32_t dest
     Endpoint const endpoint = channel.spec().destinations[destination];
     std::uint32_t const source = channel.source_index(endpoint);
     auto const groups = registry.groups_on(endpoint);
-    return std::any_of(groups.begin(), groups.end(), [&](std::uint32_t number) {
+    return std::any_of(groups.begin(), groups.end(), [&](std::uint64_t number) {
         return !only_sends(channel.state(), source, destination, number);
     });
 }

@@ -19,7 +19,7 @@ struct Row {
     double value;
 };
 
-__device__ Group group_of_block(u32 launch) {
+__device__ Group group_of_block(u64 launch) {
     return {blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, launch + blockIdx.x, nullptr};
 }
 

@@ -114,6 +114,9 @@ TEST(DeviceSend, LateGroupsAreRefused) {
     other.launch = 77;
     result = t.tiny.on(0, 0).send(other, t.shared(), batch.slice(0, 1));
     EXPECT_EQ(result.code, ErrorCode::Closed) << "this group's place is another launch's";
+    other.launch = std::uint64_t{1} << 32;
+    result = t.tiny.on(0, 0).send(other, t.shared(), batch.slice(0, 1));
+    EXPECT_EQ(result.code, ErrorCode::Closed) << "the low half of a number is not the number";
 }
 
 TEST(DeviceSend, MoreGroupsThanTheChannelTakes) {

@@ -51,7 +51,7 @@ struct Run {
     long long const* keys;
     long long const* values;
     Tally* tallies;
-    u32 launch;
+    u64 launch;
     u64 deadline_ns;
 };
 
@@ -135,7 +135,7 @@ struct Outcome {
     std::string text;
 };
 
-Outcome run_once(Shape const& shape, u32 launch) {
+Outcome run_once(Shape const& shape, u64 launch) {
     TinyOptions options;
     options.sources = options.destinations = shape.endpoints;
     options.max_groups = shape.groups;
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
         shapes.push_back({4, 32, 512, 400'000, 16384, 2048, 4});
     }
     int failed = 0;
-    u32 launch = 0;
+    u64 launch = 0;
     std::string lines;
     for (Shape const& shape : shapes) {
         Outcome outcome;

@@ -76,7 +76,7 @@ private:
     std::vector<std::unique_ptr<ReceiveQueue<A>::Entry[]>> entries_;
     std::vector<std::unique_ptr<ReadRing<A>[]>> rings_;
     std::vector<std::unique_ptr<Word<u64>[]>> counts_;
-    std::vector<std::unique_ptr<Word<u32>[]>> receivers_;
+    std::vector<std::unique_ptr<Word<u64>[]>> receivers_;
     std::vector<u32> pool_;
     std::unique_ptr<Plain<u32>[]> rows_;
 };

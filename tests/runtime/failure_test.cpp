@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "runtime/host_groups.hpp"
 #include "support/expect_error.hpp"
 #include "support/sales_channel.hpp"
 
@@ -19,6 +20,12 @@ using device::Shared;
 using device::Status;
 
 using Failure = SalesChannel;
+
+// Uses up numbers, as launches do, until the next groups' straddle a multiple of 2^32.
+void reach_32_bits() {
+    std::uint32_t const next = std::uint32_t(take_group_numbers(0));
+    take_group_numbers(UINT32_MAX - 1 - next);
+}
 
 TEST_P(Failure, ExceptionInAKernel) {
     Channel const channel = open();
@@ -96,6 +103,22 @@ TEST_P(Failure, GroupThatNeverFlushes) {
     at_b.wait(kLimit);
     at_c.wait(kLimit);
     EXPECT_EQ(errors.load(), 4);
+}
+
+TEST_P(Failure, GroupWhoseNumberFills32BitsIsKnown) {
+    Channel const channel = open();
+    reach_32_bits();
+    Launch at_a = runtime_.launch(
+        a_, shape(4),
+        [](Group const& group, Shared& shared, device::Channel const& to) {
+            EXPECT_EQ(std::uint32_t(group.launch + 1), group.block - 1);
+            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
+            (void)to.send(group, shared, batch.slice(0, 10));
+            if (group.block != 1) (void)to.flush_wait(group, shared);
+        },
+        channel.on(a_));
+    expect_error(ErrorCode::GroupFailed, {"sales", "group 1", "ended without having flushed"},
+                 [&] { at_a.wait(kLimit); });
 }
 
 TEST_P(Failure, GroupThatNeitherSendsNorFlushes) {

@@ -33,7 +33,7 @@ protected:
 TEST_F(Launches, EveryThreadOfEveryGroupRunsOnce) {
     std::mutex mutex;
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
-    std::set<std::uint32_t> numbers;
+    std::set<std::uint64_t> numbers;
     runtime_
         .launch(
             end_, shape(8, 3),

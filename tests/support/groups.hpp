@@ -33,7 +33,7 @@ private:
 /// Calls `body(group, shared)` in `groups` * `threads` OS threads and throws the first exception.
 template <class Body>
 void run_groups(std::uint32_t groups, std::uint32_t threads, std::uint32_t scratch, Body&& body,
-                std::uint32_t launch = 1) {
+                std::uint64_t launch = 1) {
     std::vector<std::unique_ptr<device::HostBarrier>> barriers;
     std::vector<Scratch> memory;
     for (std::uint32_t g = 0; g < groups; ++g) {

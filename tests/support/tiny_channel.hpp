@@ -81,7 +81,7 @@ private:
         std::unique_ptr<typename Queue::Entry[]> entries;
         std::vector<device::ReadRing<A>> rings;
         std::unique_ptr<typename A::template System<std::uint64_t>[]> counts;
-        std::unique_ptr<typename A::template System<std::uint32_t>[]> receivers;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> receivers;
     };
     void fill_in_state();
     Slot* build_slots(std::uint32_t count);

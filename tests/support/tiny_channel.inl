@@ -147,7 +147,7 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
             std::make_unique<typename A::template System<std::uint64_t>[]>(options_.sources);
     }
     tables.receivers =
-        std::make_unique<typename A::template System<std::uint32_t>[]>(options_.max_groups);
+        std::make_unique<typename A::template System<std::uint64_t>[]>(options_.max_groups);
     for (std::uint32_t s = 0; s < options_.sources; ++s) {
         std::uint32_t const lane = state_.lane_count == 1 ? 0 : d;
         Slot* const slots =

@@ -15,7 +15,7 @@ struct Group {
     u32 blocks = 1;                  ///< groups in the launch at this endpoint
     u32 thread = 0;                  ///< index of the calling thread in the group
     u32 threads = 1;                 ///< threads in the group
-    u32 launch = 0;                  ///< a number that no other group of the process has
+    u64 launch = 0;                  ///< a number that no other group of the process ever has
     HostBarrier* barrier = nullptr;  ///< CPU only: what `sync` waits at, null for one thread
 
     /// One thread of the group speaks for it where a word of a protocol is touched.

@@ -111,8 +111,8 @@ private:
     }
 
     MGI_HD bool consume_alone() {
-        u32 consumer = here_.consumer.load(relaxed);
-        u32 const me = group_.launch + 1;
+        u64 consumer = here_.consumer.load(relaxed);
+        u64 const me = group_.launch + 1;
         if (consumer == 0 &&
             here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
             return true;

@@ -19,8 +19,8 @@ MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group co
         return ErrorCode::InvalidArgument;
     }
     GroupState<A>& mine = source.groups[group.block];
-    u32 const me = group.launch + 1;
-    u32 known = mine.launch.load(relaxed);
+    u64 const me = group.launch + 1;
+    u64 known = mine.launch.load(relaxed);
     if (known == 0) {
         // relaxed, both: how many groups there are, and whose place this is, are facts once set.
         u32 expected = 0;

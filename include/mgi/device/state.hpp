@@ -18,7 +18,7 @@ enum class HashKind : u8 { Modulo, Murmur3 };
 /// What one group of a source keeps between its calls. Touched by that group only, but for the words.
 template <class A>
 struct GroupState {
-    typename A::template System<u32> launch{0};   ///< `Group::launch` of who registered, plus 1
+    typename A::template System<u64> launch{0};   ///< `Group::launch` of who registered, plus 1
     typename A::template System<u32> flushed{0};  ///< 1: will send no more, 2: saw `done`
     typename A::template System<u64> rows_accepted{0};
     /// Calls in a row that could not go on for want of room.
@@ -61,9 +61,9 @@ struct Destination {
     typename A::template System<u32> ended{0};
     typename A::template System<u64> rows_received{0};
     /// Ordered channels: `Group::launch` + 1 of the one group that may receive.
-    typename A::template System<u32> consumer{0};
+    typename A::template System<u64> consumer{0};
     /// By block: `Group::launch` + 1 of who receives here; for the runtime to know who is alive.
-    typename A::template System<u32>* receivers = nullptr;
+    typename A::template System<u64>* receivers = nullptr;
 };
 
 /// Rows that one thread has sent through a stage buffer and not yet appended to it, as row structs.
@@ -72,7 +72,7 @@ struct alignas(64) StagedRows {
     char* data = nullptr;
     u32 rows = 0;
     u32 capacity = 0;
-    u32 launch = 0;  ///< `Group::launch` + 1 of who was admitted and has not flushed
+    u64 launch = 0;  ///< `Group::launch` + 1 of who was admitted and has not flushed
 };
 
 /// A channel.
