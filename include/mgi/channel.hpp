@@ -139,9 +139,11 @@ public:
     /// Sends one message on a schemaless channel (`destination` for Direct routing).
     bool try_send_bytes(void const* data, std::size_t size,
                         std::optional<Endpoint> destination = std::nullopt);
-    /// Publishes what is buffered.
+    /// Publishes what is buffered. Throws Error with the channel's failure, Closed (a group that its
+    /// source does not count).
     void push();
-    /// Sends no more; true when every row stands in its receive queue. Call again until then.
+    /// Sends no more; true when every row stands in its receive queue. Call again until then. Throws as
+    /// `push` does.
     bool try_flush();
     void flush(std::chrono::milliseconds timeout = kForever);
 
@@ -161,8 +163,9 @@ class Receiver {
 public:
     /// Next rows, or nothing yet (Pending), or End. A batch is a view of its segment: when the last
     /// copy of it dies the room goes back to its producers. On a channel with a growing pool it is
-    /// detached instead and can be kept. Throws Error with the channel's failure, or OutOfMemory (and
-    /// loses no row) while kept batches have reached the growing pool's limit.
+    /// detached instead and can be kept. Throws Error with the channel's failure, Refused (a second
+    /// consumer group of an ordered channel), or OutOfMemory (and loses no row) while kept batches have
+    /// reached the growing pool's limit.
     device::Status try_recv(RecordBatch& batch);
     /// Waits for rows; nothing at the end. Throws Error(Timeout).
     std::optional<RecordBatch> recv(

@@ -42,7 +42,7 @@ class Refused(Error):  # noqa: N818
 
 
 class Closed(Error):  # noqa: N818
-    """A send after the source's flush."""
+    """A send after the source's flush, or by a group that the source does not count."""
 
     code = "Closed"
 

@@ -199,8 +199,7 @@ void Run::report(OperatorReport* report) const {
 
 void throw_failure(Channel const& channel, ErrorCode code) {
     channel.check();
-    throw Error(code == ErrorCode::Ok ? ErrorCode::Internal : code,
-                "channel '" + channel.name() + "' refused a call: " + to_string(code));
+    throw Error(code, "channel '" + channel.name() + "' refused a call: " + to_string(code));
 }
 
 u64 Outbox::send(device::Group const& group, device::Shared& shared) {
@@ -225,9 +224,9 @@ u64 Outbox::send(device::Group const& group, device::Shared& shared) {
 
 bool Outbox::flush(device::Group const& group, device::Shared& shared) {
     if (flushed_) return true;
-    device::Status const status = device_.flush(group, shared);
-    if (status == device::Status::Error) throw_failure(channel_, device_.error());
-    flushed_ = status == device::Status::Ok;
+    device::CallResult const result = device_.flush(group, shared);
+    if (result == device::Status::Error) throw_failure(channel_, result.code);
+    flushed_ = result == device::Status::Ok;
     return flushed_;
 }
 

@@ -141,12 +141,12 @@ public:
         u32 batches = 0;
         while (batches < most && !ended_) {
             device::ReceivedBatch batch;
-            device::Status const status = device_.recv(group, shared, batch);
-            if (status == device::Status::Pending) break;
-            if (status == device::Status::End) {
+            device::CallResult const result = device_.recv(group, shared, batch);
+            if (result == device::Status::Pending) break;
+            if (result == device::Status::End) {
                 ended_ = true;
-            } else if (status == device::Status::Error) {
-                throw_failure(channel_, device_.error());
+            } else if (result == device::Status::Error) {
+                throw_failure(channel_, result.code);
             } else {
                 use(batch);
                 ++batches;

@@ -27,17 +27,17 @@ Status Receiver::try_recv(RecordBatch& batch) {
         if (!fresh && !channel.complete()) return Status::Pending;
     }
     device::ReceivedBatch received;
-    Status const status = state_->view().recv(state_->group(), state_->shared(), received);
-    if (fresh && status != Status::Ok) channel.pool().give(*fresh);
-    if (status == Status::Error) {
+    auto const result = state_->view().recv(state_->group(), state_->shared(), received);
+    if (fresh && result != Status::Ok) channel.pool().give(*fresh);
+    if (result == Status::Error) {
         channel.check();
-        throw Error(ErrorCode::Refused,
+        throw Error(result.code,
                     channel.describe() + ": group " + std::to_string(state_->group().block) +
                         " may not receive here: an ordered channel has one consumer group, and "
                         "others at most " +
                         std::to_string(channel.plan().max_groups));
     }
-    if (status == Status::Ok) {
+    if (result == Status::Ok) {
         try {
             batch = fresh ? channel.detach(destination, received, *fresh)
                           : channel.view_in_place(destination, received);
@@ -47,7 +47,7 @@ Status Receiver::try_recv(RecordBatch& batch) {
             throw;
         }
     }
-    return status;
+    return result;
 }
 
 std::optional<RecordBatch> Receiver::recv(std::chrono::milliseconds timeout) {

@@ -47,6 +47,22 @@ void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
     }
 }
 
+// Why a call came to nothing: the channel's failure, or `code`, which says what is wrong with a group
+// that wants to `call` here.
+[[noreturn]] void refuse(HostGroup& self, ErrorCode code, char const* call) {
+    ChannelImpl& channel = self.channel();
+    channel.check();
+    auto const& group = self.group();
+    std::string const why =
+        code == ErrorCode::Closed
+            ? "it has flushed, or the first call at this source came from another number of groups "
+              "than " +
+                  std::to_string(group.blocks)
+            : "Direct channels want send_to, others send";
+    throw Error(code, channel.describe() + ": group " + std::to_string(group.block) + " may not " +
+                          call + " here: " + why);
+}
+
 // Rows accepted, or the error that the result stands for.
 std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::int64_t first,
                       char const* what) {
@@ -54,27 +70,12 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
     ChannelImpl& channel = self.channel();
     channel.check();
     if (result.rows != 0) return static_cast<std::int64_t>(result.rows);
-    auto const& layout = channel.state().layout;
-    switch (result.code) {
-        case ErrorCode::Refused:
-            throw Error(result.code,
-                        channel.describe() + ": " + what + " " + std::to_string(first) +
-                            " has more characters of long strings than the " +
-                            std::to_string(layout.units * device::Ticket::kUnitBytes) +
-                            " bytes a segment holds; raise text_bytes_per_row or segment_bytes");
-        case ErrorCode::Closed:
-            throw Error(result.code, channel.describe() + ": group " +
-                                         std::to_string(self.group().block) +
-                                         " of this source sends after its flush, or was not "
-                                         "counted when the first group sent");
-        default:
-            throw Error(result.code, channel.describe() +
-                                         ": this group may not send so here: group " +
-                                         std::to_string(self.group().block) + " of at most " +
-                                         std::to_string(channel.plan().max_groups) +
-                                         "; Direct channels want send_to, others send; rows are " +
-                                         std::to_string(layout.row_bytes) + " bytes");
-    }
+    if (result.code != ErrorCode::Refused) refuse(self, result.code, "send");
+    throw Error(result.code,
+                channel.describe() + ": " + what + " " + std::to_string(first) +
+                    " has more characters of long strings than the " +
+                    std::to_string(channel.state().layout.units * device::Ticket::kUnitBytes) +
+                    " bytes a segment holds; raise text_bytes_per_row or segment_bytes");
 }
 
 std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
@@ -205,19 +206,16 @@ bool Sender::try_send_bytes(void const* data, std::size_t size,
 void Sender::push() {
     std::lock_guard const lock(state_->mutex);
     state_->channel().check();
-    if (state_->view().push(state_->group(), state_->shared()) == Status::Error) {
-        state_->channel().check();
-    }
+    auto const result = state_->view().push(state_->group(), state_->shared());
+    if (result == Status::Error) refuse(*state_, result.code, "push");
 }
 
 bool Sender::try_flush() {
     std::lock_guard const lock(state_->mutex);
     state_->channel().check();
-    Status const status = state_->view().flush(state_->group(), state_->shared());
-    if (status == Status::Error) {
-        accepted(*state_, {0, status, ErrorCode::Closed}, 0, "row");
-    }
-    return status == Status::Ok;
+    auto const result = state_->view().flush(state_->group(), state_->shared());
+    if (result == Status::Error) refuse(*state_, result.code, "flush");
+    return result == Status::Ok;
 }
 
 void Sender::flush(std::chrono::milliseconds timeout) {

@@ -32,8 +32,8 @@ __device__ Shared scratch_of_block(u32 bytes) {
 __device__ void note(u64* log, SendResult const& result) {
     log[0] += result.rows + u64(result.status) + u64(result.code);
 }
-__device__ void note(u64* log, Status status) {
-    log[1] += u64(status);
+__device__ void note(u64* log, CallResult const& result) {
+    log[1] += u64(result.status) + u64(result.code);
 }
 
 }  // namespace

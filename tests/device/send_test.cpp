@@ -125,7 +125,9 @@ TEST(DeviceSend, MoreGroupsThanTheChannelTakes) {
     OneGroup t(test::numbered_schema(), options, 3);
     t.group.block = 2;
     EXPECT_EQ(t.send(test::numbered_rows(1, 1)).code, ErrorCode::InvalidArgument);
-    EXPECT_EQ(t.recv(), Status::Error);
+    EXPECT_EQ(t.push().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(t.flush().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(t.recv().code, ErrorCode::InvalidArgument);
 }
 
 TEST(DeviceSend, ScratchTooSmallIsAnError) {

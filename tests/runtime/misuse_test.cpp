@@ -45,12 +45,13 @@ TEST_P(Misuse, RecvOnASourceSendOnADestination) {
                device::Channel const& at_c) {
                 ReceivedBatch batch;
                 EXPECT_FALSE(at_a.is_destination());
-                EXPECT_EQ(at_a.recv(group, shared, batch), Status::Error);
+                EXPECT_EQ(at_a.recv(group, shared, batch).code, ErrorCode::InvalidArgument);
                 DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
                 EXPECT_FALSE(at_c.is_source());
                 EXPECT_EQ(at_c.send(group, shared, rows.slice(0, 10)).code,
                           ErrorCode::InvalidArgument);
-                EXPECT_EQ(at_c.flush(group, shared), Status::Error);
+                EXPECT_EQ(at_c.push(group, shared).code, ErrorCode::InvalidArgument);
+                EXPECT_EQ(at_c.flush(group, shared).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(at_a.flush_wait(group, shared), Status::Ok);
             },
             channel.on(a_), channel.on(c_))
@@ -90,6 +91,17 @@ TEST_P(Misuse, MoreGroupsThanTheChannelTakes) {
         },
         channel.on(a_));
     for (device::u32 round = 0; refused.load() == 0; ++round) device::backoff(round);
+}
+
+TEST_P(Misuse, GroupThatItsSourceDoesNotCount) {
+    Channel const channel = open();
+    RecordBatch const batch = make_batch(numbered_schema(), numbered_rows(10, 7));
+    channel.sender(a_, 0, 1).send(batch);
+    Sender late = channel.sender(a_, 1, 3);
+    expect_error(ErrorCode::Closed, {"sales", "group 1", "send", "3"}, [&] { late.send(batch); });
+    expect_error(ErrorCode::Closed, {"sales", "group 1", "push", "3"}, [&] { late.push(); });
+    expect_error(ErrorCode::Closed, {"sales", "group 1", "flush", "3"}, [&] { late.flush(); });
+    EXPECT_NO_THROW(channel.check()) << "a refused call harms nobody";
 }
 
 TEST_P(Misuse, SecondConsumerOfAnOrderedChannel) {

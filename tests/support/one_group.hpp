@@ -21,15 +21,15 @@ struct OneGroup {
         DeviceBatch offered(make_batch(schema, rows));
         return tiny.on(0, 0).send(group, shared(), offered.slice(0, rows.size()));
     }
-    device::Status flush() { return tiny.on(0, 0).flush(group, shared()); }
-    device::Status push() { return tiny.on(0, 0).push(group, shared()); }
+    device::CallResult flush() { return tiny.on(0, 0).flush(group, shared()); }
+    device::CallResult push() { return tiny.on(0, 0).push(group, shared()); }
     /// Receives once and keeps the batch.
-    device::Status recv(std::uint32_t destination = 0) {
-        device::Status const status = tiny.on(0, destination).recv(group, shared(), batch);
-        for (std::uint32_t i = 0; status == device::Status::Ok && i < batch.rows; ++i) {
+    device::CallResult recv(std::uint32_t destination = 0) {
+        device::CallResult const result = tiny.on(0, destination).recv(group, shared(), batch);
+        for (std::uint32_t i = 0; result == device::Status::Ok && i < batch.rows; ++i) {
             got.push_back(encode_row(batch, schema, i));
         }
-        return status;
+        return result;
     }
     void release(std::uint32_t destination = 0) {
         tiny.on(0, destination).release(group, shared(), batch);

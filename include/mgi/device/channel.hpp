@@ -90,46 +90,54 @@ public:
         return send_to(group, shared, endpoint, structs(&message, 1));
     }
 
-    /// Publishes what is buffered now, for low latency. Pending while some of it has no room.
-    MGI_HD Status push(Group const& group, Shared& shared) const {
-        if (source_ == kNone) return Status::Error;
+    /// Publishes what is buffered now, for low latency. Pending while some of it has no room. Error:
+    /// code InvalidArgument or Closed as of `send`, or why the channel failed.
+    MGI_HD CallResult push(Group const& group, Shared& shared) const {
+        if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
         SendCall<A> call(group, shared, sending_state(), sending_source());
-        if (call.enter(true) != ErrorCode::Ok) return Status::Error;
+        ErrorCode const code = call.enter(true);
+        if (code != ErrorCode::Ok) return CallResult::error(code);
         bool const staged = stage_rows(group, call, false);
         Status const status = call.push();
-        return staged ? status : Status::Pending;
+        return {staged ? status : Status::Pending};
     }
 
     /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
-    /// Pending until then; call it again, and receive in between if the group also receives.
-    MGI_HD Status flush(Group const& group, Shared& shared) const {
-        if (source_ == kNone) return Status::Error;
+    /// Pending until then; call it again, and receive in between if the group also receives. Error: as
+    /// of `push`.
+    MGI_HD CallResult flush(Group const& group, Shared& shared) const {
+        if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
         SendCall<A> call(group, shared, sending_state(), sending_source());
-        if (call.enter(true) != ErrorCode::Ok) return Status::Error;
-        if (!stage_rows(group, call, true)) return Status::Pending;
+        ErrorCode const code = call.enter(true);
+        if (code != ErrorCode::Ok) return CallResult::error(code);
+        if (!stage_rows(group, call, true)) return {Status::Pending};
         Status const status = call.flush();
-        if (status != Status::Ok || state_->stages == nullptr) return status;
+        if (status != Status::Ok || state_->stages == nullptr) return {status};
         // Staged rows stand in their receive queues when the sorters have flushed.
         bool const done = call.agreed(sorters_done(state_->sources[source_]));
-        return done ? Status::Ok : Status::Pending;
+        return {done ? Status::Ok : Status::Pending};
     }
 
     /// Flushes and waits, for groups that only send. Ends with an error when the channel fails, which
     /// the runtime sees to when nobody receives.
-    MGI_HD Status flush_wait(Group const& group, Shared& shared) const {
+    MGI_HD CallResult flush_wait(Group const& group, Shared& shared) const {
         for (u32 round = 0;; ++round) {
-            Status const status = flush(group, shared);
-            if (status != Status::Pending) return status;
+            CallResult const result = flush(group, shared);
+            if (result != Status::Pending) return result;
             A::backoff(round);
         }
     }
 
     /// Next rows for this group, in place: Ok with a batch that must be released, Pending when there
-    /// is nothing yet, End when nothing will come, Error (see `error`).
-    MGI_HD Status recv(Group const& group, Shared& shared, ReceivedBatch& batch) const {
-        if (destination_ == kNone) return Status::Error;
-        ErrorCode code;
-        return ReceiveCall<A>(group, shared, *state_, destination_).receive(batch, code);
+    /// is nothing yet, End when nothing will come. Error: code Refused (a second consumer group of an
+    /// ordered channel), InvalidArgument (not a destination here, more groups than max_groups), or why
+    /// the channel failed.
+    MGI_HD CallResult recv(Group const& group, Shared& shared, ReceivedBatch& batch) const {
+        if (destination_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
+        CallResult result;
+        ReceiveCall<A> call(group, shared, *state_, destination_);
+        result.status = call.receive(batch, result.code);
+        return result;
     }
 
     /// Returns a batch's room to its producers.
@@ -139,12 +147,12 @@ public:
 
     /// The paper's form: copies the fixed-width columns of the next rows to `columns[c]`, each with
     /// room for `recv_into_rows()` values, and returns the room at once. `rows` says how many.
-    MGI_HD Status recv_into(Group const& group, Shared& shared, void* const* columns,
-                            u64& rows) const {
+    MGI_HD CallResult recv_into(Group const& group, Shared& shared, void* const* columns,
+                                u64& rows) const {
         ReceivedBatch batch;
         rows = 0;
-        Status const status = recv(group, shared, batch);
-        if (status != Status::Ok) return status;
+        CallResult const result = recv(group, shared, batch);
+        if (result != Status::Ok) return result;
         for (u32 c = 0; c < batch.layout->column_count; ++c) {
             ColumnLayout const& column = batch.layout->columns[c];
             if (column.storage != Storage::Fixed || columns[c] == nullptr) continue;
@@ -155,7 +163,7 @@ public:
         }
         rows = batch.rows;
         release(group, shared, batch);
-        return status;
+        return result;
     }
     /// Most rows that one `recv` hands out.
     [[nodiscard]] MGI_HD u32 recv_into_rows() const { return state_->chunk_rows; }

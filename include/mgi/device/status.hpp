@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include <mgi/device/config.hpp>
+
 namespace mgi {
 
 /// Why a call failed. Stable values: they cross the language border.
@@ -13,7 +15,7 @@ enum class ErrorCode : std::uint32_t {
     NotFound = 2,         ///< an endpoint, channel or device that does not exist (any more)
     OutOfMemory = 3,      ///< a memory limit would be passed, or the machine has no more
     Refused = 4,          ///< a row or a call that this channel can never take
-    Closed = 5,           ///< send after flush
+    Closed = 5,           ///< a call after flush, or by a group that its source does not count
     Timeout = 6,          ///< the caller's own time limit passed
     Stalled = 7,          ///< no row moved and what was awaited is gone, or the stall limit passed
     GroupFailed = 8,      ///< a user's kernel threw, or ended without flushing
@@ -37,6 +39,16 @@ struct SendResult {
     std::uint64_t rows = 0;
     Status status = Status::Ok;
     ErrorCode code = ErrorCode::Ok;
+};
+
+/// Result of the other calls: how it ended, which it stands for where that is all one asks, and with
+/// Error why: the channel's failure, or what is wrong with this call of a channel that goes on.
+struct CallResult {
+    Status status = Status::Ok;
+    ErrorCode code = ErrorCode::Ok;
+
+    MGI_HD operator Status() const { return status; }
+    [[nodiscard]] MGI_HD static CallResult error(ErrorCode why) { return {Status::Error, why}; }
 };
 
 }  // namespace device
