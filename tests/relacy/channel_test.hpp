@@ -190,4 +190,30 @@ private:
     std::optional<Flow> flow_;
 };
 
+/// What a group sends in such a scenario: so many rows, at most `at_once` with each claim.
+struct Sends {
+    u32 rows;
+    u32 at_once = 1;
+};
+
+/// Base of one in which groups of one source send what `Derived::sends` says to one destination, whose
+/// groups receive it to the end.
+template <class Derived, u32 senders, u32 receivers>
+class OneLane : public ChannelScenario<Derived, senders + receivers> {
+public:
+    void thread(unsigned index) {
+        if (index < senders) {
+            Sends const mine = Derived::sends[index];
+            this->send_and_flush(0, index, senders, mine.rows, mine.at_once);
+        } else {
+            this->receive_all(0, index - senders, receivers);
+        }
+    }
+    void check() {
+        std::size_t rows = 0;
+        for (Sends const& each : Derived::sends) rows += each.rows;
+        this->all_arrived(rows);
+    }
+};
+
 }  // namespace mgi::relacy

@@ -18,12 +18,7 @@ bool stands_in_queue(Tables& tables, u32 block) {
 
 /// Three groups share segments and flush; nobody receives until the first one is done with that.
 struct Done : ChannelScenario<Done, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.groups = 3;
-        options.slots = 4;
-        return options;
-    }
+    static TableOptions options() { return {.groups = 3, .slots = 4}; }
     void thread(unsigned index) {
         Member me(index, 3);
         u32 const rows = index == 0 ? 1 : 2;
@@ -44,12 +39,7 @@ Listed<Done> const done("flush.done", "flush is done when the rows stand in the 
 /// A group flushes while the other one goes on sending, until it hears that the first is done: its
 /// rows in a half-full segment must not wait.
 struct Early : ChannelScenario<Early, 2> {
-    static TableOptions options() {
-        TableOptions options;
-        options.capacity = 3;
-        options.slots = 4;
-        return options;
-    }
+    static TableOptions options() { return {.slots = 4, .capacity = 3}; }
     Word<u32> heard{0};
     void thread(unsigned index) {
         Member me(index, 2);
@@ -72,12 +62,7 @@ Listed<Early> const early("flush.early", "a flush does not wait for who goes on 
 /// Whoever flushes last closes the lane, with what the others have claimed just before.
 struct Close : ChannelScenario<Close, 3> {
     static TableOptions options() {
-        TableOptions options;
-        options.groups = 3;
-        options.slots = 4;
-        options.capacity = 3;
-        options.chunk_rows = 3;
-        return options;
+        return {.groups = 3, .slots = 4, .capacity = 3, .chunk_rows = 3};
     }
     void thread(unsigned index) {
         Member me(index, 3);
@@ -98,12 +83,7 @@ Listed<Close> const close("flush.close", "the last to flush closes behind everyb
 
 /// Two sources end while one group receives from both.
 struct Sources : ChannelScenario<Sources, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.sources = 2;
-        options.groups = 1;
-        return options;
-    }
+    static TableOptions options() { return {.sources = 2, .groups = 1}; }
     void thread(unsigned index) {
         if (index < 2) {
             send_and_flush(index, 0, 1, 3);
@@ -118,26 +98,15 @@ Listed<Sources> const sources("end.sources", "the end comes behind the last row,
                               60'000);
 
 /// One source sends nothing, and two groups wait for the end.
-struct Nothing : ChannelScenario<Nothing, 3> {
+struct Nothing : OneLane<Nothing, 1, 2> {
     static TableOptions options() { return {}; }
-    void thread(unsigned index) {
-        if (index == 0) {
-            send_and_flush(0, 0, 1, 0);
-        } else {
-            receive_all(0, index - 1, 2);
-        }
-    }
-    void check() { all_arrived(0); }
+    static constexpr Sends sends[] = {{0}};
 };
 Listed<Nothing> const nothing("end.nothing", "an empty source ends too, for every group", 50'000);
 
 /// The channel fails in the middle; nobody receives, so the groups that send are stuck by then.
 struct Abort : ChannelScenario<Abort, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.capacity = 1;
-        return options;
-    }
+    static TableOptions options() { return {.capacity = 1}; }
     void thread(unsigned index) {
         if (index < 2) {
             Member me(index, 2);

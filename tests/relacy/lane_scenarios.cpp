@@ -7,35 +7,16 @@ namespace {
 
 /// Two groups claim rows one by one and two at once, a third thread receives: laps, claims that end
 /// at a slot's end, publication by whoever completes a slot, the end by count.
-struct Claims : ChannelScenario<Claims, 3> {
+struct Claims : OneLane<Claims, 2, 1> {
     static TableOptions options() { return {}; }
-    void thread(unsigned index) {
-        if (index < 2) {
-            send_and_flush(0, index, 2, 4, 1 + index);
-        } else {
-            receive_all(0);
-        }
-    }
-    void check() { all_arrived(8); }
+    static constexpr Sends sends[] = {{4, 1}, {4, 2}};
 };
 Listed<Claims> const claims("lane.claims", "no row lost or doubled, no early end", 50'000);
 
 /// Segments of one row: every commit publishes, both groups deliver, one at a time and in sequence.
-struct Deliver : ChannelScenario<Deliver, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.capacity = 1;
-        options.ordered = true;
-        return options;
-    }
-    void thread(unsigned index) {
-        if (index < 2) {
-            send_and_flush(0, index, 2, 3);
-        } else {
-            receive_all(0);
-        }
-    }
-    void check() { all_arrived(6); }
+struct Deliver : OneLane<Deliver, 2, 1> {
+    static TableOptions options() { return {.capacity = 1, .ordered = true}; }
+    static constexpr Sends sends[] = {{3}, {3}};
 };
 Listed<Deliver> const deliver("lane.deliver", "segments come in sequence, none is left behind",
                               60'000);
@@ -43,12 +24,7 @@ Listed<Deliver> const deliver("lane.deliver", "segments come in sequence, none i
 /// One group fills slots, laps of them, while the other one pushes what is there: holes, in slots that
 /// the pusher has never claimed in.
 struct Seal : ChannelScenario<Seal, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.capacity = 3;
-        options.chunk_rows = 3;
-        return options;
-    }
+    static TableOptions options() { return {.capacity = 3, .chunk_rows = 3}; }
     void thread(unsigned index) {
         if (index == 0) {
             send_and_flush(0, 0, 2, 8, 2);
@@ -70,20 +46,9 @@ Listed<Seal> const seal("lane.seal",
                         "rows of a slot that is closed early arrive, its hole does not", 50'000);
 
 /// The rows of a slot go out in chunks to two groups; the last of them frees it.
-struct Chunks : ChannelScenario<Chunks, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.chunk_rows = 1;
-        return options;
-    }
-    void thread(unsigned index) {
-        if (index == 0) {
-            send_and_flush(0, 0, 1, 6, 2);
-        } else {
-            receive_all(0, index - 1, 2);
-        }
-    }
-    void check() { all_arrived(6); }
+struct Chunks : OneLane<Chunks, 1, 2> {
+    static TableOptions options() { return {.chunk_rows = 1}; }
+    static constexpr Sends sends[] = {{6, 2}};
 };
 Listed<Chunks> const chunks("lane.chunks", "a slot is filled anew when all its readers are done",
                             60'000);

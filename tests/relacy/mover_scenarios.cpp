@@ -75,13 +75,7 @@ struct ByCopy : ChannelScenario<Derived, threads> {
 
 /// One lane, as few credits as there can be.
 struct Credits : ByCopy<Credits, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.groups = 1;
-        options.by_reference = false;
-        options.chunk_rows = 1;
-        return options;
-    }
+    static TableOptions options() { return {.groups = 1, .chunk_rows = 1, .by_reference = false}; }
     void thread(unsigned index) {
         if (index == 0) send_and_flush(0, 0, 1, 7, 2);
         if (index == 1) move_all();
@@ -95,13 +89,7 @@ Listed<Credits> const credits("copy.credits", "a segment is overwritten when its
 /// Two groups fill the lane, several copies are under way.
 struct Flights : ByCopy<Flights, 4> {
     static TableOptions options() {
-        TableOptions options;
-        options.slots = 4;
-        options.credits = 3;
-        options.capacity = 1;
-        options.by_reference = false;
-        options.ordered = true;
-        return options;
+        return {.slots = 4, .capacity = 1, .credits = 3, .ordered = true, .by_reference = false};
     }
     void thread(unsigned index) {
         if (index < 2) send_and_flush(0, index, 2, 3);
@@ -115,12 +103,7 @@ Listed<Flights> const flights("copy.flights", "copies arrive in sequence, howeve
 
 /// Flush by copy is done when the copies stand in the queue; only then does anybody receive.
 struct Delivered : ByCopy<Delivered, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.credits = 4;
-        options.by_reference = false;
-        return options;
-    }
+    static TableOptions options() { return {.credits = 4, .by_reference = false}; }
     void thread(unsigned index) {
         if (index == 2) {
             move_all();
@@ -142,12 +125,10 @@ Listed<Delivered> const delivered("copy.flush", "flush is done when the copies h
 
 struct BroadcastCopy : ByCopy<BroadcastCopy, 3> {
     static TableOptions options() {
-        TableOptions options;
-        options.destinations = 2;
-        options.groups = 1;
-        options.routing = RoutingKind::Broadcast;
-        options.by_reference = false;
-        return options;
+        return {.destinations = 2,
+                .groups = 1,
+                .routing = RoutingKind::Broadcast,
+                .by_reference = false};
     }
     void thread(unsigned index) {
         if (index == 0) send_and_flush(0, 0, 1, 5);

@@ -8,11 +8,7 @@ namespace {
 /// Both destinations read each segment; the last reader of both frees it.
 struct Broadcast : ChannelScenario<Broadcast, 3> {
     static TableOptions options() {
-        TableOptions options;
-        options.destinations = 2;
-        options.routing = RoutingKind::Broadcast;
-        options.chunk_rows = 1;
-        return options;
+        return {.destinations = 2, .chunk_rows = 1, .routing = RoutingKind::Broadcast};
     }
     void thread(unsigned index) {
         if (index == 0) {
@@ -28,15 +24,13 @@ Listed<Broadcast> const broadcast("broadcast", "every destination gets every row
 /// Two sources deliver under one word; a third thread reads both destinations, turn by turn.
 struct OneOrder : ChannelScenario<OneOrder, 3> {
     static TableOptions options() {
-        TableOptions options;
-        options.sources = 2;
-        options.destinations = 2;
-        options.groups = 1;
-        options.capacity = 1;
-        options.chunk_rows = 1;
-        options.routing = RoutingKind::Broadcast;
-        options.ordered = true;
-        return options;
+        return {.sources = 2,
+                .destinations = 2,
+                .groups = 1,
+                .capacity = 1,
+                .chunk_rows = 1,
+                .routing = RoutingKind::Broadcast,
+                .ordered = true};
     }
     void thread(unsigned index) {
         if (index < 2) {
@@ -61,12 +55,7 @@ Listed<OneOrder> const one_order("broadcast.ordered", "all destinations see one 
 
 /// Both destinations take from one queue.
 struct Balance : ChannelScenario<Balance, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.destinations = 2;
-        options.routing = RoutingKind::Balance;
-        return options;
-    }
+    static TableOptions options() { return {.destinations = 2, .routing = RoutingKind::Balance}; }
     void thread(unsigned index) {
         if (index == 0) {
             send_and_flush(0, 0, 1, 6);

@@ -39,12 +39,7 @@ bool are(std::vector<u32> values, std::vector<u32> const& expected) {
 /// Two groups send tiles of two rows to two destinations by the paper's modulo; a third thread
 /// receives at both.
 struct Whole : ChannelScenario<Whole, 3> {
-    static TableOptions options() {
-        TableOptions options;
-        options.destinations = 2;
-        options.routing = RoutingKind::Partition;
-        return options;
-    }
+    static TableOptions options() { return {.destinations = 2, .routing = RoutingKind::Partition}; }
     u32 const key = 0;
     std::vector<u32> came[2];
 

@@ -14,8 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using device::Group;
-using device::ReceivedBatch;
-using device::SendResult;
 using device::Shared;
 using device::Status;
 
@@ -36,8 +34,7 @@ TEST_P(Failure, ExceptionInAKernel) {
         a_, shape(2, 2),
         [](Group const& group, Shared& shared, device::Channel const& to) {
             if (group.block == 1 && group.thread == 1) throw std::runtime_error("out of coffee");
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(100, 7)));
-            (void)to.send(group, shared, batch.slice(0, 100));
+            (void)offer(group, shared, to, 100);
             (void)to.flush_wait(group, shared);
         },
         channel.on(a_));
@@ -69,13 +66,8 @@ TEST_P(Failure, ExceptionOfAReceiver) {
     Launch at_a = runtime_.launch(
         a_, shape(1),
         [&](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(1000, 70)));
-            SendResult result;
-            for (device::u32 round = 0; result.status != Status::Error; ++round) {
-                result = to.send(group, shared, batch.slice(0, 1000));
-                device::backoff(round % 100);
-            }
-            EXPECT_EQ(result.code, ErrorCode::GroupFailed);
+            auto const send = [&](auto const& batch) { return to.send(group, shared, batch); };
+            EXPECT_EQ(send_until_it_fails(1000, 70, send), ErrorCode::GroupFailed);
             ++errors;
         },
         handle);
@@ -93,8 +85,7 @@ TEST_P(Failure, GroupThatNeverFlushes) {
     Launch at_a = runtime_.launch(
         a_, shape(3),
         [](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
-            (void)to.send(group, shared, batch.slice(0, 10));
+            (void)offer(group, shared, to);
             if (group.block != 2) (void)to.flush_wait(group, shared);
         },
         channel.on(a_));
@@ -112,8 +103,7 @@ TEST_P(Failure, GroupWhoseNumberFills32BitsIsKnown) {
         a_, shape(4),
         [](Group const& group, Shared& shared, device::Channel const& to) {
             EXPECT_EQ(std::uint32_t(group.launch + 1), group.block - 1);
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
-            (void)to.send(group, shared, batch.slice(0, 10));
+            (void)offer(group, shared, to);
             if (group.block != 1) (void)to.flush_wait(group, shared);
         },
         channel.on(a_));
@@ -130,8 +120,7 @@ TEST_P(Failure, GroupThatNeitherSendsNorFlushes) {
         a_, shape(3),
         [](Group const& group, Shared& shared, device::Channel const& to) {
             if (group.block == 1) return;
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
-            (void)to.send(group, shared, batch.slice(0, 10));
+            (void)offer(group, shared, to);
             (void)to.flush_wait(group, shared);
         },
         channel.on(a_));
@@ -166,8 +155,7 @@ TEST_P(Failure, GroupThatSpinsForEverMeetsTheStallLimit) {
     Launch at_a = runtime_.launch(
         a_, shape(1),
         [&](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
-            (void)to.send(group, shared, batch.slice(0, 10));
+            (void)offer(group, shared, to);
             while (!stop.load()) std::this_thread::sleep_for(1ms);
             EXPECT_EQ(to.flush(group, shared), Status::Error);
             EXPECT_EQ(to.error(), ErrorCode::Stalled);
@@ -224,13 +212,10 @@ TEST_P(Failure, KernelThatSendsToNobody) {
     Launch at_a = runtime_.launch(
         a_, shape(2, 2),
         [to_id = c_.id](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10000, 10)));
-            SendResult result;
-            for (device::u32 round = 0; result.status != Status::Error; ++round) {
-                result = to.send_to(group, shared, to_id, batch.slice(0, 10000));
-                device::backoff(round % 100);
-            }
-            EXPECT_EQ(result.code, ErrorCode::Stalled);
+            auto const send = [&](auto const& batch) {
+                return to.send_to(group, shared, to_id, batch);
+            };
+            EXPECT_EQ(send_until_it_fails(10000, 10, send), ErrorCode::Stalled);
         },
         channel.on(a_));
     at_a.wait(kLimit);

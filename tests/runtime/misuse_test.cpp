@@ -24,9 +24,8 @@ TEST_P(Misuse, SendAfterFlushInAKernel) {
         .launch(
             a_, shape(2, 2),
             [](Group const& group, Shared& shared, device::Channel const& to) {
-                DeviceBatch batch(make_batch(numbered_schema(), numbered_rows(10, 7)));
                 EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
-                SendResult const result = to.send(group, shared, batch.slice(0, 10));
+                SendResult const result = offer(group, shared, to);
                 EXPECT_EQ(result.rows, 0U);
                 EXPECT_EQ(result.code, ErrorCode::Closed);
                 EXPECT_EQ(to.flush(group, shared), Status::Ok);
@@ -46,10 +45,8 @@ TEST_P(Misuse, RecvOnASourceSendOnADestination) {
                 ReceivedBatch batch;
                 EXPECT_FALSE(at_a.is_destination());
                 EXPECT_EQ(at_a.recv(group, shared, batch).code, ErrorCode::InvalidArgument);
-                DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
                 EXPECT_FALSE(at_c.is_source());
-                EXPECT_EQ(at_c.send(group, shared, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(offer(group, shared, at_c).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(at_c.push(group, shared).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(at_c.flush(group, shared).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(at_a.flush_wait(group, shared), Status::Ok);
@@ -69,8 +66,7 @@ TEST_P(Misuse, SendToOutsideTheDestinations) {
                           ErrorCode::InvalidArgument);
                 EXPECT_EQ(to.send_to(group, shared, 999, rows.slice(0, 10)).code,
                           ErrorCode::InvalidArgument);
-                EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code,
-                          ErrorCode::InvalidArgument);
+                EXPECT_EQ(offer(group, shared, to).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
             },
             channel.on(a_))
@@ -84,9 +80,8 @@ TEST_P(Misuse, MoreGroupsThanTheChannelTakes) {
     runtime_.launch(
         a_, shape(3),
         [&](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(10, 7)));
             if (group.block != 2) return;
-            EXPECT_EQ(to.send(group, shared, rows.slice(0, 10)).code, ErrorCode::InvalidArgument);
+            EXPECT_EQ(offer(group, shared, to).code, ErrorCode::InvalidArgument);
             ++refused;
         },
         channel.on(a_));

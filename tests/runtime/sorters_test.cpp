@@ -5,7 +5,7 @@
 
 #include "support/expect_error.hpp"
 #include "support/flow.hpp"
-#include "support/hang_guard.hpp"
+#include "support/kernels.hpp"
 
 namespace mgi::test {
 namespace {
@@ -227,13 +227,8 @@ TEST_P(Sorters, DeletedWhileTheySort) {
     Launch launch = runtime_.launch(
         ends_[0], shape(),
         [](Group const& group, Shared& shared, device::Channel const& to) {
-            DeviceBatch rows(make_batch(numbered_schema(), numbered_rows(64, 9)));
-            for (device::u32 idle = 0;; ++idle) {
-                auto const result = to.send(group, shared, rows.slice(0, 64));
-                if (result.status == Status::Error) break;
-                device::backoff(idle % 100);
-            }
-            EXPECT_EQ(to.error(), ErrorCode::Deleted);
+            auto const send = [&](auto const& batch) { return to.send(group, shared, batch); };
+            EXPECT_EQ(send_until_it_fails(64, 9, send), ErrorCode::Deleted);
         },
         channel.on(ends_[0]));
     std::this_thread::sleep_for(20ms);

@@ -7,28 +7,12 @@
 #include <atomic>
 
 #include "support/flow.hpp"
+#include "support/kernels.hpp"
 
 namespace mgi::test {
 
 /// How long the tests of this fixture wait for what must happen.
 constexpr std::chrono::seconds kLimit{40};
-
-/// Receives until the end or an error; returns how it ended.
-inline device::Status receive_all(device::Channel const& channel, device::Group const& group,
-                                  device::Shared& shared) {
-    for (device::u32 idle = 0;;) {
-        device::ReceivedBatch batch;
-        device::Status const status = channel.recv(group, shared, batch);
-        if (status == device::Status::Ok) {
-            channel.release(group, shared, batch);
-            idle = 0;
-        } else if (status == device::Status::Pending) {
-            device::backoff(idle++);
-        } else {
-            return status;
-        }
-    }
-}
 
 class SalesChannel : public ::testing::TestWithParam<bool> {
 protected:
@@ -60,7 +44,7 @@ protected:
                     ++errors;
                     return;
                 }
-                if (receive_all(from, group, shared) == device::Status::Error) ++errors;
+                if (receive_all(group, shared, from) == device::Status::Error) ++errors;
             },
             channel.on(end));
     }
