@@ -7,9 +7,8 @@
 
 #include <cstring>
 
+#include <mgi/device/counting_sort.hpp>
 #include <mgi/device/hash.hpp>
-
-#include "simd/counting_sort.hpp"
 
 // Only the functions below this line may use what older machines lack: nothing inline from a header
 // is compiled for it.
@@ -74,7 +73,7 @@ constexpr u32 kMostPasses = 16;
 
 /// One pass a lane: 32 rows at a time, those of the lane pressed together.
 void sort(u16 const* lane, u32 rows, u32 lanes, u16* order, u32* next, u32* end) {
-    if (lanes > kMostPasses) return counting_sort(lane, rows, lanes, order, next, end);
+    if (lanes > kMostPasses) return device::counting_sort(lane, rows, lanes, order, next, end);
     alignas(64) static constexpr u16 kFirst[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                                    11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
                                                    22, 23, 24, 25, 26, 27, 28, 29, 30, 31};

@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include <mgi/device/counting_sort.hpp>
 #include <mgi/device/hash.hpp>
 
-#include "simd/counting_sort.hpp"
 #include "simd/tile_ops.hpp"
 
 namespace mgi::simd {

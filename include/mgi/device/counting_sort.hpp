@@ -1,24 +1,25 @@
 /// \file
-/// The counting sort of a tile in plain C++.
+/// The counting sort of a tile by one thread: what TileOps::sort does, in plain C++.
 #pragma once
 
 #include <mgi/device/config.hpp>
 
-namespace mgi::simd {
+namespace mgi::device {
 
-/// TileOps::sort.
-inline void counting_sort(device::u16 const* lane, device::u32 rows, device::u32 lanes,
-                          device::u16* order, device::u32* next, device::u32* end) {
-    for (device::u32 d = 0; d < lanes; ++d) end[d] = 0;
-    for (device::u32 i = 0; i < rows; ++i) ++end[lane[i]];
-    device::u32 sum = 0;
-    for (device::u32 d = 0; d < lanes; ++d) {
-        device::u32 const count = end[d];
+/// Stable. Fills `order` with the rows by lane, `next` and `end` with each lane's part of it.
+MGI_HD inline void counting_sort(u16 const* lane, u32 rows, u32 lanes, u16* order, u32* next,
+                                 u32* end) {
+    for (u32 d = 0; d < lanes; ++d) end[d] = 0;
+    for (u32 i = 0; i < rows; ++i) ++end[lane[i]];
+    u32 sum = 0;
+    for (u32 d = 0; d < lanes; ++d) {
+        u32 const count = end[d];
         next[d] = sum;
         end[d] = sum;
         sum += count;
     }
-    for (device::u32 i = 0; i < rows; ++i) order[end[lane[i]]++] = device::u16(i);
+    // `end` runs from a lane's start to its end while rows are dealt out.
+    for (u32 i = 0; i < rows; ++i) order[end[lane[i]]++] = u16(i);
 }
 
-}  // namespace mgi::simd
+}  // namespace mgi::device

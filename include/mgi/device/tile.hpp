@@ -4,6 +4,7 @@
 /// "Block-collective partition").
 #pragma once
 
+#include <mgi/device/counting_sort.hpp>
 #include <mgi/device/group.hpp>
 #include <mgi/device/hash.hpp>
 #include <mgi/device/state.hpp>
@@ -95,19 +96,18 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
 /// and `end`. Keeps the order of rows within a lane when `stable`, or when the group is one thread.
 MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
                              TileOps const* ops) {
-    if (ops != nullptr && group.threads == 1) {
-        return ops->sort(tile.lane, tile.rows, lanes, tile.order, tile.next, tile.end);
+    if (group.threads == 1) {
+        if (ops != nullptr) {
+            return ops->sort(tile.lane, tile.rows, lanes, tile.order, tile.next, tile.end);
+        }
+        return counting_sort(tile.lane, tile.rows, lanes, tile.order, tile.next, tile.end);
     }
     for (u32 d = group.thread; d < lanes; d += group.threads) tile.end[d] = 0;
     group.sync();
-    if (group.threads == 1) {
-        for (u32 i = 0; i < tile.rows; ++i) ++tile.end[tile.lane[i]];
-    } else {
-        for (u32 i = group.thread; i < tile.rows; i += group.threads) {
-            shared_add(&tile.end[tile.lane[i]], 1);
-        }
-        group.sync();
+    for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+        shared_add(&tile.end[tile.lane[i]], 1);
     }
+    group.sync();
     if (group.leads()) {
         u32 sum = 0;
         for (u32 d = 0; d < lanes; ++d) {
@@ -119,9 +119,7 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
     }
     group.sync();
     // `end` runs from a lane's start to its end while rows are dealt out.
-    if (group.threads == 1) {
-        for (u32 i = 0; i < tile.rows; ++i) tile.order[tile.end[tile.lane[i]]++] = u16(i);
-    } else if (stable) {
+    if (stable) {
         for (u32 d = group.thread; d < lanes; d += group.threads) {
             for (u32 i = 0; i < tile.rows; ++i) {
                 if (tile.lane[i] == d) tile.order[tile.end[d]++] = u16(i);
