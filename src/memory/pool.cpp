@@ -67,6 +67,34 @@ Pool::~Pool() {
 
 std::optional<std::uint64_t> Pool::take() {
     std::lock_guard const lock(mutex_);
+    return take_locked();
+}
+
+Pool::Loan Pool::borrow() {
+    std::lock_guard const lock(mutex_);
+    bool const others = loans_ != 0;
+    auto const offset = take_locked();
+    if (offset) ++loans_;
+    return {offset, others};
+}
+
+void Pool::settle() noexcept {
+    std::lock_guard const lock(mutex_);
+    --loans_;
+}
+
+void Pool::give_back(std::uint64_t offset) noexcept {
+    std::lock_guard const lock(mutex_);
+    --loans_;
+    give_locked(offset);
+}
+
+void Pool::give(std::uint64_t offset) noexcept {
+    std::lock_guard const lock(mutex_);
+    give_locked(offset);
+}
+
+std::optional<std::uint64_t> Pool::take_locked() {
     if (!free_.empty()) {
         std::uint64_t const offset = free_.back();
         free_.pop_back();
@@ -80,8 +108,7 @@ std::optional<std::uint64_t> Pool::take() {
     return fixed_ + segment_ * fresh_++;
 }
 
-void Pool::give(std::uint64_t offset) noexcept {
-    std::lock_guard const lock(mutex_);
+void Pool::give_locked(std::uint64_t offset) noexcept {
     poison(base_ + offset, segment_);
     free_.push_back(offset);
 }

@@ -37,11 +37,23 @@ public:
     // Contents are undefined. Thread-safe.
     std::optional<std::uint64_t> take();
     void give(std::uint64_t offset) noexcept;
+
+    // The same for who may find no use for the segment. A loan ends soon, by `settle` (the segment
+    // stays taken) or `give_back`; while there are others, the limit has not been reached for good.
+    struct Loan {
+        std::optional<std::uint64_t> offset;
+        bool others = false;
+    };
+    Loan borrow();
+    void settle() noexcept;
+    void give_back(std::uint64_t offset) noexcept;
     // Bytes of the growing part that are taken.
     [[nodiscard]] std::uint64_t taken_bytes() const;
 
 private:
     void map_growing();
+    std::optional<std::uint64_t> take_locked();
+    void give_locked(std::uint64_t offset) noexcept;
     [[noreturn]] void fail(std::uint64_t bytes);
 
     std::uint64_t const fixed_;
@@ -54,6 +66,7 @@ private:
     mutable std::mutex mutex_;
     std::vector<std::uint64_t> free_;
     std::uint64_t fresh_ = 0;  // segments of the growing part that were ever taken
+    std::uint64_t loans_ = 0;
 };
 
 // Hands out the fixed part once, in order, in pieces of whole cache lines.

@@ -81,7 +81,16 @@ RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& bat
     std::uint32_t const index =
         index_or_throw(channel, channel.destination_index(destination), destination, "destination");
     if (!channel.can_grow()) return channel.view_in_place(index, batch);
-    if (auto const fresh = channel.pool().take()) return channel.detach(index, batch, *fresh);
+    for (device::u32 round = 0;; ++round) {
+        memory::Pool::Loan const loan = channel.pool().borrow();
+        if (loan.offset) {
+            channel.pool().settle();
+            return channel.detach(index, batch, *loan.offset);
+        }
+        // A receiver's loan, which it may bring back, ends within its call.
+        if (!loan.others) break;
+        device::backoff(round);
+    }
     channel.release(index, batch);
     throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
 }

@@ -16,19 +16,22 @@ Status Receiver::try_recv(RecordBatch& batch) {
     std::uint32_t const destination = state_->view().destination();
     // On a channel that grows, a segment to trade is taken first: rows that have been received must
     // not be lost for want of one.
-    std::optional<std::uint64_t> fresh;
+    memory::Pool::Loan loan;
+    std::optional<std::uint64_t> const& fresh = loan.offset;
     channel.check();
     if (channel.can_grow()) {
-        fresh = channel.pool().take();
+        loan = channel.pool().borrow();
         auto const& queue = *channel.state().destinations[destination].queue;
-        if (!fresh && queue.pushed() != queue.taken()) {
+        // What another receiver holds for this very moment may come back at once.
+        if (!fresh && !loan.others && queue.pushed() != queue.taken()) {
             throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
         }
         if (!fresh && !channel.complete()) return Status::Pending;
     }
     device::ReceivedBatch received;
     auto const result = state_->view().recv(state_->group(), state_->shared(), received);
-    if (fresh && result != Status::Ok) channel.pool().give(*fresh);
+    if (fresh && result == Status::Ok) channel.pool().settle();
+    if (fresh && result != Status::Ok) channel.pool().give_back(*fresh);
     if (result == Status::Error) {
         channel.check();
         throw Error(result.code,

@@ -30,6 +30,23 @@ TEST(Pool, SegmentsComeBackUntilTheLimit) {
     std::memset(pool.base() + *again, 1, kSegment);
 }
 
+TEST(Pool, ALoanMayComeBack) {
+    memory::Pool pool(kSegment, kSegment, kSegment, plenty());
+    auto const first = pool.borrow();
+    ASSERT_TRUE(first.offset);
+    EXPECT_FALSE(first.others);
+    auto const second = pool.borrow();
+    EXPECT_FALSE(second.offset);
+    EXPECT_TRUE(second.others) << "the limit has not been reached for good";
+    pool.give_back(*first.offset);
+    ASSERT_TRUE(pool.borrow().offset);
+    pool.settle();
+    auto const third = pool.borrow();
+    EXPECT_FALSE(third.offset);
+    EXPECT_FALSE(third.others);
+    EXPECT_EQ(pool.taken_bytes(), kSegment);
+}
+
 TEST(PoolDeathTest, UseOfASegmentGivenBackIsSeen) {
     if (!kSeesUseAfterFree) GTEST_SKIP() << "needs AddressSanitizer";
     GTEST_FLAG_SET(death_test_style, "threadsafe");

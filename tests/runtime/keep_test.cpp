@@ -1,6 +1,7 @@
 // Received batches that are kept: views in place, batches detached into a growing pool.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "support/expect_error.hpp"
@@ -140,6 +141,42 @@ TEST_P(Keep, AtTheLimitNothingIsLost) {
     }
     EXPECT_GT(refusals, 0);
     EXPECT_TRUE(same_rows(got, encode_all(rows)));
+}
+
+// A receiver takes a segment to trade before it knows whether there is anything to receive.
+TEST_P(Keep, WhoFindsNothingTakesNothingFromOthers) {
+    Channel const probe = open(Routing::direct());
+    options_.receive_limit = probe.plan().segment_bytes;
+    Channel const channel = open(Routing::direct());
+    std::atomic<bool> stop{false};
+    std::jthread idle([&] {
+        Receiver at_c = channel.receiver(c_);
+        RecordBatch batch;
+        while (!stop.load()) EXPECT_NE(at_c.try_recv(batch), Status::Ok);
+    });
+    std::size_t const rows = 3000;
+    std::jthread sending([&] {
+        Sender sender = channel.sender(a_);
+        sender.send_to(b_, make_batch(schema_, some_rows(rows)), 20s);
+        sender.flush(20s);
+    });
+    Receiver receiver = channel.receiver(b_);
+    std::int64_t got = 0;
+    int refusals = 0;
+    for (bool ended = false; !ended;) {
+        try {
+            auto const batch = receiver.recv(20s);
+            ended = !batch.has_value();
+            if (!ended) got += batch->rows;
+        } catch (Error const& error) {
+            EXPECT_EQ(error.code(), ErrorCode::OutOfMemory) << error.what();
+            ended = error.code() != ErrorCode::OutOfMemory;
+            ++refusals;
+        }
+    }
+    stop = true;
+    EXPECT_EQ(got, std::int64_t(rows));
+    EXPECT_EQ(refusals, 0);
 }
 
 TEST_P(Keep, FailureIsSeenAtTheLimit) {
