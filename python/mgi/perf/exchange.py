@@ -8,7 +8,7 @@ import statistics
 from typing import Any
 
 from mgi import _mgi
-from mgi.perf.numbers import count
+from mgi.perf.numbers import add_number, add_repeat, count
 
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
 DETAILS = (
@@ -79,36 +79,31 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be chosen."""
     add = parser.add_argument
-    add("--endpoints", type=count(1), default=4, metavar="N", help="endpoints on the CPU devices")
-    add(
+    add_number(parser, "--endpoints", "endpoints on the CPU devices", 4)
+    add_number(
+        parser,
         "--fanout",
-        type=count(1),
-        default=None,
-        metavar="N",
-        help="destinations; each endpoint receives at every Nth (default: the endpoints)",
+        "destinations; each endpoint receives at every Nth (default: the endpoints)",
     )
-    add("--rows", type=count(1), default=10_000_000, metavar="N", help="of all endpoints together")
+    add_number(parser, "--rows", "of all endpoints together", 10_000_000)
     add("--row-bytes", type=_row_bytes, default=16, metavar="N", help="a multiple of 8")
     add("--dist", type=_dist, default="uniform", metavar="uniform|zipf:THETA", help="of the keys")
     add("--layout", choices=["columns", "rows"], default="columns", help="of rows in segments")
-    add(
+    add_number(
+        parser,
         "--groups",
-        type=count(1),
-        default=None,
+        "kernel groups of each endpoint (default: the cores divided among the endpoints)",
         metavar="G",
-        help="kernel groups of each endpoint (default: the cores divided among the endpoints)",
     )
-    add("--threads", type=count(1), default=1, metavar="T", help="threads of each group")
+    add_number(parser, "--threads", "threads of each group", 1, metavar="T")
     add("--by-copy", action="store_true", help="copy through receive pools and movers")
     add("--staged", action="store_true", help="send row by row, through stage buffers and sorters")
-    add(
+    add_number(
+        parser,
         "--limit-threads",
-        type=count(1),
-        default=None,
-        metavar="N",
-        help="threads of the partition limit (default: the groups' threads, at most one a core)",
+        "threads of the partition limit (default: the groups' threads, at most one a core)",
     )
-    add("--repeat", type=count(1), default=5, metavar="N", help="runs; the median counts")
+    add_repeat(parser)
 
 
 def _row_bytes(text: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mgi.demo.progress import Step
 from mgi.perf import versus
-from mgi.perf.numbers import count
+from mgi.perf.numbers import add_number
 
 SUMMARY = "group-by beside DuckDB and Polars"
 DETAILS = (
@@ -21,13 +21,7 @@ table = versus.table
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be chosen."""
     versus.add_options(parser, "--groups asks for")
-    parser.add_argument(
-        "--groups",
-        type=count(1),
-        default=None,
-        metavar="N",
-        help="made-up rows in so many groups in place of TPC-H's",
-    )
+    add_number(parser, "--groups", "made-up rows in so many groups in place of TPC-H's")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mgi.demo.progress import Step
 from mgi.perf import versus
-from mgi.perf.numbers import count
+from mgi.perf.numbers import add_number
 
 SUMMARY = "join beside DuckDB and Polars"
 DETAILS = (
@@ -28,12 +28,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="made-up tables: the share of left rows that find their key (default then: 1)",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--duplicates",
-        type=count(1),
-        default=None,
+        "made-up tables: right rows with the same key (default then: 1)",
         metavar="K",
-        help="made-up tables: right rows with the same key (default then: 1)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Numbers as the command line takes them."""
+"""Numbers as the command line takes them, and the options that all patterns take alike."""
 
 from __future__ import annotations
 
@@ -22,3 +22,21 @@ def count(least: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def add_number(
+    parser: argparse.ArgumentParser,
+    name: str,
+    what: str,
+    default: int | None = None,
+    *,
+    least: int = 1,
+    metavar: str = "N",
+) -> None:
+    """Adds an option that takes a whole number of at least `least`; `what` is its help."""
+    parser.add_argument(name, type=count(least), default=default, metavar=metavar, help=what)
+
+
+def add_repeat(parser: argparse.ArgumentParser) -> None:
+    """Adds how often a measurement is repeated."""
+    add_number(parser, "--repeat", "runs; the median counts", 5)

@@ -14,7 +14,7 @@ from mgi.demo.errors import DemoError
 from mgi.demo.options import scale_factor
 from mgi.demo.progress import Progress, Step
 from mgi.errors import InvalidArgument, NotFound
-from mgi.perf.numbers import count
+from mgi.perf.numbers import add_number, add_repeat
 
 #: Seconds before each run: threads of the one before it that still spin come to rest.
 REST = 0.02
@@ -37,22 +37,10 @@ def add_options(parser: argparse.ArgumentParser, synthetic: str) -> None:
         help="of the rows, on every side; clustered: by key, as TPC-H has them",
     )
     add("--types", choices=["decimal", "double"], default="decimal", help="of the values")
-    add(
-        "--rows",
-        type=count(1),
-        default=6_000_000,
-        metavar="N",
-        help=f"of made-up tables, which {synthetic}",
-    )
-    add(
-        "--endpoints",
-        type=count(1),
-        default=None,
-        metavar="N",
-        help="endpoints on the CPU devices (default: one for each core)",
-    )
-    add("--repeat", type=count(1), default=5, metavar="N", help="runs; the median counts")
-    add("--seed", type=count(0), default=1, metavar="N", help="of random orders and tables")
+    add_number(parser, "--rows", f"of made-up tables, which {synthetic}", 6_000_000)
+    add_number(parser, "--endpoints", "endpoints on the CPU devices (default: one for each core)")
+    add_repeat(parser)
+    add_number(parser, "--seed", "of random orders and tables", 1, least=0)
     add("--data", type=Path, default=Path("data"), metavar="DIR", help="where TPC-H data is kept")
 
 
