@@ -16,7 +16,8 @@ struct OperatorOptions {
     std::uint32_t groups = 0;  ///< of each endpoint; 0: the device's cores shared by its endpoints
     Hash hash = Hash::Murmur3;
     bool by_reference = true;
-    std::uint64_t receive_limit = 0;  ///< bytes that results may take; 0: what the runtime has left
+    /// Bytes that results, and group_by's tables, may take; 0: what the runtime has left.
+    std::uint64_t receive_limit = 0;
     std::uint32_t segment_bytes = 0;
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
     /// within about 50 ms it throws Error(Interrupted). Must outlive the call; null: never.

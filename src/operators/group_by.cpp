@@ -32,12 +32,12 @@ public:
           partial_channel_(partial),
           here_(here),
           run_(run),
-          source_(plan, raw, partial, endpoint, here.morsels),
+          source_(plan, raw, partial, endpoint, here.morsels, run.budget()),
           raw_(raw, endpoint),
           partial_(partial, endpoint) {}
 
     void run(device::Group const& group, device::Shared& shared) {
-        here_.tables[group.block] = std::make_unique<Folder>(plan_, true);
+        here_.tables[group.block] = std::make_unique<Folder>(plan_, true, run_.budget());
         Folder& table = *here_.tables[group.block];
         for (u32 idle = 0; !raw_.ended() || !partial_.ended() || !source_.flushed();) {
             bool const sent = !source_.flushed() && source_.step(group, shared);
@@ -80,7 +80,7 @@ private:
         }
         u64 const first = (u64{group.block} << 32) / group.blocks;
         u64 const last = (u64{group.block + 1} << 32) / group.blocks;
-        Folder merged(plan_, false);
+        Folder merged(plan_, false, run_.budget());
         u32 const key_words = plan_.layout().key_words;
         std::vector<u64> words(u64{kVector} * key_words);
         u32 hashes[kVector];

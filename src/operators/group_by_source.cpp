@@ -81,13 +81,13 @@ void Folder::fold_groups(u64 const* words, u32 const* hashes, char const* const*
 }
 
 GroupBySource::GroupBySource(GroupByPlan const& plan, Channel const& raw, Channel const& partial,
-                             Endpoint endpoint, Morsels& morsels)
+                             Endpoint endpoint, Morsels& morsels, Budget& budget)
     : plan_(plan),
       raw_(raw, endpoint),
       partial_(partial, endpoint),
       slices_(morsels, kSliceRows),
       raw_slices_(plan, kSliceRows),
-      local_(plan, true),
+      local_(plan, true, budget),
       partials_(plan.partial_schema(), plan.partial_valid_bits(), {kPartialRows, 0}),
       most_groups_(most_groups(plan)) {}
 

@@ -25,8 +25,9 @@ private:
 // Folds vectors of rows into the groups of a table.
 class Folder {
 public:
-    Folder(GroupByPlan const& plan, bool own_texts)
-        : plan_(plan), table_(plan.layout(), own_texts) {}
+    // See GroupTable.
+    Folder(GroupByPlan const& plan, bool own_texts, Budget& budget)
+        : plan_(plan), table_(plan.layout(), own_texts, budget) {}
 
     // Rows as the raw channel carries them; `columns` is moved past them. Throws NarrowOverflow.
     void fold_raw(ColumnView* columns, u32 rows) { fold(columns, rows, true); }
@@ -52,7 +53,7 @@ private:
 class GroupBySource {
 public:
     GroupBySource(GroupByPlan const& plan, Channel const& raw, Channel const& partial,
-                  Endpoint endpoint, Morsels& morsels);
+                  Endpoint endpoint, Morsels& morsels, Budget& budget);
 
     // Goes a step; false when there was nothing to do or no room. Throws Error, NarrowOverflow.
     bool step(device::Group const& group, device::Shared& shared);

@@ -16,8 +16,11 @@ constexpr u64 kMostGroups = u64{1} << 31;
 
 }  // namespace
 
-GroupTable::GroupTable(GroupLayout layout, bool own_texts)
-    : layout_(std::move(layout)), row_bytes_(layout_.row_bytes()), own_texts_(own_texts) {
+GroupTable::GroupTable(GroupLayout layout, bool own_texts, Budget& budget)
+    : layout_(std::move(layout)),
+      row_bytes_(layout_.row_bytes()),
+      own_texts_(own_texts),
+      charge_(budget) {
     state_words_.resize(layout_.states.size() / sizeof(u64));
     if (!state_words_.empty()) {
         std::memcpy(state_words_.data(), layout_.states.data(), layout_.states.size());
@@ -220,9 +223,11 @@ void GroupTable::reserve(u32 more) {
         throw Error(ErrorCode::OutOfMemory,
                     "more than 2^31 groups at one endpoint; spread them over more endpoints");
     }
-    if (groups > row_room_) grow_rows(groups);
     u32 shift = shift_;
     while (groups * 2 > u64{1} << (32 - shift)) shift = shift > 32 - 17 ? shift - 2 : shift - 1;
+    // Rows that may come, not their room: its pages cost nothing until they are touched.
+    charge_.hold((u64{8} << (32 - shift)) + groups * row_bytes_ + texts_.used());
+    if (groups > row_room_) grow_rows(groups);
     if (shift != shift_) grow_slots(shift);
 }
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "operators/budget.hpp"
 #include "operators/keys.hpp"
 
 namespace mgi::operators {
@@ -22,8 +23,9 @@ struct GroupLayout {
 // come in vectors, so that the misses of a vector overlap. Not thread-safe.
 class GroupTable {
 public:
-    // `own_texts`: characters of keys are copied in; otherwise they outlive the table anyhow.
-    GroupTable(GroupLayout layout, bool own_texts);
+    // `own_texts`: characters of keys are copied in; otherwise they outlive the table anyhow. What the
+    // table takes counts against `budget`.
+    GroupTable(GroupLayout layout, bool own_texts, Budget& budget);
 
     // The row of each key, in `rows`, for up to kVector keys; new ones get the layout's states. Rows stay where they are
     // until the next call. Throws Error(OutOfMemory).
@@ -81,8 +83,9 @@ private:
     u32 const row_bytes_;
     bool const own_texts_;
     std::vector<u64> state_words_;  // of a new group
-    u32 shift_ = kFirstShift;       // slot of a hash: its upper 32 - shift_ bits
-    Buffer slots_;                  // hash << 32 | row + 1; 0: empty
+    Charge charge_;
+    u32 shift_ = kFirstShift;  // slot of a hash: its upper 32 - shift_ bits
+    Buffer slots_;             // hash << 32 | row + 1; 0: empty
     Buffer rows_;
     u64 row_room_ = 0;
     u32 size_ = 0;

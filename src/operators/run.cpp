@@ -97,13 +97,6 @@ void Run::check() const {
     if (failed()) throw Error(ErrorCode::Interrupted, what_ + ": another group has failed");
 }
 
-void ResultBudget::refuse() const {
-    throw Error(ErrorCode::OutOfMemory,
-                what_ + "'s result takes more than the " + std::to_string(limit_) +
-                    " bytes it may have (OperatorOptions::receive_limit, or what the runtime's "
-                    "memory limit has left)");
-}
-
 void Run::Kernel::operator()(device::Group const& group, device::Shared& shared) const {
     try {
         (*body)(endpoint, group, shared);

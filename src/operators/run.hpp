@@ -12,26 +12,10 @@
 
 #include <mgi/operators.hpp>
 
+#include "operators/budget.hpp"
 #include "operators/input.hpp"
 
 namespace mgi::operators {
-
-// What an operator's result may take. Thread-safe.
-class ResultBudget {
-public:
-    ResultBudget(std::string what, u64 limit) : what_(std::move(what)), limit_(limit) {}
-    // Counts bytes in; throws Error(OutOfMemory) when they are too many.
-    void take(u64 bytes) {
-        if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes > limit_) refuse();
-    }
-
-private:
-    [[noreturn]] void refuse() const;
-
-    std::string what_;
-    u64 limit_;
-    std::atomic<u64> used_{0};
-};
 
 // Owns the operator's channels, which are gone when it is. The first failure of any group fails all
 // channels, so that every other group comes to its end, and is what `run` throws. Thread-safe where
@@ -61,8 +45,8 @@ public:
 
     // Whether a group has failed or the operator was cancelled: groups that wait for each other ask.
     [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
-    // For results that are not kept segments, which the channel counts.
-    [[nodiscard]] ResultBudget& budget() { return budget_; }
+    // For tables, and for results that are not kept segments, which the channel counts.
+    [[nodiscard]] Budget& budget() { return budget_; }
     // Throws Error(Interrupted) then: long loops that call no channel ask now and then.
     void check() const;
     // Fills in the report, if there is one; before the channels are gone.
@@ -88,7 +72,7 @@ private:
     OperatorOptions options_;
     std::vector<u32> groups_;
     std::vector<Channel> channels_;
-    ResultBudget budget_;
+    Budget budget_;
     std::atomic<bool> failed_{false};
     std::mutex mutex_;
     std::exception_ptr failure_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "operators/reference.hpp"
+#include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
 namespace mgi::test {
@@ -154,6 +155,23 @@ TEST(GroupBy, ManyMoreGroupsThanCores) {
     auto const result = run(3, numbered_schema(), rows, aggregates, options);
     EXPECT_TRUE(same_groups(result[0].schema, rows_of(result),
                             reference_group_by(numbered_schema(), rows, {"key"}, aggregates), 1));
+}
+
+TEST(GroupBy, TablesCountAgainstTheLimit) {
+    std::int64_t const groups = 200'000;
+    auto const rows = numbered_rows(static_cast<std::size_t>(groups), groups);
+    OperatorOptions options;
+    options.groups = 1;
+    std::vector<Table> result;
+    auto const grouped = [&] {
+        result = run(1, numbered_schema(), rows, {{AggregateFunction::Count, "", "n"}}, options);
+    };
+    // Room for the result, and not for the tables it comes from.
+    options.receive_limit = static_cast<std::uint64_t>(groups) * 24;
+    expect_error(ErrorCode::OutOfMemory, {"group_by", "tables", "receive_limit"}, grouped);
+    options.receive_limit *= 8;
+    grouped();
+    EXPECT_EQ(rows_of(result).size(), static_cast<std::size_t>(groups));
 }
 
 TEST(GroupBy, SumsThatLeave64BitsOnTheWayAreExact) {

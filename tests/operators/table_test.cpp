@@ -12,6 +12,7 @@
 #include "operators/batch_builder.hpp"
 #include "operators/group_table.hpp"
 #include "operators/reference.hpp"
+#include "support/expect_error.hpp"
 #include "support/tables.hpp"
 
 namespace mgi::test {
@@ -34,7 +35,8 @@ i64& counter(char* row, u32 key_words) {
 /// Counts keys and compares with a map; `spread` is how many bits of the hash there are.
 void count_keys(u32 distinct, u32 spread) {
     Random random(distinct + spread);
-    GroupTable table(one_counter(1), true);
+    Budget budget("a test", u64{1} << 30);
+    GroupTable table(one_counter(1), true, budget);
     std::map<u64, i64> expected;
     for (int round = 0; round < 60; ++round) {
         u64 words[kVector];
@@ -84,6 +86,31 @@ TEST(GroupTable, HashesThatCollide) {
     count_keys(300, 0);
     count_keys(2000, 6);
     count_keys(5000, 12);
+}
+
+TEST(GroupTable, CountsAgainstItsBudget) {
+    Budget budget("a test", u64{1} << 20);
+    {
+        GroupTable table(one_counter(1), true, budget);
+        u64 words[kVector];
+        u32 hashes[kVector];
+        char* rows[kVector];
+        u64 key = 0;
+        auto const insert = [&] {
+            for (u32 i = 0; i < kVector; ++i, ++key) {
+                words[i] = key;
+                hashes[i] = static_cast<u32>(key * 0x9e3779b97f4a7c15ULL >> 32);
+            }
+            table.find_or_insert(words, hashes, kVector, rows);
+        };
+        expect_error(ErrorCode::OutOfMemory, {"a test", "1 MiB", "receive_limit"}, [&] {
+            for (u32 round = 0; round < 1000; ++round) insert();
+        });
+        EXPECT_GT(table.size(), 10'000U);
+        EXPECT_GE(budget.used(), table.size() * (8 + 8 + 16));
+        EXPECT_LE(budget.used(), u64{1} << 20);
+    }
+    EXPECT_EQ(budget.used(), 0U) << "a table that is gone takes nothing";
 }
 
 /// Encodes a column of a random batch, row by row in one vector.
