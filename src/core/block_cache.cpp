@@ -39,7 +39,13 @@ BlockCache::Block map_block(std::size_t bytes) {
     if (tail != 0) munmap(data + bytes, tail);
     // Without huge pages it is merely slower.
     madvise(data, bytes, MADV_HUGEPAGE);
-    return {data, bytes, true};
+    return {data, bytes, 0, true};
+}
+
+void unmap(BlockCache::Block const& block) {
+    // Whatever lies there next is not ours.
+    unpoison(block.data, block.used);
+    munmap(block.data, block.bytes);
 }
 
 bool smaller(BlockCache::Block const& block, std::size_t bytes) {
@@ -68,8 +74,8 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
         if (at != blocks_.end() && at->bytes <= needed + needed / 4 + kHugePage) {
             Block const block = *at;
             blocks_.erase(at);
-            kept_ -= block.bytes;
-            unpoison(block.data, block.bytes);
+            kept_ -= block.used;
+            unpoison(block.data, block.used);
             return block;
         }
     }
@@ -79,23 +85,30 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
 void BlockCache::give(Block block) noexcept {
     block.zero = false;
 #if defined(MADV_FREE)
-    madvise(block.data, block.bytes, MADV_FREE);
+    madvise(block.data, block.used, MADV_FREE);
 #endif
-    {
-        std::lock_guard const lock(mutex_);
-        if (kept_ + block.bytes <= limit_) {
-            try {
-                blocks_.insert(
-                    std::lower_bound(blocks_.begin(), blocks_.end(), block.bytes, smaller), block);
-                kept_ += block.bytes;
-                poison(block.data, block.bytes);
-                return;
-            } catch (...) {
-                // No memory to remember it: unmapped below.
-            }
-        }
+    if (block.used > limit_) return unmap(block);
+    std::lock_guard const lock(mutex_);
+    while (kept_ + block.used > limit_) unmap_oldest();
+    block.given = ++gifts_;
+    try {
+        blocks_.insert(std::lower_bound(blocks_.begin(), blocks_.end(), block.bytes, smaller),
+                       block);
+    } catch (...) {
+        // No memory to remember it.
+        return unmap(block);
     }
-    munmap(block.data, block.bytes);
+    kept_ += block.used;
+    poison(block.data, block.used);
+}
+
+void BlockCache::unmap_oldest() noexcept {
+    auto const at =
+        std::min_element(blocks_.begin(), blocks_.end(),
+                         [](Block const& a, Block const& b) { return a.given < b.given; });
+    kept_ -= at->used;
+    unmap(*at);
+    blocks_.erase(at);
 }
 
 }  // namespace mgi

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
 namespace mgi {
 
-// Blocks in huge pages where the kernel has them. Those given back are kept, up to a limit, but marked
-// so that the kernel may take their pages when the machine runs short of memory. Thread-safe.
+// Blocks in huge pages where the kernel has them. The last ones given back are kept, up to a limit, but
+// marked so that the kernel may take their pages when the machine runs short of memory. A block may be
+// much larger than what is used of it: only what is used counts. Thread-safe.
 class BlockCache {
 public:
     static constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -17,7 +19,10 @@ public:
     struct Block {
         char* data = nullptr;   // at the start of a huge page; null: no memory
         std::size_t bytes = 0;  // a multiple of kStep
-        bool zero = false;      // never used before
+        std::size_t used =
+            0;              // as many from its start may have pages; whoever gives it back says so
+        bool zero = false;  // never used before
+        std::uint64_t given = 0;  // when, among all that were
     };
 
     // The one of this process. Never destroyed, since batches may outlive everything.
@@ -30,9 +35,12 @@ public:
 private:
     BlockCache();
 
+    void unmap_oldest() noexcept;
+
     std::size_t const limit_;
     std::mutex mutex_;
     std::size_t kept_ = 0;
+    std::uint64_t gifts_ = 0;
     std::vector<Block> blocks_;  // by size
 };
 

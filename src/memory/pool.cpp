@@ -1,7 +1,6 @@
 #include "memory/pool.hpp"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -26,24 +25,12 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
                     "a channel's pool of " + bytes_text(fixed_) + " is more than the " +
                         bytes_text(account_->left()) + " left of the memory limit");
     }
-    if (segments_ != 0) {
-        map_growing();
-        return;
-    }
-    block_ = blocks.take(fixed_);
-    if (block_.data == nullptr) fail(fixed_);
+    // Pages come when they are first touched, so room for all segments costs nothing.
+    std::uint64_t const bytes = fixed_ + segments_ * segment_;
+    block_ = blocks.take(bytes);
+    if (block_.data == nullptr) fail(bytes);
     base_ = block_.data;
     zero_ = block_.zero;
-}
-
-void Pool::map_growing() {
-    std::uint64_t const bytes = fixed_ + segments_ * segment_;
-    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) fail(bytes);
-    base_ = static_cast<char*>(at);
-    // Fewer faults when fresh segments are filled; a kernel without huge pages just says no.
-    madvise(at, bytes, MADV_HUGEPAGE);
 }
 
 void Pool::fail(std::uint64_t bytes) {
@@ -55,13 +42,8 @@ void Pool::fail(std::uint64_t bytes) {
 }
 
 Pool::~Pool() {
-    if (segments_ != 0) {
-        // Whatever lies there next is not ours.
-        unpoison(base_, fixed_ + fresh_ * segment_);
-        munmap(base_, fixed_ + segments_ * segment_);
-    } else {
-        BlockCache::shared().give(block_);
-    }
+    block_.used = std::max<std::size_t>(block_.used, fixed_ + fresh_ * segment_);
+    BlockCache::shared().give(block_);
     account_->give(fixed_ + fresh_ * segment_);
 }
 

@@ -1,8 +1,8 @@
 // A channel's memory: a fixed part, and a growing part with a limit, from which segments are taken when
 // received batches are kept. One range of addresses, so that an offset names any byte of it. The
 // account is charged for the fixed part at creation and for the growing part as it grows; the machine
-// is, for either, when pages are first touched. The pages of a pool without a growing part are used
-// again by later ones (see core/block_cache): a channel lives no longer than a query.
+// is, for either, when pages are first touched. Later pools use them again (see core/block_cache): a
+// channel lives no longer than a query.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,6 @@ public:
     [[nodiscard]] std::uint64_t taken_bytes() const;
 
 private:
-    void map_growing();
     std::optional<std::uint64_t> take_locked();
     void give_locked(std::uint64_t offset) noexcept;
     [[noreturn]] void fail(std::uint64_t bytes);
@@ -60,7 +59,7 @@ private:
     std::uint64_t const segment_;
     std::uint64_t const segments_;  // of the growing part
     std::shared_ptr<Account> account_;
-    BlockCache::Block block_;  // of a pool that cannot grow
+    BlockCache::Block block_;
     char* base_ = nullptr;
     bool zero_ = true;
     mutable std::mutex mutex_;

@@ -40,7 +40,7 @@ Buffer::Buffer(std::size_t bytes, bool zeroed) : bytes_(bytes) {
 
 void Buffer::free() noexcept {
     if (mapped_ != 0) {
-        BlockCache::shared().give({data_, mapped_, false});
+        BlockCache::shared().give({data_, mapped_, mapped_, false});
     } else if (data_ != nullptr) {
         ::operator delete(data_, kLine);
     }

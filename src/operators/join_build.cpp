@@ -1,15 +1,11 @@
 #include "operators/join_build.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace mgi::operators {
 
 namespace {
 
-constexpr u64 kLeastSlots = 64;
-// Hashes are told apart by 32 bits, of which a few must be left for the tag.
-constexpr u64 kMostSlots = u64{1} << 28;
 // How far ahead of its use a directory entry is fetched.
 constexpr u32 kAhead = 24;
 
@@ -38,8 +34,8 @@ struct JoinBuild::Block {
     char* rows[kVector];
 };
 
-JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups)
-    : plan_(plan), groups_(groups), pieces_(groups), totals_(groups, 0) {}
+JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups, Budget& budget)
+    : plan_(plan), groups_(groups), charge_(budget), pieces_(groups), totals_(groups, 0) {}
 
 void JoinBuild::add(u32 group, RecordBatch batch) {
     Piece piece;
@@ -73,83 +69,70 @@ void JoinBuild::allocate() {
             row_count_ -= u64(std::count(piece.dropped.begin(), piece.dropped.end(), true));
         }
     }
-    u64 const slots = std::clamp(std::bit_ceil(row_count_), kLeastSlots, kMostSlots);
-    shift_ = 32 - u32(std::bit_width(slots) - 1);
-    directory_ = Buffer((slots + 1) * sizeof(u64), true);
-    memory_ = Buffer(row_count_ * plan_.row_bytes(), false);
+    u64 const bytes = row_count_ * plan_.row_bytes();
+    charge_.hold(JoinDirectory::bytes(row_count_) + bytes);
+    directory_.allocate(row_count_, groups_);
+    memory_ = Buffer(bytes, false);
 }
 
-JoinBuild::Range JoinBuild::slots_of(u32 group) const {
-    u64 const slots = u64{1} << (32 - shift_);
-    return {slots * group / groups_, slots * (group + 1) / groups_};
-}
-
-void JoinBuild::count(u32 group) {
-    u64* const directory = directory_.as<u64>() + 1;
-    Range const range = slots_of(group);
-    u64 total = 0;
+template <class Use>
+void JoinBuild::each_row(JoinDirectory::Part const& part, Use&& use) const {
     for (auto const& pieces : pieces_) {
         for (Piece const& piece : pieces) {
             u32 const* const hashes = piece.hashes.data();
             std::size_t const rows = piece.hashes.size();
             for (std::size_t i = 0; i < rows; ++i) {
-                if (i + kAhead < rows) {
-                    __builtin_prefetch(directory + (hashes[i + kAhead] >> shift_), 1);
-                }
-                u64 const slot = hashes[i] >> shift_;
-                if (slot < range.first || slot >= range.last) continue;
+                if (i + kAhead < rows) directory_.prefetch(directory_.slot_of(hashes[i + kAhead]));
+                u64 const slot = directory_.slot_of(hashes[i]);
+                if (!part.has(slot)) continue;
                 if (!piece.dropped.empty() && piece.dropped[i]) continue;
-                directory[slot] =
-                    (directory[slot] + (u64{1} << kTagBits)) | u64{1} << (hashes[i] & 15);
-                ++total;
+                use(slot, hashes[i]);
             }
         }
     }
-    totals_[group] = total;
+}
+
+void JoinBuild::count(u32 group) {
+    JoinDirectory::Part part(directory_, group);
+    each_row(part, [&](u64 slot, u32 hash) { part.count(slot, hash); });
+    if (part.overflows()) each_row(part, [&](u64 slot, u32) { part.count_again(slot); });
+    totals_[group] = part.rows();
 }
 
 void JoinBuild::place(u32 group) {
-    u64* const directory = directory_.as<u64>() + 1;
-    Range const range = slots_of(group);
-    u64 start = 0;
-    for (u32 g = 0; g < group; ++g) start += totals_[g];
-    constexpr u64 kTags = (u64{1} << kTagBits) - 1;
-    // From here on an entry is where its next row goes; in the end, where its rows end.
-    for (u64 slot = range.first; slot < range.last; ++slot) {
-        u64 const entry = directory[slot];
-        directory[slot] = start << kTagBits | (entry & kTags);
-        start += entry >> kTagBits;
-    }
+    JoinDirectory::Part part(directory_, group);
+    u64 first = 0;
+    for (u32 g = 0; g < group; ++g) first += totals_[g];
+    part.lay_out(first);
     auto const block = std::make_unique<Block>();
     for (auto const& pieces : pieces_) {
-        for (Piece const& piece : pieces) place_piece(piece, range, *block);
+        for (Piece const& piece : pieces) place_piece(piece, part, *block);
     }
 }
 
-void JoinBuild::place_piece(Piece const& piece, Range range, Block& block) {
+void JoinBuild::place_piece(Piece const& piece, JoinDirectory::Part& part, Block& block) {
     u32 const rows = u32(piece.hashes.size());
     for (u32 first = 0; first < rows; first += kVector) {
-        place_block(piece, first, std::min(kVector, rows - first), range, block);
+        place_block(piece, first, std::min(kVector, rows - first), part, block);
     }
 }
 
-void JoinBuild::place_block(Piece const& piece, u32 first, u32 rows, Range range, Block& block) {
-    u64* const directory = directory_.as<u64>() + 1;
+void JoinBuild::place_block(Piece const& piece, u32 first, u32 rows, JoinDirectory::Part& part,
+                            Block& block) {
     u32 const* const hashes = piece.hashes.data() + first;
     block.count = 0;
     for (u32 i = 0; i < rows; ++i) {
-        u64 const slot = hashes[i] >> shift_;
-        if (slot < range.first || slot >= range.last) continue;
+        u64 const slot = directory_.slot_of(hashes[i]);
+        if (!part.has(slot)) continue;
         if (!piece.dropped.empty() && piece.dropped[first + i]) continue;
-        __builtin_prefetch(directory + slot, 1);
+        directory_.prefetch(slot);
         block.index[block.count++] = u16(i);
     }
     if (block.count == 0) return;
     u32 const row_bytes = plan_.row_bytes();
     for (u32 i = 0; i < block.count; ++i) {
-        u64& entry = directory[hashes[block.index[i]] >> shift_];
-        block.rows[i] = memory_.data() + (entry >> kTagBits) * row_bytes;
-        entry += u64{1} << kTagBits;
+        u64 const row = part.next(directory_.slot_of(hashes[block.index[i]]));
+        block.rows[i] = memory_.data() + row * row_bytes;
         __builtin_prefetch(block.rows[i], 1);
         __builtin_prefetch(block.rows[i] + row_bytes - 1, 1);
     }

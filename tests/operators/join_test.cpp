@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "operators/reference.hpp"
+#include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
 namespace mgi::test {
@@ -161,6 +162,16 @@ TEST(Join, ManyDuplicatesOnBothSides) {
     check({{"k", int64()}, {"x", int64()}}, left, {{"q", int64()}, {"y", int64()}}, right);
 }
 
+TEST(Join, MoreDuplicatesThanALineOfTheDirectoryCounts) {
+    std::vector<Row> left;
+    std::vector<Row> right;
+    for (std::int64_t i = 0; i < 2000; ++i) {
+        left.push_back({cell(i)});
+        right.push_back({cell(i < 1000 ? i : i % 2 * 1500), cell(i)});
+    }
+    check({{"k", int64()}}, left, {{"q", int64()}, {"y", int64()}}, right);
+}
+
 /// 4 * 10^10 rows.
 JoinSpec endless(std::vector<Table>& left, std::vector<Table>& right) {
     Random random(1);
@@ -185,6 +196,30 @@ TEST(Join, AResultPastItsLimitIsAnError) {
         EXPECT_NE(std::string(error.what()).find("join's result"), std::string::npos)
             << error.what();
     }
+}
+
+TEST(Join, TheTableCountsAgainstTheLimit) {
+    std::int64_t const keys = (1 << 18) + 1;
+    std::vector<Row> rows;
+    for (std::int64_t k = 0; k < keys; ++k) rows.push_back({cell(k)});
+    Random random(1);
+    Cluster cluster(1);
+    auto const right = deal({{"q", int64()}}, rows, 1, random);
+    rows.resize(10);
+    auto const left = deal({{"k", int64()}}, rows, 1, random);
+    OperatorOptions options;
+    options.groups = 1;
+    // Room for the received keys, and not for the table: keys again, and a directory of 2^19 slots.
+    options.receive_limit = std::uint64_t(keys) * 8 + (512U << 10);
+    std::vector<Table> result;
+    auto const joined = [&] {
+        result =
+            join(cluster.runtime, cluster.endpoints, left, right, {{"k"}, {"q"}, {}, {}}, options);
+    };
+    expect_error(ErrorCode::OutOfMemory, {"join", "tables", "receive_limit"}, joined);
+    options.receive_limit *= 2;
+    joined();
+    EXPECT_EQ(rows_of(result).size(), 10U);
 }
 
 TEST(Join, CancelStopsALongProbe) {

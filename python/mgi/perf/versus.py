@@ -16,8 +16,10 @@ from mgi.demo.progress import Progress, Step
 from mgi.errors import InvalidArgument, NotFound
 from mgi.perf.numbers import add_number, add_repeat
 
-#: Seconds before each run: threads of the one before it that still spin come to rest.
-REST = 0.02
+#: Before each run the threads of the one before come to rest: Polars' allocator, for one, goes on
+#: returning memory in a thread of its own. Seconds in which this process shall use none of the CPU
+#: but `IDLE`, and the longest wait for that.
+REST, IDLE, LONGEST_REST = 0.1, 0.001, 3.0
 WRONG = "the result differs from DuckDB's"
 DETAILS = (
     "The same query on the same in-memory tables in MGI, DuckDB and Polars: same types, same order "
@@ -78,7 +80,7 @@ def _measure(
             step.detail = f"run {run} of {options.repeat}" if run else "warming up"
             timed = [_rested(duckdb.run), _rested(polars.run)]
             stats: dict[str, Any] = {}
-            time.sleep(REST)
+            _rest()
             start = time.perf_counter()
             answer = workload.call(workload.tables, endpoints=places, runtime=runtime, stats=stats)
             result = [table.to_arrow() for table in answer]
@@ -121,8 +123,17 @@ def _measure(
 
 
 def _rested(run: Callable[[], float]) -> float:
-    time.sleep(REST)
+    _rest()
     return run()
+
+
+def _rest() -> None:
+    deadline = time.monotonic() + LONGEST_REST
+    while time.monotonic() < deadline:
+        used = time.process_time()
+        time.sleep(REST)
+        if time.process_time() - used < IDLE:
+            return
 
 
 def table(result: dict[str, Any]) -> list[str]:
