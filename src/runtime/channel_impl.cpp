@@ -14,8 +14,8 @@ namespace {
 
 // What a thread gathers before it appends to a stage buffer: enough rows to make the three atomic
 // operations cheap, few enough to stay in the first-level cache.
-constexpr std::uint32_t kStagedRows = 64;
-constexpr std::uint32_t kStagedBytes = 4096;
+constexpr std::uint32_t kStagedRows = 256;
+constexpr std::uint32_t kStagedBytes = 8192;
 
 }  // namespace
 
@@ -232,6 +232,11 @@ void ChannelImpl::add_staged_rows(std::shared_ptr<memory::Account> account) {
         state_.staged[t].data = staged_pool_->base() + t * rows * row;
         state_.staged[t].capacity = rows;
     }
+}
+
+void ChannelImpl::add_seats(std::uint32_t sorters) {
+    state_.seats = table<device::SorterSeat<Words>>(sorters);
+    state_.seat_count = sorters;
 }
 
 void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {

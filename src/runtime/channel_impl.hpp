@@ -86,6 +86,8 @@ public:
     // What threads of a stage's groups gather rows in. Called once, before anybody else knows this
     // channel, as add_stages is.
     void add_staged_rows(std::shared_ptr<memory::Account> account);
+    // Where the sorters of a stage work. Called once, as add_staged_rows is.
+    void add_seats(std::uint32_t sorters);
     // The inner channels of a channel with sorters, one for each source. Each fails with the other.
     void add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages);
     [[nodiscard]] std::vector<std::shared_ptr<ChannelImpl>> const& stages() const {

@@ -17,7 +17,7 @@ namespace {
 
 // Of a stage buffer's segments.
 constexpr std::uint32_t kStageRows = 1024;
-constexpr std::uint32_t kStageSlots = 8;
+constexpr std::uint32_t kStageSlots = 4;
 
 // How long running groups are given when their runtime dies.
 constexpr auto kFarewell = std::chrono::seconds(5);
@@ -247,6 +247,7 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         // Rows that fit the stage must fit the channel.
         stages.push_back(build_channel(inner, channel->plan().text_bytes));
         stages.back()->add_staged_rows(account_);
+        stages.back()->add_seats(outer.options.sorters);
     }
     channel->add_stages(std::move(stages));
 }

@@ -21,6 +21,7 @@ test::TinyOptions stage_options(Shape const& shape) {
     stage.routing = RoutingKind::Direct;
     stage.by_reference = true;
     stage.staged_rows = shape.by_row ? shape.staged_rows : 0;
+    stage.seats = shape.helped ? shape.sorters : 0;
     return stage;
 }
 

@@ -91,6 +91,7 @@ Shape shape_of(std::uint64_t seed) {
                        : small(random, 1, channel.sources);
     if (channel.routing != RoutingKind::Direct && !channel.ordered && random.one_in(6)) {
         shape.sorters = small(random, 1, 2);
+        shape.helped = !random.one_in(3);
         shape.by_row = shape.structs && random.one_in(2);
         shape.staged_rows = random.one_in(3) ? 0 : small(random, 1, 9);
     }
@@ -121,7 +122,8 @@ std::string describe(Shape const& shape) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
     }
     if (shape.sorters != 0) {
-        text += ", " + number(shape.sorters) + " sorters" + (shape.by_row ? " (send_row)" : "");
+        text += ", " + number(shape.sorters) + (shape.helped ? " helped" : "") + " sorters" +
+                (shape.by_row ? " (send_row)" : "");
         if (shape.by_row) text += ", " + number(shape.staged_rows) + " staged rows a thread";
     }
     text += ", up to " + number(shape.most_rows) + " rows a group";

@@ -22,6 +22,7 @@ struct Shape {
     bool structs = false;       ///< offers row structs
     std::uint32_t movers = 1;   ///< by copy
     std::uint32_t sorters = 0;  ///< of each source, with stage buffers
+    bool helped = false;        ///< senders sort in the sorters' seats
     bool by_row = false;  ///< sends with `send_row`, divergently; wants sorters and two columns
     std::uint32_t staged_rows = 0;         ///< by row: what a thread keeps before it appends
     std::uint32_t most_rows = 0;           ///< of a group

@@ -86,12 +86,14 @@ struct Whole : ChannelScenario<Whole, 3> {
 };
 Listed<Whole> const whole("send.whole", "what send accepts arrives where it belongs, once", 30'000);
 
-/// A group appends to its stage buffer, a sorter moves the rows on; the group receives once its flush
-/// is done.
-struct Staged : Threads<Staged, 2> {
+/// A group appends to its stage buffer, a sorter moves the rows on, in its seat if it has one, where the
+/// group may be before it; the group receives once its flush is done.
+template <bool seated>
+struct Staged : Threads<Staged<seated>, 2> {
     std::optional<Tables> channel;
     std::optional<Tables> stage;
     State* stages[1];
+    SorterSeat<A> seat;
     std::vector<u32> came;
 
     void prepare() {
@@ -104,6 +106,10 @@ struct Staged : Threads<Staged, 2> {
         stage.emplace(options);
         stages[0] = &stage->state;
         channel->state.stages = stages;
+        if (seated) {
+            stage->state.seats = &seat;
+            stage->state.seat_count = 1;
+        }
     }
     void thread(unsigned index) {
         Member me(0, 1);
@@ -131,8 +137,35 @@ struct Staged : Threads<Staged, 2> {
         stage.reset();
     }
 };
-Listed<Staged> const staged("send.staged", "flush of a stage is done when the sorters' rows stand",
-                            30'000);
+Listed<Staged<false>> const staged("send.staged",
+                                   "flush of a stage is done when the sorters' rows stand", 30'000);
+Listed<Staged<true>> const helped("send.helped", "the same, where the sender sorts with the sorter",
+                                  30'000);
+
+/// A sorter comes to its seat, and two senders take it when it is free. What who sits there does is
+/// as one thread's.
+struct Seated : Threads<Seated, 3> {
+    SorterSeat<A> seat;
+    Plain<u32> work;
+    u32 turns = 0;
+
+    void thread(unsigned index) {
+        if (index == 0) {
+            work.write(work.read() + 1);
+            ++turns;
+            seat.leave();
+        }
+        for (u32 i = 0; i < 3; ++i) {
+            if (!seat.take()) continue;
+            work.write(work.read() + 1);
+            ++turns;
+            seat.leave();
+        }
+    }
+    void after() { RL_ASSERT(work.read() == turns); }
+};
+Listed<Seated> const seated("stage.seat", "one sorts at a time, and sees what the one before did",
+                            20'000);
 
 }  // namespace
 }  // namespace mgi::relacy

@@ -37,6 +37,7 @@ struct TinyOptions {
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
+    std::uint32_t seats = 0;  ///< a stage's: sorters that senders may help
     Layout layout = Layout::Columns;
 };
 
@@ -115,6 +116,7 @@ private:
     std::vector<std::unique_ptr<GroupTables>> group_tables_;
     std::vector<DestinationTables> destination_tables_;
     std::vector<std::unique_ptr<Slot[]>> slots_;
+    std::unique_ptr<device::SorterSeat<A>[]> seats_;
     std::unique_ptr<device::StagedRows[]> staged_;
     std::vector<std::vector<char>> staged_data_;
     struct alignas(64) Line {

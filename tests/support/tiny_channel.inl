@@ -17,6 +17,10 @@ BasicTinyChannel<A>::BasicTinyChannel(Schema const& schema, TinyOptions const& o
     for (std::uint32_t s = 0; s < options.sources; ++s) build_source(s);
     for (std::uint32_t d = 0; d < options.destinations; ++d) build_destination(d);
     if (options.staged_rows != 0) build_staged_rows();
+    if (options.seats == 0) return;
+    seats_ = std::make_unique<device::SorterSeat<A>[]>(options.seats);
+    state_.seats = seats_.get();
+    state_.seat_count = options.seats;
 }
 
 template <class A>

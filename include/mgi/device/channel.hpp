@@ -67,7 +67,7 @@ public:
 
     /// Sends one row struct from one thread, through the stage buffer of its group: threads may call
     /// it divergently, without the group. Ok says that the row is taken; the first 16 threads of a group
-    /// hand on up to 64 rows at a time, so `push` or `flush` must follow for all of them to be seen.
+    /// hand on up to 256 rows at a time, so `push` or `flush` must follow for all of them to be seen.
     /// Only on channels with sorters (InvalidArgument otherwise).
     template <class Row>
     MGI_HD SendResult send_row(Group const& group, Row const& row) const {
@@ -75,7 +75,10 @@ public:
         if (source_ == kNone || !fits || state_->stages == nullptr) {
             return {0, Status::Error, ErrorCode::InvalidArgument};
         }
-        return StageThread<A>(group, *state_->stages[source_]).append(row);
+        ChannelState<A>& stage = *state_->stages[source_];
+        StagedRows* const mine = staged_rows(stage, group);
+        if (mine != nullptr && mine->take(row, group.launch)) return {1, Status::Ok, ErrorCode::Ok};
+        return StageThread<A>(group, stage).append(row);
     }
 
     /// Sends one message on a schemaless channel. `rows` of the result is 1 when it was accepted.
@@ -99,6 +102,7 @@ public:
         if (code != ErrorCode::Ok) return CallResult::error(code);
         bool const staged = stage_rows(group, call, false);
         Status const status = call.push();
+        if (group.leads() && state_->stages != nullptr) help_sorters(sending_state(), true);
         return {staged ? status : Status::Pending};
     }
 
@@ -112,7 +116,9 @@ public:
         if (code != ErrorCode::Ok) return CallResult::error(code);
         if (!stage_rows(group, call, true)) return {Status::Pending};
         Status const status = call.flush();
-        if (status != Status::Ok || state_->stages == nullptr) return {status};
+        if (state_->stages == nullptr) return {status};
+        if (group.leads()) help_sorters(sending_state(), false);
+        if (status != Status::Ok) return {status};
         // Staged rows stand in their receive queues when the sorters have flushed.
         bool const done = call.agreed(sorters_done(state_->sources[source_]));
         return {done ? Status::Ok : Status::Pending};
@@ -227,8 +233,11 @@ private:
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        return call.send(rows,
-                         state_->stages == nullptr ? lane : stage_lane(sending_state(), group));
+        if (state_->stages == nullptr) return call.send(rows, lane);
+        u32 const buffer = stage_lane(sending_state(), group);
+        SendResult const sent = call.send(rows, buffer);
+        if (group.leads()) help_sorter(sending_state(), buffer);
+        return sent;
     }
 
     ChannelState<A>* state_ = nullptr;

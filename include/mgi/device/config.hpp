@@ -38,4 +38,11 @@ MGI_HD constexpr u32 log2_of(u32 power) {
     return log;
 }
 
+/// Fetches what lies at an address into the cache. Any address will do: it is a hint.
+MGI_HD inline void prefetch([[maybe_unused]] void const* at) {
+#if !defined(__CUDA_ARCH__)
+    __builtin_prefetch(at);
+#endif
+}
+
 }  // namespace mgi::device

@@ -73,7 +73,26 @@ struct alignas(64) StagedRows {
     u32 rows = 0;
     u32 capacity = 0;
     u64 launch = 0;  ///< `Group::launch` + 1 of who was admitted and has not flushed
+
+    /// Takes a row, if the launch is known and there is room.
+    template <class Row>
+    MGI_HD bool take(Row const& row, u64 launch_number) {
+        if (launch != launch_number + 1 || rows == capacity) return false;
+        // By its number: a pointer may not leave the caller's row.
+        prefetch(reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(&row) + kAhead));
+        memcpy(data + u64(rows) * sizeof(Row), &row, sizeof(Row));
+        ++rows;
+        return true;
+    }
+
+private:
+    /// The next row is fetched so many bytes ahead, for threads that send an array's rows in turn: the
+    /// little that is done with each is no match for the time to memory.
+    static constexpr u32 kAhead = 1024;
 };
+
+template <class A>
+struct SorterSeat;
 
 /// A channel.
 template <class A>
@@ -105,6 +124,9 @@ struct ChannelState {
     /// appended one by one, since they name characters elsewhere.
     StagedRows* staged = nullptr;
     static constexpr u32 kStagingThreads = 16;
+    /// A stage's: where its sorters work, if they are groups of one thread (see sorter.hpp).
+    SorterSeat<A>* seats = nullptr;
+    u32 seat_count = 0;
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};
 
@@ -114,6 +136,15 @@ struct ChannelState {
         return nullptr;
 #else
         return tile_ops;
+#endif
+    }
+    /// The seat of the sorter of a stage buffer, null without one. Never any on a GPU, where sorters are
+    /// thread blocks.
+    [[nodiscard]] MGI_HD SorterSeat<A>* seat([[maybe_unused]] u32 buffer) const {
+#if defined(__CUDA_ARCH__)
+        return nullptr;
+#else
+        return seat_count == 0 ? nullptr : &seats[buffer % seat_count];
 #endif
     }
     [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
