@@ -16,7 +16,7 @@ struct OperatorOptions {
     std::uint32_t groups = 0;  ///< of each endpoint; 0: the device's cores shared by its endpoints
     Hash hash = Hash::Murmur3;
     bool by_reference = true;
-    /// Bytes that results, and group_by's tables, may take; 0: what the runtime has left.
+    /// Bytes that results and tables may take; 0: what the runtime has left.
     std::uint64_t receive_limit = 0;
     std::uint32_t segment_bytes = 0;
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and

@@ -79,6 +79,13 @@ BlockCache::Block BlockCache::take(std::size_t bytes) {
             return block;
         }
     }
+    Block const block = map_block(needed);
+    if (block.data != nullptr) return block;
+    // What is kept may be what is missing.
+    {
+        std::lock_guard const lock(mutex_);
+        while (!blocks_.empty()) unmap_oldest();
+    }
     return map_block(needed);
 }
 

@@ -42,7 +42,7 @@ void Pool::fail(std::uint64_t bytes) {
 }
 
 Pool::~Pool() {
-    block_.used = std::max<std::size_t>(block_.used, fixed_ + fresh_ * segment_);
+    block_.used = std::max<std::size_t>(block_.used, fixed_ + most_fresh_ * segment_);
     BlockCache::shared().give(block_);
     account_->give(fixed_ + fresh_ * segment_);
 }
@@ -68,6 +68,13 @@ void Pool::settle() noexcept {
 void Pool::give_back(std::uint64_t offset) noexcept {
     std::lock_guard const lock(mutex_);
     --loans_;
+    if (offset == fixed_ + segment_ * (fresh_ - 1)) {
+        // As if it had never been taken: other channels may need what it was charged.
+        poison(base_ + offset, segment_);
+        --fresh_;
+        account_->give(segment_);
+        return;
+    }
     give_locked(offset);
 }
 
@@ -87,7 +94,10 @@ std::optional<std::uint64_t> Pool::take_locked() {
     // Room for every segment there is, so that giving back cannot fail.
     if (free_.capacity() <= fresh_) free_.reserve(2 * fresh_ + 16);
     if (!account_->take(segment_)) return std::nullopt;
-    return fixed_ + segment_ * fresh_++;
+    std::uint64_t const offset = fixed_ + segment_ * fresh_++;
+    most_fresh_ = std::max(most_fresh_, fresh_);
+    unpoison(base_ + offset, segment_);
+    return offset;
 }
 
 void Pool::give_locked(std::uint64_t offset) noexcept {

@@ -64,7 +64,8 @@ private:
     bool zero_ = true;
     mutable std::mutex mutex_;
     std::vector<std::uint64_t> free_;
-    std::uint64_t fresh_ = 0;  // segments of the growing part that were ever taken
+    std::uint64_t fresh_ = 0;       // segments of the growing part that were taken and stay charged
+    std::uint64_t most_fresh_ = 0;  // the most of them so far
     std::uint64_t loans_ = 0;
 };
 

@@ -64,7 +64,8 @@ BatchRoom BatchBuilder::next_room() const {
     u64 const text_bits = rows_ == 0 ? 0 : characters * 17 / 2 / rows_;
     u64 const rows =
         std::clamp((kBatchBytes - lines_lost) * 8 / (row_bits + text_bits), kFewestRows, kMostRows);
-    return {u32(rows), bytes_of_bits(rows * text_bits)};
+    // Wide rows: the rest of their texts goes into blocks.
+    return {u32(rows), std::min(bytes_of_bits(rows * text_bits), kBatchBytes)};
 }
 
 void BatchBuilder::clear_bits() {

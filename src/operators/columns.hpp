@@ -84,7 +84,12 @@ T load(T const* at) {
     return value;
 }
 
-// Characters of a valid row.
+// What an Arrow view can say of a text's size.
+inline constexpr i64 kLongestText = 0x7fffffff;
+// Throws Error(InvalidArgument).
+[[noreturn]] void refuse_text(i64 size);
+
+// Characters of a valid row. Throws Error(InvalidArgument) for more than `kLongestText` of them.
 inline Text text_at(ColumnView const& view, u64 row) {
     u64 const at = view.offset + row;
     if (view.encoding == device::InputEncoding::Views) {
@@ -97,7 +102,9 @@ inline Text text_at(ColumnView const& view, u64 row) {
         return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
     }
     auto const* offsets = static_cast<i64 const*>(view.values) + at;
-    return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
+    i64 const size = offsets[1] - offsets[0];
+    if (size > kLongestText) refuse_text(size);
+    return {view.bytes + offsets[0], u32(size)};
 }
 
 // Texts of a column as rows of a table hold them.

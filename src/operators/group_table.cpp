@@ -226,7 +226,7 @@ void GroupTable::reserve(u32 more) {
     u32 shift = shift_;
     while (groups * 2 > u64{1} << (32 - shift)) shift = shift > 32 - 17 ? shift - 2 : shift - 1;
     // Rows that may come, not their room: its pages cost nothing until they are touched.
-    charge_.hold((u64{8} << (32 - shift)) + groups * row_bytes_ + texts_.used());
+    charge_.hold((u64{8} << (32 - shift)) + groups * row_bytes_ + texts_.bytes());
     if (groups > row_room_) grow_rows(groups);
     if (shift != shift_) grow_slots(shift);
 }

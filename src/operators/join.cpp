@@ -15,10 +15,10 @@ constexpr u32 kBatchesARound = 8;
 // What the groups of one endpoint share.
 struct EndpointJoin {
     EndpointJoin(JoinPlan const& plan, Table const& left_part, Table const& right_part, u32 groups,
-                 Budget& budget)
+                 Run& run)
         : left(left_part),
           right(right_part),
-          build(plan, groups, budget),
+          build(plan, groups, run),
           received(groups),
           allocated(1),
           counted(groups),
@@ -166,7 +166,7 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
     std::vector<std::unique_ptr<EndpointJoin>> all;
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
         all.push_back(std::make_unique<EndpointJoin>(plan, left_input.part(e), right_input.part(e),
-                                                     run.groups(e), run.budget()));
+                                                     run.groups(e), run));
     }
     run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
         auto const joiner =

@@ -34,8 +34,13 @@ struct JoinBuild::Block {
     char* rows[kVector];
 };
 
-JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups, Budget& budget)
-    : plan_(plan), groups_(groups), charge_(budget), pieces_(groups), totals_(groups, 0) {}
+JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups, Run& run)
+    : plan_(plan),
+      groups_(groups),
+      run_(run),
+      charge_(run.budget()),
+      pieces_(groups),
+      totals_(groups, 0) {}
 
 void JoinBuild::add(u32 group, RecordBatch batch) {
     Piece piece;
@@ -70,7 +75,8 @@ void JoinBuild::allocate() {
         }
     }
     u64 const bytes = row_count_ * plan_.row_bytes();
-    charge_.hold(JoinDirectory::bytes(row_count_) + bytes);
+    // With the hashes, which every piece has.
+    charge_.hold(JoinDirectory::bytes(row_count_) + bytes + row_count_ * sizeof(u32));
     directory_.allocate(row_count_, groups_);
     memory_ = Buffer(bytes, false);
 }
@@ -79,6 +85,7 @@ template <class Use>
 void JoinBuild::each_row(JoinDirectory::Part const& part, Use&& use) const {
     for (auto const& pieces : pieces_) {
         for (Piece const& piece : pieces) {
+            run_.check();
             u32 const* const hashes = piece.hashes.data();
             std::size_t const rows = piece.hashes.size();
             for (std::size_t i = 0; i < rows; ++i) {
@@ -106,7 +113,10 @@ void JoinBuild::place(u32 group) {
     part.lay_out(first);
     auto const block = std::make_unique<Block>();
     for (auto const& pieces : pieces_) {
-        for (Piece const& piece : pieces) place_piece(piece, part, *block);
+        for (Piece const& piece : pieces) {
+            run_.check();
+            place_piece(piece, part, *block);
+        }
     }
 }
 

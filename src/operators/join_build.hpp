@@ -18,13 +18,15 @@ namespace mgi::operators {
 // only read. Each group fills a part of the directory, so no word is written by two.
 class JoinBuild {
 public:
-    // Counts its table, but not the received batches, which are their channel's, against `budget`.
-    JoinBuild(JoinPlan const& plan, u32 groups, Budget& budget);
+    // Counts its table, but not the received batches, which are their channel's, against the run's
+    // budget.
+    JoinBuild(JoinPlan const& plan, u32 groups, Run& run);
 
     // Keeps received rows of the right side.
     void add(u32 group, RecordBatch batch);
     // Throws Error(OutOfMemory).
     void allocate();
+    // These two throw Error(Interrupted) after another's failure.
     void count(u32 group);
     void place(u32 group);
     // Lets go of received batches that no row points into.
@@ -66,6 +68,7 @@ private:
 
     JoinPlan const& plan_;
     u32 const groups_;
+    Run const& run_;
     Charge charge_;
     std::vector<std::vector<Piece>> pieces_;  // by group
     std::vector<u64> totals_;                 // by group: rows in its part

@@ -178,6 +178,7 @@ public:
         if (size > left_) {
             std::size_t const least = blocks_.empty() ? kFirstBlock : kBlock;
             blocks_.emplace_back(size > least ? size : least, false);
+            bytes_ += blocks_.back().bytes();
             next_ = blocks_.back().data();
             left_ = blocks_.back().bytes();
         }
@@ -188,10 +189,12 @@ public:
         return at;
     }
     [[nodiscard]] std::size_t used() const { return used_; }
+    // Memory it holds.
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
     void clear() {
         blocks_.clear();
         next_ = nullptr;
-        left_ = used_ = 0;
+        left_ = used_ = bytes_ = 0;
     }
 
 private:
@@ -202,6 +205,7 @@ private:
     char* next_ = nullptr;
     std::size_t left_ = 0;
     std::size_t used_ = 0;
+    std::size_t bytes_ = 0;
 };
 
 }  // namespace mgi::operators

@@ -88,10 +88,11 @@ RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& bat
             return channel.detach(index, batch, *loan.offset);
         }
         // A receiver's loan, which it may bring back, ends within its call.
-        if (!loan.others) break;
+        if (!loan.others || channel.failed()) break;
         device::backoff(round);
     }
     channel.release(index, batch);
+    channel.check();
     throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
 }
 

@@ -275,16 +275,20 @@ void ChannelImpl::throw_failure() const {
                                     : failure_);
 }
 
+bool ChannelImpl::ended(std::uint32_t destination) const {
+    auto const& at = state_.destinations[destination];
+    std::uint64_t expected = 0;
+    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+        std::uint64_t const count = at.counts[s].load(relaxed);
+        if (count == 0) return false;
+        expected += count - 1;
+    }
+    return at.queue->taken() == expected;
+}
+
 bool ChannelImpl::complete() const {
     for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
-        auto const& destination = state_.destinations[d];
-        std::uint64_t expected = 0;
-        for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-            std::uint64_t const count = destination.counts[s].load(relaxed);
-            if (count == 0) return false;
-            expected += count - 1;
-        }
-        if (destination.queue->taken() != expected) return false;
+        if (!ended(d)) return false;
     }
     return true;
 }

@@ -54,7 +54,9 @@ public:
         if (failed()) throw_failure();
     }
 
-    // Every destination has seen its end, or the channel has failed.
+    // Everything that goes to the destination has been taken there.
+    [[nodiscard]] bool ended(std::uint32_t destination) const;
+    // The same of all destinations.
     [[nodiscard]] bool complete() const;
     // Changes whenever a row moves.
     [[nodiscard]] std::uint64_t progress() const;

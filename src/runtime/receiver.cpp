@@ -26,7 +26,7 @@ Status Receiver::try_recv(RecordBatch& batch) {
         if (!fresh && !loan.others && queue.pushed() != queue.taken()) {
             throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
         }
-        if (!fresh && !channel.complete()) return Status::Pending;
+        if (!fresh && !channel.ended(destination)) return Status::Pending;
     }
     device::ReceivedBatch received;
     auto const result = state_->view().recv(state_->group(), state_->shared(), received);

@@ -58,7 +58,10 @@ void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
             ? "it has flushed, or the first call at this source came from another number of groups "
               "than " +
                   std::to_string(group.blocks)
-            : "Direct channels want send_to, others send";
+        : group.blocks > channel.plan().max_groups
+            ? "the channel was made for at most " + std::to_string(channel.plan().max_groups) +
+                  " groups a source (max_groups)"
+            : std::string("Direct channels want send_to, others send");
     throw Error(code, channel.describe() + ": group " + std::to_string(group.block) + " may not " +
                           call + " here: " + why);
 }

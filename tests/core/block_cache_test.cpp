@@ -30,7 +30,7 @@ TEST(BlockCache, GivesABlockOutAgainWhole) {
 
 TEST(BlockCache, OnlyWhatIsUsedOfABlockCounts) {
     // Far more than the cache keeps, and hardly used.
-    constexpr std::size_t kReserved = std::size_t{1} << 40;
+    constexpr std::size_t kReserved = std::size_t{16} << 30;
     BlockCache& cache = BlockCache::shared();
     BlockCache::Block first = cache.take(kReserved);
     ASSERT_NE(first.data, nullptr);

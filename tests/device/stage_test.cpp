@@ -103,6 +103,23 @@ TEST_P(Seat, PushGoesAllTheWay) {
     EXPECT_EQ(receive(), 1U);
 }
 
+TEST_P(Seat, PushSaysWhetherItWentAllTheWay) {
+    // Three of the stage's segments, and one begun.
+    for (i64 i = 0; i < 14; ++i) {
+        ASSERT_EQ(sender().send_row(group_, KeyAndId{i, i}).status, Status::Ok) << i;
+    }
+    Shared shared = memory_.shared();
+    ASSERT_TRUE(stage_.state().seats[0].take());
+    EXPECT_EQ(sender().push(group_, shared), Status::Pending) << "somebody else is in the seat";
+    stage_.state().seats[0].leave();
+    u64 received = receive();
+    for (int calls = 0; sender().push(group_, shared) == Status::Pending; ++calls) {
+        received += receive();
+        ASSERT_LT(calls, 10);
+    }
+    EXPECT_EQ(received + receive(), 14U);
+}
+
 TEST_P(Seat, WhoFindsItTakenGoesOn) {
     ASSERT_TRUE(stage_.state().seats[0].take());
     i64 sent = 0;

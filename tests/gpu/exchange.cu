@@ -62,7 +62,8 @@ __device__ u64 now_ns() {
 }
 
 /// The paper's Figure 3, by each block.
-__global__ void exchange(Run const* run_at, u32 scratch_bytes) {
+// The largest block of the shapes below.
+__global__ void __launch_bounds__(512) exchange(Run const* run_at, u32 scratch_bytes) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ ColumnView columns[2];
     __shared__ u32 word;

@@ -214,6 +214,27 @@ TEST(BatchBuilder, NextRoomHoldsTheSameRowsInWholeHugePages) {
     EXPECT_GE(bytes, (u64{4} << 20) - (u64{64} << 10));
 }
 
+TEST(BatchBuilder, RoomForLongTextsIsBounded) {
+    Schema const schema{{"t", string()}};
+    std::string const text(1 << 20, 'x');
+    BatchBuilder builder(schema, {false}, {4, 0});
+    for (int row = 0; row < 4; ++row) {
+        builder.put_text(0, 0, {text.data(), u32(text.size())});
+        builder.advance(1);
+    }
+    BatchRoom const room = builder.next_room();
+    EXPECT_LE(room.characters, u64{4} << 20);
+    BatchBuilder next(schema, {false}, room);
+    for (int row = 0; row < 20; ++row) {
+        next.put_text(0, 0, {text.data(), u32(text.size())});
+        next.advance(1);
+    }
+    Table const table{schema, {next.finish()}};
+    auto const rows = rows_of({table});
+    ASSERT_EQ(rows.size(), 20U);
+    for (Row const& row : rows) EXPECT_EQ(row[0]->size(), text.size());
+}
+
 TEST(BatchBuilder, BitsTextsAndTheirMemory) {
     Random random(4);
     Schema const schema{{"b", boolean(), true}, {"t", string(), true}, {"f", fixed_size_binary(3)}};

@@ -93,7 +93,9 @@ public:
         return send_to(group, shared, endpoint, structs(&message, 1));
     }
 
-    /// Publishes what is buffered now, for low latency. Pending while some of it has no room. Error:
+    /// Publishes what is buffered now, for low latency. Pending while some of it has no room, or another
+    /// group is sorting it: call it again. Staged rows whose sorters are groups of several threads are
+    /// published by those, soon. Error:
     /// code InvalidArgument or Closed as of `send`, or why the channel failed.
     MGI_HD CallResult push(Group const& group, Shared& shared) const {
         if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
@@ -102,8 +104,12 @@ public:
         if (code != ErrorCode::Ok) return CallResult::error(code);
         bool const staged = stage_rows(group, call, false);
         Status const status = call.push();
-        if (group.leads() && state_->stages != nullptr) help_sorters(sending_state(), true);
-        return {staged ? status : Status::Pending};
+        bool pushed = staged && status == Status::Ok;
+        if (state_->stages != nullptr) {
+            bool const helped = !group.leads() || help_push(sending_state());
+            pushed = call.agreed(helped) && pushed;
+        }
+        return {pushed ? Status::Ok : Status::Pending};
     }
 
     /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
@@ -117,7 +123,7 @@ public:
         if (!stage_rows(group, call, true)) return {Status::Pending};
         Status const status = call.flush();
         if (state_->stages == nullptr) return {status};
-        if (group.leads()) help_sorters(sending_state(), false);
+        if (group.leads()) help_flush(sending_state());
         if (status != Status::Ok) return {status};
         // Staged rows stand in their receive queues when the sorters have flushed.
         bool const done = call.agreed(sorters_done(state_->sources[source_]));

@@ -99,10 +99,11 @@ public:
         return moved ? Status::Ok : Status::Pending;
     }
 
-    /// Publishes half-full segments: their rows wait for nobody.
-    MGI_HD void push() {
+    /// Publishes half-full segments: their rows wait for nobody. False when not all had room.
+    MGI_HD bool push() {
         SendCall<A> call(group_, shared_, *channel_, source_);
-        if (call.enter(true) == ErrorCode::Ok) call.push();
+        if (call.enter(true) != ErrorCode::Ok) return false;
+        return call.push() == Status::Ok && rows_.count == 0;
     }
 
     /// Why the last step was an error.
@@ -168,16 +169,38 @@ MGI_HD bool help_sorter(ChannelState<A>& stage, u32 buffer) {
     return status == Status::Ok;
 }
 
-/// Does in the sorters' places what is left to be done of a push or a flush.
+/// Does in the sorters' places what is left to be done of a flush.
 template <class A>
-MGI_HD void help_sorters(ChannelState<A>& stage, bool pushing) {
+MGI_HD void help_flush(ChannelState<A>& stage) {
     for (u32 s = 0; s < stage.seat_count; ++s) {
         SorterSeat<A>* const seat = stage.seat(s);
         if (seat == nullptr || !seat->take()) continue;
-        Status const status = seat->work.round();
-        if (pushing && status != Status::Error) seat->work.push();
+        seat->work.round();
         seat->leave();
     }
+}
+
+/// The same of a push: everything staged goes to the receive queues. False when there was no room for
+/// some of it, or somebody else is in a sorter's seat, who need not push.
+template <class A>
+MGI_HD bool help_push(ChannelState<A>& stage) {
+    bool all = true;
+    for (u32 s = 0; s < stage.seat_count; ++s) {
+        SorterSeat<A>* const seat = stage.seat(s);
+        if (seat == nullptr) continue;
+        if (!seat->take()) {
+            all = false;
+            continue;
+        }
+        Status status = Status::Ok;
+        // A round takes a segment of each buffer, of which others may go on filling more.
+        for (u32 i = 0; status == Status::Ok && i <= stage.sources[0].lanes[0].mask + 1; ++i) {
+            status = seat->work.round();
+        }
+        if (status != Status::Error && !seat->work.push()) all = false;
+        seat->leave();
+    }
+    return all;
 }
 
 /// Whether all sorters of a source have put every row into its receive queue.
