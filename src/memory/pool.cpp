@@ -47,11 +47,6 @@ Pool::~Pool() {
     account_->give(fixed_ + fresh_ * segment_);
 }
 
-std::optional<std::uint64_t> Pool::take() {
-    std::lock_guard const lock(mutex_);
-    return take_locked();
-}
-
 Pool::Loan Pool::borrow() {
     std::lock_guard const lock(mutex_);
     bool const others = loans_ != 0;

@@ -33,13 +33,10 @@ public:
     [[nodiscard]] std::uint64_t fixed_bytes() const { return fixed_; }
     [[nodiscard]] std::uint64_t growth_limit() const { return segments_ * segment_; }
 
-    // Takes a segment of the growing part; nothing when its limit, or the account's, is reached.
-    // Contents are undefined. Thread-safe.
-    std::optional<std::uint64_t> take();
-    void give(std::uint64_t offset) noexcept;
-
-    // The same for who may find no use for the segment. A loan ends soon, by `settle` (the segment
-    // stays taken) or `give_back`; while there are others, the limit has not been reached for good.
+    // A segment of the growing part, its contents undefined; nothing when its limit, or the account's,
+    // is reached. Whoever asks may find no use for it: a loan ends soon, by `settle` (the segment stays
+    // taken until it is given) or `give_back`. While there are others, the limit has not been reached
+    // for good. Thread-safe.
     struct Loan {
         std::optional<std::uint64_t> offset;
         bool others = false;
@@ -47,6 +44,7 @@ public:
     Loan borrow();
     void settle() noexcept;
     void give_back(std::uint64_t offset) noexcept;
+    void give(std::uint64_t offset) noexcept;
     // Bytes of the growing part that are taken.
     [[nodiscard]] std::uint64_t taken_bytes() const;
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "core/poison.hpp"
 
@@ -16,16 +17,22 @@ std::shared_ptr<memory::Account> plenty() {
     return std::make_shared<memory::Account>(std::uint64_t{1} << 30);
 }
 
+std::optional<std::uint64_t> take(memory::Pool& pool) {
+    auto const loan = pool.borrow();
+    if (loan.offset) pool.settle();
+    return loan.offset;
+}
+
 TEST(Pool, SegmentsComeBackUntilTheLimit) {
     memory::Pool pool(kSegment, kSegment, 2 * kSegment, plenty());
-    auto const first = pool.take();
-    auto const second = pool.take();
+    auto const first = take(pool);
+    auto const second = take(pool);
     ASSERT_TRUE(first && second);
     EXPECT_NE(*first, *second);
-    EXPECT_FALSE(pool.take());
+    EXPECT_FALSE(take(pool));
     pool.give(*first);
     EXPECT_EQ(pool.taken_bytes(), kSegment);
-    auto const again = pool.take();
+    auto const again = take(pool);
     ASSERT_EQ(again, first);
     std::memset(pool.base() + *again, 1, kSegment);
 }
@@ -47,12 +54,25 @@ TEST(Pool, ALoanMayComeBack) {
     EXPECT_EQ(pool.taken_bytes(), kSegment);
 }
 
+TEST(Pool, ALoanThatComesBackIsChargedToNobody) {
+    auto const account = plenty();
+    memory::Pool pool(kSegment, kSegment, 2 * kSegment, account);
+    std::uint64_t const left = account->left();
+    auto const loan = pool.borrow();
+    ASSERT_TRUE(loan.offset);
+    EXPECT_EQ(account->left(), left - kSegment);
+    pool.give_back(*loan.offset);
+    EXPECT_EQ(account->left(), left);
+    EXPECT_EQ(pool.taken_bytes(), 0U);
+    EXPECT_EQ(take(pool), loan.offset);
+}
+
 TEST(PoolDeathTest, UseOfASegmentGivenBackIsSeen) {
     if (!kSeesUseAfterFree) GTEST_SKIP() << "needs AddressSanitizer";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     memory::Pool pool(kSegment, kSegment, 2 * kSegment, plenty());
-    auto const kept = pool.take();
-    auto const given = pool.take();
+    auto const kept = take(pool);
+    auto const given = take(pool);
     ASSERT_TRUE(kept && given);
     char volatile* const at = pool.base() + *given;
     *at = 1;
