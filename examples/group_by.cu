@@ -184,7 +184,7 @@ __global__ void run_on_gpu(Kernel kernel, u64 launch, u32 shared_bytes, Args... 
     kernel(group, shared, args...);
 }
 template __global__ void run_on_gpu<GroupBy, mgi::device::Channel, Sale const*, u64, SumTable>(
-    GroupBy, u32, u32, mgi::device::Channel, Sale const*, u64, SumTable);
+    GroupBy, u64, u32, mgi::device::Channel, Sale const*, u64, SumTable);
 #endif
 
 int main() {

@@ -4,6 +4,7 @@
 namespace {
 
 using mgi::device::Batch;
+using mgi::device::CallResult;
 using mgi::device::Channel;
 using mgi::device::ColumnView;
 using mgi::device::Group;
