@@ -41,9 +41,6 @@ public:
     // Bits of Bool values and validity are 0 until they are set. `row` counts from the next one.
     void set_bit(u32 column, u32 row) { set(columns_[column].values, row); }
     void set_valid(u32 column, u32 row) { set(columns_[column].validity, row); }
-    void set_all_valid(u32 column, u32 rows) {
-        for (u32 i = 0; i < rows; ++i) set_valid(column, i);
-    }
     void put_row_text(u32 column, u32 row, RowText const& text) {
         char* const to = next(column) + u64{row} * sizeof(RowText);
         // A short text is what Arrow calls a view already.
