@@ -6,8 +6,8 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
         "clang, then cmake --preset fuzz.")
 endif()
 
-set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan)
-mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/planner/*.cpp src/memory/*.cpp
+set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file)
+mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp src/memory/*.cpp
          tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
@@ -15,7 +15,8 @@ mgi_target_defaults(mgi_fuzzed)
 target_compile_definitions(mgi_fuzzed PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_fuzzed PUBLIC
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads)
+find_package(pugixml CONFIG REQUIRED)
+target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads pugixml::pugixml)
 
 add_custom_target(mgi_fuzz)
 foreach(name IN LISTS MGI_FUZZ_TARGETS)

@@ -12,6 +12,7 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf exchange   GB/s of payload from kernels to kernels
   mgi perf groupby    a group-by beside DuckDB and Polars
   mgi perf join       a join beside DuckDB and Polars
+  mgi topo FILE       the graph and the maximum flows of a topology file (NCCL, hwloc, nvidia-smi)
   mgi --version
 
 mgi COMMAND --help says more about a command."""
@@ -37,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mgi.perf import main as perf
 
         return perf(rest)
+    if command == "topo":
+        from mgi.topo import main as topo
+
+        return topo(rest)
     what = f"there is no command '{command}'" if command else "which command?"
     print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
     return 2

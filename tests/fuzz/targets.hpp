@@ -17,5 +17,8 @@ void arrow_schema(Input input);
 void arrow_batch(Input input);
 /// Schemas and channel options, as a plan is made of them.
 void plan(Input input);
+/// Topology files of every format (a byte 1 and a byte of choices in front: with facts), and the flows
+/// of what was read.
+void topology_file(Input input);
 
 }  // namespace mgi::fuzz

@@ -10,6 +10,7 @@ system_packages() {
     fi
     echo "ca-certificates lets pip trust the package index"
     echo "libspdlog-dev is the logging library (headers only)"
+    echo "libpugixml-dev reads topology files (XML)"
     if [ "$1" = test ]; then
         echo "libgtest-dev is the C++ test framework"
         echo "relacy-dev checks the protocols under relaxed memory (headers only)"
@@ -51,7 +52,7 @@ install_system_packages() {
     fi
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         fail "this is no Debian or Ubuntu (no apt-get). Install g++ 12 or newer, Python 3.10 or newer" \
-            "with its headers, spdlog, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
+            "with its headers, spdlog, pugixml, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
     fi
 
     local installed

@@ -1,0 +1,14 @@
+# Readers of topology files (NCCL, hwloc, nvidia-smi): a library of their own, so that libmgi needs no
+# XML. The Python package and the tests use it.
+find_package(pugixml CONFIG)
+if(NOT pugixml_FOUND)
+    message(FATAL_ERROR
+        "No pugixml, which reads topology files. On Debian or Ubuntu: apt-get install libpugixml-dev. "
+        "Elsewhere set pugixml_DIR to the folder that has pugixml-config.cmake.")
+endif()
+
+mgi_glob(reader_sources src/topology/readers/*.cpp)
+add_library(mgi_readers STATIC ${reader_sources})
+mgi_target_defaults(mgi_readers)
+target_include_directories(mgi_readers PUBLIC "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(mgi_readers PUBLIC mgi PRIVATE pugixml::pugixml)

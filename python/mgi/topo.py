@@ -1,0 +1,163 @@
+"""``mgi topo``: the infrastructure graph that a topology file describes, and its maximum flows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mgi import _mgi
+from mgi.cli import Parser
+from mgi.errors import Error, InvalidArgument
+
+FACTS = {
+    "sm": "compute capability of the GPUs, 90 for 9.0",
+    "nvs_links": "NVLinks of each GPU to the NVSwitches",
+    "pcie_gen": "PCIe generation, 1 to 6",
+    "nic_gbps": 'gigabits a second of every NIC, or by name: {"mlx5_0": 200}',
+    "cpu": "model of the CPUs: amd, intel_skl, intel_spr, ppc64, ...",
+}
+
+EPILOG = "Facts, for what a file lacks, are a JSON object of: " + "; ".join(
+    f"{name} ({what})" for name, what in FACTS.items()
+)
+
+DIGITS = 4
+"""Behind the point of every GB/s that is written: what a link's rate is known to."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
+    parser = Parser(
+        prog="mgi topo",
+        description="Reads an NCCL or RCCL topology file, an hwloc export or what nvidia-smi topo -m "
+        "printed, and prints its infrastructure graph as a tree; numbers are GB/s one way.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--facts", metavar="FILE.json", type=Path, help="what the file lacks")
+    parser.add_argument("--flows", action="store_true", help="maximum flows in place of the graph")
+    parser.add_argument("--json", metavar="OUT", help="write JSON there; - is the output itself")
+    options = parser.parse_args(list(argv))
+    try:
+        topology = read(options.file, read_facts(options.facts) if options.facts else {})
+        found = flows(topology) if options.flows else graph(topology)
+        if options.json:
+            write_json(found, options.json)
+        if options.json != "-":
+            print(flow_text(found) if options.flows else topology.tree(), end="")
+            print_warnings(topology.warnings)
+    except Error as error:
+        print(f"mgi topo: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"mgi topo: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def read(path: Path, facts: Mapping[str, Any]) -> _mgi.Topology:
+    """Reads a topology file; raises :class:`mgi.Error` that names file and line."""
+    return _mgi.Topology.read(str(path), _native_facts(facts))
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Reads the JSON object of facts; raises :class:`mgi.InvalidArgument`."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InvalidArgument(f"{path}: is no JSON: {error}") from None
+    known = ", ".join(FACTS)
+    if not isinstance(facts, dict):
+        raise InvalidArgument(f"{path}: is no JSON object; expected one of: {known}")
+    for name in facts:
+        if name not in FACTS:
+            raise InvalidArgument(f"{path}: there is no fact '{name}'; there are: {known}")
+    return facts
+
+
+def _native_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    native = dict(facts)
+    if isinstance(native.get("nic_gbps"), Mapping):
+        native["nic_gbps_of"] = dict(native.pop("nic_gbps"))
+    for name, value in native.items():
+        if isinstance(value, bool):
+            raise InvalidArgument(f"facts: {name} is {value}; expected {FACTS.get(name, 'a rate')}")
+    return native
+
+
+def graph(topology: _mgi.Topology) -> dict[str, Any]:
+    """The graph as JSON has it."""
+    return {
+        "format": topology.format,
+        "servers": topology.servers,
+        "vertices": topology.vertices(),
+        "edges": [edge | {"gbps": round(edge["gbps"], DIGITS)} for edge in topology.edges()],
+        "warnings": topology.warnings,
+    }
+
+
+def flows(topology: _mgi.Topology) -> dict[str, Any]:
+    """Maximum flows between the GPUs of each server, and between each GPU and the network."""
+    pairs: list[dict[str, Any]] = []
+    network: list[dict[str, Any]] = []
+    for server in range(topology.servers):
+        solver = topology.flows(server)
+        names = solver.gpus
+        for i, source in enumerate(names):
+            for destination, (relayed, direct) in zip(names, solver.pairs(i), strict=True):
+                if destination != source:
+                    pairs.append(
+                        {
+                            "src": source,
+                            "dst": destination,
+                            "maxflow": round(relayed, DIGITS),
+                            "no_relay": round(direct, DIGITS),
+                        }
+                    )
+            out, into = solver.network(i)
+            network.append(
+                {
+                    "gpu": source,
+                    "out": round(out[0], DIGITS),
+                    "in": round(into[0], DIGITS),
+                    "out_no_relay": round(out[1], DIGITS),
+                    "in_no_relay": round(into[1], DIGITS),
+                }
+            )
+    return {"gpu_pairs": pairs, "network": network, "warnings": topology.warnings}
+
+
+def flow_text(found: Mapping[str, Any]) -> str:
+    """The flows as two tables."""
+    lines = [f"{'from':<22} {'to':<22} {'GB/s':>10} {'no relay':>10}"]
+    for pair in found["gpu_pairs"]:
+        lines.append(
+            f"{pair['src']:<22} {pair['dst']:<22} {pair['maxflow']:>10g} {pair['no_relay']:>10g}"
+        )
+    lines += ["", f"{'gpu':<22} {'to network':>11} {'no relay':>10} {'from it':>10} {'no relay':>10}"]
+    for row in found["network"]:
+        lines.append(
+            f"{row['gpu']:<22} {row['out']:>11g} {row['out_no_relay']:>10g} "
+            f"{row['in']:>10g} {row['in_no_relay']:>10g}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def write_json(found: Mapping[str, Any], where: str) -> None:
+    """Writes to a file, or to the output for "-"."""
+    text = json.dumps(found, indent=1) + "\n"
+    if where == "-":
+        sys.stdout.write(text)
+    else:
+        Path(where).write_text(text, encoding="utf-8")
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Prints each to the error output, where it is in nobody's way."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)

@@ -1,0 +1,150 @@
+#include "topology/rates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace mgi::topology {
+namespace {
+
+struct PcieRate {
+    double transfers;  ///< GT/s
+    double rate;       ///< eightieths of a GB/s a lane
+};
+constexpr std::array<PcieRate, 6> kPcie{
+    {{2.5, 15}, {5, 30}, {8, 60}, {16, 120}, {32, 240}, {64, 480}}};
+
+constexpr std::array<std::pair<std::string_view, double>, 13> kCpus{{{"amd", 16},
+                                                                     {"arm64", 6},
+                                                                     {"intel_bdw", 6},
+                                                                     {"intel_skl", 10},
+                                                                     {"intel_icx", 10},
+                                                                     {"intel_spr", 22},
+                                                                     {"intel_srp", 22},
+                                                                     {"intel_emr", 40},
+                                                                     {"intel_erp", 40},
+                                                                     {"intel_gnr", 22},
+                                                                     {"ppc64", 32},
+                                                                     {"zhaoxin", 6},
+                                                                     {"zhaoxin_kh40000", 9}}};
+
+/// Ports' nominal rates. Sources: the vendors' product pages and the PCI id database.
+constexpr std::array<std::pair<std::string_view, double>, 36> kNics{{
+    {"14e4:1657", 1'000},                            // BCM5719
+    {"14e4:165f", 1'000},                            // BCM5720
+    {"14e4:16d6", 10'000},                           // BCM57412
+    {"14e4:16d7", 25'000},                           // BCM57414
+    {"14e4:1750", 100'000},                          // BCM57508
+    {"14e4:1760", 400'000},                          // BCM57608
+    {"15b3:1003", 56'000},                           // ConnectX-3
+    {"15b3:1007", 56'000},                           // ConnectX-3 Pro
+    {"15b3:1011", 56'000},                           // Connect-IB
+    {"15b3:1013", 100'000},                          // ConnectX-4
+    {"15b3:1014", 100'000}, {"15b3:1015", 25'000},   // ConnectX-4 Lx
+    {"15b3:1016", 25'000},  {"15b3:1017", 100'000},  // ConnectX-5
+    {"15b3:1018", 100'000}, {"15b3:1019", 100'000},  // ConnectX-5 Ex
+    {"15b3:101a", 100'000}, {"15b3:101b", 200'000},  // ConnectX-6
+    {"15b3:101c", 200'000}, {"15b3:101d", 100'000},  // ConnectX-6 Dx
+    {"15b3:101e", 100'000},                          // a virtual function of it or of a later one
+    {"15b3:101f", 25'000},                           // ConnectX-6 Lx
+    {"15b3:1021", 400'000},                          // ConnectX-7
+    {"15b3:1023", 800'000},                          // ConnectX-8
+    {"15b3:a2d6", 200'000},                          // BlueField-2
+    {"15b3:a2dc", 400'000},                          // BlueField-3
+    {"17db:0501", 200'000},                          // Slingshot 11
+    {"1d0f:ec20", 100'000},                          // ENA
+    {"1d0f:efa0", 100'000},                          // EFA
+    {"1d0f:efa1", 100'000}, {"1d0f:efa2", 100'000}, {"8086:10fb", 10'000},  // 82599ES
+    {"8086:1521", 1'000},                                                   // I350
+    {"8086:1583", 40'000},                                                  // XL710
+    {"8086:1592", 100'000},                                                 // E810-C
+    {"8086:24f0", 100'000},                                                 // Omni-Path
+}};
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> heads) {
+    return std::any_of(heads.begin(), heads.end(),
+                       [&](std::string_view head) { return text.starts_with(head); });
+}
+
+template <std::size_t N>
+std::optional<double> look_up(std::array<std::pair<std::string_view, double>, N> const& table,
+                              std::string_view key) {
+    for (auto const& [known, value] : table) {
+        if (known == key) return value;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> pcie_gbps(double transfers, std::int64_t width) noexcept {
+    for (PcieRate const& known : kPcie) {
+        if (known.transfers == transfers) return double(width) * known.rate / 80;
+    }
+    return std::nullopt;
+}
+
+std::optional<double> pcie_transfers(std::int64_t generation) noexcept {
+    if (generation < 1 || generation > std::int64_t(kPcie.size())) return std::nullopt;
+    return kPcie[std::size_t(generation - 1)].transfers;
+}
+
+double nvlink_gbps(std::optional<std::int64_t> sm) noexcept {
+    if (!sm) return 20;
+    if (*sm >= 100) return 40.1;
+    if (*sm >= 90) return 20.6;
+    if (*sm == 86) return 12;
+    if (*sm >= 70) return 20;
+    if (*sm >= 60) return 18;
+    return 20;
+}
+
+std::int64_t nvlinks_of(std::optional<std::int64_t> sm) noexcept {
+    if (!sm || *sm >= 90) return 18;
+    if (*sm == 86) return 4;
+    if (*sm >= 80) return 12;
+    if (*sm >= 70) return 6;
+    return 4;
+}
+
+double xgmi_gbps(std::string_view gcn) noexcept {
+    // RCCL's older files have a number: "908" is gfx908, and "910" is gfx90a.
+    if (gcn == "910" || gcn.starts_with("gfx90a")) return 36;
+    if (starts_with_any(gcn, {"gfx94", "gfx95", "94", "95"})) return 48;
+    return 24;
+}
+
+std::optional<double> cpu_gbps(CpuModel const& cpu) noexcept {
+    if (starts_with_any(cpu.architecture, {"arm64", "aarch64"})) return 6;
+    if (cpu.architecture.starts_with("ppc64")) return 32;
+    if (cpu.vendor == "AuthenticAMD") return 16;
+    if (cpu.vendor == "GenuineIntel" && cpu.model) {
+        if (*cpu.model >= 207) return 40;  // Emerald Rapids
+        if (*cpu.model >= 143) return 22;  // Sapphire Rapids
+        if (*cpu.model >= 85) return 10;   // Skylake
+        return 6;
+    }
+    if (cpu.vendor == "CentaurHauls" || cpu.vendor.find("Shanghai") != std::string::npos) {
+        return cpu.family == 7 && cpu.model == 91 ? 9 : 6;  // KH-40000
+    }
+    return std::nullopt;
+}
+
+std::optional<double> cpu_gbps_named(std::string_view name) noexcept {
+    return look_up(kCpus, name);
+}
+
+std::string cpu_names() {
+    std::string names;
+    for (auto const& known : kCpus) {
+        if (!names.empty()) names += ", ";
+        names += known.first;
+    }
+    return names;
+}
+
+std::optional<double> nic_mbps(std::string_view pci_id) noexcept {
+    return look_up(kNics, pci_id);
+}
+
+}  // namespace mgi::topology

@@ -1,0 +1,269 @@
+// hwloc's XML exports, 1.x to 3.x: a tree of <object>, and matrices of bandwidths between objects. Read
+// from the XML itself, since hwloc's library refuses exports of a newer major version than its own.
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "topology/rates.hpp"
+#include "topology/readers/bus_id.hpp"
+#include "topology/readers/formats.hpp"
+#include "topology/readers/hwloc_links.hpp"
+#include "topology/readers/hwloc_pci.hpp"
+
+namespace mgi::topology {
+namespace {
+
+constexpr double kNarrowGbps = 3.9;  ///< a GPU's own link below Gen3 x4
+constexpr double kMostGbps = 1e6;
+
+bool is_package(XmlElement const& object) {
+    std::string_view const type = object.text("type");
+    return type == "Package" || type == "Socket";  // Socket: hwloc 1.x
+}
+
+/// The objects that become CPUs, in the file's order: packages below this one.
+void find_packages(XmlElement const& object, std::vector<XmlElement>& found) {
+    for (XmlElement const& child : object.children("object")) {
+        if (is_package(child)) {
+            found.push_back(child);
+        } else {
+            find_packages(child, found);
+        }
+    }
+}
+
+std::string info(XmlElement const& object, std::string_view name) {
+    for (XmlElement const& entry : object.children("info")) {
+        if (entry.text("name") == name) return std::string(entry.text("value"));
+    }
+    return {};
+}
+
+std::optional<std::int64_t> info_number(XmlElement const& object, std::string_view name) {
+    for (XmlElement const& entry : object.children("info")) {
+        if (entry.text("name") == name) return entry.integer("value");
+    }
+    return std::nullopt;
+}
+
+class HwlocReader {
+public:
+    explicit HwlocReader(Facts const& facts) : facts_(facts) {}
+
+    Infrastructure read(XmlElement const& topology) {
+        check_version(topology);
+        auto const machine = topology.child("object");
+        if (!machine) topology.fail("has no <object>; expected the machine");
+        architecture_ = info(*machine, "Architecture");
+        if (architecture_.empty()) architecture_ = info(topology, "Architecture");
+        std::vector<XmlElement> packages;
+        if (!is_package(*machine)) find_packages(*machine, packages);
+        if (packages.empty()) packages.push_back(*machine);
+        for (XmlElement const& package : packages) add_cpu(package);
+        graph_.mesh_cpus(cpus_);
+        read_object(*machine, {0, packages.size()}, kNoVertex);
+        links_.connect(topology, graph_);
+        add_switch_links(facts_, links_.any(), graph_);
+        return std::move(graph_).finish(1);
+    }
+
+private:
+    /// CPUs that an object stands among: cpus_[first, last).
+    struct Span {
+        std::size_t first;
+        std::size_t last;
+    };
+
+    static void check_version(XmlElement const& topology) {
+        std::string_view const version = topology.text("version");
+        if (version.empty()) return;  // hwloc 1.x writes none
+        std::string_view const major = version.substr(0, version.find('.'));
+        if (major != "1" && major != "2" && major != "3") {
+            topology.fail("version is " + quoted(version) +
+                          "; expected an export of hwloc 1, 2 or 3");
+        }
+    }
+
+    void add_cpu(XmlElement const& package) {
+        std::string const model = info(package, "CPUModel");
+        CpuModel cpu{architecture_, info(package, "CPUVendor"),
+                     info_number(package, "CPUFamilyNumber"),
+                     info_number(package, "CPUModelNumber")};
+        // Exports without an architecture still name POWER's models and ARM's implementers.
+        if (cpu.architecture.empty() && model.starts_with("POWER")) cpu.architecture = "ppc64";
+        if (cpu.architecture.empty() && !info(package, "CPUImplementer").empty()) {
+            cpu.architecture = "arm64";
+        }
+        auto const number = package.integer("os_index");
+        std::string const name =
+            "cpu" + std::to_string(number.value_or(std::int64_t(cpus_.size())));
+        std::uint32_t const vertex = graph_.add(VertexKind::Cpu, name, 0, model);
+        double const known = cpu_gbps_of(facts_, cpu_gbps(cpu), package.label(), graph_);
+        cpus_.emplace_back(vertex, known);
+        links_.add_object(package, vertex);
+    }
+
+    /// `span`: the packages in this object, or (last == first + 1) the one that it is in. `parent`: the
+    /// bridge above, kNoVertex where that is the CPU.
+    void read_object(XmlElement const& object, Span span, std::uint32_t parent) {
+        std::size_t next = span.first;
+        for (XmlElement const& child : object.children("object")) {
+            std::string_view const type = child.text("type");
+            if (type == "Bridge") {
+                std::uint32_t const inside = add_bridge(child, span, parent);
+                read_object(child, span, inside);
+            } else if (type == "PCIDev") {
+                add_device(child, span, parent);
+            } else if (span.last == span.first + 1) {
+                read_object(child, span, parent);
+            } else {
+                std::vector<XmlElement> packages;
+                if (!is_package(child)) find_packages(child, packages);
+                std::size_t const held = is_package(child) ? 1 : packages.size();
+                Span const inside = held == 0 ? span : Span{next, next + held};
+                next += held;
+                read_object(child, inside, parent);
+            }
+        }
+    }
+
+    std::uint32_t cpu_of(XmlElement const& object, Span span) {
+        if (span.last > span.first + 1 && !unplaced_) {
+            unplaced_ = true;
+            graph_.warn(object.label() +
+                        ": the file does not say which CPU this is at; the first one assumed, here "
+                        "and for others like it");
+        }
+        return cpus_[span.first].first;
+    }
+
+    static std::string bus_id_of(XmlElement const& object) {
+        std::string_view const text = object.required("pci_busid");
+        auto id = parse_bus_id(text);
+        if (!id) {
+            object.fail("pci_busid is " + quoted(text) +
+                        "; expected domain:bus:device.function such as 0000:01:00.0");
+        }
+        return *id;
+    }
+
+    /// GB/s of an object's link upward, `fallback` where the file does not say.
+    static double link_gbps(XmlElement const& object, double fallback) {
+        double const gbps = object.number("pci_link_speed").value_or(0);
+        if (gbps > kMostGbps) {
+            object.fail("pci_link_speed is " + quoted(object.text("pci_link_speed")) +
+                        "; expected gigabytes a second");
+        }
+        return gbps > 0 ? gbps : fallback;
+    }
+
+    /// The vertex below which a bridge's children are: itself, or what a host bridge hangs from.
+    std::uint32_t add_bridge(XmlElement const& bridge, Span span, std::uint32_t parent) {
+        if (!bridge.has("pci_busid")) return parent;
+        std::string const id = bus_id_of(bridge);
+        warn_if_again(bridge, id, bridges_seen_);
+        std::uint32_t const vertex = graph_.add(VertexKind::Switch, "pci " + id, 0);
+        std::uint32_t const above = parent == kNoVertex ? cpu_of(bridge, span) : parent;
+        graph_.hang(vertex, above, link_gbps(bridge, kUnlimitedGbps), "pcie");
+        return vertex;
+    }
+
+    void add_device(XmlElement const& object, Span span, std::uint32_t parent) {
+        PciType const type = pci_type_of(object);
+        std::string const id = bus_id_of(object);
+        // A device that does not answer is read as class 0000; its driver may still know what it is.
+        bool const is_gpu = type.is_gpu() || is_computing(object);
+        if (!is_gpu && !type.is_nic()) {
+            links_.add_other(object);
+            return;
+        }
+        std::uint32_t const above = parent == kNoVertex ? cpu_of(object, span) : parent;
+        if (is_gpu) {
+            add_gpu(object, id, above);
+        } else {
+            add_nic(object, type, id, above);
+        }
+    }
+
+    void add_gpu(XmlElement const& object, std::string const& id, std::uint32_t above) {
+        if (!gpus_seen_.insert(id).second) {
+            object.fail("a second GPU of this bus id; expected each GPU once");
+        }
+        double const gbps = link_gbps(object, kDefaultDeviceGbps);
+        if (gbps < kNarrowGbps) {
+            char text[32];
+            std::snprintf(text, sizeof(text), "%g", gbps);
+            graph_.warn(object.label() + ": a link of " + text +
+                        " GB/s, which may be an idle link's (idle GPUs slow theirs down)");
+        }
+        std::uint32_t const vertex = graph_.add(VertexKind::Gpu, id, 0, gpu_model(object));
+        graph_.hang(vertex, above, gbps, "pcie");
+        links_.add_object(object, vertex);
+        for (XmlElement const& os_device : object.children("object")) {
+            links_.add_object(os_device, vertex);
+        }
+    }
+
+    static std::string gpu_model(XmlElement const& object) {
+        for (XmlElement const& os_device : object.children("object")) {
+            if (std::string model = info(os_device, "GPUModel"); !model.empty()) return model;
+        }
+        return info(object, "PCIDevice");
+    }
+
+    void add_nic(XmlElement const& object, PciType const& type, std::string const& id,
+                 std::uint32_t above) {
+        std::string const device(device_of(id));
+        auto const [at, is_new] = nics_.try_emplace({above, device}, kNoVertex);
+        if (is_new) {
+            warn_if_again(object, device, nics_seen_);
+            at->second = graph_.add(VertexKind::Nic, "nic " + id, 0, info(object, "PCIDevice"));
+            graph_.hang(at->second, above, link_gbps(object, kDefaultDeviceGbps), "pcie");
+        }
+        auto mbps = port_fact(object, id);
+        if (!mbps) mbps = nic_mbps(type.device);
+        if (!mbps) {
+            graph_.warn(object.label() + ": a NIC of unknown rate (" + type.device +
+                        "); 10 Gb/s assumed (fact: nic_gbps)");
+        }
+        graph_.connect_network(at->second, mbps.value_or(kDefaultNicMbps));
+    }
+
+    [[nodiscard]] std::optional<double> port_fact(XmlElement const& object,
+                                                  std::string const& id) const {
+        for (XmlElement const& os_device : object.children("object")) {
+            std::string const name(os_device.text("name"));
+            if (facts_.nic_gbps_of.contains(name)) return nic_mbps_of(facts_, {name});
+        }
+        return nic_mbps_of(facts_, {id});
+    }
+
+    void warn_if_again(XmlElement const& object, std::string const& id,
+                       std::set<std::string>& seen) {
+        if (seen.insert(id).second) return;
+        graph_.warn(object.label() + ", line " + std::to_string(object.line()) +
+                    ": this bus id is there more than once; kept as a vertex of its own");
+    }
+
+    Facts const& facts_;
+    GraphBuilder graph_;
+    HwlocLinks links_;
+    std::string architecture_;
+    std::vector<std::pair<std::uint32_t, double>> cpus_;
+    std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> nics_;
+    std::set<std::string> gpus_seen_;
+    std::set<std::string> nics_seen_;
+    std::set<std::string> bridges_seen_;
+    bool unplaced_ = false;
+};
+
+}  // namespace
+
+Infrastructure read_hwloc(XmlElement const& topology, Facts const& facts) {
+    return HwlocReader(facts).read(topology);
+}
+
+}  // namespace mgi::topology

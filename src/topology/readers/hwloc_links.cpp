@@ -1,0 +1,109 @@
+#include "topology/readers/hwloc_links.hpp"
+
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace mgi::topology {
+namespace {
+
+/// Stands for "the NVSwitches of this server", which is a vertex once there is a link to it.
+constexpr std::uint32_t kNvswitch = kNoVertex - 1;
+constexpr std::size_t kMostObjects = 4096;
+constexpr std::uint64_t kMostMbps = 1'000'000'000;
+
+/// The words of all children of that name, in order: long lists are split over several.
+std::vector<std::string_view> words_of(XmlElement const& matrix, std::string_view child) {
+    std::vector<std::string_view> words;
+    for (XmlElement const& part : matrix.children(child)) {
+        std::string_view rest = part.body();
+        while (!rest.empty()) {
+            std::size_t const start = rest.find_first_not_of(" \t\r\n");
+            if (start == std::string_view::npos) break;
+            std::size_t const end = rest.find_first_of(" \t\r\n", start);
+            words.push_back(rest.substr(start, end - start));
+            rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end);
+        }
+    }
+    return words;
+}
+
+std::uint64_t mbps_of(XmlElement const& matrix, std::string_view word) {
+    std::uint64_t value = 0;
+    char const* const end = word.data() + word.size();
+    auto const [stop, error] = std::from_chars(word.data(), end, value);
+    if (error != std::errc{} || stop != end || value > kMostMbps) {
+        matrix.fail("a value is " + quoted(word) + "; expected megabytes a second");
+    }
+    return value;
+}
+
+}  // namespace
+
+void HwlocLinks::add_object(XmlElement const& object, std::uint32_t vertex) {
+    if (object.has("gp_index")) vertex_of_[std::string(object.text("gp_index"))] = vertex;
+}
+
+void HwlocLinks::add_other(XmlElement const& object) {
+    add_object(object, kNvswitch);
+}
+
+void HwlocLinks::connect(XmlElement const& topology, GraphBuilder& graph) {
+    for (XmlElement const& matrix : topology.children()) {
+        if (matrix.name() != "distances2" && matrix.name() != "distances2hetero") continue;
+        std::string_view const name = matrix.text("name");
+        if (name == "NVLinkBandwidth") connect_matrix(matrix, "nvlink", graph);
+        if (name == "XGMIBandwidth") connect_matrix(matrix, "xgmi", graph);
+    }
+}
+
+std::vector<std::uint32_t> HwlocLinks::vertices_of(XmlElement const& matrix, std::size_t objects,
+                                                   GraphBuilder& graph) const {
+    auto const words = words_of(matrix, "indexes");
+    if (words.size() != objects) {
+        matrix.fail("has " + std::to_string(words.size()) + " indexes; expected nbobjs, " +
+                    std::to_string(objects));
+    }
+    std::vector<std::uint32_t> vertices;
+    for (std::string_view const word : words) {
+        // "OSDev:802" where types are mixed, else "802".
+        std::string const index(word.substr(word.find(':') + 1));
+        auto const at = vertex_of_.find(index);
+        if (at == vertex_of_.end()) {
+            graph.warn(matrix.label() + ": object " + quoted(word) +
+                       " is no GPU, NVSwitch or CPU of this file; its links are left out");
+        }
+        vertices.push_back(at == vertex_of_.end() ? kNoVertex : at->second);
+    }
+    return vertices;
+}
+
+void HwlocLinks::connect_matrix(XmlElement const& matrix, char const* kind, GraphBuilder& graph) {
+    auto const objects = std::size_t(matrix.count("nbobjs"));
+    if (objects > kMostObjects) {
+        matrix.fail("nbobjs is " + std::to_string(objects) + "; expected " +
+                    std::to_string(kMostObjects) + " at most");
+    }
+    auto const vertices = vertices_of(matrix, objects, graph);
+    auto const values = words_of(matrix, "u64values");
+    if (values.size() != objects * objects) {
+        matrix.fail("has " + std::to_string(values.size()) + " values; expected " +
+                    std::to_string(objects) + " times " + std::to_string(objects));
+    }
+    auto const resolved = [&](std::uint32_t vertex) {
+        return vertex == kNvswitch ? graph.nvswitch(0) : vertex;
+    };
+    for (std::size_t i = 0; i < objects; ++i) {
+        for (std::size_t j = 0; j < objects; ++j) {
+            std::uint64_t const mbps = mbps_of(matrix, values[i * objects + j]);
+            // What stands on the diagonal is a GPU's memory, and NVSwitches are one vertex.
+            if (mbps == 0 || vertices[i] == vertices[j]) continue;
+            if (vertices[i] == kNoVertex || vertices[j] == kNoVertex) continue;
+            graph.connect(resolved(vertices[i]), resolved(vertices[j]), double(mbps) / 1000, kind);
+            any_ = true;
+        }
+    }
+}
+
+}  // namespace mgi::topology

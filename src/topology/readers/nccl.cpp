@@ -1,0 +1,250 @@
+// NCCL's and RCCL's topology files: <system>, in it <cpu>, in it a tree of <pci> whose leaves hold
+// <gpu> or <nic>. What each element means is NCCL's src/graph/topo.cc; rates are topology/rates.hpp.
+#include <charconv>
+#include <map>
+#include <set>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "topology/rates.hpp"
+#include "topology/readers/bus_id.hpp"
+#include "topology/readers/formats.hpp"
+#include "topology/readers/nccl_links.hpp"
+
+namespace mgi::topology {
+namespace {
+
+std::string bus_id_of(XmlElement const& pci) {
+    std::string_view const text = pci.required("busid");
+    auto id = parse_bus_id(text);
+    if (!id) {
+        pci.fail("busid is " + quoted(text) +
+                 "; expected domain:bus:device.function such as 0000:01:00.0");
+    }
+    return *id;
+}
+
+bool is_gpu_class(std::string_view pci_class) {
+    return pci_class.starts_with("0x03") || pci_class.starts_with("0x1200");
+}
+
+bool is_nic_class(std::string_view pci_class) {
+    return pci_class.starts_with("0x02");
+}
+
+/// Devices that carry nobody's traffic unless a <gpu> or <nic> in them says so. NVSwitches (0x0680)
+/// are known by the links to them.
+bool is_idle_class(std::string_view pci_class) {
+    return is_gpu_class(pci_class) || is_nic_class(pci_class) || pci_class.starts_with("0x0680");
+}
+
+bool has_gpu(XmlElement const& element) {
+    for (XmlElement const& child : element.children()) {
+        if (child.name() == "gpu" || has_gpu(child)) return true;
+    }
+    return false;
+}
+
+class NcclReader {
+public:
+    explicit NcclReader(Facts const& facts) : facts_(facts) {}
+
+    Infrastructure read(XmlElement const& system) {
+        check_version(system);
+        template_ = !has_gpu(system);
+        if (template_) {
+            graph_.warn("a template without <gpu> elements: GPUs and NICs taken from PCI classes");
+        }
+        auto const cpus = system.children("cpu");
+        if (cpus.empty()) system.fail("has no <cpu>");
+        for (XmlElement const& cpu : cpus) read_cpu(cpu);
+        for (auto const& [server, members] : cpus_of_) graph_.mesh_cpus(members);
+        links_.connect(graph_, std::uint32_t(servers_.size()));
+        add_switch_links(facts_, links_.any(), graph_);
+        return std::move(graph_).finish(std::uint32_t(servers_.size()));
+    }
+
+private:
+    static void check_version(XmlElement const& system) {
+        auto const version = system.integer("version");
+        if (version != 1 && version != 2) {
+            system.fail("version is " + quoted(system.text("version")) + "; expected 1 or 2");
+        }
+    }
+
+    std::uint32_t server_of(XmlElement const& cpu) {
+        auto const next = std::uint32_t(servers_.size());
+        return servers_.try_emplace(std::string(cpu.text("host_hash")), next).first->second;
+    }
+
+    void read_cpu(XmlElement const& cpu) {
+        std::uint32_t const server = server_of(cpu);
+        CpuModel const model{std::string(cpu.text("arch")), std::string(cpu.text("vendor")),
+                             cpu.integer("familyid"), cpu.integer("modelid")};
+        auto const number = cpu.integer("numaid");
+        auto& members = cpus_of_[server];
+        std::string const name =
+            "cpu" + std::to_string(number.value_or(std::int64_t(members.size())));
+        std::uint32_t const vertex =
+            graph_.add(VertexKind::Cpu, name, server,
+                       model.vendor.empty() ? model.architecture : model.vendor);
+        members.emplace_back(vertex, cpu_gbps_of(facts_, cpu_gbps(model), cpu.label(), graph_));
+        for (XmlElement const& child : cpu.children()) {
+            if (child.name() == "pci") read_pci(child, {server, vertex, vertex});
+            if (child.name() == "nic") read_bare_nic(child, server, vertex);
+        }
+    }
+
+    struct Place {
+        std::uint32_t server;
+        std::uint32_t cpu;
+        std::uint32_t parent;
+    };
+
+    void read_pci(XmlElement const& pci, Place const& place) {
+        std::string const id = bus_id_of(pci);
+        std::string_view const pci_class = pci.text("class");
+        double const gbps = link_gbps(pci);
+        auto const gpu = pci.child("gpu");
+        auto const nic = pci.child("nic");
+        Place inside = place;
+        if (gpu || (template_ && is_gpu_class(pci_class))) {
+            add_gpu(pci, gpu, id, gbps, place);
+        } else if (nic || (template_ && is_nic_class(pci_class))) {
+            add_nic(pci, nic, id, gbps, place);
+        } else if (!is_idle_class(pci_class)) {
+            inside.parent = add_switch(pci, id, gbps, place);
+        }
+        for (XmlElement const& child : pci.children()) {
+            if (child.name() == "pci") read_pci(child, inside);
+            if (child.name() == "pcilink") links_.add_pci_link(child, place.server, inside.parent);
+        }
+    }
+
+    double link_gbps(XmlElement const& pci) {
+        std::int64_t width = pci.has("link_width") ? pci.integer("link_width").value_or(0) : 0;
+        if (width < 0 || width > 255) {
+            pci.fail("link_width is " + std::to_string(width) +
+                     "; expected the number of lanes, 0 where it is not known");
+        }
+        if (width == 0) width = 16;
+        std::string_view const speed = pci.text("link_speed");
+        double transfers = 0;
+        auto const read = std::from_chars(speed.data(), speed.data() + speed.size(), transfers);
+        if (read.ec != std::errc{}) {
+            transfers = facts_.pcie_gen ? *pcie_transfers(*facts_.pcie_gen) : kDefaultTransfers;
+        }
+        auto const gbps = pcie_gbps(transfers, width);
+        if (gbps) return *gbps;
+        graph_.warn(pci.label() + ": link_speed " + quoted(speed) +
+                    " is no PCIe rate; Gen3 (8 GT/s) assumed");
+        return *pcie_gbps(kDefaultTransfers, width);
+    }
+
+    void add_gpu(XmlElement const& pci, std::optional<XmlElement> const& gpu, std::string const& id,
+                 double gbps, Place const& place) {
+        if (auto const sm = gpu ? gpu->integer("sm") : std::nullopt; sm && *sm < 0) {
+            gpu->fail("sm is " + std::to_string(*sm) + "; expected a compute capability");
+        }
+        auto const [first, is_new] = gpu_lines_.try_emplace({place.server, id}, pci.line());
+        if (!is_new) {
+            pci.fail("a second GPU of this bus id (the first is in line " +
+                     std::to_string(first->second) + "); expected each GPU once");
+        }
+        std::string note;
+        if (gpu) {
+            note = gpu->has("gcn") ? "gcn " + std::string(gpu->text("gcn"))
+                                   : "sm " + std::string(gpu->text("sm"));
+        } else if (facts_.sm) {
+            note = "sm " + std::to_string(*facts_.sm);
+        }
+        std::uint32_t const vertex = graph_.add(VertexKind::Gpu, id, place.server, note);
+        graph_.hang(vertex, place.parent, gbps, "pcie");
+        if (gpu) links_.add_gpu(*gpu, {place.server, place.cpu, vertex, id}, facts_);
+    }
+
+    void add_nic(XmlElement const& pci, std::optional<XmlElement> const& nic, std::string const& id,
+                 double gbps, Place const& place) {
+        std::string const device(device_of(id));
+        auto const [at, is_new] =
+            nics_.try_emplace({place.server, place.parent, device}, kNoVertex);
+        if (is_new) {
+            warn_if_again(pci, device, place.server, nic_devices_);
+            at->second = graph_.add(VertexKind::Nic, "nic " + id, place.server);
+            graph_.hang(at->second, place.parent, gbps, "pcie");
+        }
+        std::uint32_t const vertex = at->second;
+        auto const ports = nic ? nic->children("net") : std::vector<XmlElement>{};
+        for (XmlElement const& port : ports) graph_.connect_network(vertex, port_mbps(port));
+        if (!ports.empty()) return;
+        auto const known = nic_mbps_of(facts_, {id});
+        if (!known) {
+            graph_.warn(pci.label() + ": a NIC without a rate; 10 Gb/s assumed (fact: nic_gbps)");
+        }
+        graph_.connect_network(vertex, known.value_or(kDefaultNicMbps));
+    }
+
+    /// A NIC that is no PCI device, straight under a CPU: each interface is a vertex, and one that
+    /// several CPUs list is the same.
+    void read_bare_nic(XmlElement const& nic, std::uint32_t server, std::uint32_t cpu) {
+        for (XmlElement const& port : nic.children("net")) {
+            std::string const name(port.required("name"));
+            auto const [at, is_new] =
+                bare_nics_.try_emplace({server, name, std::string(port.text("guid"))}, kNoVertex);
+            if (is_new) {
+                at->second = graph_.add(VertexKind::Nic, "nic " + name, server, "no PCI device");
+                graph_.connect_network(at->second, port_mbps(port));
+            } else {
+                graph_.warn(port.label() + ": listed under several CPUs; taken as one NIC");
+            }
+            if (bare_nic_cpus_.insert({at->second, cpu}).second) {
+                graph_.hang(at->second, cpu, kUnlimitedGbps, "local");
+            }
+        }
+    }
+
+    static double port_mbps(XmlElement const& port) {
+        auto const speed = port.integer("speed");
+        return speed && *speed > 0 ? double(*speed) : kDefaultNicMbps;
+    }
+
+    std::uint32_t add_switch(XmlElement const& pci, std::string const& id, double gbps,
+                             Place const& place) {
+        warn_if_again(pci, id, place.server, switches_);
+        std::uint32_t const vertex = graph_.add(VertexKind::Switch, "pci " + id, place.server);
+        graph_.hang(vertex, place.parent, gbps, "pcie");
+        links_.add_switch(id, place.server, vertex);
+        return vertex;
+    }
+
+    using Seen = std::set<std::pair<std::uint32_t, std::string>>;
+
+    void warn_if_again(XmlElement const& pci, std::string const& id, std::uint32_t server,
+                       Seen& seen) {
+        if (seen.insert({server, id}).second) return;
+        graph_.warn(pci.label() + ", line " + std::to_string(pci.line()) +
+                    ": this bus id is there more than once; kept as a vertex of its own");
+    }
+
+    Facts const& facts_;
+    GraphBuilder graph_;
+    NcclLinks links_;
+    bool template_ = false;
+    std::map<std::string, std::uint32_t> servers_;  ///< by host_hash
+    std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, double>>> cpus_of_;
+    std::map<std::pair<std::uint32_t, std::string>, std::size_t> gpu_lines_;
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, std::uint32_t> nics_;
+    std::map<std::tuple<std::uint32_t, std::string, std::string>, std::uint32_t> bare_nics_;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> bare_nic_cpus_;
+    Seen nic_devices_;
+    Seen switches_;
+};
+
+}  // namespace
+
+Infrastructure read_nccl(XmlElement const& system, Facts const& facts) {
+    return NcclReader(facts).read(system);
+}
+
+}  // namespace mgi::topology

@@ -1,0 +1,112 @@
+#include "topology/readers/nccl_links.hpp"
+
+#include <utility>
+
+#include "topology/rates.hpp"
+#include "topology/readers/bus_id.hpp"
+
+namespace mgi::topology {
+namespace {
+
+constexpr std::int64_t kMostLinks = 1000;
+constexpr std::int64_t kMostLinkMbps = 100'000'000;
+
+std::int64_t link_count(XmlElement const& link) {
+    std::int64_t const count = link.count("count");
+    if (count > kMostLinks) {
+        link.fail("count is " + std::to_string(count) + "; expected a number of links");
+    }
+    return count;
+}
+
+std::string target_of(XmlElement const& link) {
+    std::string_view const text = link.required("target");
+    auto id = parse_bus_id(text);
+    if (!id) {
+        link.fail("target is " + quoted(text) +
+                  "; expected domain:bus:device.function such as 0000:01:00.0");
+    }
+    return *id;
+}
+
+}  // namespace
+
+void NcclLinks::add_gpu(XmlElement const& gpu, Gpu place, Facts const& facts) {
+    auto const sm = gpu.integer("sm");
+    double const nvlink = nvlink_gbps(sm ? sm : facts.sm);
+    double const xgmi = xgmi_gbps(gpu.text("gcn"));
+    for (XmlElement const& link : gpu.children()) {
+        if (link.name() == "nvlink") links_.push_back({link, place, nvlink, "nvlink"});
+        if (link.name() == "xgmi") links_.push_back({link, place, xgmi, "xgmi"});
+        if (link.name() == "c2c") {
+            std::int64_t const mbps = link.count("bw");
+            if (mbps > kMostLinkMbps) {
+                link.fail("bw is " + std::to_string(mbps) + "; expected megabytes a second");
+            }
+            c2c_.emplace_back(place, double(mbps) * double(link_count(link)) / 1000);
+        }
+    }
+    gpus_[{place.server, place.bus_id}] = place.vertex;
+}
+
+void NcclLinks::add_switch(std::string const& bus_id, std::uint32_t server, std::uint32_t vertex) {
+    switches_.try_emplace({server, bus_id}, vertex);
+}
+
+void NcclLinks::add_pci_link(XmlElement const& link, std::uint32_t server, std::uint32_t from) {
+    pci_links_.push_back({link, server, from});
+}
+
+void NcclLinks::connect(GraphBuilder& graph, std::uint32_t servers) {
+    for (auto const& [gpu, gbps] : c2c_) {
+        if (gbps > 0) graph.connect_both(gpu.vertex, gpu.cpu, gbps, "c2c");
+    }
+    for (Link const& link : links_) connect(link, graph, servers);
+    for (PciLink const& link : pci_links_) connect(link, graph);
+    any_ = !links_.empty();
+}
+
+void NcclLinks::connect(Link const& link, GraphBuilder& graph, std::uint32_t servers) const {
+    std::int64_t const count = link_count(link.element);
+    std::string const target = target_of(link.element);
+    if (count == 0) {
+        graph.warn(link.element.label() + " of GPU " + link.from.bus_id + ": no links; left out");
+        return;
+    }
+    double const gbps = double(count) * link.gbps;
+    std::uint32_t const from = link.from.vertex;
+    std::string_view const target_class = link.element.text("tclass");
+    if (target_class.starts_with("0x068001")) {
+        graph.connect_both(from, link.from.cpu, gbps, link.kind);
+        return;
+    }
+    if (target_class.starts_with("0x0680") || is_hidden(target)) {
+        // Servers that only see a hidden switch see the same one: a multi-node NVLink domain.
+        bool const shared = is_hidden(target) && servers > 1;
+        graph.connect_both(from, graph.nvswitch(shared ? kEveryServer : link.from.server), gbps,
+                           link.kind);
+        return;
+    }
+    auto const at = gpus_.find({link.from.server, target});
+    if (at == gpus_.end()) {
+        graph.warn(link.element.label() + " of GPU " + link.from.bus_id +
+                   ": the file has no such GPU; left out");
+    } else if (at->second == from) {
+        link.element.fail("is a link of GPU " + target + " to itself");
+    } else {
+        graph.connect(from, at->second, gbps, link.kind);
+    }
+}
+
+void NcclLinks::connect(PciLink const& link, GraphBuilder& graph) const {
+    std::string const target = target_of(link.element);
+    auto const at = switches_.find({link.server, target});
+    if (at == switches_.end() || at->second == link.from) {
+        graph.warn(link.element.label() +
+                   ": the file has no other PCI switch of this bus id; left out");
+        return;
+    }
+    graph.connect(link.from, at->second, kUnlimitedGbps, "local");
+}
+
+}  // namespace mgi::topology

@@ -1,0 +1,151 @@
+// The matrix that `nvidia-smi topo -m` prints: how each GPU and NIC reaches each other one. It has no
+// rates; those are the facts' (GPU model, PCIe generation, NIC rates), or defaults with a warning.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "topology/rates.hpp"
+#include "topology/readers/formats.hpp"
+#include "topology/readers/smi_groups.hpp"
+#include "topology/readers/smi_matrix.hpp"
+
+namespace mgi::topology {
+namespace {
+
+class SmiReader {
+public:
+    SmiReader(Source const& source, Facts const& facts)
+        : facts_(facts), matrix_(read_smi_matrix(source)) {}
+
+    Infrastructure read() {
+        warn_of_guesses();
+        pcie_ =
+            *pcie_gbps(facts_.pcie_gen ? *pcie_transfers(*facts_.pcie_gen) : kDefaultTransfers, 16);
+        SmiGroups const groups = group_devices(matrix_);
+        std::vector<std::pair<std::uint32_t, double>> cpus;
+        for (std::size_t cpu = 0; cpu < groups.cpus; ++cpu) {
+            cpus.emplace_back(graph_.add(VertexKind::Cpu, "cpu" + std::to_string(cpu), 0,
+                                         facts_.cpu.value_or("")),
+                              facts_.cpu ? *cpu_gbps_named(*facts_.cpu) : kDefaultCpuGbps);
+        }
+        if (cpus.size() > 1 && !facts_.cpu) {
+            graph_.warn("no fact cpu: 10 GB/s between CPUs assumed");
+        }
+        graph_.mesh_cpus(cpus);
+        for (std::size_t i = 0; i < matrix_.devices.size(); ++i) {
+            std::uint32_t const cpu = cpus[groups.cpu_of[i]].first;
+            add_device(i, parent_of(groups, i, cpu));
+        }
+        connect_gpus();
+        return std::move(graph_).finish(1);
+    }
+
+private:
+    void warn_of_guesses() {
+        bool const nics = std::any_of(matrix_.devices.begin(), matrix_.devices.end(),
+                                      [](SmiDevice const& device) { return !device.is_gpu; });
+        if (!facts_.pcie_gen) graph_.warn("no fact pcie_gen: PCIe Gen3 x16 assumed everywhere");
+        if (!facts_.sm && has_nvlinks()) {
+            graph_.warn("no fact sm: 20 GB/s assumed for each NVLink");
+        }
+        if (nics && !facts_.nic_gbps && facts_.nic_gbps_of.empty()) {
+            graph_.warn("no fact nic_gbps: 10 Gb/s assumed for each NIC");
+        }
+        if (has_nvlinks()) {
+            graph_.warn(
+                "of GPUs joined by NVLinks the matrix hides how PCIe joins them; taken from what "
+                "they share with NICs and other GPUs, and from the affinity columns");
+        }
+    }
+
+    [[nodiscard]] bool has_nvlinks() const {
+        return std::any_of(matrix_.cells.begin(), matrix_.cells.end(),
+                           [](SmiCell const& cell) { return cell.nvlinks > 0; });
+    }
+
+    /// The switch that a device is behind, made with its first device.
+    std::uint32_t parent_of(SmiGroups const& groups, std::size_t device, std::uint32_t cpu) {
+        std::uint32_t parent = cpu;
+        if (groups.outer_of[device] != kNoGroup) {
+            parent = switch_of(outer_, groups.outer_of[device], "pxb ", device, parent);
+        }
+        if (groups.inner_of[device] != kNoGroup) {
+            parent = switch_of(inner_, groups.inner_of[device], "pix ", device, parent);
+        }
+        return parent;
+    }
+
+    std::uint32_t switch_of(std::map<std::size_t, std::uint32_t>& made, std::size_t group,
+                            char const* what, std::size_t device, std::uint32_t parent) {
+        auto const [at, is_new] = made.try_emplace(group, kNoVertex);
+        if (is_new) {
+            at->second = graph_.add(VertexKind::Switch, what + matrix_.devices[device].name, 0);
+            graph_.hang(at->second, parent, pcie_, "pcie");
+        }
+        return at->second;
+    }
+
+    void add_device(std::size_t i, std::uint32_t parent) {
+        SmiDevice const& device = matrix_.devices[i];
+        if (device.is_gpu) {
+            std::string const note = facts_.sm ? "sm " + std::to_string(*facts_.sm) : "";
+            vertices_.push_back(graph_.add(VertexKind::Gpu, device.name, 0, note));
+        } else {
+            vertices_.push_back(graph_.add(VertexKind::Nic, "nic " + device.name, 0));
+            graph_.connect_network(
+                vertices_.back(),
+                nic_mbps_of(facts_, {device.name, device.label}).value_or(kDefaultNicMbps));
+        }
+        graph_.hang(vertices_.back(), parent, pcie_, "pcie");
+    }
+
+    void connect_gpus() {
+        double const gbps = nvlink_gbps(facts_.sm);
+        std::size_t const devices = matrix_.devices.size();
+        for (std::size_t i = 0; i < devices; ++i) {
+            std::int64_t all = 0;
+            std::int64_t most = 0;
+            for (std::size_t j = 0; j < devices; ++j) {
+                all += matrix_.at(i, j).nvlinks;
+                most = std::max(most, matrix_.at(i, j).nvlinks);
+            }
+            // A switch shows as all of a GPU's links to each other GPU, more than it can have.
+            if (facts_.nvs_links && most > 0) {
+                connect_switch(i, double(*facts_.nvs_links) * gbps);
+            } else if (all > nvlinks_of(facts_.sm)) {
+                connect_switch(i, double(most) * gbps);
+            } else {
+                connect_directly(i, gbps);
+            }
+        }
+    }
+
+    void connect_switch(std::size_t i, double gbps) {
+        graph_.connect_both(vertices_[i], graph_.nvswitch(0), gbps, "nvlink");
+    }
+
+    void connect_directly(std::size_t i, double gbps) {
+        for (std::size_t j = 0; j < matrix_.devices.size(); ++j) {
+            std::int64_t const links = matrix_.at(i, j).nvlinks;
+            if (links > 0) {
+                graph_.connect(vertices_[i], vertices_[j], double(links) * gbps, "nvlink");
+            }
+        }
+    }
+
+    Facts const& facts_;
+    SmiMatrix const matrix_;
+    GraphBuilder graph_;
+    double pcie_ = 0;
+    std::vector<std::uint32_t> vertices_;  ///< of the matrix's devices
+    std::map<std::size_t, std::uint32_t> inner_;
+    std::map<std::size_t, std::uint32_t> outer_;
+};
+
+}  // namespace
+
+Infrastructure read_nvidia_smi(Source const& source, Facts const& facts) {
+    return SmiReader(source, facts).read();
+}
+
+}  // namespace mgi::topology

@@ -1,0 +1,150 @@
+#include "topology/readers/smi_groups.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+
+namespace mgi::topology {
+namespace {
+
+/// Sets of devices that only grow together.
+class Sets {
+public:
+    explicit Sets(std::size_t size) : parent_(size) {
+        std::iota(parent_.begin(), parent_.end(), std::size_t(0));
+    }
+    std::size_t of(std::size_t i) {
+        while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+        return i;
+    }
+    /// The smaller number stands for both.
+    void join(std::size_t a, std::size_t b) {
+        a = of(a);
+        b = of(b);
+        parent_[std::max(a, b)] = std::min(a, b);
+    }
+
+private:
+    std::vector<std::size_t> parent_;
+};
+
+Sets joined_by(SmiMatrix const& matrix, SmiRelation most) {
+    std::size_t const size = matrix.devices.size();
+    Sets sets(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+            SmiRelation const relation = matrix.at(i, j).relation;
+            if (relation != SmiRelation::NvLink && relation <= most) sets.join(i, j);
+        }
+    }
+    return sets;
+}
+
+/// Each device's set, kNoGroup for one that is alone.
+std::vector<std::size_t> groups_of(Sets& sets, std::size_t size) {
+    std::vector<std::size_t> members(size, 0);
+    for (std::size_t i = 0; i < size; ++i) ++members[sets.of(i)];
+    std::vector<std::size_t> groups(size, kNoGroup);
+    for (std::size_t i = 0; i < size; ++i) {
+        if (members[sets.of(i)] > 1) groups[i] = sets.of(i);
+    }
+    return groups;
+}
+
+/// An outer switch that holds just one inner one is that inner one.
+void drop_doubles(SmiGroups& groups) {
+    std::size_t const size = groups.inner_of.size();
+    std::vector<bool> mixed(size, false);
+    std::vector<std::size_t> inner(size, kNoGroup);
+    std::vector<bool> seen(size, false);
+    for (std::size_t i = 0; i < size; ++i) {
+        std::size_t const outer = groups.outer_of[i];
+        if (outer == kNoGroup) continue;
+        if (seen[outer] && inner[outer] != groups.inner_of[i]) mixed[outer] = true;
+        if (groups.inner_of[i] == kNoGroup) mixed[outer] = true;
+        seen[outer] = true;
+        inner[outer] = groups.inner_of[i];
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+        if (groups.outer_of[i] != kNoGroup && !mixed[groups.outer_of[i]]) {
+            groups.outer_of[i] = kNoGroup;
+        }
+    }
+}
+
+class Places {
+public:
+    explicit Places(SmiMatrix const& matrix)
+        : matrix_(matrix), cpu_of_(matrix.devices.size(), kNoGroup) {}
+
+    void find(SmiGroups& groups) {
+        for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
+            SmiDevice const& device = matrix_.devices[i];
+            std::string const& affinity =
+                device.numa_affinity.empty() ? device.cpu_affinity : device.numa_affinity;
+            if (device.is_gpu && !affinity.empty()) cpu_of_[i] = number_of(affinity);
+        }
+        // What is behind one switch is at one CPU; the others are at that of whatever is nearest.
+        spread(SmiRelation::Pxb);
+        spread(SmiRelation::Phb);
+        spread(SmiRelation::Node);
+        place_rest();
+        groups.cpu_of = cpu_of_;
+        groups.cpus = numbers_.size();
+    }
+
+private:
+    std::size_t number_of(std::string const& affinity) {
+        return numbers_.try_emplace(affinity, numbers_.size()).first->second;
+    }
+
+    /// Devices that are this near to each other are all at the CPU of the first that has one; those
+    /// behind one switch even where their own columns differ.
+    void spread(SmiRelation most) {
+        Sets sets = joined_by(matrix_, most);
+        std::vector<std::size_t> cpu_of_set(cpu_of_.size(), kNoGroup);
+        for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
+            std::size_t& cpu = cpu_of_set[sets.of(i)];
+            if (cpu == kNoGroup) cpu = cpu_of_[i];
+        }
+        for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
+            if (cpu_of_[i] == kNoGroup || most == SmiRelation::Pxb) {
+                cpu_of_[i] = cpu_of_set[sets.of(i)];
+            }
+        }
+    }
+
+    /// Devices near to none that has an affinity: each such neighbourhood has a CPU of its own where
+    /// the table says that they are far from others, else they share one.
+    void place_rest() {
+        bool const far =
+            std::any_of(matrix_.cells.begin(), matrix_.cells.end(),
+                        [](SmiCell const& cell) { return cell.relation == SmiRelation::Sys; });
+        Sets sets = joined_by(matrix_, SmiRelation::Node);
+        for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
+            if (cpu_of_[i] != kNoGroup) continue;
+            cpu_of_[i] = number_of(far ? "around " + std::to_string(sets.of(i)) : "unknown");
+        }
+    }
+
+    SmiMatrix const& matrix_;
+    std::vector<std::size_t> cpu_of_;
+    std::map<std::string, std::size_t> numbers_;
+};
+
+}  // namespace
+
+SmiGroups group_devices(SmiMatrix const& matrix) {
+    std::size_t const size = matrix.devices.size();
+    SmiGroups groups;
+    Sets inner = joined_by(matrix, SmiRelation::Pix);
+    Sets outer = joined_by(matrix, SmiRelation::Pxb);
+    groups.inner_of = groups_of(inner, size);
+    groups.outer_of = groups_of(outer, size);
+    drop_doubles(groups);
+    Places(matrix).find(groups);
+    return groups;
+}
+
+}  // namespace mgi::topology

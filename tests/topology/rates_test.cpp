@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include "topology/rates.hpp"
+
+namespace mgi::topology {
+namespace {
+
+TEST(Rates, OfPcieFollowGenerationAndWidth) {
+    EXPECT_EQ(pcie_gbps(8, 16), 12);
+    EXPECT_EQ(pcie_gbps(2.5, 1), 0.1875);
+    EXPECT_EQ(pcie_gbps(64, 16), 96);
+    EXPECT_EQ(pcie_gbps(7, 16), std::nullopt);
+    EXPECT_EQ(pcie_transfers(4), 16);
+    EXPECT_EQ(pcie_transfers(0), std::nullopt);
+    EXPECT_EQ(pcie_transfers(7), std::nullopt);
+}
+
+TEST(Rates, OfLinksBetweenGpusFollowTheModel) {
+    EXPECT_EQ(nvlink_gbps(60), 18);
+    EXPECT_EQ(nvlink_gbps(70), 20);
+    EXPECT_EQ(nvlink_gbps(80), 20);
+    EXPECT_EQ(nvlink_gbps(86), 12);
+    EXPECT_EQ(nvlink_gbps(89), 20);
+    EXPECT_EQ(nvlink_gbps(90), 20.6);
+    EXPECT_EQ(nvlink_gbps(103), 40.1);
+    EXPECT_EQ(nvlink_gbps(37), 20);
+    EXPECT_EQ(nvlink_gbps(std::nullopt), 20);
+    EXPECT_EQ(xgmi_gbps("gfx90a"), 36);
+    EXPECT_EQ(xgmi_gbps("gfx90a:sramecc+"), 36);
+    EXPECT_EQ(xgmi_gbps("910"), 36);
+    EXPECT_EQ(xgmi_gbps("gfx942"), 48);
+    EXPECT_EQ(xgmi_gbps("942"), 48);
+    EXPECT_EQ(xgmi_gbps("gfx950"), 48);
+    EXPECT_EQ(xgmi_gbps("908"), 24);
+    EXPECT_EQ(xgmi_gbps(""), 24);
+}
+
+TEST(Rates, OfCpusFollowTheirModel) {
+    EXPECT_EQ(cpu_gbps({"x86_64", "GenuineIntel", 6, 207}), 40);
+    EXPECT_EQ(cpu_gbps({"x86_64", "GenuineIntel", 6, 143}), 22);
+    EXPECT_EQ(cpu_gbps({"x86_64", "GenuineIntel", 6, 85}), 10);
+    EXPECT_EQ(cpu_gbps({"x86_64", "GenuineIntel", 6, 79}), 6);
+    EXPECT_EQ(cpu_gbps({"x86_64", "GenuineIntel", 6, std::nullopt}), std::nullopt);
+    EXPECT_EQ(cpu_gbps({"x86_64", "AuthenticAMD", 175, 1}), 16);
+    EXPECT_EQ(cpu_gbps({"x86_64", "CentaurHauls", 7, 91}), 9);
+    EXPECT_EQ(cpu_gbps({"x86_64", "  Shanghai  ", 7, 59}), 6);
+    EXPECT_EQ(cpu_gbps({"arm64", "", {}, {}}), 6);
+    EXPECT_EQ(cpu_gbps({"ppc64le", "", {}, {}}), 32);
+    EXPECT_EQ(cpu_gbps({"", "", {}, {}}), std::nullopt);
+    EXPECT_EQ(cpu_gbps_named("intel_spr"), 22);
+    EXPECT_EQ(cpu_gbps_named("pentium"), std::nullopt);
+}
+
+TEST(Rates, OfNicsAreKnownForSomeDevices) {
+    EXPECT_EQ(nic_mbps("15b3:1021"), 400'000);
+    EXPECT_EQ(nic_mbps("ffff:ffff"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace mgi::topology
