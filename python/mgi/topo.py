@@ -32,8 +32,8 @@ def main(argv: Sequence[str]) -> int:
     """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
     parser = Parser(
         prog="mgi topo",
-        description="Reads an NCCL or RCCL topology file, an hwloc export or what nvidia-smi topo -m "
-        "printed, and prints its infrastructure graph as a tree; numbers are GB/s one way.",
+        description="Reads an NCCL or RCCL topology file, an hwloc export or what nvidia-smi topo "
+        "-m printed, and prints its infrastructure graph as a tree; numbers are GB/s one way.",
         epilog=EPILOG,
     )
     parser.add_argument("file", metavar="FILE", type=Path)
@@ -139,7 +139,10 @@ def flow_text(found: Mapping[str, Any]) -> str:
         lines.append(
             f"{pair['src']:<22} {pair['dst']:<22} {pair['maxflow']:>10g} {pair['no_relay']:>10g}"
         )
-    lines += ["", f"{'gpu':<22} {'to network':>11} {'no relay':>10} {'from it':>10} {'no relay':>10}"]
+    lines += [
+        "",
+        f"{'gpu':<22} {'to network':>11} {'no relay':>10} {'from it':>10} {'no relay':>10}",
+    ]
     for row in found["network"]:
         lines.append(
             f"{row['gpu']:<22} {row['out']:>11g} {row['out_no_relay']:>10g} "

@@ -1,0 +1,204 @@
+"""``mgi topo FILE``: topology files of others, and the maximum flows over what they describe."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import mgi
+import pytest
+from mgi import _mgi
+from mgi.cli import main
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "topologies"
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"{SHARED} is not there: real machines' files and their flows"
+)
+FOLDERS = ("nccl_xml", "hwloc_xml", "nvidia_smi_topo", "classes")
+
+PAIR = """<system version="1">
+<cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+ <pci busid="0000:0A:00.0" link_speed="16 GT/s" link_width="16"><gpu sm="80">
+  <nvlink target="0000:0b:00.0" count="4" tclass="0x030200"/></gpu></pci>
+ <pci busid="0000:0b:00.0" link_speed="16 GT/s" link_width="16"><gpu sm="80"/></pci>
+ <pci busid="0000:0c:00.0" link_speed="8 GT/s" link_width="16">
+  <nic><net name="mlx5_0" speed="200000"/></nic></pci>
+</cpu></system>
+"""
+
+
+def expectations() -> list[Any]:
+    found = sorted((SHARED / "expected").glob("*.json")) if SHARED.is_dir() else []
+    return [pytest.param(path, id=path.stem) for path in found]
+
+
+def refused() -> list[Any]:
+    found = sorted((SHARED / "malformed").iterdir()) if SHARED.is_dir() else []
+    return [pytest.param(path, id=path.name) for path in found]
+
+
+def run(tmp_path: Path, *arguments: str | Path) -> dict[str, Any]:
+    out = tmp_path / "out.json"
+    assert main(["topo", *map(str, arguments), "--json", str(out)]) == 0
+    return json.loads(out.read_text())
+
+
+@needs_shared
+@pytest.mark.parametrize("path", expectations())
+def test_a_real_machines_flows_are_exact(path: Path, tmp_path: Path) -> None:
+    expected = json.loads(path.read_text())
+    file = next(f for folder in FOLDERS if (f := SHARED / folder / expected["file"]).exists())
+    arguments: list[str | Path] = [file, "--flows"]
+    if facts := expected["meta"].get("sidecar"):
+        (tmp_path / "facts.json").write_text(json.dumps(facts))
+        arguments += ["--facts", tmp_path / "facts.json"]
+    got = run(tmp_path, *arguments)
+
+    names = {}
+    for gpu in expected["gpus"]:
+        name = gpu.get("busid") or gpu["id"].split("/")[1]
+        names[gpu["id"]] = name if gpu["host"] == "h0" else f"{gpu['host']}/{name}"
+    assert list(got) == ["gpu_pairs", "network", "warnings"]
+    assert {(p["src"], p["dst"]): p for p in got["gpu_pairs"]} == {
+        (names[p["src"]], names[p["dst"]]): {
+            "src": names[p["src"]],
+            "dst": names[p["dst"]],
+            "maxflow": p["maxflow"],
+            "no_relay": p["no_relay"],
+        }
+        for p in expected["gpu_pairs"]
+    }
+    keys = ("out", "in", "out_no_relay", "in_no_relay")
+    assert {n["gpu"]: [n[key] for key in keys] for n in got["network"]} == {
+        names[n["gpu"]]: [n[key] for key in keys] for n in expected["network"]
+    }
+    assert len(got["gpu_pairs"]) == len(expected["gpu_pairs"])
+    assert len(got["network"]) == len(expected["network"])
+
+
+@needs_shared
+@pytest.mark.parametrize("path", refused())
+def test_a_malformed_file_is_refused_by_name(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topo", str(path), "--flows"]) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith(f"mgi topo: {path}")
+    assert len(output.err) > len(f"mgi topo: {path}: ") + 20
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    path = tmp_path / "pair.xml"
+    path.write_text(PAIR)
+    return path
+
+
+def test_flows_are_the_documented_json(pair: Path, tmp_path: Path) -> None:
+    a, b = "0000:0a:00.0", "0000:0b:00.0"
+    ways = {"out": 12.0, "in": 12.0, "out_no_relay": 12.0, "in_no_relay": 12.0}
+    assert run(tmp_path, pair, "--flows") == {
+        "gpu_pairs": [
+            {"src": a, "dst": b, "maxflow": 104.0, "no_relay": 104.0},
+            {"src": b, "dst": a, "maxflow": 24.0, "no_relay": 24.0},
+        ],
+        "network": [{"gpu": a, **ways}, {"gpu": b, **ways}],
+        "warnings": [],
+    }
+
+
+def test_the_graph_is_a_tree_and_json(
+    pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = run(tmp_path, pair)
+    assert "gpu 0000:0a:00.0 (sm 80)  24  -> 0000:0b:00.0 80" in capsys.readouterr().out
+    assert graph["format"] == "nccl"
+    assert {v["kind"] for v in graph["vertices"]} == {"cpu", "gpu", "nic", "network"}
+    edge = {"from": "nic 0000:0c:00.0", "to": "network", "gbps": 25.0, "kind": "network"}
+    assert edge in graph["edges"]
+
+
+def test_json_may_go_to_the_output(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topo", str(pair), "--flows", "--json", "-"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["gpu_pairs"]) == 2
+    assert main(["topo", str(pair), "--flows"]) == 0
+    assert "no relay" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no JSON object"),
+        ('{"gpu": 90}', "there is no fact 'gpu'; there are: sm"),
+        ('{"sm": "ninety"}', "sm is 'ninety'"),
+        ('{"sm": true}', "sm is True"),
+        ('{"sm": -1}', "sm is -1; expected 1 to 999"),
+        ('{"pcie_gen": 7}', "pcie_gen is 7; expected 1 to 6"),
+        ('{"nic_gbps": 0}', "nic_gbps"),
+        ('{"nic_gbps": {"mlx5_0": NaN}}', "nic_gbps of mlx5_0"),
+        ('{"nic_gbps": {"mlx5_0": "fast"}}', "nic_gbps_of"),
+        ('{"cpu": "pentium"}', "there is no cpu 'pentium'"),
+    ],
+)
+def test_facts_that_cannot_be_are_refused(
+    facts: str, words: str, pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "facts.json"
+    path.write_text(facts)
+    assert main(["topo", str(pair), "--facts", str(path)]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_files_that_are_not_there_are_named(
+    pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    for arguments in ([nowhere], [pair, "--facts", nowhere], [pair, "--json", nowhere / "out"]):
+        assert main(["topo", *map(str, arguments)]) == 1
+        error = capsys.readouterr().err
+        assert str(nowhere) in error
+        assert "No such file" in error
+
+
+def test_a_wrong_call_is_status_2() -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["topo"])
+
+
+def random_arcs(dice: random.Random, vertices: int) -> list[tuple[int, int, int]]:
+    count = dice.randrange(5 * vertices)
+    return [
+        (dice.randrange(vertices), dice.randrange(vertices), dice.randrange(1000))
+        for _ in range(count)
+    ]
+
+
+def test_flows_of_random_graphs_agree_with_networkx() -> None:
+    networkx = pytest.importorskip("networkx")
+    dice = random.Random(int(os.environ.get("MGI_TEST_SEED", "0")))
+    for _ in range(int(os.environ.get("MGI_TEST_GRAPHS", "300"))):
+        vertices = dice.randrange(2, 40)
+        arcs = random_arcs(dice, vertices)
+        theirs = networkx.DiGraph()
+        theirs.add_nodes_from(range(vertices))
+        for source, sink, capacity in arcs:
+            there = theirs.get_edge_data(source, sink, {"capacity": 0})["capacity"]
+            theirs.add_edge(source, sink, capacity=there + capacity)
+        value, paths = _mgi.max_flow(vertices, arcs, 0, vertices - 1)
+        assert value == networkx.maximum_flow_value(theirs, 0, vertices - 1), arcs
+        assert value == sum(capacity for _, capacity in paths)
+        for path, capacity in paths:
+            assert capacity > 0
+            assert len(set(path)) == len(path)
+            assert (path[0], path[-1]) == (0, vertices - 1)
+
+
+def test_a_graph_that_cannot_be_is_refused() -> None:
+    for arcs in ([(0, 2, 1)], [(0, 1, -1)]):
+        with pytest.raises(mgi.InvalidArgument):
+            _mgi.max_flow(2, arcs, 0, 1)
