@@ -1,9 +1,9 @@
 #include "topology/readers/hwloc_links.hpp"
 
-#include <charconv>
 #include <string_view>
-#include <system_error>
 #include <utility>
+
+#include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -31,9 +31,7 @@ std::vector<std::string_view> words_of(XmlElement const& matrix, std::string_vie
 
 std::uint64_t mbps_of(XmlElement const& matrix, std::string_view word) {
     std::uint64_t value = 0;
-    char const* const end = word.data() + word.size();
-    auto const [stop, error] = std::from_chars(word.data(), end, value);
-    if (error != std::errc{} || stop != end || value > kMostMbps) {
+    if (!read_whole(word, value) || value > kMostMbps) {
         matrix.fail("a value is " + quoted(word) + "; expected megabytes a second");
     }
     return value;

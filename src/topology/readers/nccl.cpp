@@ -1,9 +1,7 @@
 // NCCL's and RCCL's topology files: <system>, in it <cpu>, in it a tree of <pci> whose leaves hold
 // <gpu> or <nic>. What each element means is NCCL's src/graph/topo.cc; rates are topology/rates.hpp.
-#include <charconv>
 #include <map>
 #include <set>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -11,6 +9,7 @@
 #include "topology/readers/bus_id.hpp"
 #include "topology/readers/formats.hpp"
 #include "topology/readers/nccl_links.hpp"
+#include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -131,8 +130,7 @@ private:
         if (width == 0) width = 16;
         std::string_view const speed = pci.text("link_speed");
         double transfers = 0;
-        auto const read = std::from_chars(speed.data(), speed.data() + speed.size(), transfers);
-        if (read.ec != std::errc{}) {
+        if (!read_leading(speed, transfers)) {
             transfers = facts_.pcie_gen ? *pcie_transfers(*facts_.pcie_gen) : kDefaultTransfers;
         }
         auto const gbps = pcie_gbps(transfers, width);

@@ -31,7 +31,7 @@ std::string target_of(XmlElement const& link) {
 
 }  // namespace
 
-void NcclLinks::add_gpu(XmlElement const& gpu, Gpu place, Facts const& facts) {
+void NcclLinks::add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts) {
     auto const sm = gpu.integer("sm");
     double const nvlink = nvlink_gbps(sm ? sm : facts.sm);
     double const xgmi = xgmi_gbps(gpu.text("gcn"));

@@ -25,7 +25,7 @@ public:
         std::string bus_id;
     };
 
-    void add_gpu(XmlElement const& gpu, Gpu place, Facts const& facts);
+    void add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts);
     void add_switch(std::string const& bus_id, std::uint32_t server, std::uint32_t vertex);
     void add_pci_link(XmlElement const& link, std::uint32_t server, std::uint32_t from);
 

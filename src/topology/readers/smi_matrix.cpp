@@ -1,12 +1,12 @@
 #include "topology/readers/smi_matrix.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
+
+#include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -82,9 +82,7 @@ std::optional<SmiCell> cell_of(std::string_view word) {
     }
     if (!word.starts_with("NV")) return std::nullopt;
     std::int64_t links = 0;
-    char const* const end = word.data() + word.size();
-    auto const [stop, error] = std::from_chars(word.data() + 2, end, links);
-    if (error != std::errc{} || stop != end || links < 1 || links > 1000) return std::nullopt;
+    if (!read_whole(word.substr(2), links) || links < 1 || links > 1000) return std::nullopt;
     return SmiCell{SmiRelation::NvLink, links};
 }
 

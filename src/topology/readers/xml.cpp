@@ -1,23 +1,16 @@
 #include "topology/readers/xml.hpp"
 
-#include <charconv>
 #include <cmath>
-#include <system_error>
 
 #include <pugixml.hpp>
+
+#include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
 namespace {
 
 pugi::xml_node node_of(void* node) {
     return pugi::xml_node(static_cast<pugi::xml_node_struct*>(node));
-}
-
-template <class T>
-bool read_whole(std::string_view text, T& value) {
-    char const* const end = text.data() + text.size();
-    auto const [stop, error] = std::from_chars(text.data(), end, value);
-    return error == std::errc{} && stop == end;
 }
 
 }  // namespace
