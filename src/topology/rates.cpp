@@ -14,17 +14,23 @@ struct PcieRate {
 constexpr std::array<PcieRate, 6> kPcie{
     {{2.5, 15}, {5, 30}, {8, 60}, {16, 120}, {32, 240}, {64, 480}}};
 
-constexpr std::array<std::pair<std::string_view, double>, 13> kCpus{{{"amd", 16},
+constexpr std::array<std::pair<std::string_view, double>, 19> kCpus{{{"amd", 16},
+                                                                     {"arm", 6},
                                                                      {"arm64", 6},
+                                                                     {"aarch64", 6},
+                                                                     {"intel_hsw", 6},
                                                                      {"intel_bdw", 6},
                                                                      {"intel_skl", 10},
+                                                                     {"intel_clx", 10},
                                                                      {"intel_icx", 10},
                                                                      {"intel_spr", 22},
                                                                      {"intel_srp", 22},
+                                                                     {"intel_gnr", 22},
                                                                      {"intel_emr", 40},
                                                                      {"intel_erp", 40},
-                                                                     {"intel_gnr", 22},
+                                                                     {"ppc", 32},
                                                                      {"ppc64", 32},
+                                                                     {"power", 32},
                                                                      {"zhaoxin", 6},
                                                                      {"zhaoxin_kh40000", 9}}};
 

@@ -30,6 +30,9 @@ TEST(TopologyFile, WhatIsNoneIsRefused) {
     EXPECT_NE(refusal("<graphs/>").find("NCCL_TOPO_DUMP_FILE"), std::string::npos);
     EXPECT_NE(refusal("<system version=\"1\">\n<cpu>\n</system>").find("file:3: is no well-formed"),
               std::string::npos);
+    EXPECT_NE(
+        refusal("<topology><object/></topology>\n<topology/>").find("file:2: a second element"),
+        std::string::npos);
     EXPECT_NE(refusal("<!-- only -->").find("file"), std::string::npos);
     EXPECT_THROW(Source::of_file("/nowhere/at/all"), Error);
     EXPECT_THROW(Source::of_file("/"), Error);

@@ -30,6 +30,12 @@ XmlDocument::XmlDocument(Source const& source)
     }
     pugi::xml_node const root = parsed_->document.document_element();
     if (!root) source.fail(0, "is XML without an element");
+    for (pugi::xml_node node = root.next_sibling(); node; node = node.next_sibling()) {
+        if (node.type() != pugi::node_element) continue;
+        source.fail(source.line_of(std::size_t(node.offset_debug())),
+                    "a second element behind the first, <" + std::string(node.name()) +
+                        ">; expected one topology");
+    }
     // Walked without recursion, so that no nesting can exhaust the stack.
     int depth = 0;
     for (pugi::xml_node node = root; node;) {
