@@ -1,7 +1,8 @@
-"""``mgi topo``: the infrastructure graph that a topology file describes, and its maximum flows."""
+"""``mgi topo``: the infrastructure graph of a file or a named system, and its maximum flows."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,29 +21,42 @@ FACTS = {
     "cpu": "model of the CPUs: amd, intel_skl, intel_spr, ppc64, ...",
 }
 
-EPILOG = "Facts, for what a file lacks, are a JSON object of: " + "; ".join(
-    f"{name} ({what})" for name, what in FACTS.items()
-)
-
 DIGITS = 4
 """Behind the point of every GB/s that is written: what a link's rate is known to."""
+
+
+def epilog() -> str:
+    """What presets and facts there are."""
+    systems = [f"  {name:<20} {about}" for name, about in _mgi.presets()]
+    known = [f"  {name:<20} {what}" for name, what in FACTS.items()]
+    return "\n".join(["presets:", *systems, "", "facts (a JSON object):", *known])
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
     parser = Parser(
         prog="mgi topo",
-        description="Reads an NCCL or RCCL topology file, an hwloc export or what nvidia-smi topo "
-        "-m printed, and prints its infrastructure graph as a tree; numbers are GB/s one way.",
-        epilog=EPILOG,
+        description="Prints the infrastructure graph of a topology file (NCCL, RCCL, hwloc, or what "
+        "nvidia-smi topo -m printed) or of a system known by name, as a tree; numbers are GB/s one "
+        "way.",
+        epilog=epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?")
+    parser.add_argument("--preset", metavar="NAME", help="a system by name, in place of a file")
+    parser.add_argument("--servers", metavar="N", type=int, help="so many of the preset's servers")
     parser.add_argument("--facts", metavar="FILE.json", type=Path, help="what the file lacks")
     parser.add_argument("--flows", action="store_true", help="maximum flows in place of the graph")
     parser.add_argument("--json", metavar="OUT", help="write JSON there; - is the output itself")
     options = parser.parse_args(list(argv))
+    if (options.file is None) == (options.preset is None):
+        parser.error("expected a FILE or --preset NAME")
+    if options.preset is None and options.servers is not None:
+        parser.error("--servers goes with --preset")
+    if options.preset is not None and options.facts is not None:
+        parser.error("--facts goes with a FILE")
     try:
-        topology = read(options.file, read_facts(options.facts) if options.facts else {})
+        topology = made(options)
         found = flows(topology) if options.flows else graph(topology)
         if options.json:
             write_json(found, options.json)
@@ -58,6 +72,20 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def made(options: argparse.Namespace) -> _mgi.Topology:
+    """The graph that the options name."""
+    if options.preset is not None:
+        return preset(options.preset, options.servers)
+    return read(options.file, read_facts(options.facts) if options.facts else {})
+
+
+def preset(name: str, servers: int | None = None) -> _mgi.Topology:
+    """A system by name, of so many servers (None: as many as it has)."""
+    if servers is not None and not 0 < servers < 2**32:
+        raise InvalidArgument(f"--servers is {servers}; expected 1 or more")
+    return _mgi.Topology.preset(name, servers)
 
 
 def read(path: Path, facts: Mapping[str, Any]) -> _mgi.Topology:

@@ -1,8 +1,12 @@
+#include "topology.hpp"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -12,6 +16,7 @@
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "planner/server_flows.hpp"
+#include "topology/presets.hpp"
 #include "topology/readers/read.hpp"
 #include "topology/tree.hpp"
 
@@ -19,7 +24,6 @@ namespace mgi::python {
 namespace {
 
 using planner::Relays;
-using topology::ReadTopology;
 
 topology::Facts facts_of(nb::dict const& given) {
     topology::Facts facts;
@@ -32,19 +36,36 @@ topology::Facts facts_of(nb::dict const& given) {
     return facts;
 }
 
-ReadTopology* read_file(std::string const& path, nb::dict const& given) {
-    topology::Facts const facts = facts_of(given);
-    Unlocked const unlocked;
-    return new ReadTopology(topology::read_topology_file(path, facts));
+Topology* topology_of(topology::ReadTopology read) {
+    return new Topology{topology::to_string(read.format), std::move(read.infrastructure)};
 }
 
-ReadTopology* read_text(std::string const& name, std::string const& text, nb::dict const& given) {
+Topology* read_file(std::string const& path, nb::dict const& given) {
     topology::Facts const facts = facts_of(given);
     Unlocked const unlocked;
-    return new ReadTopology(topology::read_topology(topology::Source(name, text), facts));
+    return topology_of(topology::read_topology_file(path, facts));
 }
 
-nb::list vertices_of(ReadTopology const& read) {
+Topology* read_text(std::string const& name, std::string const& text, nb::dict const& given) {
+    topology::Facts const facts = facts_of(given);
+    Unlocked const unlocked;
+    return topology_of(topology::read_topology(topology::Source(name, text), facts));
+}
+
+Topology* make_preset(std::string const& name, std::optional<std::uint32_t> servers) {
+    Unlocked const unlocked;
+    return new Topology{"preset", topology::preset(name, servers)};
+}
+
+nb::list preset_list() {
+    nb::list list;
+    for (topology::PresetInfo const& preset : topology::presets()) {
+        list.append(nb::make_tuple(std::string(preset.name), std::string(preset.about)));
+    }
+    return list;
+}
+
+nb::list vertices_of(Topology const& read) {
     topology::Infrastructure const& infrastructure = read.infrastructure;
     nb::list list;
     for (Vertex const& vertex : infrastructure.graph.vertices) {
@@ -58,12 +79,13 @@ nb::list vertices_of(ReadTopology const& read) {
                              ? nb::none()
                              : nb::cast(infrastructure.graph.vertices[site.parent].name);
         dict["note"] = site.note;
+        if (vertex.kind == VertexKind::Nic) dict["nic_direct"] = site.nic_direct;
         list.append(dict);
     }
     return list;
 }
 
-nb::list edges_of(ReadTopology const& read) {
+nb::list edges_of(Topology const& read) {
     auto const& vertices = read.infrastructure.graph.vertices;
     nb::list list;
     for (Edge const& edge : read.infrastructure.graph.edges) {
@@ -79,7 +101,7 @@ nb::list edges_of(ReadTopology const& read) {
 
 /// The flows of one server; keeps no reference to the topology.
 struct Flows {
-    Flows(ReadTopology const& read, std::uint32_t server) : solver(read.infrastructure, server) {
+    Flows(Topology const& read, std::uint32_t server) : solver(read.infrastructure, server) {
         for (std::uint32_t const gpu : solver.gpus()) {
             names.push_back(read.infrastructure.graph.vertices[gpu].name);
         }
@@ -137,21 +159,20 @@ std::pair<planner::Capacity, std::vector<PathPair>> max_flow(std::uint32_t verti
 }  // namespace
 
 void bind_topology(nb::module_& module) {
-    nb::class_<ReadTopology>(module, "Topology")
+    module.def("presets", preset_list);
+    nb::class_<Topology>(module, "Topology")
+        .def_static("preset", make_preset, nb::arg("name"), nb::arg("servers").none())
         .def_static("read", read_file, nb::arg("path"), nb::arg("facts"))
         .def_static("parse", read_text, nb::arg("name"), nb::arg("text"), nb::arg("facts"))
-        .def_prop_ro("format",
-                     [](ReadTopology const& read) { return topology::to_string(read.format); })
-        .def_prop_ro("servers",
-                     [](ReadTopology const& read) { return read.infrastructure.servers; })
-        .def_prop_ro("warnings",
-                     [](ReadTopology const& read) { return read.infrastructure.warnings; })
-        .def("tree", [](ReadTopology const& read) { return tree_text(read.infrastructure); })
+        .def_ro("format", &Topology::format)
+        .def_prop_ro("servers", [](Topology const& read) { return read.infrastructure.servers; })
+        .def_prop_ro("warnings", [](Topology const& read) { return read.infrastructure.warnings; })
+        .def("tree", [](Topology const& read) { return tree_text(read.infrastructure); })
         .def("vertices", vertices_of)
         .def("edges", edges_of)
         .def(
             "flows",
-            [](ReadTopology const& read, std::uint32_t server) { return new Flows(read, server); },
+            [](Topology const& read, std::uint32_t server) { return new Flows(read, server); },
             nb::arg("server"));
     nb::class_<Flows>(module, "ServerFlows")
         .def_prop_ro("gpus", [](Flows const& flows) { return flows.names; })

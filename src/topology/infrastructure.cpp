@@ -79,17 +79,21 @@ void GraphBuilder::mesh_cpus(std::vector<std::pair<std::uint32_t, double>> const
     }
 }
 
+std::uint32_t GraphBuilder::shared(VertexKind kind, std::string const& name) {
+    auto const at = shared_.find(name);
+    if (at != shared_.end()) return at->second;
+    return shared_[name] = add(kind, name, kEveryServer);
+}
+
 std::uint32_t GraphBuilder::network() {
-    if (network_ == kNoVertex) network_ = add(VertexKind::Network, "network", kEveryServer);
-    return network_;
+    return shared(VertexKind::Network, "network");
 }
 
 std::uint32_t GraphBuilder::nvswitch(std::uint32_t server) {
+    if (server == kEveryServer) return shared(VertexKind::Switch, "nvlink domain");
     auto const at = nvswitches_.find(server);
     if (at != nvswitches_.end()) return at->second;
-    std::uint32_t const made =
-        add(VertexKind::Switch, server == kEveryServer ? "nvlink domain" : "nvswitch", server);
-    return nvswitches_[server] = made;
+    return nvswitches_[server] = add(VertexKind::Switch, "nvswitch", server);
 }
 
 void GraphBuilder::connect_network(std::uint32_t nic, double mbps) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -27,6 +28,9 @@ struct Site {
     std::uint32_t server = 0;
     std::uint32_t parent = kNoVertex;  ///< the next vertex toward the CPU
     std::string note;                  ///< for people: "sm 90", "200 Gb/s"
+    /// Of a NIC: it reads and writes GPU memory itself, where no CPU is between them. No capacity of
+    /// its own, but a path that needs no copy to the host.
+    bool nic_direct = false;
 };
 
 /// Vertex i of `graph` has id i and sites[i]; from one vertex to another there is at most one edge.
@@ -52,12 +56,18 @@ public:
     /// From each CPU of a server to each other one, at the rate of the CPU that sends.
     void mesh_cpus(std::vector<std::pair<std::uint32_t, double>> const& cpus);
 
+    /// The one vertex of this name that belongs to every server; made when first asked for.
+    std::uint32_t shared(VertexKind kind, std::string const& name);
     /// The one network vertex, the one NVSwitch vertex of a server, or (server kEveryServer) that of
     /// an NVLink domain of all servers; made when first asked for.
     std::uint32_t network();
     std::uint32_t nvswitch(std::uint32_t server);
     /// A NIC's way out and in: `mbps` megabits a second, beside those it has.
     void connect_network(std::uint32_t nic, double mbps);
+    void set_nic_direct(std::uint32_t nic, bool direct) { made_.sites[nic].nic_direct = direct; }
+    void set_parent(std::uint32_t child, std::uint32_t parent) {
+        made_.sites[child].parent = parent;
+    }
 
     void warn(std::string warning) { made_.warnings.push_back(std::move(warning)); }
     [[nodiscard]] Infrastructure const& made() const { return made_; }
@@ -67,8 +77,8 @@ private:
     Infrastructure made_;
     std::unordered_map<std::uint64_t, std::size_t> edge_of_;
     std::unordered_map<std::string, std::uint32_t> times_used_;
-    std::map<std::uint32_t, std::uint32_t> nvswitches_;
-    std::uint32_t network_ = kNoVertex;
+    std::map<std::uint32_t, std::uint32_t> nvswitches_;         ///< by server
+    std::map<std::string, std::uint32_t, std::less<>> shared_;  ///< by name
 };
 
 }  // namespace mgi::topology

@@ -1,6 +1,7 @@
 #include "topology/tree.hpp"
 
 #include <cstdio>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -21,29 +22,27 @@ public:
           links_(infrastructure.sites.size()) {
         for (std::uint32_t id = 0; id < infrastructure.sites.size(); ++id) {
             std::uint32_t const parent = infrastructure.sites[id].parent;
-            if (parent != kNoVertex) children_[parent].push_back(id);
+            if (parent != kNoVertex) {
+                children_[parent].push_back(id);
+            } else {
+                roots_[infrastructure.sites[id].server].push_back(id);
+            }
         }
         for (Edge const& edge : infrastructure.graph.edges) links_[edge.from].push_back(&edge);
     }
 
     std::string write() {
-        for (std::uint32_t server = 0; server < infrastructure_.servers; ++server) {
-            text_ += "server " + std::to_string(server) + "\n";
-            write_roots(server);
+        // By server, and kEveryServer, the largest number, behind all.
+        for (std::uint32_t server = 0; server < infrastructure_.servers; ++server) roots_[server];
+        for (auto const& [server, roots] : roots_) {
+            bool const shared = server == kEveryServer;
+            if (!shared) text_ += "server " + std::to_string(server) + "\n";
+            for (std::uint32_t const root : roots) write_below(root, shared ? 0 : 1);
         }
-        write_roots(kEveryServer);
         return std::move(text_);
     }
 
 private:
-    void write_roots(std::uint32_t server) {
-        for (std::uint32_t id = 0; id < infrastructure_.sites.size(); ++id) {
-            Site const& site = infrastructure_.sites[id];
-            if (site.server != server || site.parent != kNoVertex) continue;
-            write_below(id, server == kEveryServer ? 0 : 1);
-        }
-    }
-
     /// Depth-first without recursion: a PCI tree may be as deep as its file says.
     void write_below(std::uint32_t root, std::size_t depth) {
         std::vector<std::pair<std::uint32_t, std::size_t>> rest{{root, depth}};
@@ -81,6 +80,7 @@ private:
     }
 
     Infrastructure const& infrastructure_;
+    std::map<std::uint32_t, std::vector<std::uint32_t>> roots_;  ///< by server
     std::vector<std::vector<std::uint32_t>> children_;
     std::vector<std::vector<Edge const*>> links_;
     std::string text_;

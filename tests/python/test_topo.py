@@ -1,4 +1,4 @@
-"""``mgi topo FILE``: topology files of others, and the maximum flows over what they describe."""
+"""``mgi topo``: files of others, systems by name, and the maximum flows over them."""
 
 from __future__ import annotations
 
@@ -165,9 +165,95 @@ def test_files_that_are_not_there_are_named(
         assert "No such file" in error
 
 
-def test_a_wrong_call_is_status_2() -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a.xml", "--preset", "dgx-1"],
+        ["a.xml", "--servers", "2"],
+        ["--preset", "dgx-1", "--facts", "f"],
+    ],
+)
+def test_a_wrong_call_is_status_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["topo"])
+        main(["topo", *arguments])
+
+
+CLASSES = {
+    "pcie-only": "a",
+    "pcie-nvlink": "b",
+    "pcie-numa": "c",
+    "pcie-nvlink-numa": "d",
+    "nvlink-numa": "e",
+    "hybrid-cube-mesh": "f",
+    "nvswitch": "g",
+    "multi-ethernet": "h",
+    "multi-rdma": "i",
+    "multi-nvswitch-rdma": "j",
+    "dgx-1": "f",
+    "gb200-nvl72": "k",
+}
+
+
+@needs_shared
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_preset_has_the_flows_of_its_class(name: str, tmp_path: Path) -> None:
+    path = next((SHARED / "classes").glob(f"{CLASSES[name]}_*.xml"))
+    theirs = run(tmp_path, path, "--flows")
+    arguments = ["--servers", "2"] if name == "gb200-nvl72" else []
+    assert run(tmp_path, "--preset", name, *arguments, "--flows") == theirs
+
+
+@needs_shared
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_preset_is_the_graph_of_its_class(name: str, tmp_path: Path) -> None:
+    theirs = run(tmp_path, next((SHARED / "classes").glob(f"{CLASSES[name]}_*.xml")))
+    arguments = ["--servers", "2"] if name == "gb200-nvl72" else []
+    ours = run(tmp_path, "--preset", name, *arguments)
+
+    def shape(graph: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        keys = ("name", "kind", "server", "parent", "nic_direct")
+        vertices = [tuple(str(v.get(key)) for key in keys) for v in graph["vertices"]]
+        edges = [tuple(str(value) for value in edge.values()) for edge in graph["edges"]]
+        return sorted(vertices), sorted(edges)
+
+    assert shape(ours) == shape(theirs)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in _mgi.presets()])
+def test_servers_of_a_preset_are_alike(name: str, tmp_path: Path) -> None:
+    found = run(tmp_path, "--preset", name, "--servers", "3", "--flows")
+    gpus = [row["gpu"] for row in found["network"]]
+    assert len(gpus) % 3 == 0
+    by_server = [gpus[i * len(gpus) // 3 : (i + 1) * len(gpus) // 3] for i in range(3)]
+    assert by_server[1] == [f"h1/{gpu}" for gpu in by_server[0]]
+    assert by_server[2] == [f"h2/{gpu}" for gpu in by_server[0]]
+    assert all(pair["maxflow"] >= pair["no_relay"] > 0 for pair in found["gpu_pairs"])
+    assert found["warnings"] == []
+
+
+def test_an_nvlink_domain_has_18_servers(tmp_path: Path) -> None:
+    graph = run(tmp_path, "--preset", "gb200-nvl72", "--servers", "19")
+    domains = [v["name"] for v in graph["vertices"] if v["name"].startswith("nvlink domain")]
+    assert domains == ["nvlink domain", "nvlink domain 1"]
+    joined = {e["from"] for e in graph["edges"] if e["to"] == "nvlink domain 1"}
+    assert joined == {f"h18/0000:0{bus}:00.0" for bus in (1, 3, 5, 7)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--preset", "dgx-9"], "there is no preset 'dgx-9'; there are: pcie-only, pcie-nvlink"),
+        (["--preset", "dgx-1", "--servers", "0"], "--servers is 0; expected 1 or more"),
+        (["--preset", "dgx-1", "--servers", "-1"], "--servers is -1"),
+        (["--preset", "dgx-1", "--servers", "99999"], "99999 servers of dgx-1; expected 1 to"),
+        (["--preset", "dgx-1", "--servers", str(2**40)], "--servers is 1099511627776"),
+    ],
+)
+def test_presets_that_cannot_be_are_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topo", *arguments]) == 1
+    assert words in capsys.readouterr().err
 
 
 def random_arcs(dice: random.Random, vertices: int) -> list[tuple[int, int, int]]:

@@ -230,6 +230,10 @@ private:
                         "); 10 Gb/s assumed (fact: nic_gbps)");
         }
         graph_.connect_network(at->second, mbps.value_or(kDefaultNicMbps));
+        for (XmlElement const& os_device : object.children("object")) {
+            // What has a GUID is an RDMA device.
+            if (!info(os_device, "NodeGUID").empty()) graph_.set_nic_direct(at->second, true);
+        }
     }
 
     [[nodiscard]] std::optional<double> port_fact(XmlElement const& object,

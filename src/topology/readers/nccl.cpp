@@ -174,7 +174,10 @@ private:
         }
         std::uint32_t const vertex = at->second;
         auto const ports = nic ? nic->children("net") : std::vector<XmlElement>{};
-        for (XmlElement const& port : ports) graph_.connect_network(vertex, port_mbps(port));
+        for (XmlElement const& port : ports) {
+            graph_.connect_network(vertex, port_mbps(port));
+            if (port.text("gdr") == "1") graph_.set_nic_direct(vertex, true);
+        }
         if (!ports.empty()) return;
         auto const known = nic_mbps_of(facts_, {id});
         if (!known) {

@@ -95,6 +95,7 @@ private:
             graph_.connect_network(
                 vertices_.back(),
                 nic_mbps_of(facts_, {device.name, device.label}).value_or(kDefaultNicMbps));
+            graph_.set_nic_direct(vertices_.back(), true);  // the table has none but RDMA devices
         }
         graph_.hang(vertices_.back(), parent, pcie_, "pcie");
     }
