@@ -16,3 +16,6 @@ target_link_libraries(_mgi PRIVATE mgi mgi_perf mgi_readers)
 target_compile_definitions(_mgi PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 
 install(TARGETS _mgi LIBRARY DESTINATION mgi COMPONENT python)
+
+# What pip builds: the module and, where its libraries are found, the control plane's program.
+add_custom_target(mgi_python DEPENDS _mgi)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up this clone: system packages, .venv, the built package. Does only what is missing.
 #
-#   tools/setup.sh [demo|test]      test adds what lint and the tests need; demo is the default
+#   tools/setup.sh [demo|control|test]      demo is the default; control adds the control plane
+#                                           (gRPC), test that and what lint and the tests need
 #
 # Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt).
 set -euo pipefail
@@ -13,8 +14,8 @@ done
 
 purpose=${1:-demo}
 case "$purpose" in
-    demo | test) ;;
-    *) fail "usage: tools/setup.sh [demo|test]" ;;
+    demo | control | test) ;;
+    *) fail "usage: tools/setup.sh [demo|control|test]" ;;
 esac
 
 mkdir -p build

@@ -2,11 +2,12 @@
 # shellcheck shell=bash
 
 # Everything the built package depends on: sources, pinned tools, compiler, and (the code uses every
-# instruction of this processor) the processor.
+# instruction of this processor) the processor. With gRPC installed it has the control plane in it.
 package_key() {
     local cxx=$1
     content_of CMakeLists.txt cmake include src bench/perf python pyproject.toml requirements.txt
     printf '%s %s\n' "$cxx" "$("$cxx" -dumpfullversion)"
+    command -v grpc_cpp_plugin protoc || true
     grep -m 2 -E '^(model name|flags)' /proc/cpuinfo | sha256sum
 }
 

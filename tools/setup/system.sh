@@ -1,7 +1,7 @@
 # Installs the system packages that are missing: say which and why, then apt as root or with sudo.
 # shellcheck shell=bash
 
-# Prints "package reason" lines for the given purpose (demo or test).
+# Prints "package reason" lines for the given purpose (demo, control or test).
 system_packages() {
     if [ -z "${MGI_PYTHON:-}" ]; then
         echo "python3 runs the package and the tools"
@@ -11,11 +11,26 @@ system_packages() {
     echo "ca-certificates lets pip trust the package index"
     echo "libspdlog-dev is the logging library (headers only)"
     echo "libpugixml-dev reads topology files (XML)"
+    echo "nlohmann-json3-dev packs messages between applications and their agent (headers only)"
+    case "$1" in
+        control | test)
+            echo "libgrpc++-dev carries messages between agents and controller"
+            echo "libprotobuf-dev packs them"
+            echo "protobuf-compiler generates the code that does"
+            echo "protobuf-compiler-grpc generates its gRPC half"
+            echo "libssl-dev encrypts the status page"
+            echo "libcli11-dev reads command lines (headers only)"
+            echo "libcpp-httplib-dev serves the status page and metrics"
+            echo "prometheus-cpp-dev writes metrics as Prometheus reads them"
+            ;;
+    esac
     if [ "$1" = test ]; then
         echo "libgtest-dev is the C++ test framework"
         echo "relacy-dev checks the protocols under relaxed memory (headers only)"
         echo "gdb prints every thread's stack when a test hangs"
         echo "spin checks the protocols' models"
+        echo "etcd-server elects a controller in the tests"
+        echo "openssl makes the tests' certificates"
         echo "gcc compiles what spin makes of a model"
         echo "clang finds input that breaks something, with libFuzzer"
         fuzzer_package
@@ -52,7 +67,7 @@ install_system_packages() {
     fi
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         fail "this is no Debian or Ubuntu (no apt-get). Install g++ 12 or newer, Python 3.10 or newer" \
-            "with its headers, spdlog, pugixml, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
+            "with its headers, spdlog, pugixml, nlohmann-json, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
     fi
 
     local installed

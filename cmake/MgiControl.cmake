@@ -1,0 +1,111 @@
+# The control plane: mgi_control (state machine, controller, agent; the only code that links gRPC) and
+# the program mgi-control, which `mgi controller`, `mgi agent` and `mgi status` run. Found by file and
+# not by package configuration, which Ubuntu 22.04's gRPC has none of.
+find_package(Protobuf QUIET)
+find_package(OpenSSL QUIET)
+find_program(MGI_GRPC_PLUGIN grpc_cpp_plugin)
+find_path(MGI_GRPC_INCLUDE_DIR grpcpp/grpcpp.h)
+find_library(MGI_GRPCPP_LIBRARY grpc++)
+find_library(MGI_GRPC_LIBRARY grpc)
+find_library(MGI_GPR_LIBRARY gpr)
+find_path(MGI_CLI11_INCLUDE_DIR CLI/CLI.hpp)
+find_path(MGI_HTTPLIB_INCLUDE_DIR httplib.h)
+find_library(MGI_HTTPLIB_LIBRARY cpp-httplib)
+find_path(MGI_PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h)
+find_library(MGI_PROMETHEUS_LIBRARY prometheus-cpp-core)
+
+set(missing "")
+foreach(needed IN ITEMS
+        Protobuf_LIBRARY:libprotobuf-dev Protobuf_PROTOC_EXECUTABLE:protobuf-compiler
+        OPENSSL_SSL_LIBRARY:libssl-dev MGI_GRPC_PLUGIN:protobuf-compiler-grpc
+        MGI_GRPC_INCLUDE_DIR:libgrpc++-dev MGI_GRPCPP_LIBRARY:libgrpc++-dev
+        MGI_GRPC_LIBRARY:libgrpc++-dev MGI_GPR_LIBRARY:libgrpc++-dev
+        MGI_CLI11_INCLUDE_DIR:libcli11-dev MGI_HTTPLIB_INCLUDE_DIR:libcpp-httplib-dev
+        MGI_PROMETHEUS_INCLUDE_DIR:prometheus-cpp-dev
+        MGI_PROMETHEUS_LIBRARY:prometheus-cpp-dev)
+    string(REPLACE ":" ";" needed "${needed}")
+    list(GET needed 0 variable)
+    list(GET needed 1 package)
+    if(NOT ${variable})
+        list(APPEND missing ${package})
+    endif()
+endforeach()
+list(REMOVE_DUPLICATES missing)
+list(JOIN missing " " missing)
+if(missing)
+    set(advice "no control plane without: ${missing}. On Debian or Ubuntu: apt-get install ${missing}")
+    if(MGI_BUILD_CONTROL STREQUAL "AUTO")
+        message(STATUS "${advice}")
+        return()
+    endif()
+    message(FATAL_ERROR "${advice}. To build without: -DMGI_BUILD_CONTROL=OFF.")
+endif()
+find_package(Threads REQUIRED)
+
+# Generated code, compiled as it is.
+mgi_glob(proto_files src/control/proto/*.proto)
+set(proto_dir "${PROJECT_BINARY_DIR}/proto")
+set(proto_sources "")
+foreach(proto IN LISTS proto_files)
+    cmake_path(RELATIVE_PATH proto BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE name)
+    cmake_path(REMOVE_EXTENSION name)
+    set(outputs "${proto_dir}/${name}.pb.cc" "${proto_dir}/${name}.grpc.pb.cc")
+    set(headers "${proto_dir}/${name}.pb.h" "${proto_dir}/${name}.grpc.pb.h")
+    add_custom_command(
+        OUTPUT ${outputs} ${headers}
+        COMMAND "${CMAKE_COMMAND}" -E make_directory "${proto_dir}"
+        COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_dir} --grpc_out=${proto_dir}
+                "--plugin=protoc-gen-grpc=${MGI_GRPC_PLUGIN}" -I "${PROJECT_SOURCE_DIR}/src" ${proto}
+        DEPENDS ${proto}
+        VERBATIM)
+    list(APPEND proto_sources ${outputs})
+endforeach()
+add_library(mgi_control_proto STATIC ${proto_sources})
+mgi_target_defaults(mgi_control_proto)
+target_compile_options(mgi_control_proto PRIVATE -w)
+target_include_directories(mgi_control_proto SYSTEM PUBLIC
+    "${proto_dir}" ${MGI_GRPC_INCLUDE_DIR} ${Protobuf_INCLUDE_DIRS})
+target_link_libraries(mgi_control_proto PUBLIC
+    ${MGI_GRPCPP_LIBRARY} ${MGI_GRPC_LIBRARY} ${MGI_GPR_LIBRARY} ${Protobuf_LIBRARY} Threads::Threads)
+
+mgi_glob(control_sources
+    src/control/state/*.cpp src/control/rpc/*.cpp src/control/controller/*.cpp
+    src/control/agent/*.cpp)
+if(control_sources)
+    add_library(mgi_control STATIC ${control_sources})
+    mgi_target_defaults(mgi_control)
+    target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+    target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(mgi_control
+        PUBLIC mgi mgi_control_proto
+        PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto ${MGI_PROMETHEUS_LIBRARY})
+    if(MGI_HTTPLIB_LIBRARY)  # Debian's header has its implementation in a library
+        target_link_libraries(mgi_control PRIVATE ${MGI_HTTPLIB_LIBRARY})
+    endif()
+endif()
+
+mgi_glob(program_sources src/control/cli/*.cpp)
+if(program_sources)
+    add_executable(mgi-control ${program_sources})
+    mgi_target_defaults(mgi-control)
+    target_compile_definitions(mgi-control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+    target_include_directories(mgi-control PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(mgi-control PRIVATE mgi_control mgi_json mgi_readers mgi_spdlog)
+    if(TARGET mgi_python)
+        add_dependencies(mgi_python mgi-control)
+        install(TARGETS mgi-control RUNTIME DESTINATION mgi/bin COMPONENT python)
+    endif()
+endif()
+
+# The control plane's own tests: a program of its own, so that mgi_tests links no gRPC.
+mgi_glob(control_tests tests/control/*/*.cpp)
+if(MGI_BUILD_TESTS AND control_tests)
+    mgi_glob(control_support tests/support/hang_guard.cpp)
+    add_executable(mgi_control_tests ${control_tests} ${control_support})
+    mgi_target_defaults(mgi_control_tests)
+    target_include_directories(mgi_control_tests PRIVATE
+        "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(mgi_control_tests PRIVATE
+        mgi_control mgi_json mgi_readers mgi_spdlog GTest::gtest GTest::gtest_main)
+    add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
+endif()
