@@ -66,6 +66,7 @@ step_models() {
 step_unit() {
     build release
     with_stacks 900 build/release/mgi_tests
+    with_stacks 300 build/release/mgi_control_tests
     with_stacks 300 build/release/mgi_faults
 }
 
@@ -73,6 +74,8 @@ step_tsan() {
     build tsan
     TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
         with_stacks 1500 tools/fixed_addresses.sh build/tsan/mgi_tests
+    TSAN_OPTIONS="suppressions=tests/control/tsan.supp ${TSAN_OPTIONS:-}" \
+        with_stacks 600 tools/fixed_addresses.sh build/tsan/mgi_control_tests
 }
 
 step_asan() {
@@ -80,6 +83,8 @@ step_asan() {
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         with_stacks 1200 build/asan/mgi_tests
+    UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
+        with_stacks 600 build/asan/mgi_control_tests
     # The only leaks that count are found at the end.
     with_stacks 600 build/asan/mgi_faults
 }

@@ -8,9 +8,12 @@ find_path(MGI_GRPC_INCLUDE_DIR grpcpp/grpcpp.h)
 find_library(MGI_GRPCPP_LIBRARY grpc++)
 find_library(MGI_GRPC_LIBRARY grpc)
 find_library(MGI_GPR_LIBRARY gpr)
+find_library(MGI_ABSL_LIBRARY absl_synchronization)  # gRPC's headers lock with it, in newer versions
 find_path(MGI_CLI11_INCLUDE_DIR CLI/CLI.hpp)
-find_path(MGI_HTTPLIB_INCLUDE_DIR httplib.h)
-find_library(MGI_HTTPLIB_LIBRARY cpp-httplib)
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)  # it alone knows how the library behind the header was configured
+    pkg_check_modules(MGI_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
+endif()
 find_path(MGI_PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h)
 find_library(MGI_PROMETHEUS_LIBRARY prometheus-cpp-core)
 
@@ -20,7 +23,8 @@ foreach(needed IN ITEMS
         OPENSSL_SSL_LIBRARY:libssl-dev MGI_GRPC_PLUGIN:protobuf-compiler-grpc
         MGI_GRPC_INCLUDE_DIR:libgrpc++-dev MGI_GRPCPP_LIBRARY:libgrpc++-dev
         MGI_GRPC_LIBRARY:libgrpc++-dev MGI_GPR_LIBRARY:libgrpc++-dev
-        MGI_CLI11_INCLUDE_DIR:libcli11-dev MGI_HTTPLIB_INCLUDE_DIR:libcpp-httplib-dev
+        MGI_CLI11_INCLUDE_DIR:libcli11-dev
+        PkgConfig_FOUND:pkg-config MGI_HTTPLIB_FOUND:libcpp-httplib-dev
         MGI_PROMETHEUS_INCLUDE_DIR:prometheus-cpp-dev
         MGI_PROMETHEUS_LIBRARY:prometheus-cpp-dev)
     string(REPLACE ":" ";" needed "${needed}")
@@ -63,13 +67,18 @@ endforeach()
 add_library(mgi_control_proto STATIC ${proto_sources})
 mgi_target_defaults(mgi_control_proto)
 target_compile_options(mgi_control_proto PRIVATE -w)
+# What gRPC before 1.39 wants to hear before it shows its callback interface.
+target_compile_definitions(mgi_control_proto PUBLIC GRPC_CALLBACK_API_NONEXPERIMENTAL)
 target_include_directories(mgi_control_proto SYSTEM PUBLIC
     "${proto_dir}" ${MGI_GRPC_INCLUDE_DIR} ${Protobuf_INCLUDE_DIRS})
 target_link_libraries(mgi_control_proto PUBLIC
     ${MGI_GRPCPP_LIBRARY} ${MGI_GRPC_LIBRARY} ${MGI_GPR_LIBRARY} ${Protobuf_LIBRARY} Threads::Threads)
+if(MGI_ABSL_LIBRARY)
+    target_link_libraries(mgi_control_proto PUBLIC ${MGI_ABSL_LIBRARY})
+endif()
 
 mgi_glob(control_sources
-    src/control/state/*.cpp src/control/rpc/*.cpp src/control/controller/*.cpp
+    src/control/state/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp src/control/controller/*.cpp
     src/control/agent/*.cpp)
 if(control_sources)
     add_library(mgi_control STATIC ${control_sources})
@@ -78,10 +87,8 @@ if(control_sources)
     target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi_control
         PUBLIC mgi mgi_control_proto
-        PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto ${MGI_PROMETHEUS_LIBRARY})
-    if(MGI_HTTPLIB_LIBRARY)  # Debian's header has its implementation in a library
-        target_link_libraries(mgi_control PRIVATE ${MGI_HTTPLIB_LIBRARY})
-    endif()
+        PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
+                ${MGI_PROMETHEUS_LIBRARY})
 endif()
 
 mgi_glob(program_sources src/control/cli/*.cpp)
@@ -106,6 +113,6 @@ if(MGI_BUILD_TESTS AND control_tests)
     target_include_directories(mgi_control_tests PRIVATE
         "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi_control_tests PRIVATE
-        mgi_control mgi_json mgi_readers mgi_spdlog GTest::gtest GTest::gtest_main)
+        mgi_control mgi_json mgi_readers mgi_spdlog OpenSSL::Crypto GTest::gtest GTest::gtest_main)
     add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
 endif()

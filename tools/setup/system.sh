@@ -21,6 +21,7 @@ system_packages() {
             echo "libssl-dev encrypts the status page"
             echo "libcli11-dev reads command lines (headers only)"
             echo "libcpp-httplib-dev serves the status page and metrics"
+            echo "pkg-config says how that was built"
             echo "prometheus-cpp-dev writes metrics as Prometheus reads them"
             ;;
     esac

@@ -1,0 +1,55 @@
+/// \file
+/// A certificate authority for tests: issues certificates into files of a temporary folder.
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <filesystem>
+#include <string>
+
+namespace mgi::test {
+
+/// A folder that goes with the object.
+class TemporaryFolder {
+public:
+    TemporaryFolder();
+    ~TemporaryFolder();
+    TemporaryFolder(TemporaryFolder const&) = delete;
+    TemporaryFolder& operator=(TemporaryFolder const&) = delete;
+
+    [[nodiscard]] std::string operator/(std::string const& name) const { return path_ / name; }
+    /// Writes a file that only we may read; returns its path.
+    [[nodiscard]] std::string write(std::string const& name, std::string const& content) const;
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Where a certificate and its key are.
+struct Issued {
+    std::string certificate;
+    std::string key;
+};
+
+class Authority {
+public:
+    Authority(TemporaryFolder const& folder, std::string const& name);
+    ~Authority();
+    Authority(Authority const&) = delete;
+    Authority& operator=(Authority const&) = delete;
+
+    /// The file to trust.
+    [[nodiscard]] std::string const& file() const { return file_; }
+    /// A certificate for `host` ("localhost"), good for so many seconds from now (negative: over).
+    [[nodiscard]] Issued issue(std::string const& name, std::string const& host = "localhost",
+                               long seconds = 3600) const;
+
+private:
+    TemporaryFolder const& folder_;
+    std::string file_;
+    EVP_PKEY* key_;
+    X509* certificate_;
+};
+
+}  // namespace mgi::test
