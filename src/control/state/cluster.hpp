@@ -1,0 +1,182 @@
+/// \file
+/// What the controller knows of its cluster, and the rules by which that changes: presence by leases,
+/// ids, channels in two steps, recovery after a controller's or an agent's restart (docs/control.md).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "control/state/effects.hpp"
+#include "control/state/ids.hpp"
+#include "control/state/records.hpp"
+#include "control/state/settings.hpp"
+#include "control/state/snapshot.hpp"
+#include "control/state/timers.hpp"
+
+namespace mgi::control {
+
+/// A state machine: events in, effects out. No I/O, no thread, no clock; the same events at the same
+/// times give the same effects. Not thread-safe. Events must come in the order of their times, and at
+/// least one (`tick` if nothing else) each heartbeat: a longer pause is taken as the controller's own
+/// sleep, and what it slept counts against nobody.
+class Cluster {
+public:
+    /// `epoch` is this controller's; `blocks` are the first ids that it may give.
+    Cluster(Settings const& settings, std::uint64_t epoch, IdBlocks const& blocks, Now now);
+
+    void session_opened(SessionId session, Now now, Effects& effects);
+    /// Takes figures out of the message.
+    void session_message(SessionId session, AgentMessage& message, Now now, Effects& effects);
+    void session_closed(SessionId session, Now now, Effects& effects);
+
+    /// Each call gets exactly one Answer, at the latest at its deadline, unless it is gone before.
+    void create_endpoint(CallId call, CreateEndpointRequest const& request, Now now,
+                         Effects& effects);
+    void delete_endpoint(CallId call, DeleteEndpointRequest const& request, Now now,
+                         Effects& effects);
+    void create_channel(CallId call, CreateChannelRequest const& request, Now now,
+                        Effects& effects);
+    void delete_channel(CallId call, DeleteChannelRequest const& request, Now now,
+                        Effects& effects);
+    /// The caller gave up. What it asked for goes on: it may ask again with the same request.
+    void call_gone(CallId call, Now now, Effects& effects);
+
+    void planned(std::uint32_t channel, std::uint64_t generation, PlanMade plan, Now now,
+                 Effects& effects);
+    void ids_reserved(IdKind kind, IdBlock block);
+    void ids_not_reserved(IdKind kind);
+
+    void tick(Now now, Effects& effects);
+    /// When the next thing is due, in the time of `Now`.
+    [[nodiscard]] std::optional<Millis> next_due() const;
+
+    [[nodiscard]] Snapshot snapshot(Now now) const;
+    [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+    [[nodiscard]] std::size_t timers() const { return timers_.size(); }
+
+private:
+    struct Failure {
+        Problem problem = Problem::None;
+        std::string text;
+    };
+    struct Remembered {
+        std::uint32_t channel = 0;
+        std::string text;
+        std::string spec;  ///< that it was asked with
+    };
+    struct HeldPlans {
+        HeldChannel const* any = nullptr;
+        std::uint64_t committed = 0;
+        std::uint64_t prepared = 0;
+    };
+    using Ended = google::protobuf::RepeatedField<std::uint32_t>;
+
+    // cluster.cpp: time, senders, messages out
+    void advance(Now now, Effects& effects);
+    void due(Due what, std::uint64_t id, Effects& effects);
+    [[nodiscard]] Failure check(Sender const& sender) const;
+    ServerRecord* sender_of(CallId call, Sender const& sender, Effects& effects);
+    void send(SessionId session, ControllerMessage message, Effects& effects) const;
+    void send_to(std::uint32_t agent, ControllerMessage message, Effects& effects) const;
+    void send_to_all(std::set<std::uint32_t> const& agents, ControllerMessage message,
+                     Effects& effects) const;
+    void refuse(SessionId session, Refused::Why why, std::string text, Effects& effects);
+    void answer(CallId call, Failure failure, Effects& effects);
+    void note(std::string what);
+
+    // servers.cpp: registration, leases, presence
+    void register_agent(SessionId session, Sender const& sender, Register& message,
+                        Effects& effects);
+    ServerRecord* admit(SessionId session, Sender const& sender, Register const& message,
+                        Effects& effects);
+    void heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects);
+    void link_change(ServerRecord& server, LinkChange const& message, Effects& effects);
+    void heard(ServerRecord& server, Effects& effects);
+    void away(ServerRecord& server, std::string const& why, Effects& effects);
+    void failed(ServerRecord& server, std::string const& why, Effects& effects);
+    void lease_due(ServerRecord& server, Effects& effects);
+    void tell_others(ServerRecord const& server, Effects& effects) const;
+    void break_preparations(ServerRecord const& server, std::string const& why, Effects& effects);
+
+    // held.cpp: what agents hold when they register
+    void hold(ServerRecord& server, bool whole_truth, bool earlier_epoch,
+              google::protobuf::RepeatedPtrField<HeldEndpoint> const& endpoints,
+              google::protobuf::RepeatedPtrField<HeldChannel> const& channels, Ended& lost_endpoints,
+              Ended& lost_channels, Effects& effects);
+    bool hold_endpoint(ServerRecord& server, HeldEndpoint const& held, bool earlier_epoch,
+                       std::vector<std::uint32_t>& touched);
+    bool hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
+                      bool earlier_epoch, Effects& effects);
+    ChannelRecord* learn_channel(std::uint32_t id, HeldChannel const& held);
+    void settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,
+                      Effects& effects);
+    void try_recover(ChannelRecord& channel, Effects& effects);
+    void claims_due(ServerRecord& server, Effects& effects);
+
+    // endpoints.cpp
+    void remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects);
+
+    // channels.cpp: creation, two steps, end
+    [[nodiscard]] Failure check_spec(ChannelSpec const& spec) const;
+    bool answer_known_request(CallId call, CreateChannelRequest const& request, Effects& effects);
+    void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms,
+                  Effects& effects);
+    void join(ChannelRecord& channel);
+    void start_plan(ChannelRecord& channel, Effects& effects);
+    void plan_ack(ServerRecord& server, PlanAck const& ack, Effects& effects);
+    void commit(ChannelRecord& channel, Effects& effects);
+    /// The plan under way is given up: a channel being created ends, another one runs on.
+    void abort(ChannelRecord& channel, Problem problem, std::string const& why, Effects& effects);
+    void end(ChannelRecord& channel, bool failure, Problem problem, std::string const& why,
+             Effects& effects);
+    void renew(ChannelRecord& channel, Effects& effects);
+    void pump_renewals(Effects& effects);
+    void remember(ChannelRecord const& channel, std::string const& why);
+
+    [[nodiscard]] std::string name_of(std::uint32_t agent) const;
+
+    Settings const settings_;
+    std::uint64_t const epoch_;
+    Ids ids_;
+    Millis started_;
+    Millis last_event_;
+    Millis slept_ = 0;  ///< time in which the controller itself did not run
+    Millis now_;        ///< of the event at hand, without what was slept
+    Millis wall_ = 0;
+
+    std::map<std::uint32_t, ServerRecord> servers_;
+    std::unordered_map<std::string, std::uint32_t> server_names_;
+    std::unordered_map<SessionId, std::uint32_t> sessions_;  ///< agent; 0: not registered yet
+    std::unordered_map<std::uint32_t, EndpointRecord> endpoints_;
+    std::unordered_map<std::string, std::uint32_t> endpoint_requests_;
+    std::map<std::uint32_t, ChannelRecord> channels_;
+    std::unordered_map<std::string, std::uint32_t> channel_requests_;
+    std::unordered_map<CallId, std::uint32_t> calls_;  ///< channel that a call waits for
+    std::size_t channel_endpoints_ = 0;
+    std::size_t preparing_ = 0;
+    std::size_t renewing_ = 0;
+    std::set<std::uint32_t> to_renew_;
+
+    /// Requests whose channel is over, so that they get the same answer again.
+    std::unordered_map<std::string, Remembered> over_;
+    std::deque<std::string> over_order_;
+    /// An earlier controller's channels that ended under this one: whoever still holds them has lost
+    /// them. Full, nothing is learned any more.
+    std::unordered_set<std::uint32_t> ended_earlier_;
+    /// Channels being recovered, by the endpoints they still miss.
+    std::unordered_map<std::uint32_t, std::set<std::uint32_t>> awaited_;
+    std::deque<ChannelView> ended_;
+    std::deque<FailureView> failures_;
+    std::uint64_t failures_told_ = 0;
+    Counters counters_;
+    Timers timers_;
+};
+
+}  // namespace mgi::control
