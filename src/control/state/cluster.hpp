@@ -67,16 +67,20 @@ private:
         std::string text;
     };
     struct Remembered {
-        std::uint32_t channel = 0;
-        std::string text;
-        std::string spec;  ///< that it was asked with
+        Failure failure;
+        std::size_t spec = 0;  ///< hash of what it was asked with
     };
     struct HeldPlans {
         HeldChannel const* any = nullptr;
         std::uint64_t committed = 0;
         std::uint64_t prepared = 0;
     };
-    using Ended = google::protobuf::RepeatedField<std::uint32_t>;
+    /// What a list of held things is.
+    enum class Telling : std::uint8_t {
+        All,   ///< an agent that registers again: what it does not name is gone
+        Some,  ///< a restarted agent: its applications may name more within the grace
+        More,  ///< what they named since
+    };
 
     // cluster.cpp: time, senders, messages out
     void advance(Now now, Effects& effects);
@@ -106,14 +110,16 @@ private:
     void break_preparations(ServerRecord const& server, std::string const& why, Effects& effects);
 
     // held.cpp: what agents hold when they register
-    void hold(ServerRecord& server, bool whole_truth, bool earlier_epoch,
+    void hold(ServerRecord& server, Telling telling,
               google::protobuf::RepeatedPtrField<HeldEndpoint> const& endpoints,
-              google::protobuf::RepeatedPtrField<HeldChannel> const& channels, Ended& lost_endpoints,
-              Ended& lost_channels, Effects& effects);
-    bool hold_endpoint(ServerRecord& server, HeldEndpoint const& held, bool earlier_epoch,
-                       std::vector<std::uint32_t>& touched);
+              google::protobuf::RepeatedPtrField<HeldChannel> const& channels, Lost& lost,
+              Effects& effects);
+    bool hold_endpoint(ServerRecord& server, HeldEndpoint const& held);
     bool hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
-                      bool earlier_epoch, Effects& effects);
+                      Effects& effects);
+    void drop_unnamed(ServerRecord& server, Telling telling,
+                      std::set<std::uint32_t> const& endpoints,
+                      std::map<std::uint32_t, HeldPlans> const& channels, Effects& effects);
     ChannelRecord* learn_channel(std::uint32_t id, HeldChannel const& held);
     void settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,
                       Effects& effects);
@@ -126,19 +132,20 @@ private:
     // channels.cpp: creation, two steps, end
     [[nodiscard]] Failure check_spec(ChannelSpec const& spec) const;
     bool answer_known_request(CallId call, CreateChannelRequest const& request, Effects& effects);
-    void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms,
-                  Effects& effects);
-    void join(ChannelRecord& channel);
-    void start_plan(ChannelRecord& channel, Effects& effects);
+    void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);
+    void add_channel(ChannelRecord& channel);
+    void join(ChannelRecord& channel, std::uint32_t endpoint);
+    void start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);
     void plan_ack(ServerRecord& server, PlanAck const& ack, Effects& effects);
     void commit(ChannelRecord& channel, Effects& effects);
     /// The plan under way is given up: a channel being created ends, another one runs on.
     void abort(ChannelRecord& channel, Problem problem, std::string const& why, Effects& effects);
     void end(ChannelRecord& channel, bool failure, Problem problem, std::string const& why,
              Effects& effects);
-    void renew(ChannelRecord& channel, Effects& effects);
     void pump_renewals(Effects& effects);
-    void remember(ChannelRecord const& channel, std::string const& why);
+    void clear_next(ChannelRecord& channel);
+    void answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects);
+    void forget(ChannelRecord& channel, Failure const& failure, std::string const& state);
 
     [[nodiscard]] std::string name_of(std::uint32_t agent) const;
 

@@ -102,12 +102,13 @@ struct MakePlan {
 
 /// A channel's plan as bytes, or why there is none.
 struct PlanMade {
-    std::string directory;                     ///< one for all servers
+    std::string directory;                        ///< one for all servers
     std::map<std::uint32_t, std::string> tables;  ///< by agent, one for each server that takes part
-    std::string error;                         ///< not empty: no plan
+    std::string error;                            ///< not empty: no plan
 };
 
-using Effect = std::variant<Send, Close, Answer, Reserve, LearnServer, LearnLink, ForgetServer, MakePlan>;
+using Effect =
+    std::variant<Send, Close, Answer, Reserve, LearnServer, LearnLink, ForgetServer, MakePlan>;
 using Effects = std::vector<Effect>;
 
 }  // namespace mgi::control

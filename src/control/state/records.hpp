@@ -60,9 +60,9 @@ struct EndpointRecord {
 /// A generation of a channel's plan on its way to the servers.
 struct Preparation {
     std::uint64_t generation = 0;
-    bool sent = false;                 ///< PreparePlan; before, it is being planned
-    std::set<std::uint32_t> waiting;   ///< servers that have not accepted yet
-    std::uint64_t fingerprint = 0;     ///< of the plan
+    bool sent = false;                ///< PreparePlan; before, it is being planned
+    std::set<std::uint32_t> waiting;  ///< servers that have not accepted yet
+    std::uint64_t fingerprint = 0;    ///< of the plan
 };
 
 /// What servers said that they hold of a channel which an earlier controller made.
@@ -79,14 +79,14 @@ struct ChannelRecord {
     std::uint32_t id = 0;
     ChannelSpec spec;
     std::string request;
-    std::uint32_t creator = 0;       ///< agent; 0: not known, an earlier controller's
-    std::uint64_t generation = 0;    ///< that all servers run by; 0: being created
-    std::uint64_t last_given = 0;    ///< the highest generation that was ever sent
-    std::uint64_t fingerprint = 0;   ///< of the plan it runs by; 0: not known
+    std::uint32_t creator = 0;        ///< agent; 0: not known, an earlier controller's
+    std::uint64_t generation = 0;     ///< that all servers run by; 0: being created
+    std::uint64_t last_given = 0;     ///< the highest generation that was ever sent
+    std::uint64_t fingerprint = 0;    ///< of the plan it runs by; 0: not known
     std::set<std::uint32_t> servers;  ///< that have endpoints of it
     std::optional<Preparation> next;
     std::optional<Recovery> recovery;
-    std::set<CallId> calls;  ///< that wait for its creation
+    std::set<CallId> calls;   ///< that wait for its creation
     bool stale_plan = false;  ///< a link changed after its plan was made
     bool must_renew = false;  ///< some server lost its plan: renew it even if it comes out the same
 };

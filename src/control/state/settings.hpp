@@ -16,27 +16,27 @@ struct Limits {
     std::size_t sessions = 70'000;  ///< open, registered or not
     std::size_t endpoints = 1u << 21;
     std::size_t channels = 1u << 20;
-    std::size_t channel_endpoints = 1u << 20;        ///< sources, and destinations, of one channel
-    std::size_t all_channel_endpoints = 1u << 26;    ///< of all channels together
-    std::size_t preparing = 4096;                    ///< plans under way at once
-    std::size_t replanning = 64;                     ///< of them new generations
+    std::size_t channel_endpoints = 1u << 20;      ///< sources, and destinations, of one channel
+    std::size_t all_channel_endpoints = 1u << 26;  ///< of all channels together
+    std::size_t preparing = 4096;                  ///< plans under way at once
+    std::size_t replanning = 64;                   ///< of them new generations
     std::size_t waiting_calls = 16'384;
-    std::size_t opaque_bytes = 1u << 20;             ///< schema and options of a channel
-    std::size_t vertices = 1u << 16;                 ///< of a server
-    std::size_t links = 1u << 20;                    ///< of a server
-    std::size_t text = 255;                          ///< bytes of a name
-    std::size_t remembered = 4096;                   ///< answers of requests whose channel is over
-    std::size_t failures = 256;                      ///< told by the status page
+    std::size_t opaque_bytes = 1u << 20;  ///< schema and options of a channel
+    std::size_t vertices = 1u << 16;      ///< of a server
+    std::size_t links = 1u << 20;         ///< of a server
+    std::size_t text = 255;               ///< bytes of a name
+    std::size_t remembered = 4096;        ///< answers of requests whose channel is over
+    std::size_t failures = 256;           ///< told by the status page
 };
 
 struct Settings {
     std::uint32_t heartbeat_ms = 300;
     std::uint32_t lease_ms = 1'200;
     std::uint32_t grace_ms = 10'000;
-    std::uint32_t call_ms = 5'000;        ///< to create a channel, where the caller does not say
+    std::uint32_t call_ms = 5'000;  ///< to create a channel, where the caller does not say
     std::uint32_t most_call_ms = 60'000;
-    std::uint32_t retry_ms = 2'000;       ///< until a plan that could not be renewed is tried again
-    std::uint32_t clock_off_ms = 5'000;   ///< an agent's clock further off is worth a warning
+    std::uint32_t retry_ms = 2'000;      ///< until a plan that could not be renewed is tried again
+    std::uint32_t clock_off_ms = 5'000;  ///< an agent's clock further off is worth a warning
     Limits limits;
 };
 

@@ -66,8 +66,8 @@ struct FailureView {
 struct Counters {
     std::uint64_t registrations = 0;
     std::uint64_t heartbeats = 0;
-    std::uint64_t messages = 0;       ///< of sessions, heartbeats among them
-    std::uint64_t refused = 0;        ///< sessions' messages
+    std::uint64_t messages = 0;  ///< of sessions, heartbeats among them
+    std::uint64_t refused = 0;   ///< sessions' messages
     std::uint64_t calls = 0;
     std::uint64_t calls_failed = 0;
     std::uint64_t channels_created = 0;

@@ -1,0 +1,309 @@
+// Channels: creation and renewal in two steps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <mgi/channel.hpp>
+
+#include "control/state/cluster.hpp"
+#include "control/state/validation.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+namespace {
+
+std::size_t ends_of(ChannelSpec const& spec) {
+    return static_cast<std::size_t>(spec.sources_size()) +
+           static_cast<std::size_t>(spec.destinations_size());
+}
+
+std::uint64_t fingerprint(PlanMade const& plan) {
+    std::uint64_t hash = std::hash<std::string>{}(plan.directory);
+    for (auto const& [agent, table] : plan.tables) {
+        hash = (hash ^ agent ^ std::hash<std::string>{}(table)) * 0x9e3779b97f4a7c15ULL;
+    }
+    return hash;
+}
+
+}  // namespace
+
+Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
+    std::string const wrong = wrong_spec(spec, settings_.limits);
+    if (!wrong.empty()) return {Problem::InvalidArgument, wrong};
+    for (auto const* ends : {&spec.sources(), &spec.destinations()}) {
+        for (std::uint32_t id : *ends) {
+            auto const endpoint = endpoints_.find(id);
+            if (endpoint == endpoints_.end()) {
+                return {Problem::NotFound, fmt::format("there is no endpoint {}", id)};
+            }
+            ServerRecord const& server = servers_.at(endpoint->second.server);
+            if (server.presence != Presence::Present || server.session == 0) {
+                return {Problem::Unavailable,
+                        fmt::format("server {} of endpoint {} is away", server.name, id)};
+            }
+        }
+    }
+    if (channels_.size() >= settings_.limits.channels ||
+        channel_endpoints_ + ends_of(spec) > settings_.limits.all_channel_endpoints) {
+        return {Problem::ResourceExhausted,
+                fmt::format("the cluster has {} channels with {} endpoints", channels_.size(),
+                            channel_endpoints_)};
+    }
+    if (preparing_ >= settings_.limits.preparing) {
+        return {Problem::Unavailable,
+                fmt::format("{} plans are under way: repeat", settings_.limits.preparing)};
+    }
+    return {};
+}
+
+bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& request,
+                                   Effects& effects) {
+    constexpr auto kOther = "this request was used for another channel";
+    std::string const spec = request.spec().SerializeAsString();
+    auto const over = over_.find(request.request());
+    if (over != over_.end()) {
+        bool const same = over->second.spec == std::hash<std::string>{}(spec);
+        answer(call, same ? over->second.failure : Failure{Problem::InvalidArgument, kOther},
+               effects);
+        return true;
+    }
+    auto const known = channel_requests_.find(request.request());
+    if (known == channel_requests_.end()) return false;
+    ChannelRecord& channel = channels_.at(known->second);
+    if (channel.spec.SerializeAsString() != spec) {
+        answer(call, {Problem::InvalidArgument, kOther}, effects);
+    } else if (channel.generation == 0) {
+        wait_for(call, channel, request.deadline_ms(), effects);
+    } else {
+        effects.emplace_back(Answer{call, Problem::None, {}, channel.id, channel.generation});
+    }
+    return true;
+}
+
+void Cluster::create_channel(CallId call, CreateChannelRequest const& request, Now now,
+                             Effects& effects) {
+    advance(now, effects);
+    ++counters_.calls;
+    if (sender_of(call, request.sender(), effects) == nullptr) return;
+    std::string const wrong = wrong_token("the request's name", request.request());
+    if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
+    if (calls_.size() >= settings_.limits.waiting_calls) {
+        return answer(call, {Problem::Unavailable, "too many calls wait: repeat"}, effects);
+    }
+    if (answer_known_request(call, request, effects)) return;
+    Failure failure = check_spec(request.spec());
+    if (failure.problem != Problem::None) {
+        failure.text = fmt::format("channel '{}': {}", request.spec().name(), failure.text);
+        return answer(call, std::move(failure), effects);
+    }
+    auto const id = ids_.take(IdKind::Channel, effects);
+    if (!id) {
+        return answer(call, {Problem::Unavailable, "ids are being reserved: repeat"}, effects);
+    }
+    ChannelRecord& channel = channels_[*id];
+    channel.id = *id;
+    channel.spec = request.spec();
+    channel.request = request.request();
+    channel.creator = request.sender().agent();
+    add_channel(channel);
+    log::info("controller: channel {} ({}) is asked for by server {}: {} sources, {} destinations",
+              *id, channel.spec.name(), name_of(channel.creator), channel.spec.sources_size(),
+              channel.spec.destinations_size());
+    wait_for(call, channel, request.deadline_ms(), effects);
+    start_plan(channel, request.deadline_ms(), effects);
+}
+
+void Cluster::wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms,
+                       Effects& /*effects*/) {
+    Millis const most = settings_.most_call_ms;
+    Millis const limit = deadline_ms == 0 ? settings_.call_ms : std::min<Millis>(deadline_ms, most);
+    channel.calls.insert(call);
+    calls_[call] = channel.id;
+    timers_.set(Due::Call, call, now_ + limit);
+}
+
+void Cluster::call_gone(CallId call, Now now, Effects& effects) {
+    advance(now, effects);
+    auto const waits = calls_.find(call);
+    if (waits == calls_.end()) return;
+    channels_.at(waits->second).calls.erase(call);
+    calls_.erase(waits);
+    timers_.cancel(Due::Call, call);
+}
+
+void Cluster::add_channel(ChannelRecord& channel) {
+    channel_endpoints_ += ends_of(channel.spec);
+    if (!channel.request.empty()) channel_requests_.emplace(channel.request, channel.id);
+    for (auto const* ends : {&channel.spec.sources(), &channel.spec.destinations()}) {
+        for (std::uint32_t endpoint : *ends) {
+            if (endpoints_.contains(endpoint)) {
+                join(channel, endpoint);
+            } else {
+                channel.recovery->missing.insert(endpoint);
+                awaited_[endpoint].insert(channel.id);
+            }
+        }
+    }
+}
+
+void Cluster::join(ChannelRecord& channel, std::uint32_t endpoint) {
+    EndpointRecord& end = endpoints_.at(endpoint);
+    end.channels.insert(channel.id);
+    channel.servers.insert(end.server);
+    servers_.at(end.server).channels.insert(channel.id);
+}
+
+void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects) {
+    Millis const most = settings_.most_call_ms;
+    Millis const limit = deadline_ms == 0 ? settings_.call_ms : std::min<Millis>(deadline_ms, most);
+    channel.stale_plan = false;
+    channel.next.emplace();
+    channel.next->generation = ++channel.last_given;
+    ++preparing_;
+    if (channel.generation != 0) ++renewing_;
+    timers_.set(Due::Preparation, channel.id, now_ + limit);
+    MakePlan plan;
+    plan.channel = channel.id;
+    plan.generation = channel.next->generation;
+    auto const places = [this](auto const& ids, std::vector<Place>& to) {
+        to.reserve(static_cast<std::size_t>(ids.size()));
+        for (std::uint32_t id : ids) {
+            EndpointRecord const& endpoint = endpoints_.at(id);
+            to.push_back({id, endpoint.server, endpoint.vertex});
+        }
+    };
+    places(channel.spec.sources(), plan.sources);
+    places(channel.spec.destinations(), plan.destinations);
+    plan.routing = channel.spec.routing();
+    plan.relay_gpus = channel.spec.relay_gpus();
+    plan.relay_host = channel.spec.relay_host();
+    plan.max_nics = channel.spec.max_nics();
+    effects.emplace_back(std::move(plan));
+}
+
+void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan, Now now,
+                      Effects& effects) {
+    advance(now, effects);
+    auto const found = channels_.find(id);
+    if (found == channels_.end()) return;
+    ChannelRecord& channel = found->second;
+    if (!channel.next || channel.next->generation != generation || channel.next->sent) return;
+    for (std::uint32_t agent : channel.servers) {
+        if (plan.error.empty() && !plan.tables.contains(agent)) {
+            plan.error = fmt::format("its plan has no table for server {}", name_of(agent));
+        }
+    }
+    if (!plan.error.empty() && channel.generation == 0) {
+        return end(channel, true, Problem::InvalidArgument, plan.error, effects);
+    }
+    std::uint64_t const print = fingerprint(plan);
+    bool const same = print == channel.fingerprint && !channel.must_renew;
+    if (!plan.error.empty() || same) {
+        if (!same) note(fmt::format("channel {} goes on by its old plan: {}", id, plan.error));
+        clear_next(channel);
+        return pump_renewals(effects);
+    }
+    log::info("controller: channel {} generation {} is planned, {} servers are to accept", id,
+              generation, channel.servers.size());
+    Preparation& next = *channel.next;
+    next.sent = true;
+    next.fingerprint = print;
+    next.waiting = channel.servers;
+    ControllerMessage message;
+    PreparePlan& prepare = *message.mutable_prepare_plan();
+    prepare.set_channel(id);
+    prepare.set_generation(generation);
+    *prepare.mutable_spec() = channel.spec;
+    prepare.set_directory(std::move(plan.directory));
+    prepare.set_request(channel.request);
+    for (std::uint32_t agent : channel.servers)
+        (*prepare.mutable_servers())[agent] = name_of(agent);
+    for (std::uint32_t agent : channel.servers) {
+        prepare.set_table(std::move(plan.tables[agent]));
+        send_to(agent, message, effects);
+    }
+}
+
+void Cluster::plan_ack(ServerRecord& server, PlanAck const& ack, Effects& effects) {
+    auto const found = channels_.find(ack.channel());
+    if (found == channels_.end()) return;
+    ChannelRecord& channel = found->second;
+    if (!channel.next || channel.next->generation != ack.generation() || !channel.next->sent)
+        return;
+    if (!ack.accepted()) {
+        return abort(channel, Problem::Aborted,
+                     fmt::format("server {} refused its plan: {}", server.name, ack.why()),
+                     effects);
+    }
+    log::debug("controller: channel {} generation {} is accepted by server {}", channel.id,
+               ack.generation(), server.name);
+    channel.next->waiting.erase(server.id);
+    if (channel.next->waiting.empty()) commit(channel, effects);
+}
+
+void Cluster::commit(ChannelRecord& channel, Effects& effects) {
+    if (channel.generation == 0) {
+        ++counters_.channels_created;
+    } else {
+        ++counters_.plans_renewed;
+    }
+    std::uint64_t const generation = channel.next->generation;
+    channel.fingerprint = channel.next->fingerprint;
+    clear_next(channel);
+    channel.generation = generation;
+    channel.must_renew = false;
+    ControllerMessage message;
+    message.mutable_commit_plan()->set_channel(channel.id);
+    message.mutable_commit_plan()->set_generation(generation);
+    send_to_all(channel.servers, std::move(message), effects);
+    log::info("controller: channel {} runs by generation {}", channel.id, generation);
+    answer_all(channel, {}, effects);
+    if (channel.stale_plan) to_renew_.insert(channel.id);
+    pump_renewals(effects);
+}
+
+void Cluster::abort(ChannelRecord& channel, Problem problem, std::string const& why,
+                    Effects& effects) {
+    ++counters_.plans_aborted;
+    if (channel.generation == 0) return end(channel, true, problem, why, effects);
+    note(fmt::format("channel {} goes on by its old plan: {}", channel.id, why));
+    if (channel.next->sent) {
+        ControllerMessage message;
+        message.mutable_abort_plan()->set_channel(channel.id);
+        message.mutable_abort_plan()->set_generation(channel.next->generation);
+        message.mutable_abort_plan()->set_why(why);
+        send_to_all(channel.servers, std::move(message), effects);
+    }
+    clear_next(channel);
+    channel.stale_plan = true;
+    timers_.set(Due::Replan, channel.id, now_ + settings_.retry_ms);
+    pump_renewals(effects);
+}
+
+void Cluster::clear_next(ChannelRecord& channel) {
+    if (!channel.next) return;
+    channel.next.reset();
+    --preparing_;
+    if (channel.generation != 0) --renewing_;
+    timers_.cancel(Due::Preparation, channel.id);
+}
+
+void Cluster::pump_renewals(Effects& effects) {
+    while (!to_renew_.empty() && renewing_ < settings_.limits.replanning &&
+           preparing_ < settings_.limits.preparing) {
+        ChannelRecord& channel = channels_.at(*to_renew_.begin());
+        to_renew_.erase(to_renew_.begin());
+        // What cannot be renewed now is looked at again when it is created, or its servers are back.
+        bool const possible =
+            channel.generation != 0 && !channel.next && channel.stale_plan &&
+            std::all_of(channel.servers.begin(), channel.servers.end(), [this](std::uint32_t id) {
+                ServerRecord const& server = servers_.at(id);
+                return server.presence == Presence::Present && server.session != 0;
+            });
+        if (possible) start_plan(channel, 0, effects);
+    }
+}
+
+}  // namespace mgi::control

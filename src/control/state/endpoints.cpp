@@ -1,0 +1,103 @@
+// Endpoints: on whose device, and what ends with them.
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "control/state/cluster.hpp"
+#include "control/state/validation.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request, Now now,
+                              Effects& effects) {
+    advance(now, effects);
+    ++counters_.calls;
+    ServerRecord* const server = sender_of(call, request.sender(), effects);
+    if (server == nullptr) return;
+    std::string const wrong = wrong_token("the request's name", request.request());
+    if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
+    auto const known = endpoint_requests_.find(request.request());
+    if (known != endpoint_requests_.end()) {
+        if (endpoints_.at(known->second).server != server->id) {
+            return answer(call, {Problem::InvalidArgument, "another server used this request"},
+                          effects);
+        }
+        effects.emplace_back(Answer{call, Problem::None, {}, known->second, 0});
+        return;
+    }
+    if (!carries_endpoints(server->graph, request.vertex())) {
+        return answer(call,
+                      {Problem::InvalidArgument,
+                       fmt::format("vertex {} of server {} is no CPU or GPU: endpoints live on "
+                                   "those",
+                                   request.vertex(), server->name)},
+                      effects);
+    }
+    if (endpoints_.size() >= settings_.limits.endpoints) {
+        return answer(call,
+                      {Problem::ResourceExhausted,
+                       fmt::format("the cluster has {} endpoints", endpoints_.size())},
+                      effects);
+    }
+    auto const id = ids_.take(IdKind::Endpoint, effects);
+    if (!id) {
+        return answer(call, {Problem::Unavailable, "ids are being reserved: repeat"}, effects);
+    }
+    EndpointRecord& endpoint = endpoints_[*id];
+    endpoint.server = server->id;
+    endpoint.vertex = request.vertex();
+    endpoint.application = request.application().substr(0, settings_.limits.text);
+    endpoint.request = request.request();
+    endpoint_requests_.emplace(request.request(), *id);
+    server->endpoints.insert(*id);
+    log::info("controller: endpoint {} on vertex {} of server {}", *id, request.vertex(),
+              server->name);
+    effects.emplace_back(Answer{call, Problem::None, {}, *id, 0});
+}
+
+void Cluster::delete_endpoint(CallId call, DeleteEndpointRequest const& request, Now now,
+                              Effects& effects) {
+    advance(now, effects);
+    ++counters_.calls;
+    ServerRecord const* const server = sender_of(call, request.sender(), effects);
+    if (server == nullptr) return;
+    std::uint32_t const id = request.endpoint();
+    auto const found = endpoints_.find(id);
+    bool const gone = found == endpoints_.end() && ids_.given(IdKind::Endpoint, id);
+    if (gone) return answer(call, {}, effects);  // perhaps by this very call, whose answer got lost
+    if (found == endpoints_.end() || found->second.server != server->id) {
+        return answer(
+            call,
+            {Problem::NotFound, fmt::format("server {} has no endpoint {}", server->name, id)},
+            effects);
+    }
+    if (!found->second.channels.empty()) {
+        return answer(call,
+                      {Problem::FailedPrecondition,
+                       fmt::format("endpoint {} is in use by channel {}: delete that first", id,
+                                   *found->second.channels.begin())},
+                      effects);
+    }
+    remove_endpoint(id, "deleted", effects);
+    answer(call, {}, effects);
+}
+
+void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects) {
+    auto const found = endpoints_.find(id);
+    if (found == endpoints_.end()) return;
+    std::set<std::uint32_t> const channels = found->second.channels;
+    for (std::uint32_t channel : channels) {
+        end(channels_.at(channel), true, Problem::Aborted,
+            fmt::format("endpoint {} is gone: {}", id, why), effects);
+    }
+    ServerRecord& server = servers_.at(found->second.server);
+    server.endpoints.erase(id);
+    server.unclaimed_endpoints.erase(id);
+    endpoint_requests_.erase(found->second.request);
+    endpoints_.erase(found);
+    log::info("controller: endpoint {} is gone: {}", id, why);
+}
+
+}  // namespace mgi::control

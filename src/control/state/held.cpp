@@ -1,0 +1,234 @@
+// What agents hold when they register: the way back after a restart of theirs, or of the controller.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "control/state/cluster.hpp"
+#include "control/state/validation.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+void Cluster::hold(ServerRecord& server, Telling telling,
+                   google::protobuf::RepeatedPtrField<HeldEndpoint> const& endpoints,
+                   google::protobuf::RepeatedPtrField<HeldChannel> const& channels, Lost& lost,
+                   Effects& effects) {
+    // First all endpoints, since they say which servers a channel has.
+    std::set<std::uint32_t> named;
+    std::set<std::uint32_t> to_recover;
+    for (HeldEndpoint const& held : endpoints) {
+        if (!hold_endpoint(server, held)) {
+            lost.add_endpoints(held.id());
+            auto const known = endpoints_.find(held.id());
+            if (known != endpoints_.end() && known->second.server == server.id) {
+                remove_endpoint(held.id(), "its device is gone", effects);
+            }
+            continue;
+        }
+        named.insert(held.id());
+        server.unclaimed_endpoints.erase(held.id());
+        auto const& of = endpoints_.at(held.id()).channels;
+        to_recover.insert(of.begin(), of.end());
+    }
+    std::map<std::uint32_t, HeldPlans> plans;
+    for (HeldChannel const& held : channels) {
+        HeldPlans& plan = plans[held.id()];
+        plan.any = &held;
+        std::uint64_t& generation = held.committed() ? plan.committed : plan.prepared;
+        generation = std::max<std::uint64_t>(generation, held.generation());
+    }
+    for (auto const& [id, held] : plans) {
+        if (hold_channel(server, id, held, effects)) {
+            server.unclaimed_channels.erase(id);
+            to_recover.insert(id);
+        } else {
+            lost.add_channels(id);
+        }
+    }
+    if (telling != Telling::More) drop_unnamed(server, telling, named, plans, effects);
+    for (std::uint32_t id : to_recover) {
+        auto const channel = channels_.find(id);
+        if (channel != channels_.end()) try_recover(channel->second, effects);
+    }
+}
+
+void Cluster::drop_unnamed(ServerRecord& server, Telling telling,
+                           std::set<std::uint32_t> const& endpoints,
+                           std::map<std::uint32_t, HeldPlans> const& channels, Effects& effects) {
+    std::vector<std::uint32_t> gone;
+    for (std::uint32_t id : server.endpoints) {
+        if (endpoints.contains(id) || server.unclaimed_endpoints.contains(id)) continue;
+        if (telling == Telling::Some) {
+            server.unclaimed_endpoints.insert(id);
+        } else {
+            gone.push_back(id);
+        }
+    }
+    for (std::uint32_t id : gone) remove_endpoint(id, "its server holds it no more", effects);
+
+    gone.clear();
+    for (std::uint32_t id : server.channels) {
+        if (channels.contains(id) || server.unclaimed_channels.contains(id)) continue;
+        ChannelRecord& channel = channels_.at(id);
+        if (channel.recovery) {
+            channel.recovery->reports.erase(server.id);  // the others' time to come back decides
+        } else if (telling == Telling::Some) {
+            server.unclaimed_channels.insert(id);
+        } else {
+            gone.push_back(id);
+        }
+    }
+    std::sort(gone.begin(), gone.end());
+    for (std::uint32_t id : gone) {
+        auto const channel = channels_.find(id);
+        if (channel == channels_.end()) continue;
+        end(channel->second, true, Problem::Aborted,
+            fmt::format("server {} holds it no more", server.name), effects);
+    }
+    if (!server.unclaimed_endpoints.empty() || !server.unclaimed_channels.empty()) {
+        if (telling == Telling::Some) {
+            timers_.set(Due::Claims, server.id, now_ + settings_.grace_ms);
+        }
+    } else {
+        timers_.cancel(Due::Claims, server.id);
+    }
+}
+
+void Cluster::claims_due(ServerRecord& server, Effects& effects) {
+    std::string const why =
+        fmt::format("its application did not come back after the agent of server {} was restarted",
+                    server.name);
+    for (std::uint32_t id : std::exchange(server.unclaimed_endpoints, {})) {
+        remove_endpoint(id, why, effects);
+    }
+    for (std::uint32_t id : std::exchange(server.unclaimed_channels, {})) {
+        auto const channel = channels_.find(id);
+        if (channel != channels_.end()) end(channel->second, true, Problem::Aborted, why, effects);
+    }
+}
+
+bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
+    if (!carries_endpoints(server.graph, held.vertex())) return false;
+    auto const known = endpoints_.find(held.id());
+    if (known != endpoints_.end()) {
+        EndpointRecord& endpoint = known->second;
+        if (endpoint.server != server.id) return false;
+        if (endpoint.vertex == held.vertex()) return true;
+        endpoint.vertex = held.vertex();
+        for (std::uint32_t id : endpoint.channels) {
+            channels_.at(id).stale_plan = true;
+            to_renew_.insert(id);
+        }
+        return true;
+    }
+    if (!ids_.earlier(IdKind::Endpoint, held.id()) ||
+        endpoints_.size() >= settings_.limits.endpoints) {
+        return false;
+    }
+    EndpointRecord& endpoint = endpoints_[held.id()];
+    endpoint.server = server.id;
+    endpoint.vertex = held.vertex();
+    endpoint.application = held.application().substr(0, settings_.limits.text);
+    server.endpoints.insert(held.id());
+    auto const awaited = awaited_.extract(held.id());
+    if (awaited.empty()) return true;
+    for (std::uint32_t id : awaited.mapped()) {
+        ChannelRecord& channel = channels_.at(id);
+        channel.recovery->missing.erase(held.id());
+        join(channel, held.id());
+    }
+    return true;
+}
+
+bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
+                           Effects& effects) {
+    auto const found = channels_.find(id);
+    ChannelRecord* const channel =
+        found != channels_.end() ? &found->second : learn_channel(id, *held.any);
+    if (channel == nullptr) return false;
+    if (channel->recovery) {
+        if (channel->spec.SerializeAsString() != held.any->spec().SerializeAsString()) {
+            end(*channel, true, Problem::Aborted,
+                fmt::format("server {} holds another channel by this id", server.name), effects);
+            return false;
+        }
+        channel->recovery->reports[server.id] = {held.committed, held.prepared};
+        channel->last_given = std::max({channel->last_given, held.committed, held.prepared});
+        return true;
+    }
+    if (!channel->servers.contains(server.id)) return false;
+    if (channel->generation != 0) settle_plans(*channel, server.id, held, effects);
+    return true;
+}
+
+ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held) {
+    Limits const& limits = settings_.limits;
+    if (!ids_.earlier(IdKind::Channel, id) || ended_earlier_.contains(id) ||
+        ended_earlier_.size() >= limits.channels || channels_.size() >= limits.channels ||
+        !wrong_spec(held.spec(), limits).empty() || held.request().size() > limits.text) {
+        return nullptr;
+    }
+    std::size_t const ends = static_cast<std::size_t>(held.spec().sources_size()) +
+                             static_cast<std::size_t>(held.spec().destinations_size());
+    if (channel_endpoints_ + ends > limits.all_channel_endpoints) return nullptr;
+    ChannelRecord& channel = channels_[id];
+    channel.id = id;
+    channel.spec = held.spec();
+    channel.request = held.request();
+    channel.recovery.emplace();
+    add_channel(channel);
+    timers_.set(Due::Recovery, id, now_ + settings_.grace_ms);
+    log::info("controller: channel {} ({}) is learned from its servers", id, channel.spec.name());
+    return &channel;
+}
+
+void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
+    if (!channel.recovery || !channel.recovery->missing.empty()) return;
+    std::uint64_t committed = 0;
+    for (std::uint32_t agent : channel.servers) {
+        auto const report = channel.recovery->reports.find(agent);
+        if (report == channel.recovery->reports.end()) return;
+        committed = std::max(committed, report->second.committed);
+    }
+    if (committed == 0) {
+        end(channel, true, Problem::Aborted,
+            "the controller's restart cut its creation short; create it again", effects);
+        return;
+    }
+    // A plan is committed anywhere only after all have accepted it: so all can run by it.
+    channel.generation = committed;
+    auto const reports = std::move(channel.recovery->reports);
+    channel.recovery.reset();
+    timers_.cancel(Due::Recovery, channel.id);
+    log::info("controller: channel {} is recovered, generation {}", channel.id, committed);
+    for (auto const& [agent, report] : reports) {
+        settle_plans(channel, agent, {nullptr, report.committed, report.prepared}, effects);
+    }
+    answer_all(channel, {}, effects);
+    pump_renewals(effects);
+}
+
+void Cluster::settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,
+                           Effects& effects) {
+    std::uint64_t const current = channel.generation;
+    if (held.committed != current && held.prepared == current) {
+        ControllerMessage message;
+        message.mutable_commit_plan()->set_channel(channel.id);
+        message.mutable_commit_plan()->set_generation(current);
+        send_to(agent, std::move(message), effects);
+    } else if (held.committed != current) {
+        channel.stale_plan = channel.must_renew = true;
+        to_renew_.insert(channel.id);
+    }
+    if (held.prepared == 0 || held.prepared == current) return;
+    if (channel.next && channel.next->generation == held.prepared) return;
+    ControllerMessage message;
+    message.mutable_abort_plan()->set_channel(channel.id);
+    message.mutable_abort_plan()->set_generation(held.prepared);
+    message.mutable_abort_plan()->set_why("it was given up");
+    send_to(agent, std::move(message), effects);
+}
+
+}  // namespace mgi::control

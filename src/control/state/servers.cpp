@@ -1,0 +1,313 @@
+// Servers: registration, leases, presence.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "control/state/cluster.hpp"
+#include "control/state/validation.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+namespace {
+
+ServerNotice::State notice_state(Presence presence) {
+    switch (presence) {
+        case Presence::Present: return ServerNotice::PRESENT;
+        case Presence::Away: return ServerNotice::AWAY;
+        case Presence::Failed: return ServerNotice::FAILED;
+    }
+    return ServerNotice::FAILED;
+}
+
+ControllerMessage notice_of(ServerRecord const& server) {
+    ControllerMessage message;
+    ServerNotice& notice = *message.mutable_server_notice();
+    notice.set_agent(server.id);
+    notice.set_name(server.name);
+    notice.set_state(notice_state(server.presence));
+    return message;
+}
+
+bool same(ServerGraph const& a, ServerGraph const& b) {
+    return a.SerializeAsString() == b.SerializeAsString();
+}
+
+}  // namespace
+
+ServerRecord* Cluster::admit(SessionId session, Sender const& sender, Register const& message,
+                             Effects& effects) {
+    Limits const& limits = settings_.limits;
+    std::string wrong = wrong_name("the server's name", message.name(), limits.text);
+    if (wrong.empty()) wrong = wrong_token("the agent's instance", message.instance());
+    if (!wrong.empty()) {
+        refuse(session, Refused::OTHER, "register: " + wrong, effects);
+        return nullptr;
+    }
+    wrong = wrong_graph(message.graph(), limits);
+    if (!wrong.empty()) {
+        refuse(session, Refused::BAD_GRAPH,
+               fmt::format("graph of server {}: {}", message.name(), wrong), effects);
+        return nullptr;
+    }
+    if (sender.epoch() > epoch_) {
+        refuse(session, Refused::NOT_LEADER,
+               fmt::format("server {} knows epoch {}, this controller's is {}: a newer controller "
+                           "leads, or this one's state is an old copy",
+                           message.name(), sender.epoch(), epoch_),
+               effects);
+        return nullptr;
+    }
+    auto const named = server_names_.find(message.name());
+    if (named != server_names_.end()) {
+        ServerRecord& server = servers_.at(named->second);
+        if (server.presence == Presence::Present && server.instance != message.instance()) {
+            refuse(session, Refused::NAME_IN_USE,
+                   fmt::format("another agent named {} is alive (id {}): stop it, or give this one "
+                               "another name",
+                               server.name, server.id),
+                   effects);
+            return nullptr;
+        }
+        return &server;
+    }
+    if (servers_.size() >= limits.servers) {
+        refuse(session, Refused::LIMIT, fmt::format("{} servers are known", servers_.size()),
+               effects);
+        return nullptr;
+    }
+    // An earlier controller gave it an id: it keeps that, unless another name came with it before.
+    std::uint32_t id = sender.agent();
+    if (!ids_.earlier(IdKind::Agent, id) || servers_.contains(id)) {
+        auto const fresh = ids_.take(IdKind::Agent, effects);
+        if (!fresh) {
+            refuse(session, Refused::OTHER, "ids are being reserved: register again", effects);
+            return nullptr;
+        }
+        id = *fresh;
+    }
+    ServerRecord& server = servers_[id];
+    server.id = id;
+    server.name = message.name();
+    server.presence = Presence::Failed;  // until it is let in: nothing of it is known
+    server_names_.emplace(server.name, id);
+    return &server;
+}
+
+void Cluster::register_agent(SessionId session, Sender const& sender, Register& message,
+                             Effects& effects) {
+    ServerRecord* const admitted = admit(session, sender, message, effects);
+    if (admitted == nullptr) return;
+    ServerRecord& server = *admitted;
+    ++counters_.registrations;
+    timers_.cancel(Due::Registration, session);
+    if (SessionId const old = server.session; old != 0) {
+        refuse(old, Refused::STALE, "stale sender: the server registered in another session",
+               effects);
+    }
+    bool const first = server.incarnation == 0;
+    bool const was_failed = server.presence == Presence::Failed;
+    Telling const telling = server.instance == message.instance() ? Telling::All : Telling::Some;
+    bool const new_graph = was_failed || !same(server.graph, message.graph());
+    sessions_[session] = server.id;
+    server.session = session;
+    server.instance = message.instance();
+    server.version = message.version().substr(0, settings_.limits.text);
+    ++server.incarnation;
+    server.presence = Presence::Present;
+    server.heard = now_;
+    server.use = {};
+    server.clock_off = message.clock_ms() - wall_;
+    if (std::llabs(server.clock_off) > settings_.clock_off_ms) {
+        note(
+            fmt::format("clock of server {} is {} s off this controller's; leases do not depend "
+                        "on it, its logs will mislead",
+                        server.name, server.clock_off / 1000));
+    }
+    timers_.set(Due::Lease, server.id, now_ + settings_.lease_ms);
+    if (new_graph) {
+        server.graph.Swap(message.mutable_graph());
+        effects.emplace_back(LearnServer{server.id, server.name, server.graph});
+    }
+    log::info("controller: server {} (id {}) registered, incarnation {}", server.name, server.id,
+              server.incarnation);
+
+    // The answer comes before what follows from what the agent holds.
+    ControllerMessage reply;
+    Registered& registered = *reply.mutable_registered();
+    registered.set_agent(server.id);
+    registered.set_incarnation(server.incarnation);
+    registered.set_heartbeat_ms(settings_.heartbeat_ms);
+    registered.set_lease_ms(settings_.lease_ms);
+    registered.set_grace_ms(settings_.grace_ms);
+    Effects follow;
+    Lost lost;
+    hold(server, telling, message.endpoints(), message.channels(), lost, follow);
+    registered.mutable_lost_endpoints()->Swap(lost.mutable_endpoints());
+    registered.mutable_lost_channels()->Swap(lost.mutable_channels());
+    send(session, std::move(reply), effects);
+    std::move(follow.begin(), follow.end(), std::back_inserter(effects));
+
+    if (!first) tell_others(server, effects);
+    for (auto const& [id, other] : servers_) {
+        if (other.presence == Presence::Away) send(session, notice_of(other), effects);
+    }
+    for (std::uint32_t id : server.channels) {
+        ChannelRecord& channel = channels_.at(id);
+        if (new_graph) channel.stale_plan = true;
+        if (channel.stale_plan) to_renew_.insert(id);
+    }
+    pump_renewals(effects);
+}
+
+void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects) {
+    ++counters_.heartbeats;
+    if (message.links_size() > server.graph.links_size() ||
+        static_cast<std::size_t>(message.channels_size()) > server.channels.size() + 1024) {
+        refuse(server.session, Refused::LIMIT,
+               fmt::format("a heartbeat with figures of {} links and {} channels; {} and {} are "
+                           "known",
+                           message.links_size(), message.channels_size(), server.graph.links_size(),
+                           server.channels.size()),
+               effects);
+        return;
+    }
+    Use& use = server.use;
+    use.links.Swap(message.mutable_links());
+    use.channels_before.Swap(&use.channels);
+    use.channels.Swap(message.mutable_channels());
+    use.before = std::exchange(use.at, now_);
+    server.clock_off = message.clock_ms() - wall_;
+    ControllerMessage reply;
+    reply.mutable_heartbeat_ack()->set_sequence(message.sequence());
+    send(server.session, std::move(reply), effects);
+}
+
+void Cluster::link_change(ServerRecord& server, LinkChange const& message, Effects& effects) {
+    Link const& link = message.link();
+    std::string const wrong = wrong_link(link, server.graph.vertices_size());
+    auto& links = *server.graph.mutable_links();
+    auto known = links.begin();
+    while (known != links.end() && (known->from() != link.from() || known->to() != link.to())) {
+        ++known;
+    }
+    bool const full =
+        known == links.end() && static_cast<std::size_t>(links.size()) >= settings_.limits.links;
+    if (!wrong.empty() || full || link.kind().size() > settings_.limits.text) {
+        refuse(server.session, Refused::BAD_GRAPH,
+               fmt::format("graph of server {}: {}", server.name,
+                           wrong.empty() ? "too many links, or too long a kind" : wrong),
+               effects);
+        return;
+    }
+    if (known == links.end()) {
+        *links.Add() = link;
+    } else if (known->gbps() == link.gbps()) {
+        return;
+    } else {
+        known->set_gbps(link.gbps());
+    }
+    note(link.gbps() == 0
+             ? fmt::format("link {} -> {} of server {} is down",
+                           server.graph.vertices(static_cast<int>(link.from())).name(),
+                           server.graph.vertices(static_cast<int>(link.to())).name(), server.name)
+             : fmt::format("link {} -> {} of server {} has {} GB/s",
+                           server.graph.vertices(static_cast<int>(link.from())).name(),
+                           server.graph.vertices(static_cast<int>(link.to())).name(), server.name,
+                           link.gbps()));
+    effects.emplace_back(LearnLink{server.id, link});
+    for (std::uint32_t id : server.channels) {
+        channels_.at(id).stale_plan = true;
+        to_renew_.insert(id);
+    }
+    pump_renewals(effects);
+}
+
+void Cluster::heard(ServerRecord& server, Effects& effects) {
+    server.heard = now_;
+    if (server.presence != Presence::Away) return;
+    server.presence = Presence::Present;
+    timers_.set(Due::Lease, server.id, now_ + settings_.lease_ms);
+    note(fmt::format("server {} is present again", server.name));
+    tell_others(server, effects);
+    for (std::uint32_t id : server.channels) {
+        if (channels_.at(id).stale_plan) to_renew_.insert(id);
+    }
+    pump_renewals(effects);
+}
+
+void Cluster::lease_due(ServerRecord& server, Effects& effects) {
+    if (server.presence == Presence::Away) {
+        failed(server, fmt::format("was away for {} ms", settings_.grace_ms), effects);
+        return;
+    }
+    // Heartbeats leave the timer alone, for they are many: it looks for itself what came meanwhile.
+    Millis const over = server.heard + settings_.lease_ms;
+    if (server.presence != Presence::Present) return;
+    if (over > now_) {
+        timers_.set(Due::Lease, server.id, over);
+    } else {
+        away(server, fmt::format("no word for {} ms", settings_.lease_ms), effects);
+    }
+}
+
+void Cluster::away(ServerRecord& server, std::string const& why, Effects& effects) {
+    if (server.presence != Presence::Present) return;
+    server.presence = Presence::Away;
+    server.away_since = now_;
+    timers_.set(Due::Lease, server.id, now_ + settings_.grace_ms);
+    note(fmt::format("server {} is away: {}", server.name, why));
+    tell_others(server, effects);
+    break_preparations(server, why, effects);
+}
+
+void Cluster::failed(ServerRecord& server, std::string const& why, Effects& effects) {
+    server.presence = Presence::Failed;
+    timers_.cancel(Due::Lease, server.id);
+    timers_.cancel(Due::Claims, server.id);
+    note(fmt::format("server {} is failed: {}", server.name, why));
+    tell_others(server, effects);
+    if (server.session != 0) {
+        refuse(server.session, Refused::STALE,
+               fmt::format("stale sender: server {} {}; register again", server.name, why),
+               effects);
+    }
+    std::string const reason = fmt::format("server {} {}", server.name, why);
+    for (std::uint32_t id : std::vector(server.endpoints.begin(), server.endpoints.end())) {
+        remove_endpoint(id, reason, effects);
+    }
+    server.unclaimed_endpoints.clear();
+    server.unclaimed_channels.clear();
+    server.graph.Clear();
+    server.use = {};
+    effects.emplace_back(ForgetServer{server.id});
+}
+
+void Cluster::tell_others(ServerRecord const& server, Effects& effects) const {
+    ControllerMessage message = notice_of(server);
+    message.set_protocol(kProtocol);
+    message.set_epoch(epoch_);
+    auto const shared = std::make_shared<ControllerMessage const>(std::move(message));
+    for (auto const& [id, other] : servers_) {
+        if (id == server.id || other.session == 0) continue;
+        effects.emplace_back(Send{other.session, shared});
+    }
+}
+
+void Cluster::break_preparations(ServerRecord const& server, std::string const& why,
+                                 Effects& effects) {
+    std::vector<std::uint32_t> broken;
+    for (std::uint32_t id : server.channels) {
+        if (channels_.at(id).next) broken.push_back(id);
+    }
+    std::sort(broken.begin(), broken.end());
+    for (std::uint32_t id : broken) {
+        abort(channels_.at(id), Problem::Aborted,
+              fmt::format("server {} is away: {}", server.name, why), effects);
+    }
+}
+
+}  // namespace mgi::control
