@@ -12,7 +12,6 @@ namespace mgi::planner {
 namespace {
 
 constexpr double kKilobytesPerGigabyte = 1e6;
-constexpr double kMostGbps = 1e9;
 constexpr std::uint32_t kUnreached = UINT32_MAX;
 
 }  // namespace

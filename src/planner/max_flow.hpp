@@ -14,6 +14,9 @@ namespace mgi::planner {
 /// nothing is left, not when little is.
 using Capacity = std::int64_t;
 
+/// No link is faster, in GB/s.
+inline constexpr double kMostGbps = 1e9;
+
 /// GB/s as a Capacity, and back. Throws Error(InvalidArgument) for what is negative, not a number, or
 /// more than 10^9 GB/s.
 Capacity capacity_of(double gbps);

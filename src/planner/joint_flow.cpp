@@ -1,0 +1,148 @@
+#include "planner/joint_flow.hpp"
+
+#include <algorithm>
+
+namespace mgi::planner {
+namespace {
+
+/// A path that is being put right.
+struct Draft {
+    std::vector<LocalVertex> vertices;
+    Capacity capacity = 0;
+    [[nodiscard]] bool returns() const { return vertices.front() == vertices.back(); }
+};
+
+/// Leaves out what leads back to a vertex, but for a path's end at its own start.
+void simplify(std::vector<LocalVertex>& path) {
+    for (std::size_t i = 0; i < path.size(); ++i) {
+        for (std::size_t j = path.size() - 1; j > i; --j) {
+            if (path[i] != path[j]) continue;
+            if (i == 0 && j + 1 == path.size()) continue;
+            path.erase(path.begin() + std::ptrdiff_t(i), path.begin() + std::ptrdiff_t(j));
+            break;
+        }
+    }
+}
+
+/// `loop` leads from a vertex back to it. Where it meets `other`, which neither starts nor ends there,
+/// the two change tails: what each sends then arrives somewhere else. Whether they meet.
+bool change_tails(Draft& loop, Draft& other, std::vector<Draft>& made) {
+    LocalVertex const home = loop.vertices.front();
+    if (other.vertices.front() == home || other.vertices.back() == home) return false;
+    for (std::size_t i = 1; i + 1 < loop.vertices.size(); ++i) {
+        auto const meets =
+            std::find(other.vertices.begin(), other.vertices.end(), loop.vertices[i]);
+        if (meets == other.vertices.end()) continue;
+        Capacity const both = std::min(loop.capacity, other.capacity);
+        auto const at = loop.vertices.begin() + std::ptrdiff_t(i);
+        Draft away{{loop.vertices.begin(), at}, both};
+        away.vertices.insert(away.vertices.end(), meets, other.vertices.end());
+        Draft back{{other.vertices.begin(), meets}, both};
+        back.vertices.insert(back.vertices.end(), at, loop.vertices.end());
+        simplify(away.vertices);
+        simplify(back.vertices);
+        loop.capacity -= both;
+        other.capacity -= both;
+        made.push_back(std::move(away));
+        made.push_back(std::move(back));
+        return true;
+    }
+    return false;
+}
+
+/// Rearranges paths so that as few as possible return to where they start, and drops those.
+void straighten(std::vector<Draft>& drafts) {
+    // Loops first: two of them that meet are both straight afterwards.
+    std::stable_partition(drafts.begin(), drafts.end(), [](Draft const& d) { return d.returns(); });
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+        if (!drafts[i].returns()) continue;
+        for (std::size_t j = 0; j < drafts.size() && drafts[i].capacity > 0; ++j) {
+            if (j == i || drafts[j].capacity == 0) continue;
+            std::vector<Draft> made;
+            if (!change_tails(drafts[i], drafts[j], made)) continue;
+            drafts.insert(drafts.end(), made.begin(), made.end());
+        }
+    }
+    std::erase_if(drafts, [](Draft const& d) { return d.capacity == 0 || d.returns(); });
+}
+
+}  // namespace
+
+void JointFlow::build(JointQuestion const& question) {
+    vertices_ = count_ = question.vertices;
+    original_.clear();
+    arcs_.clear();
+    Capacity all = 0;
+    for (Arc const& arc : question.arcs) all += arc.capacity;
+    std::vector<std::uint32_t> sends(vertices_);
+    std::vector<bool> is_source(vertices_, false);
+    std::vector<bool> is_sink(vertices_, false);
+    for (std::uint32_t v = 0; v < vertices_; ++v) sends[v] = v;
+    for (std::uint32_t const s : question.sources) is_source[s] = true;
+    for (std::uint32_t const d : question.sinks) is_sink[d] = true;
+    for (std::uint32_t v = 0; v < vertices_; ++v) {
+        if (!is_source[v] || !is_sink[v]) continue;
+        sends[v] = count_++;
+        original_.push_back(v);
+        if (!question.closed(v)) arcs_.push_back({v, sends[v], all});
+    }
+    for (Arc const& arc : question.arcs) {
+        // Into what only sends, or out of what only receives, and passes nothing: nothing goes.
+        bool const enters = is_sink[arc.to] || !question.closed(arc.to);
+        bool const leaves = is_source[arc.from] || !question.closed(arc.from);
+        if (enters && leaves) arcs_.push_back({sends[arc.from], arc.to, arc.capacity});
+    }
+    std::uint32_t const from = count_++;
+    std::uint32_t const to = count_++;
+    for (std::uint32_t const s : question.sources) arcs_.push_back({from, sends[s], all});
+    for (std::uint32_t const d : question.sinks) arcs_.push_back({d, to, all});
+}
+
+void JointFlow::solve(SmallFlow& flow) {
+    std::uint32_t const from = count_ - 2;
+    std::uint32_t const to = count_ - 1;
+    raw_.truncate(0);
+    if (count_ <= SmallGraph::kMost) {
+        graph_.reset(count_);
+        for (Arc const& arc : arcs_) graph_.add(arc.from, arc.to, arc.capacity);
+        flow.load(graph_);
+        flow.run(from, to, ~std::uint64_t(0), raw_);
+        flow.unload();
+        return;
+    }
+    FlowNetwork network(count_, arcs_);
+    for (FlowPath const& path : network.paths(network.max_flow(from, to), from, to)) {
+        for (std::uint32_t const v : path.vertices) raw_.push(v);
+        raw_.add(path.capacity);
+    }
+}
+
+void JointFlow::emit(PathList& paths) {
+    std::vector<Draft> drafts;
+    drafts.reserve(raw_.size());
+    for (std::uint32_t p = 0; p < raw_.size(); ++p) {
+        PathList::Path const path = raw_[p];
+        Draft draft;
+        draft.capacity = path.capacity;
+        for (std::size_t i = 1; i + 1 < path.vertices.size(); ++i) {
+            std::uint32_t const v = path.vertices[i];
+            draft.vertices.push_back(v < vertices_ ? LocalVertex(v)
+                                                   : LocalVertex(original_[v - vertices_]));
+        }
+        simplify(draft.vertices);
+        drafts.push_back(std::move(draft));
+    }
+    straighten(drafts);
+    std::stable_sort(drafts.begin(), drafts.end(), [](Draft const& a, Draft const& b) {
+        return a.vertices.size() < b.vertices.size();
+    });
+    for (Draft const& draft : drafts) paths.add(draft.vertices, draft.capacity);
+}
+
+void JointFlow::find(JointQuestion const& question, SmallFlow& flow, PathList& paths) {
+    build(question);
+    solve(flow);
+    emit(paths);
+}
+
+}  // namespace mgi::planner

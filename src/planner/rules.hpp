@@ -1,0 +1,16 @@
+/// \file
+/// What a plan's paths may do.
+#pragma once
+
+#include <cstdint>
+
+namespace mgi::planner {
+
+struct PathRules {
+    bool relay_gpus = true;      ///< other GPUs pass segments on (`--no-relay`: they do not)
+    bool relay_host = true;      ///< so does host memory (`--no-host-relay`)
+    std::uint32_t max_nics = 0;  ///< most NICs that one GPU uses, nearest first; 0: all
+    auto operator<=>(PathRules const&) const = default;
+};
+
+}  // namespace mgi::planner

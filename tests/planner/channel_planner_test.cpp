@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <mgi/error.hpp>
+
+#include "perf/plan_cluster.hpp"
+#include "planner/channel_planner.hpp"
+#include "planner/directory.hpp"
+#include "planner/server_flows.hpp"
+#include "planner/table_codec.hpp"
+
+namespace mgi::planner {
+namespace {
+
+using perf::dgx_cluster;
+using perf::dgx_server;
+using perf::gpu_places;
+using topology::GraphBuilder;
+
+std::string text_of(Cluster const& cluster, ClusterPath const& path) {
+    std::string text;
+    for (Place const place : path.vertices) {
+        text += (text.empty() ? "" : " ") + cluster.vertex_name(place);
+    }
+    return text;
+}
+
+Capacity sum_of(std::vector<ClusterPath> const& paths) {
+    Capacity sum = 0;
+    for (ClusterPath const& path : paths) sum += path.capacity;
+    return sum;
+}
+
+TEST(ChannelPlanner, PathsOfAPairCarryTheMaximumFlowShortestFirst) {
+    Cluster const cluster = dgx_cluster(16, 8, 1);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 16);
+    auto const near = planner.paths(gpus[0], gpus[1]);
+    ASSERT_EQ(near.size(), 2u);
+    std::set<std::string> const ways{text_of(cluster, near[0]), text_of(cluster, near[1])};
+    EXPECT_EQ(ways, (std::set<std::string>{"gpu0 nvswitch gpu1", "gpu0 pcie0 gpu1"}));
+    EXPECT_EQ(sum_of(near), capacity_of(370.8) + capacity_of(48));
+    EXPECT_FALSE(near[0].nic_direct);
+
+    auto const far = planner.paths(gpus[0], gpus[8]);
+    ASSERT_FALSE(far.empty());
+    EXPECT_EQ(text_of(cluster, far[0]), "gpu0 pcie0 nic0 network nic0 pcie0 gpu0");
+    EXPECT_TRUE(far[0].nic_direct);
+    ServerFlows flows(dgx_server(8, 0), 0);
+    EXPECT_EQ(sum_of(far), std::min(flows.to_network(gpus[0].vertex, Relays::Allowed),
+                                    flows.from_network(gpus[0].vertex, Relays::Allowed)));
+    EXPECT_TRUE(std::is_sorted(far.begin(), far.end(), [](auto const& a, auto const& b) {
+        return a.vertices.size() < b.vertices.size();
+    }));
+    EXPECT_TRUE(planner.paths(gpus[0], gpus[0]).empty());
+}
+
+TEST(ChannelPlanner, RulesCloseRelaysAndNics) {
+    Cluster const cluster = dgx_cluster(16, 8, 1);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 16);
+    PathRules rules;
+    rules.relay_gpus = false;
+    rules.relay_host = false;
+    EXPECT_EQ(sum_of(planner.paths(gpus[0], gpus[8], rules)), capacity_of(48));
+    rules = {};
+    rules.max_nics = 1;
+    auto const one = planner.paths(gpus[0], gpus[8], rules);
+    for (ClusterPath const& path : one) {
+        EXPECT_NE(text_of(cluster, path).find("nic0 network nic0"), std::string::npos);
+    }
+    EXPECT_LE(sum_of(one), capacity_of(50));
+}
+
+/// DESIGN section 6: each pair's flow is 1, all together 2.
+TEST(ChannelPlanner, CandidatesCarryTheJointFlow) {
+    GraphBuilder graph;
+    auto const s1 = graph.add(VertexKind::Gpu, "s1", 0);
+    auto const s2 = graph.add(VertexKind::Gpu, "s2", 0);
+    auto const x = graph.add(VertexKind::Switch, "x", 0);
+    auto const y = graph.add(VertexKind::Switch, "y", 0);
+    auto const d = graph.add(VertexKind::Gpu, "d", 0);
+    graph.connect(s1, x, 1, "pcie");
+    graph.connect(s2, x, 1, "pcie");
+    graph.connect(x, d, 1, "pcie");
+    graph.connect(x, y, 1, "pcie");
+    graph.connect(y, d, 1, "pcie");
+    Cluster cluster;
+    cluster.add_server(std::move(graph).finish(1), "node");
+    ChannelPlanner planner(cluster);
+    std::vector<Place> const sources{{0, s1}, {0, s2}};
+    std::vector<Place> const destinations{{0, d}};
+    EXPECT_EQ(planner.paths(sources[0], destinations[0]).size(), 1u);
+    ChannelPlan const plan = planner.plan(sources, destinations);
+    ServerTable const table = decode_table(plan.servers.at(0).table->bytes);
+    std::set<std::vector<LocalVertex>> ways;
+    for (VertexTable const& vertex : table.vertices) {
+        for (Forward const& forward : vertex.forwards) {
+            for (NextHop const& hop : forward.hops) ways.insert(hop.path);
+        }
+    }
+    EXPECT_EQ(ways.size(), 2u);
+    EXPECT_TRUE(ways.contains({LocalVertex(x), LocalVertex(y)}));
+}
+
+TEST(ChannelPlanner, EqualServersShareOneTable) {
+    Cluster const cluster = dgx_cluster(800, 8, 2);
+    EXPECT_EQ(cluster.shapes(), 2u);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 800);
+    ChannelPlan const plan = planner.plan(gpus, gpus);
+    ASSERT_EQ(plan.servers.size(), 100u);
+    std::set<EncodedTable const*> tables;
+    for (ServerPlan const& server : plan.servers) tables.insert(server.table.get());
+    EXPECT_EQ(tables.size(), 2u);
+    auto const directory = decode_directory(*plan.directory);
+    EXPECT_EQ(directory.sources.blocks().size(), 1u);
+    for (std::size_t i = 0; i < gpus.size(); ++i) ASSERT_EQ(directory.sources.at(i), gpus[i]);
+    EXPECT_TRUE(plan.lanes.two_level);
+    EXPECT_EQ(plan.lanes.count, 100u);
+    EXPECT_EQ(plan.lanes.group_size, 8u);
+    EXPECT_LT(plan.distinct_bytes(), plan.sent_bytes() / 40);
+}
+
+TEST(ChannelPlanner, ANicThatFailsChangesItsServerAlone) {
+    Cluster cluster = dgx_cluster(32, 8, 1);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 32);
+    ChannelPlan const before = planner.plan(gpus, gpus);
+    std::uint32_t nic = 0;
+    while (!cluster.shape(2)->is(nic, VertexKind::Nic)) ++nic;
+    cluster.set_nic(2, nic, false);
+    EXPECT_EQ(cluster.shapes(), 2u);
+    std::vector<ServerId> const changed{2};
+    ChannelPlan const failed = planner.replan(before, changed);
+    for (ServerId s = 0; s < 4; ++s) {
+        EXPECT_EQ(failed.servers[s].table == before.servers[s].table, s != 2) << s;
+    }
+    ServerTable const table = decode_table(failed.servers[2].table->bytes);
+    for (Arrival const& arrival : table.arrivals) {
+        for (NextHop const& hop : arrival.hops) EXPECT_NE(hop.path.front(), nic);
+    }
+    EXPECT_EQ(failed.servers[2].table, planner.plan(gpus, gpus).servers[2].table);
+    cluster.set_nic(2, nic, true);
+    EXPECT_EQ(cluster.shapes(), 1u);
+    EXPECT_EQ(planner.replan(failed, changed).servers[2].table, before.servers[2].table);
+}
+
+TEST(ChannelPlanner, RefusesWhatCannotBe) {
+    Cluster cluster = dgx_cluster(16, 8, 1);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 16);
+    std::vector<Place> const none;
+    auto const message = [&](auto&& call) -> std::string {
+        try {
+            call();
+        } catch (Error const& error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    EXPECT_EQ(message([&] { planner.plan(none, gpus); }), "a channel without a source");
+    EXPECT_EQ(message([&] { planner.plan(gpus, none); }), "a channel without a destination");
+    std::vector<Place> const many(kMostEndpoints + 1, gpus[0]);
+    EXPECT_NE(message([&] { planner.plan(gpus, many); }).find("at most 1048576"),
+              std::string::npos);
+    std::vector<Place> const nowhere{{7, 0}};
+    EXPECT_EQ(message([&] { planner.plan(gpus, nowhere); }), "there is no server 7");
+    std::vector<Place> const nic{{1, 0xff}};
+    EXPECT_EQ(message([&] { planner.plan(nic, gpus); }), "server 'node1' has no vertex 255");
+    std::vector<Place> const unmanaged{{1, 2}};
+    EXPECT_EQ(message([&] { planner.plan(unmanaged, gpus); }),
+              "no endpoint can be at node1/pcie0, which MGI does not manage");
+    for (std::uint32_t v = 0; v < cluster.shape(1)->vertices().size(); ++v) {
+        if (cluster.shape(1)->is(v, VertexKind::Nic)) cluster.set_nic(1, v, false);
+    }
+    EXPECT_EQ(message([&] { planner.plan(gpus, gpus); }),
+              "no way from node1/gpu0 to the network, and other servers have destinations");
+}
+
+}  // namespace
+}  // namespace mgi::planner
