@@ -23,6 +23,7 @@ ROOMS = [
     "core",
     "topology",
     "planner",
+    "simulation",
     "memory",
     "simd",
     "transport",

@@ -115,6 +115,16 @@ class ServerFlows:
     def network(self, gpu: int) -> tuple[tuple[float, float], tuple[float, float]]: ...
 
 def presets() -> list[tuple[str, str]]: ...
+def predict(
+    topology: Topology,
+    policy: str,
+    demands: Sequence[tuple[int, int, float]],
+    partition_gbps: float,
+    relay: bool,
+    host_relay: bool,
+    nics: int,
+    other_nics: int,
+) -> dict[str, Any]: ...
 def max_flow(
     vertices: int, arcs: Sequence[tuple[int, int, int]], source: int, sink: int
 ) -> tuple[int, list[tuple[list[int], int]]]: ...

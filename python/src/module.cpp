@@ -14,4 +14,5 @@ NB_MODULE(_mgi, module) {
     mgi::python::bind_operators(module);
     mgi::python::bind_perf(module);
     mgi::python::bind_topology(module);
+    mgi::python::bind_simulation(module);
 }
