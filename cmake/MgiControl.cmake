@@ -78,18 +78,21 @@ if(MGI_ABSL_LIBRARY)
 endif()
 
 mgi_glob(control_sources
-    src/control/state/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp src/control/controller/*.cpp
-    src/control/agent/*.cpp)
-if(control_sources)
-    add_library(mgi_control STATIC ${control_sources})
-    mgi_target_defaults(mgi_control)
-    target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
-    target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
-    target_link_libraries(mgi_control
-        PUBLIC mgi mgi_control_proto
-        PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
-                ${MGI_PROMETHEUS_LIBRARY})
-endif()
+    src/control/state/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp src/control/election/*.cpp
+    src/control/controller/*.cpp src/control/agent/*.cpp)
+# The status page is built in.
+set(page "${PROJECT_SOURCE_DIR}/src/control/http/page.html")
+file(READ "${page}" MGI_PAGE)
+configure_file(src/control/http/page.cpp.in "${PROJECT_BINARY_DIR}/page.cpp" @ONLY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
+add_library(mgi_control STATIC ${control_sources} "${PROJECT_BINARY_DIR}/page.cpp")
+mgi_target_defaults(mgi_control)
+target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(mgi_control
+    PUBLIC mgi mgi_control_proto
+    PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
+            ${MGI_PROMETHEUS_LIBRARY})
 
 mgi_glob(program_sources src/control/cli/*.cpp)
 if(program_sources)
@@ -113,6 +116,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     target_include_directories(mgi_control_tests PRIVATE
         "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi_control_tests PRIVATE
-        mgi_control mgi_json mgi_readers mgi_spdlog OpenSSL::Crypto GTest::gtest GTest::gtest_main)
+        mgi_control mgi_json mgi_readers mgi_spdlog OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
+        GTest::gtest GTest::gtest_main)
     add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
 endif()

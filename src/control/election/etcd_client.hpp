@@ -1,0 +1,77 @@
+/// \file
+/// Transactions and leases of an etcd cluster, over its gRPC interface. A member that does not answer
+/// is left for the next one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/proto/etcd.grpc.pb.h"
+#include "control/rpc/security.hpp"
+
+namespace mgi::control {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+struct EtcdOptions {
+    std::vector<std::string> members;  ///< "host:port" of each
+    std::string prefix = "/mgi/";      ///< of all keys; one for each cluster of MGI
+    std::chrono::seconds lease{5};  ///< without a sign of life for so long, a leader is one no more
+    SecurityOptions security;
+};
+
+/// What a key holds.
+struct EtcdEntry {
+    std::string value;
+    std::int64_t create_revision = 0;
+    std::int64_t mod_revision = 0;
+    std::int64_t lease = 0;
+};
+
+/// Thread-safe. Each call ends by its deadline: with Error(Timeout) that names the members and what the
+/// last of them said. A call whose answer got lost may have worked.
+class EtcdClient {
+public:
+    explicit EtcdClient(EtcdOptions const& options);
+
+    [[nodiscard]] etcdserverpb::TxnResponse transact(etcdserverpb::TxnRequest const& request,
+                                                     SteadyTime deadline) const;
+    [[nodiscard]] std::optional<EtcdEntry> read(std::string const& key, SteadyTime deadline) const;
+
+    [[nodiscard]] std::int64_t grant(std::chrono::seconds lease, SteadyTime deadline) const;
+    /// Whether there still is such a lease.
+    [[nodiscard]] bool keep_alive(std::int64_t lease, SteadyTime deadline) const;
+    /// Its keys go with it.
+    void revoke(std::int64_t lease, SteadyTime deadline) const;
+
+private:
+    struct Member {
+        std::string address;
+        std::unique_ptr<etcdserverpb::KV::Stub> keys;
+        std::unique_ptr<etcdserverpb::Lease::Stub> leases;
+    };
+    using Call = std::function<grpc::Status(Member const&, grpc::ClientContext&)>;
+    void call(char const* what, SteadyTime deadline, Call const& call) const;
+
+    Security security_;
+    std::vector<Member> members_;
+    mutable std::atomic<std::size_t> current_{0};  ///< the one that answered last
+};
+
+/// The key's entry, of an answer to a range request.
+[[nodiscard]] std::optional<EtcdEntry> entry_of(etcdserverpb::RangeResponse const& response);
+
+/// Conditions and actions of a transaction, for requests that can be read.
+[[nodiscard]] etcdserverpb::Compare created_at(std::string const& key, std::int64_t revision);
+[[nodiscard]] etcdserverpb::Compare changed_at(std::string const& key, std::int64_t revision);
+[[nodiscard]] etcdserverpb::RequestOp get(std::string const& key);
+[[nodiscard]] etcdserverpb::RequestOp put(std::string const& key, std::string const& value,
+                                          std::int64_t lease = 0);
+
+}  // namespace mgi::control

@@ -1,0 +1,80 @@
+#include "control/http/controller_metrics.hpp"
+
+#include <map>
+
+#include "control/http/metric_text.hpp"
+
+namespace mgi::control {
+
+namespace {
+
+void add_servers(MetricText& text, Snapshot const& snapshot) {
+    std::map<std::string, double> states{{"present", 0}, {"away", 0}, {"failed", 0}};
+    for (ServerView const& server : snapshot.servers) ++states[server.state];
+    for (auto const& [state, count] : states) {
+        text.gauge("mgi_servers", "Servers by state", count, {{"state", state}});
+    }
+    for (ServerView const& server : snapshot.servers) {
+        MetricText::Labels const labels{{"server", server.name}};
+        text.gauge("mgi_server_present", "1 while the server's lease holds",
+                   server.state == "present" ? 1 : 0, labels);
+        text.gauge("mgi_server_endpoints", "Endpoints on the server", double(server.endpoints),
+                   labels);
+        text.gauge("mgi_server_clock_off_seconds", "The server's clock minus the controller's",
+                   double(server.clock_off_ms) / 1e3, labels);
+    }
+}
+
+void add_channels(MetricText& text, Snapshot const& snapshot) {
+    std::map<std::string, double> states{
+        {"preparing", 0}, {"running", 0}, {"recovering", 0}, {"failed", 0}};
+    double gbps = 0;
+    for (ChannelView const& channel : snapshot.channels) {
+        ++states[channel.state];
+        gbps += channel.gbps;
+    }
+    for (auto const& [state, count] : states) {
+        text.gauge("mgi_channels", "Channels by state", count, {{"state", state}});
+    }
+    text.gauge("mgi_endpoints", "Endpoints", double(snapshot.endpoints.size()));
+    text.gauge("mgi_throughput_bytes_per_second", "Payload that all channels move together",
+               gbps * 1e9);
+}
+
+void add_counters(MetricText& text, Counters const& counters) {
+    auto const add = [&text](char const* name, char const* help, std::uint64_t value) {
+        text.counter(name, help, double(value));
+    };
+    add("mgi_controller_registrations_total", "Agents' registrations", counters.registrations);
+    add("mgi_controller_heartbeats_total", "Agents' heartbeats", counters.heartbeats);
+    add("mgi_controller_messages_total", "Agents' messages, heartbeats among them",
+        counters.messages);
+    add("mgi_controller_refused_total", "Agents' messages that were refused", counters.refused);
+    add("mgi_controller_calls_total", "Clients' calls", counters.calls);
+    add("mgi_controller_calls_failed_total", "Clients' calls that failed", counters.calls_failed);
+    add("mgi_controller_channels_created_total", "Channels created", counters.channels_created);
+    add("mgi_controller_channels_failed_total", "Channels failed", counters.channels_failed);
+    add("mgi_controller_plans_renewed_total", "New generations of plans", counters.plans_renewed);
+    add("mgi_controller_plans_aborted_total", "Plans that not every server took",
+        counters.plans_aborted);
+}
+
+}  // namespace
+
+std::string controller_metrics(Snapshot const& snapshot, bool leads) {
+    MetricText text;
+    text.gauge("mgi_controller_leads", "1 for the controller that leads, 0 for one that stands by",
+               leads ? 1 : 0);
+    if (leads) {
+        text.gauge("mgi_controller_epoch",
+                   "Life of a controller, one more at each start or election",
+                   double(snapshot.epoch));
+        text.gauge("mgi_controller_uptime_seconds", "Since this epoch began", snapshot.uptime_s);
+        add_servers(text, snapshot);
+        add_channels(text, snapshot);
+        add_counters(text, snapshot.counters);
+    }
+    return text.text();
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,34 @@
+/// \file
+/// A real etcd of one member, for the length of a test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "control/rpc/authority.hpp"
+
+namespace mgi::test {
+
+class EtcdProcess {
+public:
+    /// Throws when there is no etcd on this machine (apt-get install etcd-server).
+    EtcdProcess();
+    ~EtcdProcess();
+    EtcdProcess(EtcdProcess const&) = delete;
+    EtcdProcess& operator=(EtcdProcess const&) = delete;
+
+    [[nodiscard]] std::string const& address() const { return address_; }
+    void freeze();
+    void thaw();
+
+private:
+    TemporaryFolder folder_;
+    std::string address_;
+    pid_t child_ = -1;
+};
+
+/// "127.0.0.1:port" of a port that was free a moment ago.
+std::string free_address();
+
+}  // namespace mgi::test
