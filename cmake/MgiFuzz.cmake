@@ -6,7 +6,7 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
         "clang, then cmake --preset fuzz.")
 endif()
 
-set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file)
+set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections)
 mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp src/memory/*.cpp
          tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
@@ -16,7 +16,8 @@ target_compile_definitions(mgi_fuzzed PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_fuzzed PUBLIC
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
 find_package(pugixml CONFIG REQUIRED)
-target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads pugixml::pugixml)
+find_package(JsonHeaders REQUIRED)
+target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads pugixml::pugixml mgi_json)
 
 add_custom_target(mgi_fuzz)
 foreach(name IN LISTS MGI_FUZZ_TARGETS)

@@ -16,7 +16,9 @@
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "planner/server_flows.hpp"
+#include "topology/machine/machine.hpp"
 #include "topology/presets.hpp"
+#include "topology/readers/corrections.hpp"
 #include "topology/readers/read.hpp"
 #include "topology/tree.hpp"
 
@@ -25,8 +27,8 @@ namespace {
 
 using planner::Relays;
 
-topology::Facts facts_of(nb::dict const& given) {
-    topology::Facts facts;
+/// `given`, and beside it the facts of a file of corrections.
+topology::Facts facts_of(nb::dict const& given, topology::Facts facts = {}) {
     read_option(given, "sm", facts.sm);
     read_option(given, "nvs_links", facts.nvs_links);
     read_option(given, "pcie_gen", facts.pcie_gen);
@@ -55,6 +57,23 @@ Topology* read_text(std::string const& name, std::string const& text, nb::dict c
 Topology* make_preset(std::string const& name, std::optional<std::uint32_t> servers) {
     Unlocked const unlocked;
     return new Topology{"preset", topology::preset(name, servers)};
+}
+
+Topology* this_machine(nb::dict const& given, std::string const& config) {
+    topology::Corrections corrections;
+    if (!config.empty()) {
+        corrections = topology::read_corrections(topology::Source::of_file(config));
+    }
+    topology::Facts const facts = facts_of(given, corrections.facts);
+    Unlocked const unlocked;
+    auto made = topology::discover_machine(topology::MachineSources::of_this_machine(), facts);
+    return new Topology{"machine", std::move(made)};
+}
+
+void correct(Topology& made, std::string const& config) {
+    Unlocked const unlocked;
+    made.infrastructure = topology::correct(
+        made.infrastructure, topology::read_corrections(topology::Source::of_file(config)));
 }
 
 nb::list preset_list() {
@@ -164,6 +183,8 @@ void bind_topology(nb::module_& module) {
         .def_static("preset", make_preset, nb::arg("name"), nb::arg("servers").none())
         .def_static("read", read_file, nb::arg("path"), nb::arg("facts"))
         .def_static("parse", read_text, nb::arg("name"), nb::arg("text"), nb::arg("facts"))
+        .def_static("this_machine", this_machine, nb::arg("facts"), nb::arg("config"))
+        .def("correct", correct, nb::arg("config"))
         .def_ro("format", &Topology::format)
         .def_prop_ro("servers", [](Topology const& read) { return read.infrastructure.servers; })
         .def_prop_ro("warnings", [](Topology const& read) { return read.infrastructure.warnings; })

@@ -23,6 +23,14 @@ bool names_kind(std::string const& kinds, std::string const& kind) {
 
 }  // namespace
 
+GraphBuilder::GraphBuilder(Infrastructure made) : made_(std::move(made)) {
+    for (Vertex const& vertex : made_.graph.vertices) vertex_of_[vertex.name] = vertex.id;
+    for (std::size_t i = 0; i < made_.graph.edges.size(); ++i) {
+        Edge const& edge = made_.graph.edges[i];
+        edge_of_[key_of(edge.from, edge.to)] = i;
+    }
+}
+
 std::uint32_t GraphBuilder::add(VertexKind kind, std::string const& name, std::uint32_t server,
                                 std::string note) {
     if (made_.sites.size() >= kMostVertices) {
@@ -31,12 +39,13 @@ std::uint32_t GraphBuilder::add(VertexKind kind, std::string const& name, std::u
                                                     " vertices; split it by server");
     }
     auto const id = std::uint32_t(made_.sites.size());
-    std::string full = on_server(name, server);
-    if (std::uint32_t const times = ++times_used_[full]; times > 1) {
-        full += "#" + std::to_string(times);
+    std::string const full = on_server(name, server);
+    std::string unique = full;
+    while (!vertex_of_.try_emplace(unique, id).second) {
+        unique = full + "#" + std::to_string(1 + ++times_used_[full]);
     }
     bool const managed = kind == VertexKind::Cpu || kind == VertexKind::Gpu;
-    made_.graph.vertices.push_back({id, std::move(full), kind, managed});
+    made_.graph.vertices.push_back({id, std::move(unique), kind, managed});
     made_.sites.push_back({server, kNoVertex, std::move(note)});
     return id;
 }
@@ -59,6 +68,16 @@ void GraphBuilder::connect(std::uint32_t from, std::uint32_t to, double gbps,
     edges.push_back({from, to, gbps, kind});
 }
 
+void GraphBuilder::set_gbps(std::uint32_t from, std::uint32_t to, double gbps,
+                            std::string const& kind) {
+    auto const at = edge_of_.find(key_of(from, to));
+    if (at == edge_of_.end()) {
+        connect(from, to, gbps, kind);
+    } else {
+        made_.graph.edges[at->second].gbps = gbps;
+    }
+}
+
 void GraphBuilder::connect_both(std::uint32_t a, std::uint32_t b, double gbps,
                                 std::string const& kind) {
     connect(a, b, gbps, kind);
@@ -79,10 +98,25 @@ void GraphBuilder::mesh_cpus(std::vector<std::pair<std::uint32_t, double>> const
     }
 }
 
+std::optional<std::uint32_t> GraphBuilder::find(std::string const& name) const {
+    auto const at = vertex_of_.find(name);
+    if (at == vertex_of_.end()) return std::nullopt;
+    return at->second;
+}
+
+double GraphBuilder::gbps(std::uint32_t from, std::uint32_t to) const {
+    auto const at = edge_of_.find(key_of(from, to));
+    return at == edge_of_.end() ? 0 : made_.graph.edges[at->second].gbps;
+}
+
+std::uint32_t GraphBuilder::find_or_add(VertexKind kind, std::string const& name,
+                                        std::uint32_t server) {
+    auto const found = find(on_server(name, server));
+    return found ? *found : add(kind, name, server);
+}
+
 std::uint32_t GraphBuilder::shared(VertexKind kind, std::string const& name) {
-    auto const at = shared_.find(name);
-    if (at != shared_.end()) return at->second;
-    return shared_[name] = add(kind, name, kEveryServer);
+    return find_or_add(kind, name, kEveryServer);
 }
 
 std::uint32_t GraphBuilder::network() {
@@ -90,10 +124,8 @@ std::uint32_t GraphBuilder::network() {
 }
 
 std::uint32_t GraphBuilder::nvswitch(std::uint32_t server) {
-    if (server == kEveryServer) return shared(VertexKind::Switch, "nvlink domain");
-    auto const at = nvswitches_.find(server);
-    if (at != nvswitches_.end()) return at->second;
-    return nvswitches_[server] = add(VertexKind::Switch, "nvswitch", server);
+    return find_or_add(VertexKind::Switch, server == kEveryServer ? "nvlink domain" : "nvswitch",
+                       server);
 }
 
 void GraphBuilder::connect_network(std::uint32_t nic, double mbps) {
@@ -103,6 +135,28 @@ void GraphBuilder::connect_network(std::uint32_t nic, double mbps) {
 Infrastructure GraphBuilder::finish(std::uint32_t servers) && {
     made_.servers = servers;
     return std::move(made_);
+}
+
+Infrastructure without(Infrastructure const& made, std::vector<bool> const& removed) {
+    Infrastructure left;
+    left.servers = made.servers;
+    left.warnings = made.warnings;
+    std::vector<std::uint32_t> new_id(made.sites.size(), kNoVertex);
+    for (Vertex const& vertex : made.graph.vertices) {
+        if (removed[vertex.id]) continue;
+        new_id[vertex.id] = std::uint32_t(left.sites.size());
+        left.graph.vertices.push_back(vertex);
+        left.graph.vertices.back().id = new_id[vertex.id];
+        left.sites.push_back(made.sites[vertex.id]);
+    }
+    for (Site& site : left.sites) {
+        if (site.parent != kNoVertex) site.parent = new_id[site.parent];
+    }
+    for (Edge const& edge : made.graph.edges) {
+        if (removed[edge.from] || removed[edge.to] || edge.gbps <= 0) continue;
+        left.graph.edges.push_back({new_id[edge.from], new_id[edge.to], edge.gbps, edge.kind});
+    }
+    return left;
 }
 
 }  // namespace mgi::topology

@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <mgi/graph.hpp>
@@ -44,12 +44,18 @@ struct Infrastructure {
 /// Builds an Infrastructure. Throws Error(InvalidArgument) past kMostVertices or kMostEdges.
 class GraphBuilder {
 public:
+    GraphBuilder() = default;
+    /// Goes on with a graph.
+    explicit GraphBuilder(Infrastructure made);
+
     /// Names get "h1/" in front on the second server, "h2/" on the third; a name that its server
     /// already has gets "#2", "#3", ... behind it.
     std::uint32_t add(VertexKind kind, std::string const& name, std::uint32_t server,
                       std::string note = {});
     /// Adds to the edge from `from` to `to` what another link beside it carries.
     void connect(std::uint32_t from, std::uint32_t to, double gbps, std::string const& kind);
+    /// In place of what the edge carried; makes it where there is none.
+    void set_gbps(std::uint32_t from, std::uint32_t to, double gbps, std::string const& kind);
     void connect_both(std::uint32_t a, std::uint32_t b, double gbps, std::string const& kind);
     /// Connects both ways; `parent` is where the tree shows `child`.
     void hang(std::uint32_t child, std::uint32_t parent, double gbps, std::string const& kind);
@@ -65,20 +71,31 @@ public:
     /// A NIC's way out and in: `mbps` megabits a second, beside those it has.
     void connect_network(std::uint32_t nic, double mbps);
     void set_nic_direct(std::uint32_t nic, bool direct) { made_.sites[nic].nic_direct = direct; }
+    void set_note(std::uint32_t vertex, std::string note) {
+        made_.sites[vertex].note = std::move(note);
+    }
     void set_parent(std::uint32_t child, std::uint32_t parent) {
         made_.sites[child].parent = parent;
     }
 
     void warn(std::string warning) { made_.warnings.push_back(std::move(warning)); }
+    [[nodiscard]] std::optional<std::uint32_t> find(std::string const& name) const;
+    /// 0 where there is no edge.
+    [[nodiscard]] double gbps(std::uint32_t from, std::uint32_t to) const;
     [[nodiscard]] Infrastructure const& made() const { return made_; }
     Infrastructure finish(std::uint32_t servers) &&;
 
 private:
+    std::uint32_t find_or_add(VertexKind kind, std::string const& name, std::uint32_t server);
+
     Infrastructure made_;
     std::unordered_map<std::uint64_t, std::size_t> edge_of_;
+    std::unordered_map<std::string, std::uint32_t> vertex_of_;  ///< by name
     std::unordered_map<std::string, std::uint32_t> times_used_;
-    std::map<std::uint32_t, std::uint32_t> nvswitches_;         ///< by server
-    std::map<std::string, std::uint32_t, std::less<>> shared_;  ///< by name
 };
+
+/// The graph without some of its vertices (`removed[v]`) and their edges, nor edges that carry nothing.
+/// What hung from them hangs from nothing then.
+Infrastructure without(Infrastructure const& made, std::vector<bool> const& removed);
 
 }  // namespace mgi::topology

@@ -90,6 +90,13 @@ std::optional<double> pcie_gbps(double transfers, std::int64_t width) noexcept {
     return std::nullopt;
 }
 
+std::optional<double> pcie_encoded_gbps(double transfers, std::int64_t width) noexcept {
+    if (!pcie_gbps(transfers, width)) return std::nullopt;
+    // 8 bits of 10 until Gen2, 128 of 130 from Gen3 on.
+    double const payload = transfers < 8 ? 0.8 : 128.0 / 130;
+    return double(width) * transfers * payload / 8;
+}
+
 std::optional<double> pcie_transfers(std::int64_t generation) noexcept {
     if (generation < 1 || generation > std::int64_t(kPcie.size())) return std::nullopt;
     return kPcie[std::size_t(generation - 1)].transfers;

@@ -24,6 +24,8 @@ inline constexpr double kDefaultDeviceGbps = 15.753846;
 /// Of one PCIe lane times `width`, from the transfer rate in GT/s (2.5, 5, 8, 16, 32, 64); nothing
 /// for another rate.
 std::optional<double> pcie_gbps(double transfers, std::int64_t width) noexcept;
+/// The same after the line's encoding, which is what hwloc counts: Gen3 x16 is 15.753846, not 12.
+std::optional<double> pcie_encoded_gbps(double transfers, std::int64_t width) noexcept;
 /// GT/s of PCIe generation 1 to 6; nothing for another one.
 std::optional<double> pcie_transfers(std::int64_t generation) noexcept;
 /// Gen3, which an unknown rate is taken for.

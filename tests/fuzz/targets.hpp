@@ -20,5 +20,7 @@ void plan(Input input);
 /// Topology files of every format (a byte 1 and a byte of choices in front: with facts), and the flows
 /// of what was read.
 void topology_file(Input input);
+/// Files that correct a graph, applied to one.
+void corrections(Input input);
 
 }  // namespace mgi::fuzz

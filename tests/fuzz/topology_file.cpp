@@ -7,6 +7,7 @@
 #include <mgi/error.hpp>
 
 #include "fuzz/targets.hpp"
+#include "fuzz/topology_checks.hpp"
 #include "planner/server_flows.hpp"
 #include "topology/readers/read.hpp"
 #include "topology/tree.hpp"
@@ -22,25 +23,6 @@ topology::Facts take_facts(Input& input) {
     if ((given & 4) != 0) facts.nic_gbps = 400;
     if ((given & 8) != 0) facts.cpu = "amd";
     return facts;
-}
-
-void check_graph(topology::Infrastructure const& made) {
-    auto const vertices = made.graph.vertices.size();
-    require(made.sites.size() == vertices, "every vertex has a site");
-    std::set<std::string> names;
-    for (Vertex const& vertex : made.graph.vertices) {
-        require(names.insert(vertex.name).second, "names are unique", vertex.name.c_str());
-        std::uint32_t const server = made.sites[vertex.id].server;
-        require(server < made.servers || server == topology::kEveryServer,
-                "a vertex is on a server that there is");
-    }
-    std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
-    for (Edge const& edge : made.graph.edges) {
-        require(edge.from < vertices && edge.to < vertices && edge.from != edge.to,
-                "an edge joins two vertices");
-        require(pairs.emplace(edge.from, edge.to).second, "edges of a pair are merged");
-        require(std::isfinite(edge.gbps) && edge.gbps >= 0, "a capacity is a number");
-    }
 }
 
 /// Flows of the first GPUs: what they obey whatever the graph is.
@@ -66,6 +48,25 @@ void check_flows(topology::Infrastructure const& made) {
 }
 
 }  // namespace
+
+void check_graph(topology::Infrastructure const& made) {
+    auto const vertices = made.graph.vertices.size();
+    require(made.sites.size() == vertices, "every vertex has a site");
+    std::set<std::string> names;
+    for (Vertex const& vertex : made.graph.vertices) {
+        require(names.insert(vertex.name).second, "names are unique", vertex.name.c_str());
+        std::uint32_t const server = made.sites[vertex.id].server;
+        require(server < made.servers || server == topology::kEveryServer,
+                "a vertex is on a server that there is");
+    }
+    std::set<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    for (Edge const& edge : made.graph.edges) {
+        require(edge.from < vertices && edge.to < vertices && edge.from != edge.to,
+                "an edge joins two vertices");
+        require(pairs.emplace(edge.from, edge.to).second, "edges of a pair are merged");
+        require(std::isfinite(edge.gbps) && edge.gbps >= 0, "a capacity is a number");
+    }
+}
 
 void topology_file(Input input) {
     // Text starts with what is no choice: files are their own seeds.

@@ -11,7 +11,8 @@ system_packages() {
     echo "ca-certificates lets pip trust the package index"
     echo "libspdlog-dev is the logging library (headers only)"
     echo "libpugixml-dev reads topology files (XML)"
-    echo "nlohmann-json3-dev packs messages between applications and their agent (headers only)"
+    echo "nlohmann-json3-dev reads corrections of graphs, packs messages to agents (headers only)"
+    echo "libhwloc15 tells mgi topo of CPUs and PCI devices"
     case "$1" in
         control | test)
             echo "libgrpc++-dev carries messages between agents and controller"
@@ -68,7 +69,7 @@ install_system_packages() {
     fi
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         fail "this is no Debian or Ubuntu (no apt-get). Install g++ 12 or newer, Python 3.10 or newer" \
-            "with its headers, spdlog, pugixml, nlohmann-json, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
+            "with its headers, spdlog, pugixml, nlohmann-json, hwloc, GoogleTest, Relacy and gdb, then run again with MGI_SETUP_SKIP_APT=1."
     fi
 
     local installed

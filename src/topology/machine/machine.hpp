@@ -1,0 +1,30 @@
+/// \file
+/// The infrastructure graph of this machine (paper section 4.2): hwloc for CPUs and the PCI tree, NVML
+/// for NVLinks, sysfs for the rates of NICs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "topology/facts.hpp"
+#include "topology/infrastructure.hpp"
+#include "topology/machine/hwloc.hpp"
+#include "topology/machine/nvml.hpp"
+
+namespace mgi::topology {
+
+/// Where the machine is asked.
+struct MachineSources {
+    HwlocExport hwloc;
+    std::optional<Nvml> nvml;  ///< nothing: no NVIDIA driver
+    std::filesystem::path sys = "/sys";
+
+    static MachineSources of_this_machine();
+};
+
+/// Facts go before what the machine says. What one source does not know and another does is there all
+/// the same: without hwloc GPUs and NICs hang from the CPU of their NUMA node. Throws as read_topology()
+/// does.
+Infrastructure discover_machine(MachineSources const& sources, Facts const& facts);
+
+}  // namespace mgi::topology

@@ -1,0 +1,117 @@
+#include "topology/machine/nics.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "topology/readers/bus_id.hpp"
+#include "topology/readers/numbers.hpp"
+
+namespace mgi::topology {
+namespace {
+
+using std::filesystem::path;
+
+/// The names in a directory, sorted; none where there is no such directory.
+std::vector<std::string> names_in(path const& directory) {
+    struct Close {
+        void operator()(DIR* entries) const { closedir(entries); }
+    };
+    std::vector<std::string> names;
+    std::unique_ptr<DIR, Close> const entries(opendir(directory.c_str()));
+    if (entries == nullptr) return names;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): a directory stream of our own
+    while (dirent const* const entry = readdir(entries.get())) {
+        std::string name = entry->d_name;
+        if (!name.starts_with('.')) names.push_back(std::move(name));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+/// The first line of a file; empty where it cannot be read (as of an interface that is down).
+std::string line_of(path const& file) {
+    std::ifstream stream(file);
+    std::string line;
+    std::getline(stream, line);
+    return line;
+}
+
+double number_in(path const& file) {
+    double value = 0;
+    return read_leading(line_of(file), value) ? value : 0;
+}
+
+/// The PCI device that something in /sys/class belongs to. Between the two may be others, as a virtio
+/// device: /sys/devices/pci0000:00/0000:00:03.0/virtio2.
+std::optional<std::string> pci_device_of(path const& entry) {
+    std::error_code error;
+    path const device = std::filesystem::canonical(entry / "device", error);
+    if (error) return std::nullopt;
+    std::optional<std::string> found;
+    for (path const& part : device) {
+        if (auto id = parse_bus_id(part.string())) found = std::move(id);
+    }
+    return found;
+}
+
+/// "200 Gb/sec (4X HDR)" of the ports that are up ("4: ACTIVE"), in megabits a second.
+double rdma_mbps(path const& device) {
+    double mbps = 0;
+    for (std::string const& port : names_in(device / "ports")) {
+        path const at = device / "ports" / port;
+        if (!line_of(at / "state").starts_with("4")) continue;
+        mbps += number_in(at / "rate") * 1000;
+    }
+    return mbps;
+}
+
+LinuxNic& nic_of(std::map<std::string, LinuxNic>& nics, path const& sys, std::string const& id,
+                 std::string const& name) {
+    LinuxNic& nic = nics[id];
+    nic.names += (nic.names.empty() ? "" : " ") + name;
+    nic.numa_node = numa_node_of(sys, id);
+    return nic;
+}
+
+}  // namespace
+
+std::map<std::string, LinuxNic> read_nics(path const& sys) {
+    std::map<std::string, LinuxNic> nics;
+    path const rdma = sys / "class/infiniband";
+    for (std::string const& name : names_in(rdma)) {
+        auto const id = pci_device_of(rdma / name);
+        if (!id) continue;
+        LinuxNic& nic = nic_of(nics, sys, *id, name);
+        nic.rdma = true;
+        nic.mbps += rdma_mbps(rdma / name);
+    }
+    path const net = sys / "class/net";
+    std::map<std::string, double> interfaces;
+    for (std::string const& name : names_in(net)) {
+        auto const id = pci_device_of(net / name);
+        if (!id) continue;
+        nic_of(nics, sys, *id, name);
+        // -1 where nobody knows.
+        interfaces[*id] += std::max(0.0, number_in(net / name / "speed"));
+    }
+    // An RDMA device and an interface of one PCI device are the same ports.
+    for (auto const& [id, mbps] : interfaces) {
+        if (nics[id].mbps == 0) nics[id].mbps = mbps;
+    }
+    return nics;
+}
+
+int numa_node_of(path const& sys, std::string const& bus_id) {
+    int node = -1;
+    std::string const line = line_of(sys / "bus/pci/devices" / bus_id / "numa_node");
+    return read_whole(line, node) ? node : -1;
+}
+
+}  // namespace mgi::topology

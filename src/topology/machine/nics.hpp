@@ -1,0 +1,25 @@
+/// \file
+/// NICs as Linux lists them: network interfaces and RDMA devices, by their PCI device.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace mgi::topology {
+
+struct LinuxNic {
+    std::string names;  ///< "mlx5_0 eth0"
+    double mbps = 0;    ///< of all its ports that are up; 0: nobody says
+    bool rdma = false;
+    int numa_node = -1;  ///< -1: not known
+};
+
+/// By bus id. What is no PCI device (loopback, bridges, bonds, tunnels) is left out, so that nothing
+/// counts twice. `sys` is where sysfs is mounted; what is missing or not understood is left out.
+std::map<std::string, LinuxNic> read_nics(std::filesystem::path const& sys = "/sys");
+
+/// The NUMA node of a PCI device; -1 where it is not known.
+int numa_node_of(std::filesystem::path const& sys, std::string const& bus_id);
+
+}  // namespace mgi::topology
