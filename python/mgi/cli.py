@@ -12,7 +12,7 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf exchange   GB/s of payload from kernels to kernels
   mgi perf groupby    a group-by beside DuckDB and Polars
   mgi perf join       a join beside DuckDB and Polars
-  mgi topo            the graph and the maximum flows of a topology file or a system by name
+  mgi topo            the graph and the maximum flows of this machine, a file, a known system
   mgi --version
 
 mgi COMMAND --help says more about a command."""

@@ -1,11 +1,12 @@
-"""``mgi topo``: the infrastructure graph of a file or a named system, and its maximum flows."""
+"""``mgi topo``: the infrastructure graph of a machine, and its maximum flows."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
     """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
     parser = Parser(
         prog="mgi topo",
-        description="Prints the infrastructure graph of a topology file (NCCL, RCCL, hwloc, or what "
-        "nvidia-smi topo -m printed) or of a system known by name, as a tree; numbers are GB/s one "
-        "way.",
+        description="Prints the infrastructure graph of this machine, of a topology file (NCCL, "
+        "RCCL, hwloc, what nvidia-smi topo -m printed), or of a system known by name, as a tree; "
+        "numbers are GB/s one way.",
         epilog=epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,20 +47,32 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--preset", metavar="NAME", help="a system by name, in place of a file")
     parser.add_argument("--servers", metavar="N", type=int, help="so many of the preset's servers")
     parser.add_argument("--facts", metavar="FILE.json", type=Path, help="what the file lacks")
+    parser.add_argument(
+        "--config",
+        metavar="FILE.json",
+        type=Path,
+        help="corrections of the graph (docs/topology.md)",
+    )
     parser.add_argument("--flows", action="store_true", help="maximum flows in place of the graph")
     parser.add_argument("--json", metavar="OUT", help="write JSON there; - is the output itself")
+    parser.add_argument("--svg", metavar="OUT.svg", type=Path, help="draw the graph there")
+    parser.add_argument(
+        "--html", metavar="OUT.html", type=Path, help="write a page there: drawing, flows, links"
+    )
     options = parser.parse_args(list(argv))
-    if (options.file is None) == (options.preset is None):
-        parser.error("expected a FILE or --preset NAME")
+    if options.file is not None and options.preset is not None:
+        parser.error("expected a FILE or --preset NAME, not both")
     if options.preset is None and options.servers is not None:
         parser.error("--servers goes with --preset")
     if options.preset is not None and options.facts is not None:
-        parser.error("--facts goes with a FILE")
+        parser.error("--facts goes with a FILE or this machine")
     try:
         topology = made(options)
         found = flows(topology) if options.flows else graph(topology)
         if options.json:
             write_json(found, options.json)
+        if options.svg or options.html:
+            write_drawings(topology, options)
         if options.json != "-":
             print(flow_text(found) if options.flows else topology.tree(), end="")
             print_warnings(topology.warnings)
@@ -75,10 +88,28 @@ def main(argv: Sequence[str]) -> int:
 
 
 def made(options: argparse.Namespace) -> _mgi.Topology:
-    """The graph that the options name."""
+    """The graph that the options name, corrected."""
     if options.preset is not None:
-        return preset(options.preset, options.servers)
-    return read(options.file, read_facts(options.facts) if options.facts else {})
+        topology = preset(options.preset, options.servers)
+    else:
+        facts = read_facts(options.facts) if options.facts else {}
+        if options.file is None:
+            return this_machine(facts, options.config)
+        topology = read(options.file, facts)
+    if options.config is not None:
+        topology.correct(str(options.config))
+    return topology
+
+
+def this_machine(
+    facts: Mapping[str, Any] | None = None, config: Path | None = None
+) -> _mgi.Topology:
+    """This machine's graph, corrected by a file; its own facts go behind those given."""
+    path = "" if config is None else str(config)
+    topology = _mgi.Topology.this_machine(_native_facts(facts or {}), path)
+    if path:
+        topology.correct(path)
+    return topology
 
 
 def preset(name: str, servers: int | None = None) -> _mgi.Topology:
@@ -129,11 +160,11 @@ def graph(topology: _mgi.Topology) -> dict[str, Any]:
     }
 
 
-def flows(topology: _mgi.Topology) -> dict[str, Any]:
-    """Maximum flows between the GPUs of each server, and between each GPU and the network."""
+def flows(topology: _mgi.Topology, servers: Iterable[int] | None = None) -> dict[str, Any]:
+    """Maximum flows between the GPUs of each server (or of some), and to and from the network."""
     pairs: list[dict[str, Any]] = []
     network: list[dict[str, Any]] = []
-    for server in range(topology.servers):
+    for server in range(topology.servers) if servers is None else servers:
         solver = topology.flows(server)
         names = solver.gpus
         for i, source in enumerate(names):
@@ -177,6 +208,21 @@ def flow_text(found: Mapping[str, Any]) -> str:
             f"{row['in']:>10g} {row['in_no_relay']:>10g}"
         )
     return "\n".join(lines) + "\n"
+
+
+def write_drawings(topology: _mgi.Topology, options: argparse.Namespace) -> None:
+    """Writes the SVG and the page that the options ask for."""
+    from mgi.topo_html import page
+    from mgi.topo_layout import Layout
+    from mgi.topo_svg import draw
+
+    drawn = graph(topology)
+    title = options.preset or (options.file.name if options.file else platform.node())
+    if options.svg:
+        options.svg.write_text(draw(drawn, title=title), encoding="utf-8")
+    if options.html:
+        shown = [panel.server for panel in Layout(drawn).panels]
+        options.html.write_text(page(drawn, flows(topology, shown), title), encoding="utf-8")
 
 
 def write_json(found: Mapping[str, Any], where: str) -> None:

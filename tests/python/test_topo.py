@@ -256,6 +256,42 @@ def test_presets_that_cannot_be_are_refused(
     assert words in capsys.readouterr().err
 
 
+def test_this_machine_has_a_graph(tmp_path: Path) -> None:
+    graph = run(tmp_path)
+    assert graph["format"] == "machine"
+    assert any(vertex["kind"] == "cpu" for vertex in graph["vertices"])
+
+
+def test_a_config_file_corrects_any_graph(tmp_path: Path, pair: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(
+        json.dumps(
+            {
+                "facts": {"cpu": "amd"},
+                "add": [{"name": "gpu9", "kind": "gpu", "parent": "cpu0", "gbps": 24}],
+                "links": [{"from": "gpu9", "to": "cpu0", "gbps": 7}],
+                "gpus": ["gpu9"],
+            }
+        )
+    )
+    for arguments in ([], [pair], ["--preset", "dgx-1"]):
+        graph = run(tmp_path, *arguments, "--config", config)
+        assert [v["name"] for v in graph["vertices"] if v["kind"] == "gpu"] == ["gpu9"]
+        assert {e["gbps"] for e in graph["edges"] if e["from"] == "gpu9"} == {7.0}
+
+
+def test_a_config_file_that_cannot_be_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"links": [{"from": "cpu0", "to": "gpu7", "gbps": 1}]}')
+    for arguments in ([], ["--preset", "dgx-1"]):
+        assert main(["topo", *arguments, "--config", str(config)]) == 1
+        assert f'{config}: links[0].to is "gpu7", and the graph' in capsys.readouterr().err
+    assert main(["topo", "--config", str(tmp_path / "nowhere")]) == 1
+    assert "cannot be opened" in capsys.readouterr().err
+
+
 def random_arcs(dice: random.Random, vertices: int) -> list[tuple[int, int, int]]:
     count = dice.randrange(5 * vertices)
     return [
