@@ -10,6 +10,9 @@ TEST(Rates, OfPcieFollowGenerationAndWidth) {
     EXPECT_EQ(pcie_gbps(2.5, 1), 0.1875);
     EXPECT_EQ(pcie_gbps(64, 16), 96);
     EXPECT_EQ(pcie_gbps(7, 16), std::nullopt);
+    EXPECT_NEAR(*pcie_encoded_gbps(8, 16), 15.753846, 1e-6);
+    EXPECT_EQ(pcie_encoded_gbps(5, 16), 8);
+    EXPECT_EQ(pcie_encoded_gbps(7, 16), std::nullopt);
     EXPECT_EQ(pcie_transfers(4), 16);
     EXPECT_EQ(pcie_transfers(0), std::nullopt);
     EXPECT_EQ(pcie_transfers(7), std::nullopt);
