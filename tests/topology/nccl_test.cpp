@@ -105,6 +105,50 @@ TEST(NcclFile, AHiddenSwitchJoinsServersOnlyInAFusedFile) {
     EXPECT_EQ(gbps(two, "cpu0", "h1/cpu0"), 0) << "CPUs of two servers are not joined";
 }
 
+TEST(NcclFile, OlderNcclCutsTheHiddenSwitchsAddressShort) {
+    auto const made =
+        read_text(system_of(cpu(gpu(kA, nvlink("fffffff:ffff:ff", "18", "0x068000"))) +
+                            cpu(gpu(kB, nvlink("FFFFFFFF:FF:FF.0", "12", "0x068000")), "1")));
+    EXPECT_EQ(gbps(made, kA, "nvswitch"), 360);
+    EXPECT_EQ(gbps(made, "nvswitch", kB), 240);
+}
+
+TEST(NcclFile, ALinkOfAGpuToItselfIsLeftOut) {
+    auto const made = read_text(system_of(cpu(gpu(kA, nvlink(kA, "12", "0x030200")))));
+    EXPECT_EQ(gbps(made, kA, kA), 0);
+    EXPECT_TRUE(warns_of(made, "to itself"));
+}
+
+TEST(NcclFile, DomainsOfEightDigitsAreTheSameAsOfFour) {
+    auto const made = read_text(system_of(cpu(gpu("00000000:0A:00.0", nvlink(kB, "4", "0x030200")) +
+                                              gpu(kB, nvlink("00000000:0a:00.0", "4", "0x030200")) +
+                                              gpu("00010000:0C:00.0"))));
+    EXPECT_EQ(gbps(made, kA, kB), 80);
+    EXPECT_EQ(gbps(made, kB, kA), 80);
+    EXPECT_EQ(gbps(made, "10000:0c:00.0", "cpu0"), 24);
+    EXPECT_NE(refusal(system_of(cpu(gpu(kA) + gpu("00000000:0a:00.0")))).find("a second GPU"),
+              std::string::npos);
+}
+
+TEST(NcclFile, GpusOfOneDeviceShareItsLinks) {
+    std::string const links = nvlink(kB, "4", "0x030200") + "<c2c bw=\"40000\" count=\"5\"/>";
+    auto const made =
+        read_text(system_of(cpu("<pci busid=\"0000:0a:00.0\" link_speed=\"16.0 GT/s PCIe\">"
+                                "<gpu dev=\"0\" sm=\"80\" mlopart=\"0\">" +
+                                links +
+                                "</gpu>"
+                                "<gpu dev=\"0\" sm=\"80\" mlopart=\"1\">" +
+                                links + "</gpu></pci>" + gpu(kB, nvlink(kA, "2", "0x030200")))));
+    std::string const second = std::string(kA) + "#2";
+    EXPECT_EQ(count_of(made, VertexKind::Gpu), 3u);
+    EXPECT_EQ(gbps(made, kA, "cpu0"), 12 + 100) << "half the PCIe link, half of C2C";
+    EXPECT_EQ(gbps(made, "cpu0", second), 12 + 100);
+    EXPECT_EQ(gbps(made, second, kB), 40);
+    EXPECT_EQ(gbps(made, kB, second), 20);
+    EXPECT_EQ(gbps(made, kA, second), 5000);
+    EXPECT_TRUE(warns_of(made, "2 GPUs share this device"));
+}
+
 TEST(NcclFile, XgmiFollowsTheArchitecture) {
     std::string const text = system_of(cpu(
         "<pci busid=\"0000:0a:00.0\"><gpu gcn=\"gfx942\"><xgmi target=\"0000:0b:00.0\" count=\"2\" "
@@ -200,8 +244,6 @@ TEST(NcclFile, RefusesWithLineElementAndWhatWasExpected) {
     EXPECT_NE(refusal(system_of(cpu(gpu(kA, nvlink(kB, "-4", "0x030200"))))).find("count is -4"),
               std::string::npos);
     EXPECT_NE(refusal(system_of(cpu(gpu(kA, nvlink("x", "4", "0x030200"))))).find("target is"),
-              std::string::npos);
-    EXPECT_NE(refusal(system_of(cpu(gpu(kA, nvlink(kA, "4", "0x030200"))))).find("to itself"),
               std::string::npos);
     EXPECT_NE(refusal(system_of(cpu(gpu(kA, "<c2c count=\"8\"/>")))).find("has no bw"),
               std::string::npos);

@@ -28,7 +28,8 @@ std::optional<std::string> parse_bus_id(std::string_view text) {
         !is_hex(rest.substr(4, 2)) || !is_hex(rest.substr(7))) {
         return std::nullopt;
     }
-    std::string id(text);
+    std::size_t const padding = std::min(text.find_first_not_of('0'), domain - 4);
+    std::string id(text.substr(padding));
     std::transform(id.begin(), id.end(), id.begin(), lower);
     return id;
 }
@@ -37,8 +38,10 @@ std::string_view device_of(std::string_view bus_id) noexcept {
     return bus_id.substr(0, bus_id.rfind('.'));
 }
 
-bool is_hidden(std::string_view bus_id) noexcept {
-    return bus_id.substr(0, bus_id.find(':')).starts_with("fffffff");
+bool is_hidden(std::string_view text) noexcept {
+    std::string_view const domain = text.substr(0, text.find(':'));
+    return domain.size() >= 7 && domain.size() < text.size() &&
+           std::all_of(domain.begin(), domain.end(), [](char c) { return lower(c) == 'f'; });
 }
 
 }  // namespace mgi::topology

@@ -105,11 +105,11 @@ private:
         std::string const id = bus_id_of(pci);
         std::string_view const pci_class = pci.text("class");
         double const gbps = link_gbps(pci);
-        auto const gpu = pci.child("gpu");
+        auto const gpus = pci.children("gpu");
         auto const nic = pci.child("nic");
         Place inside = place;
-        if (gpu || (template_ && is_gpu_class(pci_class))) {
-            add_gpu(pci, gpu, id, gbps, place);
+        if (!gpus.empty() || (template_ && is_gpu_class(pci_class))) {
+            add_gpus(pci, gpus, id, gbps, place);
         } else if (nic || (template_ && is_nic_class(pci_class))) {
             add_nic(pci, nic, id, gbps, place);
         } else if (!is_idle_class(pci_class)) {
@@ -140,26 +140,43 @@ private:
         return *pcie_gbps(kDefaultTransfers, width);
     }
 
-    void add_gpu(XmlElement const& pci, std::optional<XmlElement> const& gpu, std::string const& id,
-                 double gbps, Place const& place) {
-        if (auto const sm = gpu ? gpu->integer("sm") : std::nullopt; sm && *sm < 0) {
-            gpu->fail("sm is " + std::to_string(*sm) + "; expected a compute capability");
-        }
+    void add_gpus(XmlElement const& pci, std::vector<XmlElement> const& gpus, std::string const& id,
+                  double gbps, Place const& place) {
         auto const [first, is_new] = gpu_lines_.try_emplace({place.server, id}, pci.line());
         if (!is_new) {
             pci.fail("a second GPU of this bus id (the first is in line " +
                      std::to_string(first->second) + "); expected each GPU once");
         }
-        std::string note;
-        if (gpu) {
-            note = gpu->has("gcn") ? "gcn " + std::string(gpu->text("gcn"))
-                                   : "sm " + std::string(gpu->text("sm"));
-        } else if (facts_.sm) {
-            note = "sm " + std::to_string(*facts_.sm);
+        if (gpus.empty()) {
+            std::string const note = facts_.sm ? "sm " + std::to_string(*facts_.sm) : "";
+            graph_.hang(graph_.add(VertexKind::Gpu, id, place.server, note), place.parent, gbps,
+                        "pcie");
+            return;
         }
-        std::uint32_t const vertex = graph_.add(VertexKind::Gpu, id, place.server, note);
-        graph_.hang(vertex, place.parent, gbps, "pcie");
-        if (gpu) links_.add_gpu(*gpu, {place.server, place.cpu, vertex, id}, facts_);
+        if (gpus.size() > 1) {
+            graph_.warn(pci.label() + ": " + std::to_string(gpus.size()) +
+                        " GPUs share this device; each has an equal share of its links");
+        }
+        // What one of them cannot take of the device's links, it can through its siblings.
+        std::vector<std::uint32_t> siblings;
+        for (XmlElement const& gpu : gpus) {
+            std::uint32_t const vertex =
+                graph_.add(VertexKind::Gpu, id, place.server, note_of(gpu));
+            graph_.hang(vertex, place.parent, gbps / double(gpus.size()), "pcie");
+            for (std::uint32_t const sibling : siblings) {
+                graph_.connect_both(sibling, vertex, kUnlimitedGbps, "local");
+            }
+            siblings.push_back(vertex);
+            links_.add_gpu(gpu, {place.server, place.cpu, vertex, id, gpus.size()}, facts_);
+        }
+    }
+
+    static std::string note_of(XmlElement const& gpu) {
+        if (auto const sm = gpu.integer("sm"); sm && *sm < 0) {
+            gpu.fail("sm is " + std::to_string(*sm) + "; expected a compute capability");
+        }
+        return gpu.has("gcn") ? "gcn " + std::string(gpu.text("gcn"))
+                              : "sm " + std::string(gpu.text("sm"));
     }
 
     void add_nic(XmlElement const& pci, std::optional<XmlElement> const& nic, std::string const& id,

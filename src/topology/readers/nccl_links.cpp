@@ -33,8 +33,9 @@ std::string target_of(XmlElement const& link) {
 
 void NcclLinks::add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts) {
     auto const sm = gpu.integer("sm");
-    double const nvlink = nvlink_gbps(sm ? sm : facts.sm);
-    double const xgmi = xgmi_gbps(gpu.text("gcn"));
+    auto const share = double(place.sharers);
+    double const nvlink = nvlink_gbps(sm ? sm : facts.sm) / share;
+    double const xgmi = xgmi_gbps(gpu.text("gcn")) / share;
     for (XmlElement const& link : gpu.children()) {
         if (link.name() == "nvlink") links_.push_back({link, place, nvlink, "nvlink"});
         if (link.name() == "xgmi") links_.push_back({link, place, xgmi, "xgmi"});
@@ -43,10 +44,10 @@ void NcclLinks::add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& fa
             if (mbps > kMostLinkMbps) {
                 link.fail("bw is " + std::to_string(mbps) + "; expected megabytes a second");
             }
-            c2c_.emplace_back(place, double(mbps) * double(link_count(link)) / 1000);
+            c2c_.emplace_back(place, double(mbps) * double(link_count(link)) / 1000 / share);
         }
     }
-    gpus_[{place.server, place.bus_id}] = place.vertex;
+    gpus_[{place.server, place.bus_id}].push_back(place.vertex);
 }
 
 void NcclLinks::add_switch(std::string const& bus_id, std::uint32_t server, std::uint32_t vertex) {
@@ -68,7 +69,8 @@ void NcclLinks::connect(GraphBuilder& graph, std::uint32_t servers) {
 
 void NcclLinks::connect(Link const& link, GraphBuilder& graph, std::uint32_t servers) const {
     std::int64_t const count = link_count(link.element);
-    std::string const target = target_of(link.element);
+    bool const hidden = is_hidden(link.element.text("target"));
+    std::string const target = hidden ? std::string() : target_of(link.element);
     if (count == 0) {
         graph.warn(link.element.label() + " of GPU " + link.from.bus_id + ": no links; left out");
         return;
@@ -80,9 +82,9 @@ void NcclLinks::connect(Link const& link, GraphBuilder& graph, std::uint32_t ser
         graph.connect_both(from, link.from.cpu, gbps, link.kind);
         return;
     }
-    if (target_class.starts_with("0x0680") || is_hidden(target)) {
+    if (target_class.starts_with("0x0680") || hidden) {
         // Servers that only see a hidden switch see the same one: a multi-node NVLink domain.
-        bool const shared = is_hidden(target) && servers > 1;
+        bool const shared = hidden && servers > 1;
         graph.connect_both(from, graph.nvswitch(shared ? kEveryServer : link.from.server), gbps,
                            link.kind);
         return;
@@ -91,10 +93,12 @@ void NcclLinks::connect(Link const& link, GraphBuilder& graph, std::uint32_t ser
     if (at == gpus_.end()) {
         graph.warn(link.element.label() + " of GPU " + link.from.bus_id +
                    ": the file has no such GPU; left out");
-    } else if (at->second == from) {
-        link.element.fail("is a link of GPU " + target + " to itself");
+    } else if (target == link.from.bus_id) {
+        // Azure's file for its NC A100 v4 machines has such links.
+        graph.warn(link.element.label() + " of GPU " + target + ": a link to itself; left out");
     } else {
-        graph.connect(from, at->second, gbps, link.kind);
+        auto const ends = double(at->second.size());
+        for (std::uint32_t const end : at->second) graph.connect(from, end, gbps / ends, link.kind);
     }
 }
 

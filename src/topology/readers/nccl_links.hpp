@@ -23,6 +23,7 @@ public:
         std::uint32_t cpu;
         std::uint32_t vertex;
         std::string bus_id;
+        std::size_t sharers;  ///< GPUs of this PCI device, which share its links equally
     };
 
     void add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts);
@@ -45,7 +46,9 @@ private:
         std::uint32_t server;
         std::uint32_t from;
     };
-    using Places = std::map<std::pair<std::uint32_t, std::string>, std::uint32_t>;
+    /// By server and bus id.
+    template <class T>
+    using Places = std::map<std::pair<std::uint32_t, std::string>, T>;
 
     void connect(Link const& link, GraphBuilder& graph, std::uint32_t servers) const;
     void connect(PciLink const& link, GraphBuilder& graph) const;
@@ -53,8 +56,8 @@ private:
     std::vector<Link> links_;
     std::vector<PciLink> pci_links_;
     std::vector<std::pair<Gpu, double>> c2c_;
-    Places gpus_;
-    Places switches_;
+    Places<std::vector<std::uint32_t>> gpus_;
+    Places<std::uint32_t> switches_;
     bool any_ = false;
 };
 
