@@ -79,6 +79,30 @@ TEST(NvidiaSmi, ANicBehindACpuWithoutGpusGetsOne) {
     EXPECT_EQ(gbps(made, "nic nic1", "cpu1"), 24);
 }
 
+TEST(NvidiaSmi, WhereSysIsBetweenGpusOfOneCpuTooItMakesNoCpus) {
+    auto const made = read_text(
+        "     GPU0 GPU1 GPU2 NIC0 CPU Affinity\n"
+        "GPU0 X    SYS  SYS  SYS  0-7\n"
+        "GPU1 SYS  X    SYS  SYS  0-7\n"
+        "GPU2 SYS  SYS  X    SYS  8-15\n"
+        "NIC0 SYS  SYS  SYS  X\n",
+        a100());
+    EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u);
+    EXPECT_EQ(gbps(made, "nic NIC0", "cpu0"), 24);
+}
+
+TEST(NvidiaSmi, ACpuThatNothingIsAtIsNone) {
+    // What is behind one switch is at one CPU, whatever the columns say.
+    auto const made = read_text(
+        "     GPU0 GPU1 GPU2 CPU Affinity\n"
+        "GPU0 X    PIX  SYS  0-7\n"
+        "GPU1 PIX  X    SYS  8-15\n"
+        "GPU2 SYS  SYS  X    16-23\n",
+        a100());
+    EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u);
+    EXPECT_EQ(gbps(made, "gpu2", "cpu1"), 24);
+}
+
 TEST(NvidiaSmi, WithoutFactsItWarns) {
     auto const made = read_text("     GPU0 GPU1\nGPU0 X NV2\nGPU1 NV2 X\n");
     EXPECT_EQ(gbps(made, "gpu0", "gpu1"), 40);

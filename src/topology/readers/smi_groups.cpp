@@ -90,8 +90,12 @@ public:
         spread(SmiRelation::Phb);
         spread(SmiRelation::Node);
         place_rest();
-        groups.cpu_of = cpu_of_;
-        groups.cpus = numbers_.size();
+        // Only those that have a device are CPUs: one that nothing is at would join the others.
+        std::map<std::size_t, std::size_t> used;
+        for (std::size_t const cpu : cpu_of_) {
+            groups.cpu_of.push_back(used.try_emplace(cpu, used.size()).first->second);
+        }
+        groups.cpus = used.size();
     }
 
 private:
@@ -116,16 +120,31 @@ private:
     }
 
     /// Devices near to none that has an affinity: each such neighbourhood has a CPU of its own where
-    /// the table says that they are far from others, else they share one.
+    /// the table says that they are far from others, else they are at the first CPU.
     void place_rest() {
-        bool const far =
-            std::any_of(matrix_.cells.begin(), matrix_.cells.end(),
-                        [](SmiCell const& cell) { return cell.relation == SmiRelation::Sys; });
+        bool const far = tells_cpus_apart();
         Sets sets = joined_by(matrix_, SmiRelation::Node);
         for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
             if (cpu_of_[i] != kNoGroup) continue;
-            cpu_of_[i] = number_of(far ? "around " + std::to_string(sets.of(i)) : "unknown");
+            if (far) {
+                cpu_of_[i] = number_of("around " + std::to_string(sets.of(i)));
+            } else {
+                cpu_of_[i] = numbers_.empty() ? number_of("unknown") : 0;
+            }
         }
+    }
+
+    /// Whether SYS means another CPU here: virtual machines show it between all devices, of one CPU, too.
+    [[nodiscard]] bool tells_cpus_apart() const {
+        bool found = false;
+        for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
+            for (std::size_t j = 0; j < i; ++j) {
+                if (matrix_.at(i, j).relation != SmiRelation::Sys) continue;
+                found = true;
+                if (cpu_of_[i] != kNoGroup && cpu_of_[i] == cpu_of_[j]) return false;
+            }
+        }
+        return found;
     }
 
     SmiMatrix const& matrix_;
