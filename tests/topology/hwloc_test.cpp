@@ -105,8 +105,9 @@ TEST(HwlocFile, DisplayAdaptersAreNoGpus) {
                                              pci("0000:02:00.0", "0300 [1d0f:1111]", "0") +
                                              pci("0000:03:00.0", "0300 [1002:515e]", "0") +
                                              pci("0000:04:00.0", "0380 [1002:740c]", "31.5") +
-                                             pci("0000:05:00.0", "1200 [1002:74a1]", "63")))));
-    EXPECT_EQ(count_of(made, VertexKind::Gpu), 2u);
+                                             pci("0000:05:00.0", "1200 [1002:74a1]", "63") +
+                                             pci("0000:06:00.0", "0302 [1ed5:0222]", "63")))));
+    EXPECT_EQ(count_of(made, VertexKind::Gpu), 3u);
 }
 
 TEST(HwlocFile, NicsHaveTheirDevicesRateOrFactsOrTenGigabits) {
@@ -146,7 +147,8 @@ TEST(HwlocFile, MatricesJoinGpusSwitchesAndCpus) {
         machine_with_links(),
         matrix("OSDev:20 PCIDev:31 PCIDev:40 Package:10",
                "<u64values length=\"1\">1000000 25000 50000 40000 0 1000000 0 0 </u64values>"
-               "<u64values length=\"1\">50000 0 0 0 20000 0 0 0</u64values>")));
+               "<u64values length=\"1\">50000 0 <!-- a b --> 0 0 <![CDATA[20000 0]]> 0 0"
+               "</u64values>")));
     EXPECT_EQ(gbps(made, kA, kB), 25);
     EXPECT_EQ(gbps(made, kB, kA), 0) << "each direction is as its own entry says";
     EXPECT_EQ(gbps(made, kA, "nvswitch"), 50);

@@ -14,15 +14,16 @@ constexpr std::size_t kMostObjects = 4096;
 constexpr std::uint64_t kMostMbps = 1'000'000'000;
 
 /// The words of all children of that name, in order: long lists are split over several.
-std::vector<std::string_view> words_of(XmlElement const& matrix, std::string_view child) {
-    std::vector<std::string_view> words;
+std::vector<std::string> words_of(XmlElement const& matrix, std::string_view child) {
+    std::vector<std::string> words;
     for (XmlElement const& part : matrix.children(child)) {
-        std::string_view rest = part.body();
+        std::string const text = part.body();
+        std::string_view rest = text;
         while (!rest.empty()) {
             std::size_t const start = rest.find_first_not_of(" \t\r\n");
             if (start == std::string_view::npos) break;
             std::size_t const end = rest.find_first_of(" \t\r\n", start);
-            words.push_back(rest.substr(start, end - start));
+            words.emplace_back(rest.substr(start, end - start));
             rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end);
         }
     }
@@ -64,7 +65,7 @@ std::vector<std::uint32_t> HwlocLinks::vertices_of(XmlElement const& matrix, std
                     std::to_string(objects));
     }
     std::vector<std::uint32_t> vertices;
-    for (std::string_view const word : words) {
+    for (std::string const& word : words) {
         // "OSDev:802" where types are mixed, else "802".
         std::string const index(word.substr(word.find(':') + 1));
         auto const at = vertex_of_.find(index);

@@ -31,7 +31,8 @@ std::string lower(std::string_view text) {
 }  // namespace
 
 bool PciType::is_gpu() const {
-    if (device_class == "1200") return true;  // processing accelerator
+    // Processing accelerators, and 3D controllers without a display.
+    if (device_class == "1200" || device_class == "0302") return true;
     if (!device_class.starts_with("03")) return false;
     // Servers have display adapters, too: mainboards' (ASPEED, Matrox) and virtual machines'.
     if (vendor == kNvidia) return true;

@@ -136,8 +136,15 @@ std::optional<XmlElement> XmlElement::child(std::string_view wanted) const {
     return std::nullopt;
 }
 
-std::string_view XmlElement::body() const {
-    return node_of(node_).child_value();
+std::string XmlElement::body() const {
+    // A comment in the middle leaves two pieces.
+    std::string text;
+    for (pugi::xml_node const node : node_of(node_).children()) {
+        if (node.type() == pugi::node_pcdata || node.type() == pugi::node_cdata) {
+            text += node.value();
+        }
+    }
+    return text;
 }
 
 std::size_t XmlElement::line() const {

@@ -38,8 +38,8 @@ public:
     [[nodiscard]] std::vector<XmlElement> children() const;
     [[nodiscard]] std::vector<XmlElement> children(std::string_view name) const;
     [[nodiscard]] std::optional<XmlElement> child(std::string_view name) const;
-    /// The text between its tags.
-    [[nodiscard]] std::string_view body() const;
+    /// The text between its tags, without that of elements in it.
+    [[nodiscard]] std::string body() const;
 
     [[nodiscard]] std::size_t line() const;
     /// `<pci busid="0000:01:00.0">`, as warnings and errors name it.
