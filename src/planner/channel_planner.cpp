@@ -1,6 +1,7 @@
 #include "planner/channel_planner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -29,6 +30,18 @@ std::string rules_text(PathRules const& rules) {
 
 constexpr std::size_t mix(std::size_t seed, std::size_t value) {
     return (seed ^ value) * 0x9e3779b97f4a7c15ULL ^ seed >> 29;
+}
+
+std::size_t hash_of(std::span<Place const> places) {
+    // Four sums side by side, since each waits for its own multiplication.
+    std::array<std::size_t, 4> sums{1, 2, 3, 4};
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        sums[i % 4] = (sums[i % 4] ^ (std::size_t(places[i].server) << 32 | places[i].vertex)) *
+                      0x9e3779b97f4a7c15ULL;
+    }
+    std::size_t hash = places.size();
+    for (std::size_t const sum : sums) hash = mix(hash, sum ^ sum >> 32);
+    return hash;
 }
 
 }  // namespace
@@ -63,11 +76,16 @@ std::size_t ChannelPlanner::Hash::operator()(TableKey const& key) const {
 }
 
 ChannelPlanner::ChannelPlanner(Cluster const& cluster, PlannerLimits limits)
-    : cluster_(cluster), limits_(limits), paths_(limits.path_bytes), tables_(limits.table_bytes) {}
+    : cluster_(cluster),
+      limits_(limits),
+      paths_(limits.path_bytes),
+      tables_(limits.table_bytes),
+      plans_(limits.plan_bytes) {}
 
 void ChannelPlanner::clear() {
     paths_.clear();
     tables_.clear();
+    plans_.clear();
 }
 
 std::shared_ptr<ShapePaths> ChannelPlanner::shape_paths(ServerId server, PathRules rules) {
@@ -84,6 +102,26 @@ void ChannelPlanner::settle(ServerId server, ShapePaths const& paths, PathRules 
 }
 
 ChannelPlan ChannelPlanner::plan(std::span<Place const> sources,
+                                 std::span<Place const> destinations, PathRules rules) {
+    if (sources.size() > kMostEndpoints || destinations.size() > kMostEndpoints) {
+        return make(sources, destinations, rules);  // which refuses it
+    }
+    Request request{cluster_.version(),
+                    rules,
+                    {sources.begin(), sources.end()},
+                    {destinations.begin(), destinations.end()},
+                    mix(hash_of(sources), hash_of(destinations))};
+    if (auto const* known = plans_.find(request)) return **known;
+    auto made = std::make_shared<ChannelPlan const>(make(sources, destinations, rules));
+    std::size_t const bytes = (sources.size() + destinations.size()) * sizeof(Place) +
+                              made->servers.size() * sizeof(ServerPlan) + made->directory->size() +
+                              sizeof(Request);
+    ChannelPlan plan = *made;
+    plans_.put(std::move(request), std::move(made), bytes);
+    return plan;
+}
+
+ChannelPlan ChannelPlanner::make(std::span<Place const> sources,
                                  std::span<Place const> destinations, PathRules rules) {
     Participants const participants = gather(cluster_, sources, destinations);
     ChannelPlan plan;

@@ -31,6 +31,7 @@ struct ClusterPath {
 struct PlannerLimits {
     std::size_t path_bytes = std::size_t(256) << 20;       ///< of paths that are kept
     std::size_t table_bytes = std::size_t(256) << 20;      ///< of tables that are kept
+    std::size_t plan_bytes = std::size_t(64) << 20;        ///< of whole plans that are kept
     std::uint64_t source_memory = std::uint64_t(8) << 20;  ///< that one source's lanes may take
 };
 
@@ -60,7 +61,9 @@ public:
     /// Forgets all that is kept.
     void clear();
     /// Bytes of what is kept, about.
-    [[nodiscard]] std::size_t kept_bytes() const { return paths_.bytes() + tables_.bytes(); }
+    [[nodiscard]] std::size_t kept_bytes() const {
+        return paths_.bytes() + tables_.bytes() + plans_.bytes();
+    }
 
 private:
     struct PathKey {
@@ -73,7 +76,17 @@ private:
         Role role;
         bool operator==(TableKey const&) const = default;
     };
+    /// A request, and the cluster as it was.
+    struct Request {
+        std::uint64_t version = 0;
+        PathRules rules;
+        std::vector<Place> sources;
+        std::vector<Place> destinations;
+        std::size_t hash = 0;
+        bool operator==(Request const&) const = default;
+    };
     struct Hash {
+        std::size_t operator()(Request const& key) const { return key.hash; }
         std::size_t operator()(PathKey const& key) const;
         std::size_t operator()(TableKey const& key) const;
     };
@@ -92,6 +105,8 @@ private:
     std::shared_ptr<EncodedTable const> build(ServerId server, Role const& role, PathRules rules);
     void check_ways(ChannelPlan const& plan);
     [[noreturn]] void refuse_gateway(ServerPlan const& server, Gateway gateway, PathRules rules);
+    ChannelPlan make(std::span<Place const> sources, std::span<Place const> destinations,
+                     PathRules rules);
     std::vector<ClusterPath> inside(Place from, Place to, PathRules rules);
     std::vector<ClusterPath> by_network(Place from, Place to, PathRules rules);
 
@@ -101,6 +116,7 @@ private:
     TableBuilder builder_;
     LruCache<PathKey, std::shared_ptr<ShapePaths>, Hash> paths_;
     LruCache<TableKey, KeptTable, Hash> tables_;
+    LruCache<Request, std::shared_ptr<ChannelPlan const>, Hash> plans_;
 };
 
 }  // namespace mgi::planner

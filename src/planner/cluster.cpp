@@ -120,6 +120,7 @@ ServerId Cluster::add_server(topology::Infrastructure const& one_server, std::st
     auto const id = ServerId(servers_.size());
     servers_.push_back(std::move(made));
     by_name_.emplace(std::move(name), id);
+    ++version_;
     return id;
 }
 
@@ -127,6 +128,7 @@ void Cluster::remove_server(ServerId server) {
     by_name_.erase(existing(server).name);
     changes_.erase(server);
     servers_[server] = {};
+    ++version_;
 }
 
 void Cluster::set_link(ServerId server, std::uint32_t from, std::uint32_t to, double gbps) {
@@ -158,6 +160,7 @@ void Cluster::set_nic(ServerId server, std::uint32_t nic, bool up) {
 }
 
 void Cluster::rebuild(ServerId server) {
+    ++version_;
     Server& at = servers_[server];
     Changes const& changes = changes_[server];
     if (changes.links.empty() && changes.nics_down.empty()) {
@@ -274,36 +277,56 @@ Capacity Cluster::link_of(ServerId server, std::uint32_t from, std::uint32_t to)
 SplitCluster split(topology::Infrastructure const& infrastructure) {
     SplitCluster made;
     Graph const& graph = infrastructure.graph;
+    auto const server_of = [&](std::uint32_t v) { return infrastructure.sites[v].server; };
     made.places.assign(graph.vertices.size(), Place{kNowhere, 0});
+    std::vector<std::vector<std::uint32_t>> vertices(infrastructure.servers);
+    std::vector<std::vector<std::uint32_t>> shared(infrastructure.servers);
+    std::vector<std::vector<Edge>> edges(infrastructure.servers);
+    for (Vertex const& vertex : graph.vertices) {
+        if (server_of(vertex.id) != topology::kEveryServer) {
+            vertices[server_of(vertex.id)].push_back(vertex.id);
+        }
+    }
+    for (Edge const& edge : graph.edges) {
+        bool const from_shared = server_of(edge.from) == topology::kEveryServer;
+        bool const to_shared = server_of(edge.to) == topology::kEveryServer;
+        // Links between what all share are nobody's; such a graph has none.
+        if (from_shared && to_shared) continue;
+        std::uint32_t const server = server_of(from_shared ? edge.to : edge.from);
+        if (!from_shared && !to_shared && server_of(edge.to) != server) {
+            refuse("the link from " + graph.vertices[edge.from].name + " to " +
+                   graph.vertices[edge.to].name +
+                   " joins two servers; only the network and NVLink domains can");
+        }
+        edges[server].push_back(edge);
+        if (from_shared) shared[server].push_back(edge.from);
+        if (to_shared) shared[server].push_back(edge.to);
+    }
+    std::vector<std::uint32_t> local(graph.vertices.size(), kNowhere);
     for (std::uint32_t s = 0; s < infrastructure.servers; ++s) {
         topology::Infrastructure one;
-        std::vector<std::uint32_t> local(graph.vertices.size(), kNowhere);
-        std::vector<bool> touched(graph.vertices.size(), false);
-        for (Edge const& edge : graph.edges) {
-            if (infrastructure.sites[edge.from].server == s) touched[edge.to] = true;
-            if (infrastructure.sites[edge.to].server == s) touched[edge.from] = true;
-        }
+        std::sort(shared[s].begin(), shared[s].end());
+        shared[s].erase(std::unique(shared[s].begin(), shared[s].end()), shared[s].end());
         bool spans = false;
-        for (Vertex vertex : graph.vertices) {
-            topology::Site site = infrastructure.sites[vertex.id];
-            bool const everywhere = site.server == topology::kEveryServer;
-            if (everywhere ? !touched[vertex.id] : site.server != s) continue;
-            std::uint32_t const whole = vertex.id;
+        auto const add = [&](std::uint32_t whole, std::uint32_t server) {
+            Vertex vertex = graph.vertices[whole];
             vertex.id = local[whole] = std::uint32_t(one.sites.size());
-            if (!everywhere) {
-                made.places[whole] = {s, vertex.id};
-                site.server = 0;
-            }
-            spans = spans || (everywhere && vertex.kind != VertexKind::Network);
             one.graph.vertices.push_back(std::move(vertex));
-            one.sites.push_back(site);
+            one.sites.push_back({server, topology::kNoVertex, {}});
+        };
+        for (std::uint32_t const whole : vertices[s]) {
+            add(whole, 0);
+            made.places[whole] = {s, local[whole]};
         }
-        for (Edge edge : graph.edges) {
-            if (local[edge.from] == kNowhere || local[edge.to] == kNowhere) continue;
+        for (std::uint32_t const whole : shared[s]) {
+            add(whole, topology::kEveryServer);
+            spans = spans || graph.vertices[whole].kind != VertexKind::Network;
+        }
+        for (Edge& edge : edges[s]) {
             edge.from = local[edge.from];
             edge.to = local[edge.to];
-            one.graph.edges.push_back(std::move(edge));
         }
+        one.graph.edges = std::move(edges[s]);
         made.cluster.add_server(one, "h" + std::to_string(s), spans ? "domain" : "");
     }
     return made;

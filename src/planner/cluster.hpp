@@ -77,6 +77,8 @@ public:
         return has(place.server) && place.vertex < servers_[place.server].names->size() &&
                servers_[place.server].shape->managed(place.vertex);
     }
+    /// Another one after every change.
+    [[nodiscard]] std::uint64_t version() const { return version_; }
     /// The number that the next server gets: more than any that there is.
     [[nodiscard]] ServerId next_server() const { return ServerId(servers_.size()); }
 
@@ -110,6 +112,7 @@ private:
     std::unordered_map<std::string, std::uint32_t> domains_;
     std::unordered_map<ServerId, Changes> changes_;
     std::uint64_t next_shape_ = 1;
+    std::uint64_t version_ = 0;
 };
 
 /// A cluster of all servers of an infrastructure, "h0", "h1", ...; those that share an NVLink domain
