@@ -117,6 +117,36 @@ class ServerFlows:
     def pairs(self, source: int) -> list[tuple[float, float]]: ...
     def network(self, gpu: int) -> tuple[tuple[float, float], tuple[float, float]]: ...
 
+class Planner:
+    """Over a topology's servers; vertices are indices of Topology.vertices()."""
+
+    servers: int
+    shapes: int
+    @staticmethod
+    def over(topology: Topology) -> Planner: ...
+    def paths(
+        self, source: int, destination: int, rules: Mapping[str, Any]
+    ) -> list[dict[str, Any]]: ...
+    def plan(
+        self, sources: Sequence[int], destinations: Sequence[int], rules: Mapping[str, Any]
+    ) -> dict[str, Any]: ...
+    def optimizations(
+        self, sources: Sequence[int], destinations: Sequence[int], rules: Mapping[str, Any]
+    ) -> list[dict[str, Any]]: ...
+    def congestion(
+        self,
+        sources: Sequence[int],
+        destinations: Sequence[int],
+        bytes: Sequence[float],
+        rules: Mapping[str, Any],
+    ) -> dict[str, Any]: ...
+
+def path_weights(
+    demands: Sequence[float],
+    paths: Sequence[Sequence[Sequence[int]]],
+    capacities: Sequence[float],
+    tolerance: float,
+) -> tuple[list[list[float]], float, float]: ...
 def presets() -> list[tuple[str, str]]: ...
 def predict(
     topology: Topology,
@@ -161,3 +191,4 @@ def join(
     options: Mapping[str, Any],
 ) -> tuple[list[Table], dict[str, Any]]: ...
 def perf_exchange(options: Mapping[str, Any]) -> dict[str, Any]: ...
+def perf_plan(options: Mapping[str, Any]) -> dict[str, Any]: ...

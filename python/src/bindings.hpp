@@ -42,6 +42,7 @@ void bind_channel(nb::module_& module);
 void bind_operators(nb::module_& module);
 void bind_perf(nb::module_& module);
 void bind_topology(nb::module_& module);
+void bind_planner(nb::module_& module);
 void bind_simulation(nb::module_& module);
 
 }  // namespace mgi::python

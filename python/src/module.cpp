@@ -14,5 +14,6 @@ NB_MODULE(_mgi, module) {
     mgi::python::bind_operators(module);
     mgi::python::bind_perf(module);
     mgi::python::bind_topology(module);
+    mgi::python::bind_planner(module);
     mgi::python::bind_simulation(module);
 }

@@ -4,6 +4,7 @@
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "perf/exchange.hpp"
+#include "perf/plan.hpp"
 
 namespace mgi::python {
 namespace {
@@ -43,10 +44,38 @@ nb::dict exchange(nb::dict const& given) {
     return dict;
 }
 
+nb::dict plan(nb::dict const& given) {
+    perf::PlanOptions options;
+    read_option(given, "gpus", options.gpus);
+    read_option(given, "per_server", options.per_server);
+    read_option(given, "shapes", options.shapes);
+    read_option(given, "repeat", options.repeat);
+    auto const result = run_beside<perf::PlanResult>([options](std::atomic<bool> const& cancel) {
+        perf::PlanOptions mine = options;
+        mine.cancel = &cancel;
+        return perf::run_plan(mine);
+    });
+    nb::dict dict;
+    dict["servers"] = result.servers;
+    dict["shapes"] = result.shapes;
+    dict["create_ms"] = nb::cast(result.create_ms);
+    dict["warm_ms"] = nb::cast(result.warm_ms);
+    dict["baseline_ms"] = result.baseline_ms;
+    dict["baseline_pairs"] = result.baseline_pairs;
+    dict["pairs"] = result.pairs;
+    dict["table_bytes"] = result.table_bytes;
+    dict["sent_bytes"] = result.sent_bytes;
+    dict["resident_bytes"] = result.resident_bytes;
+    dict["sampled"] = result.sampled;
+    dict["verified"] = result.verified;
+    return dict;
+}
+
 }  // namespace
 
 void bind_perf(nb::module_& module) {
     module.def("perf_exchange", exchange, nb::arg("options"));
+    module.def("perf_plan", plan, nb::arg("options"));
 }
 
 }  // namespace mgi::python

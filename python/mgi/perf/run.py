@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mgi.cli import Parser
 from mgi.errors import Error
-from mgi.perf import exchange, groupby, join
+from mgi.perf import exchange, groupby, join, plan
 
 #: By name: a module with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and `WRONG`.
-PATTERNS = {"exchange": exchange, "groupby": groupby, "join": join}
+PATTERNS = {"exchange": exchange, "groupby": groupby, "join": join, "plan": plan}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -35,11 +35,12 @@ def main(argv: Sequence[str]) -> int:
     print("\n".join(pattern.table(result)))
     if options.json is not None:
         try:
-            options.json.write_text(json.dumps(result, indent=2) + "\n")
+            written = {key: value for key, value in result.items() if not key.startswith("_")}
+            options.json.write_text(json.dumps(written, indent=2) + "\n")
         except OSError as error:
             print(f"mgi perf: --json {options.json}: {error.strerror}", file=sys.stderr)
             return 2
-    if not result["verified"]:
+    if not result.get("verified", result.get("_verified", False)):
         print(f"{name}: {pattern.WRONG}", file=sys.stderr)
         return 1
     return 0
