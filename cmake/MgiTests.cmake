@@ -32,7 +32,8 @@ target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
 target_compile_definitions(mgi_tests PRIVATE
     MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
-target_link_libraries(mgi_tests PRIVATE mgi mgi_readers mgi_simulation mgi_spdlog GTest::gtest GTest::gtest_main)
+target_link_libraries(mgi_tests PRIVATE
+    mgi mgi_readers mgi_simulation mgi_spdlog mgi_json GTest::gtest GTest::gtest_main)
 if(TARGET GTest::gmock)
     target_link_libraries(mgi_tests PRIVATE GTest::gmock)
 endif()

@@ -56,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Fuzz, Replay,
                                            Target{"arrow_batch", &arrow_batch, 5000},
                                            Target{"plan", &plan, 5000},
                                            Target{"topology_file", &topology_file, 5000},
-                                           Target{"corrections", &corrections, 5000}),
+                                           Target{"corrections", &corrections, 5000},
+                                           Target{"agent_message", &agent_message, 20'000}),
                          [](auto const& target) { return std::string(target.param.name); });
 
 }  // namespace

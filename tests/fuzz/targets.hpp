@@ -22,5 +22,7 @@ void plan(Input input);
 void topology_file(Input input);
 /// Files that correct a graph, applied to one.
 void corrections(Input input);
+/// Messages between applications and their agent: CBOR, and frames of it in pieces.
+void agent_message(Input input);
 
 }  // namespace mgi::fuzz

@@ -1,0 +1,451 @@
+#include "control/local/client.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <random>
+
+#include "control/local/words.hpp"
+#include "core/log.hpp"
+
+namespace mgi {
+
+using control::Json;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Between attempts to reach an agent that is gone; a restart takes a moment, an outage may take long.
+constexpr milliseconds kFirstPause{20};
+constexpr milliseconds kLongestPause{1000};
+constexpr milliseconds kReportPause{1000};
+// How much longer than the agent, which says more about what did not answer, a caller waits.
+constexpr milliseconds kAgentsTime{500};
+
+std::string text_of(milliseconds time) {
+    return std::to_string(time.count()) + " ms";
+}
+
+std::string random_name() {
+    std::random_device device;
+    constexpr char const* kDigits = "0123456789abcdef";
+    std::string name;
+    for (int word = 0; word < 4; ++word) {
+        std::uint32_t bits = device();
+        for (int digit = 0; digit < 8; ++digit, bits >>= 4) name += kDigits[bits & 15];
+    }
+    return name;
+}
+
+std::string program_name() {
+    std::string name;
+    std::ifstream("/proc/self/comm") >> name;
+    return name.empty() ? "process " + std::to_string(getpid()) : name;
+}
+
+ClusterOptions completed(ClusterOptions options) {
+    if (options.agent.empty()) options.agent = control::default_socket();
+    if (options.name.empty()) options.name = program_name();
+    if (options.timeout.count() <= 0) {
+        throw Error(ErrorCode::InvalidArgument, "ClusterOptions::timeout is not more than 0");
+    }
+    // A deadline is a point in time that the clock can name.
+    options.timeout = std::min(options.timeout, milliseconds(std::chrono::hours(24 * 365)));
+    return options;
+}
+
+}  // namespace
+
+ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<ClusterListener> listener)
+    : options_(completed(options)),
+      client_(random_name()),
+      listener_(std::move(listener)),
+      pause_(kFirstPause),
+      thread_([this] { run(); }) {
+    std::unique_lock lock(lock_);
+    bool const answered =
+        changed_.wait_for(lock, options_.timeout, [&] { return joined_ || away_; });
+    if (joined_) return;
+    Error const why = answered ? *away_
+                               : Error(ErrorCode::Timeout, "the agent at " + options_.agent +
+                                                               " has not answered a hello for " +
+                                                               text_of(options_.timeout));
+    lock.unlock();
+    close();
+    throw why;
+}
+
+void ClusterClient::Impl::close() noexcept {
+    {
+        std::lock_guard const lock(lock_);
+        closed_ = true;
+    }
+    waker_.wake();
+    changed_.notify_all();
+    std::lock_guard const join(join_);
+    if (thread_.joinable()) thread_.join();
+}
+
+// Numbers a request and sends it, now or once there is an agent. The caller holds the lock.
+std::uint64_t ClusterClient::Impl::queue(std::shared_ptr<Call> const& call, Json request) {
+    std::uint64_t const id = next_id_++;
+    request["id"] = id;
+    request["timeout_ms"] = std::uint64_t(options_.timeout.count());
+    request["request"] = client_ + "-" + std::to_string(id);
+    std::string const frame = control::frame_of(request);
+    if (frame.size() > control::kMostRequestBytes) {
+        throw Error(ErrorCode::InvalidArgument,
+                    request["op"].get<std::string>() + " is a message of " +
+                        std::to_string(frame.size()) + " bytes: at most " +
+                        std::to_string(control::kMostRequestBytes) +
+                        " are possible; endpoints that follow each other need fewest");
+    }
+    call->request = std::move(request);
+    calls_.emplace(id, call);
+    if (joined_) socket_->queue(frame);
+    waker_.wake();
+    return id;
+}
+
+void ClusterClient::Impl::post(Json request) {
+    auto const call = std::make_shared<Call>();
+    call->posted = true;
+    std::lock_guard const lock(lock_);
+    if (!closed_) queue(call, std::move(request));
+}
+
+void ClusterClient::Impl::interrupt() noexcept {
+    {
+        std::lock_guard const lock(lock_);
+        ++interrupts_;
+    }
+    changed_.notify_all();
+}
+
+Json ClusterClient::Impl::call(Json request) {
+    if (std::this_thread::get_id() == own_thread_.load()) {
+        throw Error(ErrorCode::Refused,
+                    "a ClusterListener may not call its own client, whose thread runs it");
+    }
+    std::string const op = request["op"];
+    auto const call = std::make_shared<Call>();
+    std::unique_lock lock(lock_);
+    if (closed_) throw Error(ErrorCode::Deleted, op + ": this client was closed");
+    std::uint64_t const id = queue(call, std::move(request));
+    std::uint64_t const interrupts = interrupts_;
+    bool const ended = changed_.wait_for(lock, options_.timeout + kAgentsTime, [&] {
+        return call->answer || closed_ || interrupts_ != interrupts;
+    });
+    if (!call->answer) {
+        call->left = true;
+        if (!joined_) calls_.erase(id);
+        if (closed_) throw Error(ErrorCode::Deleted, op + ": this client was closed");
+        if (ended) throw Error(ErrorCode::Interrupted, op + " was interrupted");
+        throw Error(ErrorCode::Timeout,
+                    op + " had no answer for " + text_of(options_.timeout) + ": " +
+                        (away_ ? std::string(away_->what())
+                               : "the agent at " + options_.agent + " does not answer"));
+    }
+    Json answer = std::move(*call->answer);
+    lock.unlock();
+    if (control::has(answer, "error")) throw control::error_in(answer["error"]);
+    return answer;
+}
+
+std::string ClusterClient::Impl::server() const {
+    std::lock_guard const lock(lock_);
+    return server_;
+}
+
+std::vector<ClusterDevice> ClusterClient::Impl::devices() const {
+    std::lock_guard const lock(lock_);
+    return devices_;
+}
+
+void ClusterClient::Impl::check_channel(std::uint32_t id) const {
+    std::lock_guard const lock(lock_);
+    auto const found = created_.find(id);
+    if (found == created_.end() || !found->second) return;
+    throw Error(found->second->failed ? ErrorCode::GroupFailed : ErrorCode::Deleted,
+                "channel " + std::to_string(id) + " has ended: " + found->second->why);
+}
+
+void ClusterClient::Impl::forget_channel(std::uint32_t id) {
+    std::lock_guard const lock(lock_);
+    created_.erase(id);
+}
+
+// ---- the thread
+
+void ClusterClient::Impl::run() noexcept {
+    own_thread_ = std::this_thread::get_id();
+    for (;;) {
+        News news;
+        int limit = 0;
+        pollfd polled[2] = {{waker_.fd(), POLLIN, 0}, {-1, POLLIN, 0}};
+        try {
+            std::lock_guard const lock(lock_);
+            if (closed_) break;
+            if (socket_ == nullptr) connect(news);
+            if (socket_ != nullptr) exchange(news);
+            if (socket_ != nullptr) {
+                polled[1].fd = socket_->fd();
+                if (socket_->queued() != 0) polled[1].events |= POLLOUT;
+            }
+            limit = wait_limit();
+        } catch (std::exception const& error) {
+            // No memory, most likely; what was said in part is of no use.
+            std::lock_guard const lock(lock_);
+            lose_quietly(Error(ErrorCode::Internal, error.what()));
+            limit = static_cast<int>(kLongestPause.count());
+        }
+        changed_.notify_all();
+        tell(news);
+        report_use();
+        poll(polled, 2, limit);
+        if ((polled[0].revents & POLLIN) != 0) waker_.clear();
+    }
+    std::lock_guard const lock(lock_);
+    socket_.reset();
+    joined_ = false;
+}
+
+int ClusterClient::Impl::wait_limit() const {
+    auto const until = [](Clock::time_point time) {
+        auto const left = std::chrono::ceil<milliseconds>(time - Clock::now());
+        return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+    };
+    if (retry_) return until(*retry_);
+    return listener_ != nullptr && !channels_.empty() ? until(next_report_) : -1;
+}
+
+// How much was sent, for the status page.
+void ClusterClient::Impl::report_use() noexcept {
+    if (listener_ == nullptr) return;
+    try {
+        {
+            std::lock_guard const lock(lock_);
+            if (!joined_ || channels_.empty() || Clock::now() < next_report_) return;
+            next_report_ = Clock::now() + kReportPause;
+        }
+        Json figures = Json::array();
+        for (ClusterUse const& use : listener_->usage()) {
+            figures.push_back({{"channel", use.channel}, {"rows", use.rows}, {"bytes", use.bytes}});
+        }
+        if (figures.empty()) return;
+        std::lock_guard const lock(lock_);
+        if (!joined_) return;
+        send({{"op", "use"}, {"id", 0u}, {"channels", std::move(figures)}});
+        waker_.wake();
+    } catch (std::exception const& error) {
+        log::warn("figures of channels could not be told: {}", error.what());
+    }
+}
+
+void ClusterClient::Impl::connect(News& news) {
+    if (retry_ && Clock::now() < *retry_) return;
+    try {
+        socket_ = std::make_unique<control::MessageSocket>(
+            control::connect_to_agent(options_.agent), control::kMostAnswerBytes);
+        retry_.reset();
+        send(hello());
+    } catch (Error const& error) {
+        lose(error, news);
+    }
+}
+
+Json ClusterClient::Impl::hello() const {
+    Json message = {{"op", "hello"},
+                    {"id", 0u},
+                    {"protocol", control::kSocketProtocol},
+                    {"version", MGI_VERSION},
+                    {"name", options_.name},
+                    {"pid", static_cast<std::uint32_t>(getpid())}};
+    Json endpoints = Json::array();
+    for (auto const& [id, endpoint] : endpoints_) {
+        endpoints.push_back(Json{{"endpoint", id}, {"vertex", endpoint.vertex}});
+    }
+    Json channels = Json::array();
+    for (auto const& [id, plan] : channels_) {
+        Json held = {{"channel", id},
+                     {"generation", plan.generation},
+                     {"request", plan.request},
+                     {"created", created_.contains(id)}};
+        control::add_spec(held, plan.spec);
+        channels.push_back(std::move(held));
+    }
+    message["endpoints"] = std::move(endpoints);
+    message["channels"] = std::move(channels);
+    return message;
+}
+
+// The agent is gone, or never was there; another attempt later.
+void ClusterClient::Impl::lose(Error const& why, News& news) {
+    bool const was_joined = joined_;
+    lose_quietly(why);
+    if (!was_joined) return;
+    log::warn("{}: {}; what is held goes on", options_.name, why.what());
+    news.emplace_back([text = std::string(why.what())](ClusterListener& listener) {
+        listener.agent_changed(false, text);
+    });
+}
+
+void ClusterClient::Impl::lose_quietly(Error const& why) {
+    socket_.reset();
+    joined_ = false;
+    away_ = why;
+    retry_ = Clock::now() + pause_;
+    pause_ = std::min(pause_ * 2, kLongestPause);
+    // Nobody waits for what was left, so it is not asked again.
+    std::erase_if(calls_, [](auto const& entry) { return entry.second->left; });
+}
+
+void ClusterClient::Impl::exchange(News& news) {
+    try {
+        socket_->write();
+        while (socket_->read()) {
+            while (auto const message = socket_->next()) take(*message, news);
+        }
+        socket_->write();
+    } catch (Error const& error) {
+        bool const gone = error.code() == ErrorCode::Closed;
+        lose(Error(gone ? ErrorCode::Timeout : error.code(),
+                   "the agent at " + options_.agent + (gone ? " is away: " : ": ") + error.what()),
+             news);
+    }
+}
+
+void ClusterClient::Impl::take(Json const& message, News& news) {
+    if (control::has(message, "notice")) {
+        take_notice(message, news);
+    } else if (!joined_) {
+        take_hello(message, news);
+    } else {
+        take_answer(message);
+    }
+}
+
+void ClusterClient::Impl::take_hello(Json const& message, News& news) {
+    if (control::has(message, "error")) throw control::error_in(message["error"]);
+    server_ = control::text_in(message, "server");
+    devices_.clear();
+    if (control::has(message, "devices")) {
+        for (Json const& device : message["devices"]) {
+            devices_.push_back(
+                {static_cast<std::uint32_t>(control::number_in(device, "vertex", UINT32_MAX)),
+                 control::text_in(device, "name"), control::flag_in(device, "gpu")});
+        }
+    }
+    joined_ = true;
+    bool const again = away_.has_value();
+    away_.reset();
+    pause_ = kFirstPause;
+    // Calls that the last agent has not answered: a request again is the same request.
+    for (auto const& [id, call] : calls_) send(call->request);
+    if (!again) return;
+    log::info("{}: reached the agent at {} again", options_.name, options_.agent);
+    news.emplace_back([](ClusterListener& listener) { listener.agent_changed(true, ""); });
+}
+
+void ClusterClient::Impl::take_answer(Json const& message) {
+    auto const found = calls_.find(control::number_in(message, "id", UINT64_MAX));
+    if (found == calls_.end()) return;
+    auto const call = found->second;
+    calls_.erase(found);
+    if (control::has(message, "error") && call->posted) {
+        log::debug("{}: {}", call->request["op"].get<std::string>(),
+                   control::error_in(message["error"]).what());
+    }
+    if (!control::has(message, "error")) {
+        if (call->left) {
+            undo(call->request, message);
+        } else {
+            note_made(call->request, message);
+        }
+    }
+    call->answer = message;
+}
+
+// Told here and not by the caller's thread, so that what a notice says later comes later.
+void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
+    std::string const& op = request["op"].get_ref<std::string const&>();
+    if (op == "create_endpoint") {
+        auto const id =
+            static_cast<std::uint32_t>(control::number_in(answer, "endpoint", UINT32_MAX));
+        auto const vertex =
+            static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX));
+        endpoints_[id] = {id, vertex, control::text_in(answer, "device")};
+    } else if (op == "create_channel") {
+        ClusterPlan plan = control::plan_in(answer);
+        created_.try_emplace(plan.channel);
+        channels_[plan.channel] = std::move(plan);
+    } else if (op == "delete_endpoint") {
+        endpoints_.erase(request["endpoint"].get<std::uint32_t>());
+    } else if (op == "delete_channel") {
+        channels_.erase(request["channel"].get<std::uint32_t>());
+    }
+}
+
+// What was made for a caller that has given up is given back.
+void ClusterClient::Impl::undo(Json const& request, Json const& answer) {
+    std::string const& op = request["op"].get_ref<std::string const&>();
+    char const* what = op == "create_endpoint" ? "endpoint" : "channel";
+    if (op != "create_endpoint" && op != "create_channel") return;
+    send({{"op", std::string("delete_") + what},
+          {"id", next_id_++},
+          {"timeout_ms", options_.timeout.count()},
+          {what, control::number_in(answer, what, UINT32_MAX)}});
+}
+
+void ClusterClient::Impl::take_notice(Json const& message, News& news) {
+    using control::number_in;
+    using control::text_in;
+    std::string const notice = text_in(message, "notice");
+    if (notice == "plan") {
+        ClusterPlan plan = control::plan_in(message);
+        channels_[plan.channel] = plan;
+        news.emplace_back(
+            [plan = std::move(plan)](ClusterListener& listener) { listener.plan_changed(plan); });
+    } else if (notice == "channel_ended") {
+        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+        End end{control::flag_in(message, "failed"), text_in(message, "why", 1u << 16)};
+        channels_.erase(id);
+        if (auto const found = created_.find(id); found != created_.end()) found->second = end;
+        news.emplace_back([id, end = std::move(end)](ClusterListener& listener) {
+            listener.channel_ended(id, end.failed, end.why);
+        });
+    } else if (notice == "endpoint_lost") {
+        auto const id = static_cast<std::uint32_t>(number_in(message, "endpoint", UINT32_MAX));
+        endpoints_.erase(id);
+        news.emplace_back([id, why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
+            listener.endpoint_lost(id, why);
+        });
+    } else if (notice == "server") {
+        news.emplace_back([server = text_in(message, "server"),
+                           state = text_in(message, "state")](ClusterListener& listener) {
+            listener.server_changed(server, state);
+        });
+    } else if (notice == "controller") {
+        news.emplace_back([reached = control::flag_in(message, "reached"),
+                           why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
+            listener.controller_changed(reached, why);
+        });
+    }
+    // What a newer agent says beyond this is for newer applications.
+}
+
+void ClusterClient::Impl::tell(News& news) noexcept {
+    if (listener_ == nullptr) return;
+    for (auto const& item : news) {
+        try {
+            item(*listener_);
+        } catch (std::exception const& error) {
+            log::warn("a ClusterListener threw: {}", error.what());
+        }
+    }
+}
+
+}  // namespace mgi

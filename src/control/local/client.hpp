@@ -1,0 +1,104 @@
+// The application's side of the socket: calls of any thread, and one thread that speaks with the agent.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mgi/cluster.hpp>
+
+#include "control/local/socket.hpp"
+
+namespace mgi {
+
+class ClusterClient::Impl {
+public:
+    Impl(ClusterOptions const& options, std::shared_ptr<ClusterListener> listener);
+    Impl(Impl const&) = delete;
+    Impl& operator=(Impl const&) = delete;
+    ~Impl() { close(); }
+
+    /// Sends a request and waits for its answer; throws what the answer says, Timeout, Deleted, Refused.
+    control::Json call(control::Json request);
+    /// Sends a request whose answer nobody waits for.
+    void post(control::Json request);
+    void interrupt() noexcept;
+    void close() noexcept;
+
+    [[nodiscard]] std::string server() const;
+    [[nodiscard]] std::vector<ClusterDevice> devices() const;
+    void check_channel(std::uint32_t id) const;
+    void forget_channel(std::uint32_t id);
+
+private:
+    using Clock = std::chrono::steady_clock;
+    using Json = control::Json;
+
+    struct Call {
+        Json request;
+        std::optional<Json> answer;
+        bool posted = false;  // nobody ever waited for it
+        bool left = false;    // whoever called has given up
+    };
+    struct End {
+        bool failed = false;
+        std::string why;
+    };
+    /// What the listener is told once the lock is free.
+    using News = std::vector<std::function<void(ClusterListener&)>>;
+
+    // The thread's own work; the lock is held where News are filled in.
+    void run() noexcept;
+    void connect(News& news);
+    void lose(Error const& why, News& news);
+    void lose_quietly(Error const& why);
+    void exchange(News& news);
+    void take(Json const& message, News& news);
+    void take_hello(Json const& message, News& news);
+    void take_answer(Json const& message);
+    void take_notice(Json const& message, News& news);
+    void note_made(Json const& request, Json const& answer);
+    void undo(Json const& request, Json const& answer);
+    void send(Json const& message) { socket_->queue(control::frame_of(message)); }
+    [[nodiscard]] Json hello() const;
+    [[nodiscard]] int wait_limit() const;
+    void tell(News& news) noexcept;
+    void report_use() noexcept;
+    std::uint64_t queue(std::shared_ptr<Call> const& call, Json request);
+
+    ClusterOptions const options_;
+    std::string const client_;  // random: makes this client's requests unlike all others
+    std::shared_ptr<ClusterListener> const listener_;
+
+    mutable std::mutex lock_;
+    std::condition_variable changed_;
+    control::Waker waker_;
+    bool closed_ = false;
+    bool joined_ = false;        // hello was answered
+    std::optional<Error> away_;  // why there is no agent now
+    std::optional<Clock::time_point> retry_;
+    std::chrono::milliseconds pause_;
+    std::unique_ptr<control::MessageSocket> socket_;
+    Clock::time_point next_report_{};
+    std::uint64_t interrupts_ = 0;
+    std::uint64_t next_id_ = 1;
+    std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
+    std::string server_;
+    std::vector<ClusterDevice> devices_;
+    std::map<std::uint32_t, ClusterEndpoint> endpoints_;   // held
+    std::map<std::uint32_t, ClusterPlan> channels_;        // held
+    std::map<std::uint32_t, std::optional<End>> created_;  // by this client, until it deletes them
+    std::atomic<std::thread::id> own_thread_;
+    std::mutex join_;
+    std::thread thread_;
+};
+
+}  // namespace mgi

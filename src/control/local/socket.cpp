@@ -1,0 +1,149 @@
+#include "control/local/socket.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include <mgi/error.hpp>
+
+namespace mgi::control {
+
+namespace {
+
+constexpr int kBacklog = 128;
+
+sockaddr_un address_of(std::string const& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path)) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "the agent's socket '" + path + "': a path of at most " +
+                        std::to_string(sizeof(address.sun_path) - 1) +
+                        " bytes is possible; choose a shorter one with MGI_AGENT or --socket");
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    return address;
+}
+
+Fd unix_socket() {
+    Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) throw Error(ErrorCode::OutOfMemory, with_errno("a Unix socket", errno));
+    return fd;
+}
+
+}  // namespace
+
+void Fd::reset() noexcept {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+std::string with_errno(std::string const& text, int error) {
+    return text + ": " + std::system_category().message(error);
+}
+
+Waker::Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!fd_) throw Error(ErrorCode::OutOfMemory, with_errno("an eventfd", errno));
+}
+
+void Waker::wake() noexcept {
+    std::uint64_t const one = 1;
+    // A counter that is full wakes as well.
+    (void)!::write(fd_.get(), &one, sizeof(one));
+}
+
+void Waker::clear() noexcept {
+    std::uint64_t count = 0;
+    (void)!::read(fd_.get(), &count, sizeof(count));
+}
+
+void MessageSocket::write() {
+    while (queued() != 0) {
+        ssize_t const sent =
+            send(fd_.get(), out_.data() + sent_, queued(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            if (errno == EINTR) continue;
+            if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+            throw Error(ErrorCode::Closed, with_errno("the connection broke", errno));
+        }
+        sent_ += static_cast<std::size_t>(sent);
+    }
+    if (sent_ == out_.size() || sent_ >= 1u << 20) {
+        out_.erase(0, sent_);
+        sent_ = 0;
+    }
+}
+
+bool MessageSocket::read() {
+    std::array<char, 64u << 10> buffer;
+    ssize_t const got = recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got > 0) {
+        reader_.add(buffer.data(), static_cast<std::size_t>(got));
+        return true;
+    }
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
+    if (got < 0) throw Error(ErrorCode::Closed, with_errno("the connection broke", errno));
+    throw Error(ErrorCode::Closed,
+                reader_.held() == 0 ? std::string("the other side closed the connection")
+                                    : "the other side closed the connection " +
+                                          std::to_string(reader_.held()) + " bytes into a message");
+}
+
+Fd connect_to_agent(std::string const& path) {
+    sockaddr_un const address = address_of(path);
+    Fd fd = unix_socket();
+    if (connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof(address)) == 0) {
+        return fd;
+    }
+    int const error = errno;
+    throw Error(
+        ErrorCode::NotFound,
+        with_errno("no agent at " + path, error) +
+            (error == EACCES ? "; ask for access to the socket"
+                             : "; start one with `mgi agent`, or say where it is with MGI_AGENT"));
+}
+
+Fd listen_for_applications(std::string const& path) {
+    sockaddr_un const address = address_of(path);
+    try {
+        (void)connect_to_agent(path);
+        throw Error(ErrorCode::Refused, "another agent listens at " + path +
+                                            "; stop it, or choose another place with --socket");
+    } catch (Error const& error) {
+        if (error.code() != ErrorCode::NotFound) throw;
+    }
+    std::error_code failed;
+    auto const folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+    struct stat found{};
+    if (lstat(path.c_str(), &found) == 0) {
+        if (!S_ISSOCK(found.st_mode)) {
+            throw Error(ErrorCode::Refused,
+                        path + " is there and no socket; choose another place with --socket");
+        }
+        unlink(path.c_str());
+    }
+    Fd fd = unix_socket();
+    // Bound with rights for nobody else, from the first moment on.
+    mode_t const before = umask(0177);
+    bool const bound =
+        bind(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof(address)) == 0;
+    int const error = errno;
+    umask(before);
+    if (!bound || listen(fd.get(), kBacklog) != 0) {
+        throw Error(ErrorCode::NotFound,
+                    with_errno("cannot listen at " + path, bound ? errno : error) +
+                        "; choose a place that this user may write to with --socket");
+    }
+    chmod(path.c_str(), 0660);
+    return fd;
+}
+
+}  // namespace mgi::control

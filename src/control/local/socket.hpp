@@ -1,0 +1,81 @@
+// One end of the application's socket: bytes in and out without waiting.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "control/local/cbor.hpp"
+
+namespace mgi::control {
+
+/// Owns a file descriptor.
+class Fd {
+public:
+    Fd() = default;
+    explicit Fd(int fd) : fd_(fd) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    Fd(Fd const&) = delete;
+    Fd& operator=(Fd const&) = delete;
+    ~Fd() { reset(); }
+
+    [[nodiscard]] int get() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+    void reset() noexcept;
+
+private:
+    int fd_ = -1;
+};
+
+/// "text: what the system says about errno".
+std::string with_errno(std::string const& text, int error);
+
+/// Wakes a thread that polls.
+class Waker {
+public:
+    Waker();
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    void wake() noexcept;
+    void clear() noexcept;
+
+private:
+    Fd fd_;
+};
+
+/// Messages over a connected stream socket. Not thread-safe.
+class MessageSocket {
+public:
+    MessageSocket(Fd fd, std::size_t most) : fd_(std::move(fd)), reader_(most) {}
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    void queue(std::string_view frame) { out_ += frame; }
+    [[nodiscard]] std::size_t queued() const { return out_.size() - sent_; }
+
+    /// Sends what goes now. Throws Error(Closed) that says why the other side is gone.
+    void write();
+    /// Reads once, at most 64 KiB, so that one peer does not keep the others waiting; false if there was
+    /// nothing. Throws Error(Closed) at the end of the stream.
+    bool read();
+    /// Throws Error(InvalidArgument), as FrameReader does.
+    std::optional<Json> next() { return reader_.next(); }
+
+private:
+    Fd fd_;
+    FrameReader reader_;
+    std::string out_;
+    std::size_t sent_ = 0;
+};
+
+/// Connects without waiting. Throws Error(NotFound) that says where and what to do.
+Fd connect_to_agent(std::string const& path);
+
+/// A non-blocking socket that listens at `path`, whose folder is made if need be; a dead agent's socket
+/// there is replaced. Only this user and its group may connect. Throws Error(InvalidArgument) for a path
+/// that is too long, Refused where another agent listens, NotFound for what the system refuses.
+Fd listen_for_applications(std::string const& path);
+
+}  // namespace mgi::control

@@ -1,0 +1,111 @@
+#include "control/local/words.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace mgi::control {
+
+namespace {
+
+constexpr char const* kSystemSocket = "/run/mgi/agent.sock";
+
+std::string bounded_bytes(Json const& message, char const* field) {
+    std::string bytes = bytes_in(message, field);
+    if (bytes.size() > kMostOpaqueBytes) {
+        throw Error(ErrorCode::InvalidArgument,
+                    std::string("field '") + field + "' has " + std::to_string(bytes.size()) +
+                        " bytes: expected at most " + std::to_string(kMostOpaqueBytes));
+    }
+    return bytes;
+}
+
+std::string variable(char const* name) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): whoever changes the environment meanwhile is on his own
+    char const* const value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+void add_spec(Json& message, ClusterChannelSpec const& spec) {
+    message["name"] = spec.name;
+    message["sources"] = runs_of(spec.sources);
+    message["destinations"] = runs_of(spec.destinations);
+    message["routing"] = spec.routing;
+    message["schema"] = bytes_value(spec.schema);
+    message["options"] = bytes_value(spec.options);
+    message["rules"] = {{"relay_gpus", spec.relay_gpus},
+                        {"relay_host", spec.relay_host},
+                        {"max_nics", spec.max_nics}};
+}
+
+ClusterChannelSpec spec_in(Json const& message) {
+    ClusterChannelSpec spec;
+    spec.name = text_in(message, "name", 256);
+    spec.sources = ids_in(message, "sources");
+    spec.destinations = ids_in(message, "destinations");
+    spec.routing = static_cast<std::uint32_t>(number_in(message, "routing", 3));
+    spec.schema = bounded_bytes(message, "schema");
+    spec.options = bounded_bytes(message, "options");
+    if (!has(message, "rules") || !message["rules"].is_object()) {
+        throw Error(ErrorCode::InvalidArgument, "field 'rules' is missing: expected a map");
+    }
+    Json const& rules = message["rules"];
+    spec.relay_gpus = flag_in(rules, "relay_gpus");
+    spec.relay_host = flag_in(rules, "relay_host");
+    spec.max_nics = static_cast<std::uint32_t>(number_in(rules, "max_nics", UINT32_MAX));
+    if (spec.sources.empty() || spec.destinations.empty()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "channel '" + spec.name + "' has no " +
+                        (spec.sources.empty() ? "sources" : "destinations"));
+    }
+    return spec;
+}
+
+Json json_of(ClusterPlan const& plan) {
+    Json message;
+    add_spec(message, plan.spec);
+    message["channel"] = plan.channel;
+    message["generation"] = plan.generation;
+    message["directory"] = bytes_value(plan.directory);
+    message["table"] = bytes_value(plan.table);
+    message["request"] = plan.request;
+    return message;
+}
+
+ClusterPlan plan_in(Json const& message) {
+    ClusterPlan plan;
+    plan.spec = spec_in(message);
+    plan.channel = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+    plan.generation = number_in(message, "generation", UINT64_MAX);
+    plan.directory = bytes_in(message, "directory");
+    plan.table = bytes_in(message, "table");
+    plan.request = text_in(message, "request");
+    return plan;
+}
+
+Json error_value(ErrorCode code, std::string const& message) {
+    return {{"code", static_cast<std::uint32_t>(code)}, {"message", message}};
+}
+
+Error error_in(Json const& value) {
+    if (!value.is_object()) return {ErrorCode::Internal, "an error of the agent's without a text"};
+    auto const code = number_in(value, "code", static_cast<std::uint32_t>(ErrorCode::Internal));
+    return {code == 0 ? ErrorCode::Internal : static_cast<ErrorCode>(code),
+            text_in(value, "message", kMostRequestBytes)};
+}
+
+std::string own_socket() {
+    if (std::string path = variable("MGI_AGENT"); !path.empty()) return path;
+    std::string const folder = variable("XDG_RUNTIME_DIR");
+    return geteuid() == 0 || folder.empty() ? kSystemSocket : folder + "/mgi/agent.sock";
+}
+
+std::string default_socket() {
+    std::string own = own_socket();
+    bool const asked_for = !variable("MGI_AGENT").empty();
+    return asked_for || access(own.c_str(), F_OK) == 0 ? own : kSystemSocket;
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,31 @@
+// What the socket's messages say, in the words of <mgi/cluster.hpp>: shared by application and agent.
+#pragma once
+
+#include <mgi/cluster.hpp>
+
+#include "control/local/cbor.hpp"
+
+namespace mgi::control {
+
+inline constexpr std::size_t kMostOpaqueBytes = 256u << 10;  // of a schema, and of options
+
+/// Fields `name`, `sources`, `destinations`, `routing`, `schema`, `options`, `rules` of a message.
+void add_spec(Json& message, ClusterChannelSpec const& spec);
+/// Throws Error(InvalidArgument), also for a channel without sources or destinations.
+ClusterChannelSpec spec_in(Json const& message);
+
+/// The same with `channel`, `generation`, `directory`, `table`.
+Json json_of(ClusterPlan const& plan);
+ClusterPlan plan_in(Json const& message);
+
+/// `error: {code, message}`.
+Json error_value(ErrorCode code, std::string const& message);
+Error error_in(Json const& value);
+
+/// Where an agent that this user starts puts its socket: $MGI_AGENT, $XDG_RUNTIME_DIR/mgi/agent.sock;
+/// for root, and without such a folder, /run/mgi/agent.sock.
+std::string own_socket();
+/// Where an application looks for one: the same, if there is one, else /run/mgi/agent.sock.
+std::string default_socket();
+
+}  // namespace mgi::control
