@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <mgi/channel.hpp>
+#include <mgi/cluster.hpp>
 #include <mgi/endpoint.hpp>
 #include <mgi/graph.hpp>
 
@@ -54,6 +55,13 @@ class Runtime {
 public:
     /// A runtime of this process alone; needs no service and opens no port.
     static Runtime local(RuntimeOptions const& options = {});
+    /// A runtime of this process in a cluster, joined through this server's agent: endpoints and
+    /// channels have the cluster's ids, channels are planned by its controller and fail when it says
+    /// so (GroupFailed). While agent or controller are away, what there is goes on, and calls that
+    /// need them wait until ClusterOptions::timeout. A channel's endpoints must be this process' own:
+    /// between processes ClusterClient plans channels, and rows do not move yet. Throws Error as
+    /// ClusterClient does; so do create and delete calls.
+    static Runtime connect(ClusterOptions const& cluster = {}, RuntimeOptions const& options = {});
 
     [[nodiscard]] std::vector<Device> const& devices() const;
     [[nodiscard]] Graph const& graph() const;

@@ -54,8 +54,9 @@ public:
     std::map<std::uint32_t, Endpoint> endpoints;
     std::map<std::uint32_t, std::shared_ptr<ChannelImpl>> channels;
     std::vector<std::shared_ptr<Launch::State>> launches;  // that run
-    std::uint32_t next_endpoint = 0;
-    std::uint32_t next_channel = 0;
+    // Inner channels (stages) are no channels of users' and count down from the last number.
+    static constexpr std::uint32_t kFirstInner = 1u << 31;
+    std::uint32_t next_inner = UINT32_MAX;
 
     // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
     void group_ended(Launch::State& launch, std::uint32_t block,

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "planner/plan.hpp"
 #include "runtime/checks.hpp"
+#include "runtime/cluster_coordinator.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "topology/discovery.hpp"
 #include "transport/cpu_copy.hpp"
@@ -31,11 +32,15 @@ Runtime::Impl::Impl(RuntimeOptions const& options)
     : options_(options),
       devices_(topology::discover_cpu_devices(options.cpu_devices)),
       graph_(topology::build_graph(devices_)),
-      account_(std::make_shared<memory::Account>(options.memory_limit != 0
-                                                     ? options.memory_limit
-                                                     : topology::machine_memory_bytes() / 2)) {
+      account_(std::make_shared<memory::Account>(
+          options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
+      coming_(devices_.size(), 0) {
     log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
               bytes_text(account_->limit()));
+}
+
+Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster) : Impl(options) {
+    coordinator_ = std::make_unique<ClusterCoordinator>(cluster, devices_, registry_);
 }
 
 Runtime::Impl::~Impl() {
@@ -80,40 +85,57 @@ std::size_t Runtime::Impl::device_named(std::string const& name) const {
 
 // The device with the fewest endpoints, of those the first. The caller holds the registry's mutex.
 std::size_t Runtime::Impl::free_device() const {
-    std::vector<std::size_t> endpoints(devices_.size(), 0);
+    std::vector<std::size_t> endpoints = coming_;
     for (auto const& [id, endpoint] : registry_->endpoints) ++endpoints[endpoint.device];
     return std::size_t(std::min_element(endpoints.begin(), endpoints.end()) - endpoints.begin());
 }
 
 Endpoint Runtime::Impl::create_endpoint(std::string const& device) {
+    std::size_t index = 0;
+    {
+        std::lock_guard const lock(registry_->mutex);
+        index = device.empty() ? free_device() : device_named(device);
+        ++coming_[index];
+    }
+    std::optional<std::uint32_t> id;
+    std::exception_ptr failure;
+    try {
+        id = coordinator_->create_endpoint(devices_[index]);
+    } catch (...) {
+        failure = std::current_exception();
+    }
     std::lock_guard const lock(registry_->mutex);
-    std::size_t const index = device.empty() ? free_device() : device_named(device);
-    Endpoint const endpoint{registry_->next_endpoint++, static_cast<std::uint32_t>(index)};
+    --coming_[index];
+    if (failure != nullptr) std::rethrow_exception(failure);
+    Endpoint const endpoint{*id, static_cast<std::uint32_t>(index)};
     registry_->endpoints.emplace(endpoint.id, endpoint);
     return endpoint;
 }
 
 void Runtime::Impl::delete_endpoint(Endpoint endpoint) {
     (void)device_of(endpoint);
-    std::lock_guard const lock(registry_->mutex);
-    for (auto const& [id, channel] : registry_->channels) {
-        if (channel->source_index(endpoint) != ChannelImpl::kNone ||
-            channel->destination_index(endpoint) != ChannelImpl::kNone) {
-            throw Error(ErrorCode::InvalidArgument, "endpoint " + std::to_string(endpoint.id) +
-                                                        " is used by " + channel->describe() +
-                                                        "; delete the channel first");
+    {
+        std::lock_guard const lock(registry_->mutex);
+        for (auto const& [id, channel] : registry_->channels) {
+            if (channel->source_index(endpoint) != ChannelImpl::kNone ||
+                channel->destination_index(endpoint) != ChannelImpl::kNone) {
+                throw Error(ErrorCode::InvalidArgument, "endpoint " + std::to_string(endpoint.id) +
+                                                            " is used by " + channel->describe() +
+                                                            "; delete the channel first");
+            }
         }
+        registry_->endpoints.erase(endpoint.id);
     }
-    registry_->endpoints.erase(endpoint.id);
+    coordinator_->delete_endpoint(endpoint.id);
 }
 
 Device const& Runtime::Impl::device_of(Endpoint endpoint) const {
     std::lock_guard const lock(registry_->mutex);
     auto const at = registry_->endpoints.find(endpoint.id);
     if (at == registry_->endpoints.end() || !(at->second == endpoint)) {
-        throw Error(ErrorCode::NotFound,
-                    "endpoint " + std::to_string(endpoint.id) +
-                        " does not exist in this runtime (deleted, or made by another one)");
+        throw Error(ErrorCode::NotFound, "endpoint " + std::to_string(endpoint.id) +
+                                             " does not exist in this runtime (deleted, " +
+                                             coordinator_->elsewhere() + ")");
     }
     return devices_[endpoint.device];
 }
@@ -162,7 +184,18 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
     check_endpoints(spec.sources, "source", who);
     check_endpoints(spec.destinations, "destination", who);
     check_spec(spec, schema_of(spec));
-    auto const channel = build_channel(spec);
+    std::uint32_t const id = coordinator_->create_channel(spec);
+    try {
+        return make_channel(id, spec);
+    } catch (...) {
+        coordinator_->delete_channel(id);
+        throw;
+    }
+}
+
+// All of it that this process has; or nothing is left of it.
+Channel Runtime::Impl::make_channel(std::uint32_t id, ChannelSpec const& spec) {
+    auto const channel = build_channel(id, spec);
     if (spec.options.sorters != 0) add_stages(channel);
     open_channel(channel);
     log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all", channel->describe(),
@@ -184,6 +217,7 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
         }
         if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
         if (!channel->stages().empty()) start_sorters(channel);
+        coordinator_->check_channel(channel->id());
     } catch (std::system_error const& error) {
         abandon(*channel);
         throw Error(
@@ -198,7 +232,7 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
 // Deletes a channel that was not completed, as far as it was made known.
 void Runtime::Impl::abandon(ChannelImpl const& channel) noexcept {
     try {
-        delete_channel(channel);
+        take_apart(channel);
     } catch (Error const&) {
         // It had not even been made known.
     } catch (std::exception const& error) {
@@ -206,7 +240,7 @@ void Runtime::Impl::abandon(ChannelImpl const& channel) noexcept {
     }
 }
 
-std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spec,
+std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, ChannelSpec const& spec,
                                                           std::optional<std::uint32_t> text_bytes) {
     ChannelSpec fitting = spec;
     // What grows may take no more than what is left; UINT64_MAX asks for all of that.
@@ -214,11 +248,6 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(ChannelSpec const& spe
     Schema const schema = schema_of(spec);
     Plan plan = plan_channel(fitting, schema);
     if (text_bytes) plan.text_bytes = *text_bytes;
-    std::uint32_t id = 0;
-    {
-        std::lock_guard const lock(registry_->mutex);
-        id = registry_->next_channel++;
-    }
     return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_);
 }
 
@@ -245,7 +274,12 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         inner.options.max_groups = channel->plan().max_groups;
         inner.options.gone_limit = std::chrono::milliseconds(0);
         // Rows that fit the stage must fit the channel.
-        stages.push_back(build_channel(inner, channel->plan().text_bytes));
+        std::uint32_t id = 0;
+        {
+            std::lock_guard const lock(registry_->mutex);
+            id = registry_->next_inner--;
+        }
+        stages.push_back(build_channel(id, inner, channel->plan().text_bytes));
         stages.back()->add_staged_rows(account_);
         stages.back()->add_seats(outer.options.sorters);
     }
@@ -295,6 +329,11 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
+    take_apart(channel);
+    coordinator_->delete_channel(channel.id());
+}
+
+void Runtime::Impl::take_apart(ChannelImpl const& channel) {
     std::shared_ptr<ChannelImpl> gone;
     {
         std::lock_guard const lock(registry_->mutex);
@@ -316,6 +355,10 @@ void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
 
 Runtime Runtime::local(RuntimeOptions const& options) {
     return Runtime(std::make_shared<Impl>(options));
+}
+
+Runtime Runtime::connect(ClusterOptions const& cluster, RuntimeOptions const& options) {
+    return Runtime(std::make_shared<Impl>(options, cluster));
 }
 
 std::vector<Device> const& Runtime::devices() const {

@@ -7,9 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include <mgi/cluster.hpp>
 #include <mgi/runtime.hpp>
 
 #include "mover/mover_thread.hpp"
+#include "runtime/coordinator.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/watchdog.hpp"
 
@@ -18,6 +20,7 @@ namespace mgi {
 class Runtime::Impl {
 public:
     explicit Impl(RuntimeOptions const& options);
+    Impl(RuntimeOptions const& options, ClusterOptions const& cluster);
     ~Impl();
     Impl(Impl const&) = delete;
     Impl& operator=(Impl const&) = delete;
@@ -27,6 +30,7 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
+    [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
 
     Endpoint create_endpoint(std::string const& device);
     void delete_endpoint(Endpoint endpoint);
@@ -46,10 +50,12 @@ private:
     void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
                          std::string const& who) const;
     [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema) const;
-    std::shared_ptr<ChannelImpl> build_channel(ChannelSpec const& spec,
+    std::shared_ptr<ChannelImpl> build_channel(std::uint32_t id, ChannelSpec const& spec,
                                                std::optional<std::uint32_t> text_bytes = {});
+    Channel make_channel(std::uint32_t id, ChannelSpec const& spec);
     void open_channel(std::shared_ptr<ChannelImpl> const& channel);
     void abandon(ChannelImpl const& channel) noexcept;
+    void take_apart(ChannelImpl const& channel);
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
@@ -60,6 +66,9 @@ private:
     Graph graph_;
     std::shared_ptr<memory::Account> account_;
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
+    std::vector<std::size_t>
+        coming_;  // endpoints on their way, by device; under the registry's mutex
+    std::unique_ptr<Coordinator> coordinator_ = std::make_unique<LocalCoordinator>();
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device
     std::unique_ptr<Watchdog> watchdog_;
