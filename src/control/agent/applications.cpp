@@ -1,0 +1,208 @@
+#include "control/agent/applications.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "control/local/words.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+namespace {
+
+constexpr std::uint64_t kListener = 0;
+// Of an epoll event: whether it is about the process, not the socket.
+constexpr std::uint64_t kProcess = 1ULL << 63;
+constexpr int kAcceptedAtOnce = 16;
+constexpr rlim_t kDescriptors = 4096;
+
+void add(int poll, int fd, std::uint32_t events, std::uint64_t data) {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = data;
+    if (epoll_ctl(poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        throw Error(ErrorCode::OutOfMemory, with_errno("epoll_ctl", errno));
+    }
+}
+
+// None where the kernel has no pidfds: the socket's end tells, too.
+Fd process_of(pid_t pid) {
+    return pid > 0 ? Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) : Fd();
+}
+
+Fd spare_descriptor() {
+    return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+// An application takes two descriptors.
+void allow_descriptors() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, kDescriptors));
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+ApplicationServer::ApplicationServer(std::string path, Events events)
+    : path_(std::move(path)),
+      events_(std::move(events)),
+      listener_(listen_for_applications(path_)),
+      poll_(epoll_create1(EPOLL_CLOEXEC)),
+      spare_(spare_descriptor()) {
+    allow_descriptors();
+    if (!poll_) throw Error(ErrorCode::OutOfMemory, with_errno("an epoll", errno));
+    add(poll_.get(), listener_.get(), EPOLLIN, kListener);
+}
+
+ApplicationServer::~ApplicationServer() {
+    unlink(path_.c_str());
+}
+
+ApplicationServer::Peer* ApplicationServer::peer(ApplicationId id) {
+    auto const found = peers_.find(id);
+    return found == peers_.end() ? nullptr : &found->second;
+}
+
+bool ApplicationServer::serve() {
+    std::array<epoll_event, 64> events;
+    int const ready = epoll_wait(poll_.get(), events.data(), int(events.size()), 0);
+    for (int i = 0; i < ready; ++i) {
+        std::uint64_t const data = events[std::size_t(i)].data.u64;
+        if (data == kListener) {
+            accept_some();
+            continue;
+        }
+        ApplicationId const id = data & ~kProcess;
+        Peer* const at = peer(id);
+        if (at == nullptr || !at->broken.empty()) continue;
+        if ((data & kProcess) != 0) {
+            // What it said before its end still counts.
+            read(id, *at);
+            if (at->broken.empty()) at->broken = "its process has ended";
+            continue;
+        }
+        if ((events[std::size_t(i)].events & EPOLLOUT) != 0) write(id, *at);
+        if ((events[std::size_t(i)].events & ~std::uint32_t(EPOLLOUT)) != 0) read(id, *at);
+    }
+    close_broken();
+    return ready > 0;
+}
+
+void ApplicationServer::accept_some() {
+    for (int i = 0; i < kAcceptedAtOnce; ++i) {
+        Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (!fd && (errno == EMFILE || errno == ENFILE)) {
+            refuse_one();
+            return;
+        }
+        if (!fd) {
+            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ECONNABORTED) {
+                log::warn("agent: {}", with_errno("an application could not be accepted", errno));
+            }
+            return;
+        }
+        ucred who{};
+        socklen_t size = sizeof(who);
+        if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) continue;
+        ApplicationId const id = next_++;
+        int const socket = fd.get();
+        auto const [at, added] =
+            peers_.emplace(id, Peer{MessageSocket(std::move(fd), kMostRequestBytes),
+                                    process_of(who.pid),
+                                    false,
+                                    false,
+                                    {}});
+        add(poll_.get(), socket, EPOLLIN | EPOLLRDHUP, id);
+        if (at->second.process) add(poll_.get(), at->second.process.get(), EPOLLIN, id | kProcess);
+        events_.came(id, std::uint32_t(who.pid), who.uid);
+    }
+}
+
+// There is no descriptor left for another application: one that is kept for this turns it away, or it
+// would wait, and this thread spin.
+void ApplicationServer::refuse_one() {
+    spare_.reset();
+    Fd const refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    log::warn("agent: an application was turned away: too many open files ({} applications)",
+              peers_.size());
+    spare_ = spare_descriptor();
+}
+
+void ApplicationServer::read(ApplicationId id, Peer& peer) {
+    try {
+        if (!peer.socket.read()) return;
+        while (auto const message = peer.socket.next()) {
+            if (!peer.dismissed) events_.said(id, *message);
+        }
+    } catch (Error const& error) {
+        if (error.code() == ErrorCode::InvalidArgument && !peer.dismissed) {
+            // Where the next message begins is not known any more.
+            tell(id, {{"id", 0u}, {"error", error_value(error.code(), error.what())}});
+        }
+        if (peer.broken.empty()) peer.broken = error.what();
+    }
+}
+
+void ApplicationServer::write(ApplicationId id, Peer& peer) {
+    try {
+        peer.socket.write();
+        watch(id, peer);
+    } catch (Error const& error) {
+        if (peer.broken.empty()) peer.broken = error.what();
+    }
+}
+
+// Asks for room only while something waits for it.
+void ApplicationServer::watch(ApplicationId id, Peer& peer) {
+    bool const writes = peer.socket.queued() != 0;
+    if (writes == peer.writes) return;
+    epoll_event event{};
+    event.events = std::uint32_t(EPOLLIN) | EPOLLRDHUP | (writes ? std::uint32_t(EPOLLOUT) : 0u);
+    event.data.u64 = id;
+    epoll_ctl(poll_.get(), EPOLL_CTL_MOD, peer.socket.fd(), &event);
+    peer.writes = writes;
+}
+
+void ApplicationServer::tell(ApplicationId id, Json const& message) {
+    Peer* const at = peer(id);
+    if (at == nullptr || !at->broken.empty() || at->dismissed) return;
+    if (at->socket.queued() > kMostQueued) {
+        at->broken = "it does not read what it is told";
+        return;
+    }
+    at->socket.queue(frame_of(message));
+    write(id, *at);
+}
+
+void ApplicationServer::dismiss(ApplicationId id) {
+    Peer* const at = peer(id);
+    if (at == nullptr) return;
+    // What it was told is on its way, or it does not read.
+    at->dismissed = true;
+    at->broken = "it was dismissed";
+}
+
+void ApplicationServer::close_broken() {
+    for (auto at = peers_.begin(); at != peers_.end();) {
+        auto const broken = at++;
+        if (broken->second.broken.empty()) continue;
+        ApplicationId const id = broken->first;
+        std::string const why = broken->second.broken;
+        bool const dismissed = broken->second.dismissed;
+        peers_.erase(broken);
+        if (!dismissed) events_.left(id, why);
+    }
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,69 @@
+/// \file
+/// The applications' socket: accepts, reads a little of each in turn, writes what goes. No application,
+/// whether it floods, never reads or dies, keeps the others waiting.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "control/agent/ports.hpp"
+#include "control/local/socket.hpp"
+
+namespace mgi::control {
+
+/// Used by one thread.
+class ApplicationServer {
+public:
+    /// An application that reads so slowly that more than this waits for it is closed.
+    static constexpr std::size_t kMostQueued = 8u << 20;
+
+    struct Events {
+        std::function<void(ApplicationId, std::uint32_t pid, std::uint32_t uid)> came;
+        std::function<void(ApplicationId, Json const&)> said;
+        std::function<void(ApplicationId, std::string const& why)> left;
+    };
+
+    /// Throws as listen_for_applications does.
+    ApplicationServer(std::string path, Events events);
+    ApplicationServer(ApplicationServer const&) = delete;
+    ApplicationServer& operator=(ApplicationServer const&) = delete;
+    ~ApplicationServer();
+
+    /// Something to poll for reading: when it is ready, `serve` has work.
+    [[nodiscard]] int fd() const { return poll_.get(); }
+    /// Does what can be done now. True: there is more already, come back at once.
+    bool serve();
+
+    void tell(ApplicationId id, Json const& message);
+    void dismiss(ApplicationId id);
+
+private:
+    struct Peer {
+        MessageSocket socket;
+        Fd process;  ///< a pidfd; its end is noticed although a child of it keeps the socket
+        bool writes = false;     ///< waits for room
+        bool dismissed = false;  ///< nobody waits for its end
+        std::string broken;      ///< to be closed, and why
+    };
+    using Peers = std::map<ApplicationId, Peer>;
+
+    void accept_some();
+    void refuse_one();
+    void read(ApplicationId id, Peer& peer);
+    void write(ApplicationId id, Peer& peer);
+    void watch(ApplicationId id, Peer& peer);
+    void close_broken();
+    [[nodiscard]] Peer* peer(ApplicationId id);
+
+    std::string const path_;
+    Events const events_;
+    Fd listener_;
+    Fd poll_;
+    Fd spare_;
+    Peers peers_;
+    ApplicationId next_ = 1;
+};
+
+}  // namespace mgi::control

@@ -1,0 +1,274 @@
+// The agent and the controller: registration, plans in two steps, and word of what has ended.
+#include <algorithm>
+#include <utility>
+
+#include "control/agent/core.hpp"
+#include "control/local/words.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+AgentCore::AgentCore(CoreOptions options, AgentPorts& ports)
+    : options_(std::move(options)),
+      graph_(options_.graph),
+      ports_(ports),
+      session_(options_.session, ports,
+               {[this] { return registration(); },
+                [this](Registered const& registered) { joined(registered); },
+                [this](ControllerMessage const& message) { received(message); },
+                [this](std::string const& why) { tell_controller_state(false, why); },
+                [this](Heartbeat& heartbeat) { add_figures(heartbeat); }}) {}
+
+void AgentCore::session_received(std::uint64_t session, ControllerMessage const& message,
+                                 Time now) {
+    now_ = now;
+    session_.received(session, message, now);
+    dispatch(now);
+}
+
+void AgentCore::session_broken(std::uint64_t session, std::string const& why, Time now) {
+    now_ = now;
+    session_.broken(session, why, now);
+}
+
+void AgentCore::tick(Time now) {
+    now_ = now;
+    session_.tick(now);
+    for (auto at = applications_.begin(); at != applications_.end();) {
+        auto const [id, application] = *at++;
+        if (!application.name.empty() || now - application.since < kHelloLimit) continue;
+        ports_.tell(id,
+                    {{"id", 0u},
+                     {"error", error_value(ErrorCode::Timeout,
+                                           "no hello for " + std::to_string(kHelloLimit.count()) +
+                                               " ms; a connection begins with one")}});
+        ports_.dismiss(id);
+        application_left(id, "it said no hello", now);
+    }
+    dispatch(now);
+}
+
+Time AgentCore::next() const {
+    Time next = session_.next();
+    for (auto const& [id, application] : applications_) {
+        if (application.name.empty()) next = std::min(next, application.since + kHelloLimit);
+    }
+    for (auto const& [id, request] : requests_) {
+        next = std::min(next, request.deadline);
+        if (request.call == 0 && request.made == 0 && session_.joined()) {
+            next = std::min(next, request.again);
+        }
+    }
+    return next;
+}
+
+std::string AgentCore::name_of(ApplicationId application) const {
+    auto const found = applications_.find(application);
+    return found == applications_.end() ? "" : found->second.name;
+}
+
+Register AgentCore::registration() {
+    Register message;
+    message.set_name(options_.name);
+    message.set_instance(options_.instance);
+    message.set_version(options_.version);
+    message.set_clock_ms(ports_.wall_ms());
+    *message.mutable_graph() = graph_;
+    holdings_.tell(
+        true, [this](ApplicationId id) { return name_of(id); }, *message.mutable_endpoints(),
+        *message.mutable_channels());
+    return message;
+}
+
+void AgentCore::joined(Registered const& registered) {
+    for (std::uint32_t const id : registered.lost_channels()) {
+        end_channel(id, true, "it was given up while the server " + options_.name + " was away");
+    }
+    for (std::uint32_t const id : registered.lost_endpoints()) {
+        lose_endpoint(id, "it was given up while the server " + options_.name + " was away");
+    }
+    announce();
+    tell_controller_state(true, "");
+}
+
+// What applications have brought since the registration was sent.
+void AgentCore::announce() {
+    if (!session_.joined()) return;
+    AgentMessage message;
+    auto& held = *message.mutable_held();
+    holdings_.tell(
+        false, [this](ApplicationId id) { return name_of(id); }, *held.mutable_endpoints(),
+        *held.mutable_channels());
+    if (held.endpoints_size() != 0 || held.channels_size() != 0) session_.send(std::move(message));
+}
+
+void AgentCore::received(ControllerMessage const& message) {
+    if (message.has_prepare_plan()) {
+        prepare(message.prepare_plan());
+    } else if (message.has_commit_plan()) {
+        commit(message.commit_plan());
+    } else if (message.has_abort_plan()) {
+        AbortPlan const& abort = message.abort_plan();
+        log::info("channel {}, generation {}: aborted: {}", abort.channel(), abort.generation(),
+                  abort.why());
+        holdings_.abort(abort.channel(), abort.generation());
+    } else if (message.has_channel_ended()) {
+        ChannelEnded const& ended = message.channel_ended();
+        end_channel(ended.channel(), ended.failed(), ended.why());
+    } else if (message.has_lost()) {
+        for (std::uint32_t const id : message.lost().channels()) {
+            end_channel(id, true, "it had ended when the agent was started again");
+        }
+        for (std::uint32_t const id : message.lost().endpoints()) {
+            lose_endpoint(id, "it was given up before the agent was started again");
+        }
+    } else if (message.has_server_notice()) {
+        ServerNotice const& notice = message.server_notice();
+        char const* const state = notice.state() == ServerNotice::PRESENT ? "present"
+                                  : notice.state() == ServerNotice::AWAY  ? "away"
+                                                                          : "failed";
+        log::info("server {} is {}", notice.name(), state);
+        tell_all({{"notice", "server"}, {"server", notice.name()}, {"state", state}});
+    }
+}
+
+void AgentCore::prepare(PreparePlan const& prepare) {
+    ClusterPlan plan;
+    plan.channel = prepare.channel();
+    plan.generation = prepare.generation();
+    plan.spec = spec_of(prepare.spec());
+    plan.directory = prepare.directory();
+    plan.table = prepare.table();
+    plan.request = prepare.request();
+    std::string const why = holdings_.prepare(std::move(plan));
+    log::info("channel {}, generation {}: {}", prepare.channel(), prepare.generation(),
+              why.empty() ? "prepared" : "refused: " + why);
+    AgentMessage message;
+    PlanAck& ack = *message.mutable_plan_ack();
+    ack.set_channel(prepare.channel());
+    ack.set_generation(prepare.generation());
+    ack.set_accepted(why.empty());
+    if (!why.empty()) ack.set_why("server " + options_.name + ": " + why);
+    session_.send(std::move(message));
+}
+
+void AgentCore::commit(CommitPlan const& commit) {
+    ClusterPlan const* const plan = holdings_.commit(commit.channel(), commit.generation());
+    if (plan == nullptr) {
+        HeldPlans const* const held = holdings_.channel(commit.channel());
+        bool const runs =
+            held != nullptr && held->running && held->running->generation == commit.generation();
+        // Nothing is lost yet: what runs is said again, and so is what is missing.
+        if (!runs) {
+            session_.register_again("the controller committed generation " +
+                                        std::to_string(commit.generation()) + " of channel " +
+                                        std::to_string(commit.channel()) +
+                                        ", which was not prepared here",
+                                    now_);
+        }
+        return;
+    }
+    log::info("channel {}, generation {}: committed", plan->channel, plan->generation);
+    // Whoever has asked for the channel gets its plan as the answer.
+    ApplicationId asked = 0;
+    for (auto at = requests_.begin(); at != requests_.end();) {
+        auto const request = at++;
+        bool const this_one = request->second.made == plan->channel;
+        if (this_one && request->second.generation <= plan->generation) {
+            asked = request->second.application;
+            answer_channel(request);
+        }
+    }
+    Json notice = json_of(*plan);
+    notice["notice"] = "plan";
+    for (ApplicationId const id : holdings_.parties(*holdings_.channel(commit.channel()))) {
+        if (id != asked) ports_.tell(id, notice);
+    }
+}
+
+void AgentCore::end_channel(std::uint32_t id, bool failed, std::string const& why) {
+    HeldPlans const* const held = holdings_.channel(id);
+    if (held == nullptr) return;
+    log::info("channel {}: {}: {}", id, failed ? "failed" : "ended", why);
+    Json const notice = {
+        {"notice", "channel_ended"}, {"channel", id}, {"failed", failed}, {"why", why}};
+    auto const parties = holdings_.parties(*held);
+    holdings_.remove_channel(id);
+    used_.erase(id);
+    for (ApplicationId const application : parties) ports_.tell(application, notice);
+    for (auto at = requests_.begin(); at != requests_.end();) {
+        auto const request = at++;
+        if (request->second.made == id) fail(request, ErrorCode::Refused, why);
+    }
+}
+
+void AgentCore::lose_endpoint(std::uint32_t id, std::string const& why) {
+    auto const found = holdings_.endpoints().find(id);
+    if (found == holdings_.endpoints().end()) return;
+    ApplicationId const application = found->second.application;
+    holdings_.remove_endpoint(id);
+    log::info("endpoint {} is lost: {}", id, why);
+    ports_.tell(application, {{"notice", "endpoint_lost"}, {"endpoint", id}, {"why", why}});
+}
+
+void AgentCore::tell_controller_state(bool reached, std::string const& why) {
+    tell_all({{"notice", "controller"}, {"reached", reached}, {"why", why}});
+}
+
+void AgentCore::tell_all(Json const& notice) {
+    for (auto const& [id, application] : applications_) {
+        if (!application.name.empty()) ports_.tell(id, notice);
+    }
+}
+
+void AgentCore::add_figures(Heartbeat& heartbeat) const {
+    for (auto const& [id, use] : used_) *heartbeat.add_channels() = use;
+}
+
+void AgentCore::link_changed(std::uint32_t from, std::uint32_t to, double gbps) {
+    for (Link& link : *graph_.mutable_links()) {
+        if (link.from() == from && link.to() == to) link.set_gbps(gbps);
+    }
+    if (!session_.joined()) return;
+    AgentMessage message;
+    Link& link = *message.mutable_link_change()->mutable_link();
+    link.set_from(from);
+    link.set_to(to);
+    link.set_gbps(gbps);
+    session_.send(std::move(message));
+}
+
+bool AgentCore::leave(std::string const& why) {
+    if (!session_.joined() || !holdings_.endpoints().empty()) return false;
+    AgentMessage message;
+    message.mutable_leave()->set_why(why);
+    session_.send(std::move(message));
+    return true;
+}
+
+Json AgentCore::status() const {
+    Json applications = Json::array();
+    for (auto const& [id, application] : applications_) {
+        if (application.name.empty()) continue;
+        applications.push_back({{"name", application.name},
+                                {"pid", application.pid},
+                                {"endpoints", holdings_.endpoints_of(id).size()}});
+    }
+    std::size_t running = 0;
+    for (auto const& [id, held] : holdings_.channels()) running += held.running ? 1 : 0;
+    return {{"server", options_.name},
+            {"version", options_.version},
+            {"agent", session_.sender().agent()},
+            {"incarnation", session_.sender().incarnation()},
+            {"epoch", session_.sender().epoch()},
+            {"controller", session_.controller()},
+            {"reached", session_.joined()},
+            {"why", session_.away()},
+            {"sessions", session_.number()},
+            {"applications", std::move(applications)},
+            {"endpoints", holdings_.endpoints().size()},
+            {"channels", running},
+            {"requests", requests_.size()}};
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,228 @@
+// Requests that the controller decides: asked again until it answers or the caller's time is up.
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "control/agent/core.hpp"
+#include "control/local/words.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+namespace {
+
+constexpr Milliseconds kAgain{100};  // until a call that met no controller is repeated
+constexpr Milliseconds kGiveBackLimit{30'000};
+
+template <class Message>
+Message const* get_if(UnaryRequest const& request) {
+    return std::get_if<Message>(&request);
+}
+
+}  // namespace
+
+void AgentCore::ask(Request request) {
+    std::uint64_t const number = next_request_++;
+    if (auto const found = applications_.find(request.application); found != applications_.end()) {
+        ++found->second.requests;
+    }
+    requests_.emplace(number, std::move(request));
+}
+
+// Sends what waits, and ends what has waited too long.
+void AgentCore::dispatch(Time now) {
+    for (auto at = requests_.begin(); at != requests_.end();) {
+        auto const request = at++;
+        Request& waiting = request->second;
+        if (now >= waiting.deadline) {
+            std::string const why =
+                !session_.joined()  ? session_.away()
+                : waiting.made != 0 ? "this server has not got the plan"
+                : waiting.call != 0
+                    ? "the controller at " + session_.controller() + " has not answered"
+                : waiting.trouble.empty() ? "the controller was not asked"
+                                          : waiting.trouble;
+            fail(request, ErrorCode::Timeout, waiting.op + " took too long: " + why);
+        } else if (session_.joined() && waiting.call == 0 && waiting.made == 0 &&
+                   now >= waiting.again) {
+            send(request, now);
+        }
+    }
+}
+
+void AgentCore::send(Requests::iterator at, Time now) {
+    Request& request = at->second;
+    request.call = next_call_++;
+    request.session = session_.number();
+    calls_[request.call] = at->first;
+    auto const limit = std::chrono::duration_cast<Milliseconds>(request.deadline - now);
+    std::visit(
+        [&](auto& message) {
+            using Message = std::decay_t<decltype(message)>;
+            if constexpr (std::is_same_v<Message, StatusRequest>) {
+                message.set_protocol(session_.sender().protocol());
+            } else {
+                *message.mutable_sender() = session_.sender();
+            }
+            if constexpr (std::is_same_v<Message, CreateChannelRequest>) {
+                message.set_deadline_ms(static_cast<std::uint32_t>(limit.count()));
+            }
+        },
+        request.message);
+    ports_.call(request.call, request.message, std::max(limit, Milliseconds(1)));
+}
+
+void AgentCore::call_ended(CallNumber number, CallOutcome outcome, Time now) {
+    now_ = now;
+    auto const found = calls_.find(number);
+    if (found == calls_.end()) return;
+    auto const at = requests_.find(found->second);
+    calls_.erase(found);
+    if (at == requests_.end()) return;
+    Request& request = at->second;
+    request.call = 0;
+    // Under an older incarnation the answer may not be ours any more: the same request finds the same.
+    bool const older = !session_.joined() || request.session != session_.number();
+    if (older) outcome.kind = CallOutcome::Kind::Repeat;
+    switch (outcome.kind) {
+        case CallOutcome::Kind::Done: done(at, outcome); break;
+        case CallOutcome::Kind::Failed: fail(at, outcome.code, outcome.text); break;
+        case CallOutcome::Kind::Stale:
+            request.trouble = outcome.text;
+            session_.register_again(outcome.text, now);
+            break;
+        case CallOutcome::Kind::Repeat:
+            request.trouble = outcome.text;
+            request.again = now + kAgain;
+            break;
+    }
+    dispatch(now);
+}
+
+void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
+    Request& request = at->second;
+    if (auto const* made = get_if<CreateEndpointRequest>(request.message)) {
+        if (request.application == 0) {  // its application ended meanwhile
+            forget(at);
+            AgentMessage message;
+            message.mutable_endpoints_gone()->add_endpoints(outcome.id);
+            message.mutable_endpoints_gone()->set_why("its application has ended");
+            return session_.send(std::move(message));
+        }
+        holdings_.add_endpoint(outcome.id, {made->vertex(), request.application, true});
+        answer(request, {{"endpoint", outcome.id},
+                         {"vertex", made->vertex()},
+                         {"device", graph_.vertices(static_cast<int>(made->vertex())).name()}});
+    } else if (auto const* gone = get_if<DeleteEndpointRequest>(request.message)) {
+        holdings_.remove_endpoint(gone->endpoint());
+        answer(request, Json::object());
+    } else if (auto const* channel = get_if<CreateChannelRequest>(request.message)) {
+        if (request.application == 0) {
+            DeleteChannelRequest undo;
+            undo.set_channel(outcome.id);
+            forget(at);
+            return give_back(std::move(undo));
+        }
+        request.made = outcome.id;
+        request.generation = outcome.generation;
+        holdings_.set_creator(outcome.id, request.application);
+        HeldPlans const* const held = holdings_.channel(outcome.id);
+        bool const runs = held->running && held->running->generation >= outcome.generation;
+        // The commit comes by the session, the answer by a call of its own: either may be first.
+        if (runs || !holdings_.has_endpoint_of(spec_of(channel->spec()))) answer_channel(at);
+        return;
+    } else if (auto const* ended = get_if<DeleteChannelRequest>(request.message)) {
+        if (HeldPlans const* const held = holdings_.channel(ended->channel())) {
+            Json const notice = {{"notice", "channel_ended"},
+                                 {"channel", ended->channel()},
+                                 {"failed", false},
+                                 {"why", "it was deleted"}};
+            for (ApplicationId const id : holdings_.parties(*held)) {
+                if (id != request.application) ports_.tell(id, notice);
+            }
+        }
+        holdings_.remove_channel(ended->channel());
+        used_.erase(ended->channel());
+        answer(request, Json::object());
+    } else {
+        answer(request, {{"status", outcome.text}});
+    }
+    forget(at);
+}
+
+void AgentCore::answer_channel(Requests::iterator at) {
+    Request const& request = at->second;
+    HeldPlans const* const held = holdings_.channel(request.made);
+    ClusterPlan plan;
+    if (held != nullptr && held->running) {
+        plan = *held->running;
+    } else {  // none of its endpoints is here
+        auto const& asked = std::get<CreateChannelRequest>(request.message);
+        plan.channel = request.made;
+        plan.generation = request.generation;
+        plan.spec = spec_of(asked.spec());
+        plan.request = asked.request();
+    }
+    answer(request, json_of(plan));
+    forget(at);
+}
+
+void AgentCore::answer(Request const& request, Json message) {
+    if (request.application == 0) return;
+    message["id"] = request.id;
+    if (!has(message, "error")) message["ok"] = true;
+    ports_.tell(request.application, message);
+}
+
+void AgentCore::fail(Requests::iterator at, ErrorCode code, std::string const& text) {
+    Request const& request = at->second;
+    if (request.application == 0) {
+        log::warn("{} for an application that has ended: {}", request.op, text);
+    }
+    // What may have been made for a call that nobody waits for any more.
+    bool const unknown = code == ErrorCode::Timeout && request.call != 0;
+    if (auto const* gone = get_if<DeleteEndpointRequest>(request.message);
+        gone != nullptr && code == ErrorCode::NotFound) {
+        holdings_.remove_endpoint(gone->endpoint());
+    }
+    answer(request, {{"error", error_value(code, text)}});
+    if (unknown && request.application != 0) {
+        // It goes on for nobody, and is undone when its outcome is known.
+        Request orphan = request;
+        orphan.application = 0;
+        orphan.deadline = now_ + kGiveBackLimit;
+        std::uint64_t const number = next_request_++;
+        calls_[orphan.call] = number;
+        forget(at);
+        bool const makes = get_if<CreateEndpointRequest>(orphan.message) != nullptr ||
+                           get_if<CreateChannelRequest>(orphan.message) != nullptr;
+        if (makes) requests_.emplace(number, std::move(orphan));
+        return;
+    }
+    if (request.made != 0 && code == ErrorCode::Timeout) {
+        DeleteChannelRequest undo;
+        undo.set_channel(request.made);
+        forget(at);
+        return give_back(std::move(undo));
+    }
+    forget(at);
+}
+
+AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
+    if (auto const found = applications_.find(at->second.application);
+        found != applications_.end()) {
+        --found->second.requests;
+    }
+    return requests_.erase(at);
+}
+
+// Deletes what nobody holds any more.
+void AgentCore::give_back(UnaryRequest message) {
+    Request request;
+    request.op = "giving back";
+    request.message = std::move(message);
+    request.deadline = now_ + kGiveBackLimit;
+    ask(std::move(request));
+}
+
+}  // namespace mgi::control

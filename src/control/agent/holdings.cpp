@@ -1,0 +1,154 @@
+#include "control/agent/holdings.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace mgi::control {
+
+namespace {
+
+void add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, ClusterPlan const& plan,
+              bool committed) {
+    HeldChannel& held = *channels.Add();
+    *held.mutable_spec() = proto_of(plan.spec);
+    held.set_id(plan.channel);
+    held.set_generation(plan.generation);
+    held.set_committed(committed);
+    held.set_request(plan.request);
+}
+
+}  // namespace
+
+std::size_t Holdings::endpoints_at(std::uint32_t vertex) const {
+    return std::size_t(std::count_if(endpoints_.begin(), endpoints_.end(), [&](auto const& entry) {
+        return entry.second.vertex == vertex;
+    }));
+}
+
+std::vector<std::uint32_t> Holdings::endpoints_of(ApplicationId application) const {
+    std::vector<std::uint32_t> ids;
+    for (auto const& [id, place] : endpoints_) {
+        if (place.application == application) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::vector<std::uint32_t> Holdings::created_by(ApplicationId application) const {
+    std::vector<std::uint32_t> ids;
+    for (auto const& [id, held] : channels_) {
+        if (held.creator == application) ids.push_back(id);
+    }
+    return ids;
+}
+
+std::set<ApplicationId> Holdings::parties(HeldPlans const& held) const {
+    std::set<ApplicationId> applications;
+    if (held.creator != 0) applications.insert(held.creator);
+    auto const& plan = held.running ? held.running : held.prepared;
+    if (!plan) return applications;
+    for (auto const* ids : {&plan->spec.sources, &plan->spec.destinations}) {
+        for (std::uint32_t const id : *ids) {
+            auto const found = endpoints_.find(id);
+            if (found != endpoints_.end()) applications.insert(found->second.application);
+        }
+    }
+    return applications;
+}
+
+bool Holdings::has_endpoint_of(ClusterChannelSpec const& spec) const {
+    auto const here = [&](std::uint32_t id) { return endpoints_.contains(id); };
+    return std::any_of(spec.sources.begin(), spec.sources.end(), here) ||
+           std::any_of(spec.destinations.begin(), spec.destinations.end(), here);
+}
+
+std::string Holdings::prepare(ClusterPlan plan) {
+    if (!has_endpoint_of(plan.spec)) return "none of its endpoints is here (any more)";
+    auto const found = channels_.find(plan.channel);
+    if (found != channels_.end() && found->second.running &&
+        found->second.running->generation > plan.generation) {
+        return "its plan of generation " + std::to_string(found->second.running->generation) +
+               " runs here already";
+    }
+    HeldPlans& held = channels_[plan.channel];
+    held.prepared = std::move(plan);
+    held.told = true;
+    return "";
+}
+
+ClusterPlan const* Holdings::commit(std::uint32_t channel, std::uint64_t generation) {
+    auto const found = channels_.find(channel);
+    if (found == channels_.end()) return nullptr;
+    HeldPlans& held = found->second;
+    if (!held.prepared || held.prepared->generation != generation) return nullptr;
+    held.running = std::move(held.prepared);
+    held.prepared.reset();
+    return &*held.running;
+}
+
+void Holdings::abort(std::uint32_t channel, std::uint64_t generation) {
+    auto const found = channels_.find(channel);
+    if (found == channels_.end()) return;
+    HeldPlans& held = found->second;
+    if (held.prepared && held.prepared->generation == generation) held.prepared.reset();
+    if (!held.running && !held.prepared) channels_.erase(found);
+}
+
+void Holdings::announce(ClusterPlan plan, ApplicationId creator) {
+    HeldPlans& held = channels_[plan.channel];
+    if (creator != 0) held.creator = creator;
+    if (held.running && held.running->generation >= plan.generation) return;
+    held.running = std::move(plan);
+    held.told = false;
+}
+
+HeldPlans const* Holdings::channel(std::uint32_t id) const {
+    auto const found = channels_.find(id);
+    return found == channels_.end() ? nullptr : &found->second;
+}
+
+void Holdings::tell(bool all, std::function<std::string(ApplicationId)> const& name_of,
+                    google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
+                    google::protobuf::RepeatedPtrField<HeldChannel>& channels) {
+    for (auto& [id, place] : endpoints_) {
+        if (std::exchange(place.told, true) && !all) continue;
+        HeldEndpoint& held = *endpoints.Add();
+        held.set_id(id);
+        held.set_vertex(place.vertex);
+        held.set_application(name_of(place.application));
+    }
+    for (auto& [id, channel] : channels_) {
+        if (std::exchange(channel.told, true) && !all) continue;
+        if (channel.running) add_held(channels, *channel.running, true);
+        if (channel.prepared) add_held(channels, *channel.prepared, false);
+    }
+}
+
+ChannelSpec proto_of(ClusterChannelSpec const& spec) {
+    ChannelSpec proto;
+    proto.set_name(spec.name);
+    proto.mutable_sources()->Assign(spec.sources.begin(), spec.sources.end());
+    proto.mutable_destinations()->Assign(spec.destinations.begin(), spec.destinations.end());
+    proto.set_routing(spec.routing);
+    proto.set_schema(spec.schema);
+    proto.set_options(spec.options);
+    proto.set_relay_gpus(spec.relay_gpus);
+    proto.set_relay_host(spec.relay_host);
+    proto.set_max_nics(spec.max_nics);
+    return proto;
+}
+
+ClusterChannelSpec spec_of(ChannelSpec const& proto) {
+    ClusterChannelSpec spec;
+    spec.name = proto.name();
+    spec.sources.assign(proto.sources().begin(), proto.sources().end());
+    spec.destinations.assign(proto.destinations().begin(), proto.destinations().end());
+    spec.routing = proto.routing();
+    spec.schema = proto.schema();
+    spec.options = proto.options();
+    spec.relay_gpus = proto.relay_gpus();
+    spec.relay_host = proto.relay_host();
+    spec.max_nics = proto.max_nics();
+    return spec;
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,79 @@
+/// \file
+/// What this server's applications hold: endpoints, and the plans of their channels. It outlives any
+/// controller, and plans come in two steps (docs/control.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <mgi/cluster.hpp>
+
+#include "control/agent/ports.hpp"
+
+namespace mgi::control {
+
+struct HeldPlace {
+    std::uint32_t vertex = 0;
+    ApplicationId application = 0;
+    bool told = false;  ///< this session's controller knows of it
+};
+
+struct HeldPlans {
+    std::optional<ClusterPlan> running;   ///< committed
+    std::optional<ClusterPlan> prepared;  ///< a newer one
+    ApplicationId creator = 0;            ///< 0: an application of another server
+    bool told = false;
+};
+
+/// Single-threaded.
+class Holdings {
+public:
+    using Endpoints = std::map<std::uint32_t, HeldPlace>;
+    using Channels = std::map<std::uint32_t, HeldPlans>;
+
+    [[nodiscard]] Endpoints const& endpoints() const { return endpoints_; }
+    [[nodiscard]] Channels const& channels() const { return channels_; }
+
+    void add_endpoint(std::uint32_t id, HeldPlace place) { endpoints_[id] = place; }
+    void remove_endpoint(std::uint32_t id) { endpoints_.erase(id); }
+    [[nodiscard]] std::size_t endpoints_at(std::uint32_t vertex) const;
+    [[nodiscard]] std::vector<std::uint32_t> endpoints_of(ApplicationId application) const;
+
+    /// Who is told of a channel: applications that have an endpoint of it, and its creator.
+    [[nodiscard]] std::set<ApplicationId> parties(HeldPlans const& held) const;
+    [[nodiscard]] std::vector<std::uint32_t> created_by(ApplicationId application) const;
+    [[nodiscard]] bool has_endpoint_of(ClusterChannelSpec const& spec) const;
+
+    /// First step; why not, or nothing: accepted.
+    std::string prepare(ClusterPlan plan);
+    /// Second step: the plan that now runs; nothing if it was not prepared here (or runs already).
+    ClusterPlan const* commit(std::uint32_t channel, std::uint64_t generation);
+    void abort(std::uint32_t channel, std::uint64_t generation);
+    /// What an application says that it holds, after the agent's restart. A newer plan stays.
+    void announce(ClusterPlan plan, ApplicationId creator);
+    void set_creator(std::uint32_t channel, ApplicationId creator) {
+        channels_[channel].creator = creator;
+    }
+    [[nodiscard]] HeldPlans const* channel(std::uint32_t id) const;
+    void remove_channel(std::uint32_t id) { channels_.erase(id); }
+
+    /// What the controller has not been told in this session, marked as told; `all`: as in a new one.
+    void tell(bool all, std::function<std::string(ApplicationId)> const& name_of,
+              google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
+              google::protobuf::RepeatedPtrField<HeldChannel>& channels);
+
+private:
+    Endpoints endpoints_;
+    Channels channels_;
+};
+
+/// The proto's words and ours.
+ChannelSpec proto_of(ClusterChannelSpec const& spec);
+ClusterChannelSpec spec_of(ChannelSpec const& spec);
+
+}  // namespace mgi::control
