@@ -13,6 +13,7 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf groupby    a group-by beside DuckDB and Polars
   mgi perf join       a join beside DuckDB and Polars
   mgi topo            the graph and the maximum flows of this machine, a file, a known system
+  mgi plan            paths between GPUs, their forwarding tables, predicted throughput
   mgi --version
 
 mgi COMMAND --help says more about a command."""
@@ -42,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mgi.topo import main as topo
 
         return topo(rest)
+    if command == "plan":
+        from mgi.plan import main as plan
+
+        return plan(rest)
     what = f"there is no command '{command}'" if command else "which command?"
     print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
     return 2

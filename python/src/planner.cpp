@@ -16,7 +16,7 @@
 #include "planner/optimizations.hpp"
 #include "planner/table_codec.hpp"
 #include "planner/traffic.hpp"
-#include "topology/readers/read.hpp"
+#include "topology.hpp"
 
 namespace mgi::python {
 namespace {
@@ -26,7 +26,7 @@ using Vertices = std::vector<std::uint32_t>;
 
 /// A planner over the servers of a topology; vertices are numbered as there.
 struct TopologyPlanner {
-    explicit TopologyPlanner(topology::ReadTopology const& read)
+    explicit TopologyPlanner(Topology const& read)
         : TopologyPlanner(split(read.infrastructure)) {
         auto const& vertices = read.infrastructure.graph.vertices;
         for (std::uint32_t v = 0; v < vertices.size(); ++v) {
@@ -275,7 +275,7 @@ std::tuple<std::vector<std::vector<double>>, double, double> path_weights(
 void bind_planner(nb::module_& module) {
     nb::class_<TopologyPlanner>(module, "Planner")
         .def_static(
-            "over", [](topology::ReadTopology const& read) { return new TopologyPlanner(read); },
+            "over", [](Topology const& read) { return new TopologyPlanner(read); },
             nb::arg("topology"))
         .def_prop_ro("servers", [](TopologyPlanner const& p) { return p.cluster.size(); })
         .def_prop_ro("shapes", [](TopologyPlanner const& p) { return p.cluster.shapes(); })

@@ -51,37 +51,28 @@ public:
         std::vector<Commodity> commodities;
         std::map<std::uint32_t, std::size_t> out, in;  // of a GPU: its traffic with the network
         std::vector<std::size_t> linked(demands_.size(), SIZE_MAX);
-        auto const network = [&](std::map<std::uint32_t, std::size_t>& known, std::uint32_t gpu,
-                                 std::vector<Route> const& routes, double gigabytes) {
+        auto const add = [&](std::map<std::uint32_t, std::size_t>& known, std::uint32_t gpu,
+                             bool outward, double gigabytes) {
             auto const [at, is_new] = known.try_emplace(gpu, commodities.size());
-            if (is_new) commodities.push_back({0, routes});
+            if (is_new)
+                commodities.push_back({0, outward ? candidates.out(gpu) : candidates.in(gpu)});
             commodities[at->second].gigabytes += gigabytes;
+            return !commodities[at->second].routes.empty();
         };
         for (std::size_t d = 0; d < demands_.size(); ++d) {
             auto const& [source, destination, gigabytes] = demands_[d];
             if (source == destination) continue;
-            bool const across = server(source) != server(destination);
-            auto const& outward = across ? candidates.out(source) : kNoRoutes;
-            auto const& inward = across ? candidates.in(destination) : kNoRoutes;
-            bool const networked = !outward.empty() && !inward.empty();
-            if (candidates.may_link(source, destination)) {
-                std::vector<Route> routes = candidates.by_links(source, destination);
-                // Where links span servers there is the network beside them: its paths in pairs.
-                for (std::size_t r = 0; networked && r < std::max(outward.size(), inward.size());
-                     ++r) {
-                    routes.push_back(
-                        joined(outward[r % outward.size()], inward[r % inward.size()]));
-                }
-                if (routes.empty()) throw no_path(demands_[d]);
+            if (candidates.are_linked(source, destination)) {
                 linked[d] = commodities.size();
-                commodities.push_back({gigabytes, std::move(routes)});
+                commodities.push_back({gigabytes, candidates.between(source, destination)});
+                if (commodities.back().routes.empty()) throw no_path(demands_[d]);
                 continue;
             }
-            if (!networked) throw no_path(demands_[d]);
             // The network has no limit of its own, so that where a source's bytes leave and where
             // they enter are two questions, and its destinations need not be told apart in the first.
-            network(out, source, outward, gigabytes);
-            network(in, destination, inward, gigabytes);
+            if (!add(out, source, true, gigabytes) || !add(in, destination, false, gigabytes)) {
+                throw no_path(demands_[d]);
+            }
         }
         Splits const splits = least_congestion(capacities_, commodities, partition_load());
         for (std::size_t d = 0; d < demands_.size(); ++d) {
@@ -136,8 +127,6 @@ public:
     }
 
 private:
-    static inline std::vector<Route> const kNoRoutes;
-
     void check(Demand const& demand) const {
         auto const& vertices = infrastructure_.graph.vertices;
         for (std::uint32_t const end : {demand.source, demand.destination}) {
@@ -158,10 +147,6 @@ private:
         auto const& vertices = infrastructure_.graph.vertices;
         return {ErrorCode::InvalidArgument, "no path from " + vertices[demand.source].name +
                                                 " to " + vertices[demand.destination].name};
-    }
-
-    [[nodiscard]] std::uint32_t server(std::uint32_t vertex) const {
-        return infrastructure_.sites[vertex].server;
     }
 
     [[nodiscard]] bool meets_cpu(Route const& route) const {
