@@ -60,6 +60,12 @@ def _parser() -> Parser:
     parser.add_argument("--preset", metavar="NAME", help="a system by name, in place of a file")
     parser.add_argument("--servers", metavar="N", type=int, help="so many of the preset's servers")
     parser.add_argument("--facts", metavar="FILE.json", type=Path, help="what the file lacks")
+    parser.add_argument(
+        "--config",
+        metavar="FILE.json",
+        type=Path,
+        help="corrections of the graph (docs/topology.md)",
+    )
 
     who = parser.add_argument_group("who sends to whom")
     who.add_argument("--from", metavar="GPU", dest="source", help="only this GPU sends")
@@ -137,6 +143,7 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         "--gigabytes": options.gigabytes,
         "--servers": options.servers,
         "--facts": options.facts,
+        "--config": options.config,
         "--table": options.table,
         "--svg": options.svg,
     }
@@ -174,7 +181,7 @@ def _compare_with_paper(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    topology = _topology(options)
+    topology = topo.made(options)
     gpus = traffic.gpus_of(topology)
     sent = _traffic(options, gpus)
     conditions = _conditions(options)
@@ -216,12 +223,6 @@ def _plan(options: argparse.Namespace) -> int:
         print("\n".join(lines))
         topo.print_warnings(topology.warnings)
     return 0
-
-
-def _topology(options: argparse.Namespace) -> _mgi.Topology:
-    if options.preset is not None:
-        return topo.preset(options.preset, options.servers)
-    return topo.read(options.file, topo.read_facts(options.facts) if options.facts else {})
 
 
 def _conditions(options: argparse.Namespace) -> model.Conditions:
