@@ -26,8 +26,7 @@ using Vertices = std::vector<std::uint32_t>;
 
 /// A planner over the servers of a topology; vertices are numbered as there.
 struct TopologyPlanner {
-    explicit TopologyPlanner(Topology const& read)
-        : TopologyPlanner(split(read.infrastructure)) {
+    explicit TopologyPlanner(Topology const& read) : TopologyPlanner(split(read.infrastructure)) {
         auto const& vertices = read.infrastructure.graph.vertices;
         for (std::uint32_t v = 0; v < vertices.size(); ++v) {
             if (vertices[v].kind == VertexKind::Network) network = v;

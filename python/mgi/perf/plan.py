@@ -55,9 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be chosen."""
     add_number(parser, "--gpus", "GPUs of the cluster, all sources and all destinations", 100)
     add_number(parser, "--per-server", "GPUs of a server", 8)
-    add_number(
-        parser, "--shapes", "different servers among them; 0: no two are equal", 1, least=0
-    )
+    add_number(parser, "--shapes", "different servers among them; 0: no two are equal", 1, least=0)
     add_repeat(parser)
 
 
