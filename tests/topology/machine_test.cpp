@@ -227,6 +227,12 @@ TEST_F(Machine, OfAnNvlinkDomainNamesIt) {
     EXPECT_EQ(made.sites[*domain].server, kEveryServer);
 }
 
+TEST_F(Machine, WithoutNvmlItSaysWhatIsNotKnown) {
+    auto const made = discover_machine({{kHwloc, {}}, {}, sys_}, {});
+    EXPECT_EQ(gbps(made, "0000:0a:00.0", "pci 0000:00:01.0"), 4);
+    EXPECT_TRUE(warns_of(made, "no NVML"));
+}
+
 TEST_F(Machine, AGpuThatDoesNotAnswerIsLeftOut) {
     fake_gpus = {{"", {}}, {kB, {}}};
     auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});

@@ -98,19 +98,34 @@ private:
     }
 
     void add_gpus() {
-        if (!sources_.nvml) return;
+        bool const has_links = has_gpu_links();
+        if (!sources_.nvml) {
+            if (!has_links && has_gpus()) {
+                graph_.warn("no NVML on this machine: whether links join its GPUs is not known");
+            }
+            return;
+        }
         NvmlReport const report = ask_nvml(*sources_.nvml);
         for (std::string const& problem : report.problems) graph_.warn(problem);
-        auto const& edges = graph_.made().graph.edges;
-        bool const has_links = std::any_of(edges.begin(), edges.end(), [](Edge const& edge) {
-            return edge.kind.find("nvlink") != std::string::npos;
-        });
         std::map<std::string, std::uint32_t> vertices;
         for (NvmlGpu const& gpu : report.gpus) vertices[gpu.bus_id] = add_gpu(gpu);
         // hwloc with its NVML plugin has them already.
         if (has_links) return;
         for (NvmlGpu const& gpu : report.gpus) connect(gpu, vertices);
         warn_of_lost_links(report.gpus);
+    }
+
+    [[nodiscard]] bool has_gpus() const {
+        auto const& vertices = graph_.made().graph.vertices;
+        return std::any_of(vertices.begin(), vertices.end(),
+                           [](Vertex const& vertex) { return vertex.kind == VertexKind::Gpu; });
+    }
+
+    [[nodiscard]] bool has_gpu_links() const {
+        auto const& edges = graph_.made().graph.edges;
+        return std::any_of(edges.begin(), edges.end(), [](Edge const& edge) {
+            return edge.kind == "nvlink" || edge.kind == "xgmi";
+        });
     }
 
     std::uint32_t add_gpu(NvmlGpu const& gpu) {
