@@ -65,6 +65,23 @@ class Panel:
     boxes: list[Box] = field(default_factory=list)
 
 
+@dataclass
+class _Pen:
+    """Where the next GPU or NIC of a panel comes."""
+
+    top: float
+    depth: int
+    x: float = 14
+    column: int = 0
+
+
+def _fitted(box: Box) -> Box:
+    """Cuts what is too long for the box."""
+    most = int(box.width / 5.2)
+    box.lines = [text if len(text) <= most else text[: most - 1] + "…" for text in box.lines]
+    return box
+
+
 class Layout:
     """Boxes by vertex. A port that has one thing below it is part of the link and has no box."""
 
@@ -185,19 +202,18 @@ class Layout:
         roots = [n for n in names if self._vertices[n]["parent"] is None]
         bars = [n for n in roots if self._is_bar(n)]
         trees = [self._read(n) for n in roots if n not in bars]
-        self._above = max(0, sum(self._vertices[n]["kind"] == "cpu" for n in roots) - 2)
-        self._depth = max((self._depth_of(t) for t in trees), default=0)
-        self._x: float = 14
-        self._column = 0
-        self._top = 34 + 20 * self._above + INNER[1] / 2
+        # Links between CPUs that are not neighbours go above them.
+        above = max(0, sum(self._vertices[n]["kind"] == "cpu" for n in roots) - 2)
+        depth = max((self._depth_of(tree) for tree in trees), default=0)
+        pen = _Pen(top=34 + 20 * above + INNER[1] / 2, depth=depth)
         for column, tree in enumerate(trees):
-            box = self._place(tree, 0, panel)
+            box = self._place(tree, 0, panel, pen)
             if box.kind == "cpu":
                 box.column = column
-            self._x += CPU_GAP
-        panel.width = max(self._x - CPU_GAP + 14, 240)
+            pen.x += CPU_GAP
+        panel.width = max(pen.x - CPU_GAP + 14, 240)
         reach = self._arc_reach(panel)
-        y = self._top + ROW * self._depth + LEAF[1] / 2 + max(reach, 30 if bars else 12)
+        y = pen.top + ROW * depth + LEAF[1] / 2 + max(reach, 30 if bars else 12)
         for name in bars:
             box = self._box(name, panel)
             box.width, box.height = panel.width - 28, BAR
@@ -261,25 +277,23 @@ class Layout:
     def _depth_of(self, tree: tuple[str, list[Any]]) -> int:
         return 1 + max(map(self._depth_of, tree[1])) if tree[1] else 0
 
-    def _place(self, tree: tuple[str, list[Any]], level: int, panel: Panel) -> Box:
+    def _place(self, tree: tuple[str, list[Any]], level: int, panel: Panel, pen: _Pen) -> Box:
         name, below = tree
         box = self._box(name, panel)
         inner = box.kind in ("cpu", "switch")
         box.width, box.height = INNER if inner else LEAF
-        box.y = self._top + ROW * (level if inner else max(level, self._depth))
+        box.y = pen.top + ROW * (level if inner else pen.depth)
         if not below:
-            box.x = self._x + SLOT / 2
-            box.column = self._column
-            self._column += 1
-            self._x += SLOT if not inner else INNER[0] + 12
-            return box
-        placed = [self._place(child, level + 1, panel) for child in below]
+            box.x = pen.x + SLOT / 2
+            box.column = pen.column
+            pen.column += 1
+            pen.x += SLOT if not inner else INNER[0] + 12
+            return _fitted(box)
+        placed = [self._place(child, level + 1, panel, pen) for child in below]
         box.x = (placed[0].x + placed[-1].x) / 2
         if box.kind == "cpu":
             box.width = max(INNER[0], min(240, placed[-1].x - placed[0].x))
-        fitting = int(box.width / 5.2)
-        box.lines = [ln if len(ln) <= fitting else ln[: fitting - 1] + "…" for ln in box.lines]
-        return box
+        return _fitted(box)
 
     def _box(self, name: str, panel: Panel) -> Box:
         box = Box(name, self._style(name), self._lines(name), self._vertices[name]["note"])

@@ -14,12 +14,9 @@ namespace {
 constexpr unsigned kMostGpus = 1024;
 constexpr unsigned kLinkUp = 1;
 
-/// NVML writes domains in 8 digits, Linux and other tools in 4.
 std::string bus_id_of(Nvml::PciInfo const& info) {
     char const* const end = std::find(std::begin(info.bus_id), std::end(info.bus_id), '\0');
-    std::string text(std::begin(info.bus_id), end);
-    if (text.starts_with("0000") && text.find(':') == 8) text.erase(0, 4);
-    return parse_bus_id(text).value_or("");
+    return parse_bus_id({std::begin(info.bus_id), end}).value_or("");
 }
 
 bool is_zero(unsigned char const (&bytes)[16]) {

@@ -55,7 +55,7 @@ struct Nvml {
 };
 
 struct NvmlGpu {
-    std::string bus_id;  ///< as parse_bus_id() has it, the domain in 4 digits where it fits
+    std::string bus_id;  ///< as parse_bus_id() has it
     std::string name;
     std::optional<std::int64_t> sm;
     double pcie_gbps = 0;                          ///< that its link can do; 0: not known
