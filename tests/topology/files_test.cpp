@@ -57,6 +57,22 @@ TEST(TopologyFile, LimitsAreErrors) {
               std::string::npos);
 }
 
+TEST(TopologyFile, WhatIsNoUtf8IsRefused) {
+    EXPECT_EQ(refusal("GPU0\nGPU0 X\n\xe9\n"),
+              "file:3: a byte that is no UTF-8; expected a topology file in UTF-8");
+    EXPECT_NE(refusal(std::string("\xff\xfe<\0s\0", 6)).find("is in UTF-16"), std::string::npos);
+    // A character in too many bytes, a surrogate, one behind the last, half of one.
+    for (char const* text : {"\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+        EXPECT_NE(refusal(text).find("no UTF-8"), std::string::npos) << text;
+    }
+    for (char const* name : {"&#xd800;", "&#1;"}) {
+        std::string const text = "<system version=\"1\"><cpu><nic>\n<net name=\"" +
+                                 std::string(name) + "\"/></nic></cpu></system>";
+        EXPECT_NE(refusal(text).find("file:2: <net>: name is"), std::string::npos) << name;
+    }
+    EXPECT_EQ(refusal("<system version=\"1\"><cpu vendor=\"\xc3\xa9&#xe9;\"/></system>"), "");
+}
+
 TEST(TopologyFile, FactsThatCannotBeAreRefused) {
     auto const refused = [](Facts const& facts) { return refusal("GPU0\nGPU0 X\n", facts); };
     Facts facts;

@@ -10,6 +10,7 @@
 #include <mgi/error.hpp>
 
 #include "core/text.hpp"
+#include "topology/readers/utf8.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -27,8 +28,14 @@ Source::Source(std::string name, std::string text)
     for (std::size_t at = 0; (at = text_.find('\n', at)) != std::string::npos; ++at) {
         line_ends_.push_back(at);
     }
+    if (text_.starts_with("\xFF\xFE") || text_.starts_with("\xFE\xFF")) {
+        fail(0, "is in UTF-16; expected UTF-8 (iconv -f UTF-16 -t UTF-8 makes it so)");
+    }
     if (std::size_t const zero = text_.find('\0'); zero != std::string::npos) {
         fail(line_of(zero), "a zero byte: this is no text; expected a topology file in UTF-8");
+    }
+    if (std::size_t const other = first_non_utf8(text_); other != std::string_view::npos) {
+        fail(line_of(other), "a byte that is no UTF-8; expected a topology file in UTF-8");
     }
     if (text_.find_first_not_of(" \t\r\n") == std::string::npos) {
         fail(0,

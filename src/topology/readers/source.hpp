@@ -13,8 +13,8 @@ inline constexpr std::size_t kMostFileBytes = 16u << 20;
 
 class Source {
 public:
-    /// Takes a byte order mark off. Throws as `fail` does where it is no text (a zero byte), empty,
-    /// or longer than kMostFileBytes.
+    /// Takes a byte order mark off. Throws as `fail` does where it is no text in UTF-8, has a zero
+    /// byte, is empty, or longer than kMostFileBytes.
     Source(std::string name, std::string text);
     /// Reads a file. Throws Error: NotFound for one that cannot be opened, else as above.
     static Source of_file(std::string const& path);

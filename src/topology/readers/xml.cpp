@@ -1,16 +1,35 @@
 #include "topology/readers/xml.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <pugixml.hpp>
 
 #include "topology/readers/numbers.hpp"
+#include "topology/readers/utf8.hpp"
 
 namespace mgi::topology {
 namespace {
 
 pugi::xml_node node_of(void* node) {
     return pugi::xml_node(static_cast<pugi::xml_node_struct*>(node));
+}
+
+/// Whether XML has these characters. References can stand for others: "&#1;", "&#xd800;".
+bool is_xml_text(std::string_view text) {
+    return first_non_utf8(text) == std::string_view::npos &&
+           std::none_of(text.begin(), text.end(), [](char c) {
+               return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+           });
+}
+
+void check_attributes(Source const& source, pugi::xml_node const& node) {
+    for (pugi::xml_attribute const attribute : node.attributes()) {
+        if (is_xml_text(attribute.value())) continue;
+        source.fail(source.line_of(std::size_t(node.offset_debug())),
+                    "<" + std::string(node.name()) + ">: " + attribute.name() + " is " +
+                        quoted(attribute.value()) + ", with a character that XML does not have");
+    }
 }
 
 }  // namespace
@@ -44,6 +63,7 @@ XmlDocument::XmlDocument(Source const& source)
                         "elements nested more than " + std::to_string(kMostNesting) +
                             " deep, which no topology file has");
         }
+        check_attributes(source, node);
         if (node.first_child()) {
             node = node.first_child();
             ++depth;
