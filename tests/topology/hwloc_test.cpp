@@ -106,7 +106,10 @@ TEST(HwlocFile, DisplayAdaptersAreNoGpus) {
                                              pci("0000:03:00.0", "0300 [1002:515e]", "0") +
                                              pci("0000:04:00.0", "0380 [1002:740c]", "31.5") +
                                              pci("0000:05:00.0", "1200 [1002:74a1]", "63") +
-                                             pci("0000:06:00.0", "0302 [1ed5:0222]", "63")))));
+                                             pci("0000:06:00.0", "0302 [1ed5:0222]", "63") +
+                                             object("type=\"PCIDev\" subtype=\"NVSwitch\" "
+                                                    "pci_busid=\"0000:07:00.0\" "
+                                                    "pci_type=\"0302 [10de:1ac2]\"")))));
     EXPECT_EQ(count_of(made, VertexKind::Gpu), 3u);
 }
 

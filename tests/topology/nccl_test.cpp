@@ -174,6 +174,18 @@ TEST(NcclFile, ANicWithoutASpeedHasTenGigabits) {
     EXPECT_EQ(gbps(made, "nic 0000:02:00.0", "network"), 1.25);
 }
 
+TEST(NcclFile, APortsSpeedIsTakenAsItIsButWarnedOf) {
+    auto const made =
+        read_text(system_of(cpu(gpu(kA) + nic("0000:01:00.0", "<net name=\"a\" speed=\"1000\"/>") +
+                                nic("0000:02:00.0", "<net name=\"b\" speed=\"40\"/>") +
+                                nic("0000:03:00.0", "<net name=\"c\" speed=\"400000000\"/>"))));
+    EXPECT_EQ(gbps(made, "nic 0000:02:00.0", "network"), 0.005);
+    EXPECT_EQ(gbps(made, "nic 0000:03:00.0", "network"), 50'000);
+    EXPECT_FALSE(warns_of(made, "<net name=\"a\">"));
+    EXPECT_TRUE(warns_of(made, "<net name=\"b\">, line 2: a speed of 40 Mb/s"));
+    EXPECT_TRUE(warns_of(made, "<net name=\"c\">, line 2: a speed of 400000000 Mb/s"));
+}
+
 TEST(NcclFile, ANicWithoutADeviceUnderTwoCpusIsOne) {
     std::string const eth = "<nic><net name=\"eth0\" speed=\"10000\" guid=\"0x0\"/></nic>";
     auto const made = read_text(system_of(cpu(gpu(kA) + eth) + cpu(gpu(kB) + eth, "1")));

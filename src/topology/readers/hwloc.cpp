@@ -176,7 +176,8 @@ private:
         std::string const id = bus_id_of(object);
         // A device that does not answer is read as class 0000; its driver may still know what it is.
         bool const is_gpu = type.is_gpu() || is_computing(object);
-        if (!is_gpu && !type.is_nic()) {
+        bool const is_nvswitch = object.text("subtype") == "NVSwitch";
+        if (is_nvswitch || (!is_gpu && !type.is_nic())) {
             links_.add_other(object);
             return;
         }

@@ -24,6 +24,9 @@ std::string bus_id_of(XmlElement const& pci) {
     return *id;
 }
 
+constexpr std::int64_t kSlowestPortMbps = 100;
+constexpr std::int64_t kFastestPortMbps = 3'200'000;
+
 bool is_gpu_class(std::string_view pci_class) {
     return pci_class.starts_with("0x03") || pci_class.starts_with("0x1200");
 }
@@ -222,9 +225,14 @@ private:
         }
     }
 
-    static double port_mbps(XmlElement const& port) {
+    double port_mbps(XmlElement const& port) {
         auto const speed = port.integer("speed");
-        return speed && *speed > 0 ? double(*speed) : kDefaultNicMbps;
+        if (!speed || *speed <= 0) return kDefaultNicMbps;
+        if (*speed < kSlowestPortMbps || *speed > kFastestPortMbps) {
+            graph_.warn(port.label() + ", line " + std::to_string(port.line()) + ": a speed of " +
+                        std::to_string(*speed) + " Mb/s, which looks like another unit");
+        }
+        return double(*speed);
     }
 
     std::uint32_t add_switch(XmlElement const& pci, std::string const& id, double gbps,
