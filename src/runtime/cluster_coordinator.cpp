@@ -21,6 +21,11 @@ public:
         found->second->fail(failed ? ErrorCode::GroupFailed : ErrorCode::Deleted, why);
     }
 
+    void endpoint_lost(std::uint32_t id, std::string const& why) override {
+        log::warn("endpoint {} is the cluster's no more: {}; channels with it cannot be made", id,
+                  why);
+    }
+
     std::vector<ClusterUse> usage() override {
         auto const registry = registry_.lock();
         std::vector<ClusterUse> figures;

@@ -43,7 +43,7 @@ public:
 
     void walk() {
         if (bytes_.empty() || (static_cast<unsigned char>(bytes_[0]) >> 5) != 5) {
-            refuse("a message that is no CBOR map");
+            refuse("a message that is no CBOR map, as was expected");
         }
         // Items that are still to come at each level; a map has two for each pair.
         std::array<std::uint64_t, kDeepest> left{1};

@@ -1,0 +1,381 @@
+// The agent's core against a scripted controller: sessions, requests, and applications that misbehave.
+#include "control/agent/core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mgi/graph.hpp>
+
+#include "control/local/words.hpp"
+#include "control/state/settings.hpp"
+
+namespace mgi::control {
+namespace {
+
+struct Asked {
+    CallNumber number = 0;
+    UnaryRequest request;
+};
+
+class Ports final : public AgentPorts {
+public:
+    void open_session(std::uint64_t session, std::string const& controller) override {
+        opened.emplace_back(session, controller);
+        open = true;
+    }
+    void send(AgentMessage const& message) override { sent.push_back(message); }
+    void close_session() override { open = false; }
+    void call(CallNumber number, UnaryRequest const& request, Milliseconds) override {
+        calls.push_back({number, request});
+    }
+    void tell(ApplicationId application, Json const& message) override {
+        told[application].push_back(message);
+    }
+    void dismiss(ApplicationId application) override { dismissed.push_back(application); }
+    [[nodiscard]] std::int64_t wall_ms() const override { return 1234; }
+
+    std::vector<std::pair<std::uint64_t, std::string>> opened;
+    bool open = false;
+    std::vector<AgentMessage> sent;
+    std::vector<Asked> calls;
+    std::map<ApplicationId, std::vector<Json>> told;
+    std::vector<ApplicationId> dismissed;
+};
+
+class Core : public ::testing::Test {
+protected:
+    Core() : core_(options(), ports_) {}
+
+    static CoreOptions options() {
+        CoreOptions made;
+        made.name = "node1";
+        made.instance = "instance";
+        made.version = "test";
+        Vertex& cpu = *made.graph.add_vertices();
+        cpu.set_name("cpu0");
+        Vertex& gpu = *made.graph.add_vertices();
+        gpu.set_name("gpu0");
+        gpu.set_kind(static_cast<std::uint32_t>(VertexKind::Gpu));
+        made.session.controllers = {"one:1", "two:2"};
+        return made;
+    }
+
+    static ControllerMessage message(std::uint64_t epoch = 1) {
+        ControllerMessage made;
+        made.set_protocol(kProtocol);
+        made.set_epoch(epoch);
+        return made;
+    }
+    void receive(ControllerMessage const& message) {
+        core_.session_received(ports_.opened.back().first, message, now_);
+    }
+    void register_agent() {
+        core_.tick(now_);
+        ControllerMessage answer = message();
+        answer.mutable_registered()->set_agent(7);
+        answer.mutable_registered()->set_incarnation(ports_.opened.size());
+        answer.mutable_registered()->set_heartbeat_ms(300);
+        answer.mutable_registered()->set_lease_ms(1200);
+        receive(answer);
+    }
+    void refuse(Refused::Why why, std::string const& leader = "") {
+        ControllerMessage answer = message();
+        answer.mutable_refused()->set_why(why);
+        answer.mutable_refused()->set_text("the reason");
+        answer.mutable_refused()->set_leader(leader);
+        receive(answer);
+    }
+    void wait(Milliseconds time) {
+        for (auto const end = now_ + time; now_ < end; now_ += Milliseconds(1)) {
+            if (core_.next() <= now_) core_.tick(now_);
+        }
+    }
+    Json hello(ApplicationId id, Json message = Json::object()) {
+        core_.application_came(id, 42, 1000, now_);
+        message["op"] = "hello";
+        message["id"] = 0u;
+        if (!message.contains("protocol")) message["protocol"] = kSocketProtocol;
+        message["name"] = "query";
+        core_.application_said(id, message, now_);
+        return ports_.told[id].empty() ? Json() : ports_.told[id].front();
+    }
+    Json ask(ApplicationId id, Json message) {
+        core_.application_said(id, message, now_);
+        return ports_.told[id].empty() ? Json() : ports_.told[id].back();
+    }
+    static Json create(std::uint64_t id, std::uint64_t timeout = 10'000) {
+        return {{"op", "create_endpoint"},
+                {"id", id},
+                {"request", "request-" + std::to_string(id)},
+                {"timeout_ms", timeout}};
+    }
+    void end_call(std::size_t index, CallOutcome::Kind kind, std::uint32_t id = 0) {
+        CallOutcome outcome;
+        outcome.kind = kind;
+        outcome.id = id;
+        outcome.code = ErrorCode::Refused;
+        outcome.text = "the controller's words";
+        core_.call_ended(ports_.calls.at(index).number, outcome, now_);
+    }
+    static std::string error_of(Json const& message) {
+        return message.contains("error") ? message["error"]["message"].get<std::string>()
+                                         : "no error: " + message.dump();
+    }
+
+    Ports ports_;
+    Time now_ = Time() + std::chrono::hours(1);
+    AgentCore core_;
+};
+
+TEST_F(Core, RegistersAndBeats) {
+    register_agent();
+    ASSERT_EQ(ports_.sent.size(), 1u);
+    EXPECT_EQ(ports_.sent[0].register_().name(), "node1");
+    EXPECT_EQ(ports_.sent[0].register_().clock_ms(), 1234);
+    wait(Milliseconds(1000));
+    ASSERT_GE(ports_.sent.size(), 4u);
+    EXPECT_EQ(ports_.sent[1].heartbeat().sequence(), 1u);
+    EXPECT_EQ(ports_.sent[3].heartbeat().sequence(), 3u);
+    EXPECT_EQ(ports_.sent[3].sender().agent(), 7u);
+    EXPECT_EQ(ports_.sent[3].sender().incarnation(), 1u);
+}
+
+TEST_F(Core, AControllerThatSaysNothingIsLeftAfterTheLease) {
+    register_agent();
+    hello(1);
+    wait(Milliseconds(2500));
+    EXPECT_GE(ports_.opened.size(), 2u);
+    EXPECT_EQ(ports_.opened[1].second, "two:2");
+    EXPECT_NE(ports_.told[1].back()["why"].get<std::string>().find("said nothing for 1200 ms"),
+              std::string::npos);
+}
+
+TEST_F(Core, AsksTheControllersInTurnWithGrowingPauses) {
+    core_.tick(now_);
+    for (int i = 0; i < 12; ++i) {
+        core_.session_broken(ports_.opened.back().first, "connection refused", now_);
+        std::size_t const before = ports_.opened.size();
+        Time const since = now_;
+        while (ports_.opened.size() == before) wait(Milliseconds(1));
+        EXPECT_EQ(ports_.opened.back().second, before % 2 == 0 ? "one:1" : "two:2");
+        if (i == 11) {
+            EXPECT_GE(now_ - since, Milliseconds(400));
+        }
+        EXPECT_LE(now_ - since, Milliseconds(2001));
+    }
+}
+
+TEST_F(Core, GoesToTheLeaderThatAStandbyNames) {
+    core_.tick(now_);
+    refuse(Refused::NOT_LEADER, "leader:9");
+    wait(Milliseconds(100));
+    EXPECT_EQ(ports_.opened.back().second, "leader:9");
+    // Two that name each other end at the list.
+    refuse(Refused::NOT_LEADER, "leader:9");
+    wait(Milliseconds(300));
+    EXPECT_EQ(ports_.opened.back().second, "two:2");
+}
+
+TEST_F(Core, OtherVersionsAndRefusalsAreSaid) {
+    core_.tick(now_);
+    ControllerMessage other = message();
+    other.set_protocol(99);
+    other.mutable_registered();
+    receive(other);
+    std::string const why = core_.status()["why"];
+    EXPECT_NE(why.find("version 99"), std::string::npos) << why;
+    EXPECT_NE(why.find("update the older"), std::string::npos) << why;
+    wait(Milliseconds(2100));
+    refuse(Refused::NAME_IN_USE);
+    EXPECT_NE(core_.status()["why"].get<std::string>().find("the reason"), std::string::npos);
+}
+
+TEST_F(Core, EventsOfOldSessionsAreIgnored) {
+    register_agent();
+    core_.session_broken(0, "old", now_);
+    EXPECT_TRUE(core_.joined());
+    core_.session_broken(1, "now", now_);
+    EXPECT_FALSE(core_.joined());
+    ControllerMessage late = message();
+    late.mutable_heartbeat_ack();
+    core_.session_received(1, late, now_);
+    wait(Milliseconds(100));
+    EXPECT_EQ(ports_.opened.size(), 2u);
+}
+
+TEST_F(Core, AnotherEpochInASessionMeansRegisterAgain) {
+    register_agent();
+    ControllerMessage other = message(2);
+    other.mutable_heartbeat_ack();
+    receive(other);
+    EXPECT_FALSE(core_.joined());
+    wait(Milliseconds(100));
+    EXPECT_EQ(ports_.opened.back().second, "one:1");
+}
+
+TEST_F(Core, ACommitWithoutAPrepareMeansRegisterAgain) {
+    register_agent();
+    ControllerMessage commit = message();
+    commit.mutable_commit_plan()->set_channel(5);
+    commit.mutable_commit_plan()->set_generation(1);
+    receive(commit);
+    EXPECT_FALSE(core_.joined());
+}
+
+TEST_F(Core, APlanForNobodyHereIsRefused) {
+    register_agent();
+    ControllerMessage prepare = message();
+    prepare.mutable_prepare_plan()->set_channel(5);
+    prepare.mutable_prepare_plan()->mutable_spec()->add_sources(3);
+    receive(prepare);
+    PlanAck const& ack = ports_.sent.back().plan_ack();
+    EXPECT_FALSE(ack.accepted());
+    EXPECT_NE(ack.why().find("node1"), std::string::npos);
+}
+
+TEST_F(Core, RequestsWaitForAControllerAndSayWhyTheyEnded) {
+    hello(1);
+    core_.tick(now_);
+    core_.session_broken(1, "connection refused by one:1", now_);
+    ask(1, create(1, 100));
+    EXPECT_TRUE(ports_.calls.empty());
+    for (int i = 0; i < 200; ++i) {
+        wait(Milliseconds(1));
+        if (ports_.open) {
+            core_.session_broken(ports_.opened.back().first, "connection refused by one:1", now_);
+        }
+    }
+    std::string const error = error_of(ports_.told[1].back());
+    EXPECT_NE(error.find("create_endpoint took too long"), std::string::npos) << error;
+    EXPECT_NE(error.find("connection refused by one:1"), std::string::npos) << error;
+}
+
+TEST_F(Core, ARequestIsRepeatedUntilItIsAnswered) {
+    register_agent();
+    hello(1);
+    ask(1, create(1));
+    ASSERT_EQ(ports_.calls.size(), 1u);
+    end_call(0, CallOutcome::Kind::Repeat);
+    wait(Milliseconds(150));
+    ASSERT_EQ(ports_.calls.size(), 2u);
+    // The controller lost this agent's incarnation: first that, then again.
+    end_call(1, CallOutcome::Kind::Stale);
+    EXPECT_FALSE(core_.joined());
+    wait(Milliseconds(100));
+    register_agent();
+    ASSERT_EQ(ports_.calls.size(), 3u);
+    auto const& first = std::get<CreateEndpointRequest>(ports_.calls[0].request);
+    auto const& third = std::get<CreateEndpointRequest>(ports_.calls[2].request);
+    EXPECT_EQ(first.request(), third.request());
+    EXPECT_NE(first.sender().incarnation(), third.sender().incarnation());
+    EXPECT_EQ(first.vertex(), 1u) << "a GPU comes first";
+    end_call(2, CallOutcome::Kind::Done, 55);
+    EXPECT_EQ(ports_.told[1].back()["endpoint"], 55u);
+    EXPECT_EQ(ports_.told[1].back()["device"], "gpu0");
+    ask(1, create(2));
+    end_call(3, CallOutcome::Kind::Failed);
+    EXPECT_EQ(error_of(ports_.told[1].back()), "the controller's words");
+}
+
+TEST_F(Core, AnAnswerOfAnEarlierIncarnationIsAskedAgain) {
+    register_agent();
+    hello(1);
+    ask(1, create(1));
+    core_.session_broken(1, "broken", now_);
+    wait(Milliseconds(100));
+    register_agent();
+    end_call(0, CallOutcome::Kind::Done, 55);
+    EXPECT_FALSE(ports_.told[1].back().contains("endpoint"));
+    wait(Milliseconds(150));
+    ASSERT_EQ(ports_.calls.size(), 2u);
+}
+
+TEST_F(Core, WhatIsMadeForAnApplicationThatEndedIsGivenBack) {
+    register_agent();
+    hello(1);
+    ask(1, create(1));
+    core_.application_left(1, "its process has ended", now_);
+    end_call(0, CallOutcome::Kind::Done, 55);
+    ASSERT_TRUE(ports_.sent.back().has_endpoints_gone());
+    EXPECT_EQ(ports_.sent.back().endpoints_gone().endpoints(0), 55u);
+    // And what comes after the caller's time was up.
+    hello(2);
+    ask(2, create(2, 50));
+    wait(Milliseconds(60));
+    EXPECT_NE(error_of(ports_.told[2].back()).find("has not answered"), std::string::npos);
+    end_call(1, CallOutcome::Kind::Done, 56);
+    EXPECT_EQ(ports_.sent.back().endpoints_gone().endpoints(0), 56u);
+}
+
+TEST_F(Core, WhatApplicationsGetWrongIsSaid) {
+    EXPECT_NE(error_of(hello(1, {{"protocol", 9u}})).find("update the older"), std::string::npos);
+    EXPECT_EQ(ports_.dismissed, std::vector<ApplicationId>{1});
+    core_.application_came(2, 1, 1, now_);
+    EXPECT_NE(error_of(ask(2, create(1))).find("before a hello"), std::string::npos);
+    hello(3);
+    EXPECT_NE(error_of(ask(3, {{"op", "dance"}, {"id", 1u}})).find("there is no 'dance'"),
+              std::string::npos);
+    EXPECT_NE(error_of(ask(3, {{"id", 1u}})).find("field 'op' is missing"), std::string::npos);
+    EXPECT_NE(error_of(ask(3, {{"op", "create_endpoint"}})).find("field 'id'"), std::string::npos);
+    EXPECT_NE(error_of(ask(3, {{"op", "delete_endpoint"}, {"id", 1u}, {"endpoint", 5u}}))
+                  .find("not this application's"),
+              std::string::npos);
+    EXPECT_NE(error_of(ask(3, {{"op", "delete_channel"}, {"id", 1u}, {"channel", 5u}}))
+                  .find("not this application's"),
+              std::string::npos);
+    EXPECT_NE(error_of(ask(3, {{"op", "hello"}, {"id", 1u}})).find("second hello"),
+              std::string::npos);
+    Json channel = {{"op", "create_channel"}, {"id", 1u}, {"request", "r"}};
+    ClusterChannelSpec spec;
+    spec.destinations = {1};
+    add_spec(channel, spec);
+    EXPECT_NE(error_of(ask(3, channel)).find("has no sources"), std::string::npos);
+    channel["sources"] = {1u, (1u << 20) + 1};
+    EXPECT_NE(error_of(ask(3, channel)).find("at most 1048576"), std::string::npos);
+    for (std::uint64_t i = 0; i < AgentCore::kMostRequests; ++i) ask(3, create(i, 600'000));
+    EXPECT_NE(error_of(ask(3, create(9999))).find("256 requests"), std::string::npos);
+}
+
+TEST_F(Core, AConnectionWithoutAHelloIsClosed) {
+    core_.application_came(1, 1, 1, now_);
+    wait(AgentCore::kHelloLimit + Milliseconds(10));
+    EXPECT_EQ(ports_.dismissed, std::vector<ApplicationId>{1});
+    EXPECT_NE(error_of(ports_.told[1].back()).find("no hello"), std::string::npos);
+}
+
+TEST_F(Core, WhatAnotherApplicationHoldsCannotBeAnnounced) {
+    register_agent();
+    hello(1);
+    ask(1, create(1));
+    end_call(0, CallOutcome::Kind::Done, 55);
+    hello(2, {{"endpoints",
+               {{{"endpoint", 55u}, {"vertex", 1u}}, {{"endpoint", 56u}, {"vertex", 9u}}}}});
+    auto const& told = ports_.told[2];
+    ASSERT_EQ(told.size(), 3u);
+    EXPECT_EQ(told[1]["why"], "another application holds it");
+    EXPECT_EQ(told[2]["why"], "this server has no such device any more");
+    EXPECT_EQ(core_.status()["endpoints"], 1u);
+}
+
+TEST_F(Core, AHelloThatNamesTooMuchIsRefused) {
+    Json channels = Json::array();
+    for (int i = 0; i < 5; ++i) {
+        Json held = {
+            {"channel", unsigned(i)}, {"generation", 1u}, {"request", ""}, {"created", false}};
+        ClusterChannelSpec spec;
+        spec.sources = {1};
+        spec.destinations = {1};
+        add_spec(held, spec);
+        held["sources"] = {1u, 1u << 20};
+        channels.push_back(held);
+    }
+    EXPECT_NE(error_of(hello(1, {{"channels", channels}})).find("name more than"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace mgi::control
