@@ -10,6 +10,7 @@ of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB 
 
 from mgi._mgi import __version__
 from mgi.channel import Channel
+from mgi.cluster import ClusterClient
 from mgi.endpoint import Endpoint
 from mgi.errors import (
     Closed,
@@ -36,6 +37,7 @@ __all__ = [
     "Broadcast",
     "Channel",
     "Closed",
+    "ClusterClient",
     "Deleted",
     "Direct",
     "Endpoint",

@@ -1,16 +1,18 @@
-"""The way in: devices, endpoints and channels of this process."""
+"""The way in: devices, endpoints and channels of this process, alone or in a cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import math
+import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Literal
 
 from mgi import _mgi
 from mgi.channel import Channel
+from mgi.cluster import cluster_options
 from mgi.endpoint import Endpoint, pair_of, pairs_of
 from mgi.errors import Deleted, InvalidArgument, NotFound
 from mgi.routing import Routing
@@ -20,7 +22,9 @@ _numbers = itertools.count(1)
 
 
 class Runtime:
-    """MGI in one process; :meth:`local` makes one. Safe to use from several threads.
+    """MGI in one process, alone (:meth:`local`) or in a cluster (:meth:`connect`).
+
+    Safe to use from several threads.
 
     When it is closed or dropped, every channel fails with :class:`Deleted`; batches and tables that
     were received stay as they are. As a context manager it is closed at the end of the block.
@@ -44,6 +48,33 @@ class Runtime:
         devices = _whole("cpu_devices", cpu_devices, 1)
         limit = _whole("memory_limit", memory_limit, 1)
         return cls(_mgi.Runtime.local(devices, limit, bool(pin)))
+
+    @classmethod
+    def connect(
+        cls,
+        agent: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        timeout: float = 10.0,
+        cpu_devices: int | None = None,
+        memory_limit: int | None = None,
+        pin: bool = True,
+    ) -> Runtime:
+        """A runtime of this process in a cluster, joined through this server's agent.
+
+        Endpoints and channels have the cluster's ids, and its controller plans channels and says
+        when one has failed. What there is goes on while agent or controller are away; calls that
+        need them wait. Rows move inside this process: between processes :class:`ClusterClient`
+        plans channels.
+
+        `agent` is the path of the agent's socket (None: ``$MGI_AGENT``, this user's, the system's);
+        `name` names this application in logs and status (None: the program's); `timeout` is the
+        longest that a call waits, in seconds. The rest as for :meth:`local`.
+        """
+        devices = _whole("cpu_devices", cpu_devices, 1)
+        limit = _whole("memory_limit", memory_limit, 1)
+        return cls(
+            _mgi.Runtime.connect(*cluster_options(agent, name, timeout), devices, limit, bool(pin))
+        )
 
     @property
     def devices(self) -> list[dict[str, Any]]:

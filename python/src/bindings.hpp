@@ -37,6 +37,7 @@ void bind_errors(nb::module_& module);
 void bind_schema(nb::module_& module);
 void bind_buffers(nb::module_& module);
 void bind_batches(nb::module_& module);
+void bind_cluster(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_channel(nb::module_& module);
 void bind_operators(nb::module_& module);

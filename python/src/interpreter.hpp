@@ -93,10 +93,12 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
 }
 
 /// Runs `work(cancel)` on a thread of its own and waits for it without the GIL. When a signal raises
-/// (Ctrl-C), `cancel` becomes true, the work is given ten seconds to end, and the Python exception
-/// thrown; what still runs then is left behind, and owns all it uses. The work makes no Python call.
+/// (Ctrl-C), `cancel` becomes true, `stop` is called without the GIL, the work is given ten seconds to
+/// end, and the Python exception thrown; what still runs then is left behind, and owns all it uses.
+/// The work makes no Python call.
 template <class Result>
-Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
+Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work,
+                  std::function<void()> const& stop = {}) {
     struct Shared {
         std::mutex mutex;
         std::condition_variable ended;
@@ -132,6 +134,10 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work) {
     while (!wait(kSignalInterval)) {
         if (PyErr_CheckSignals() == 0) continue;
         shared->cancel.store(true);
+        if (stop) {
+            Unlocked const unlocked;
+            stop();
+        }
         if (!wait(std::chrono::seconds(10))) thread.detach();
         throw nb::python_error();
     }

@@ -5,6 +5,7 @@
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "runtime/runtime_impl.hpp"
 
 namespace mgi::python {
 namespace {
@@ -20,6 +21,20 @@ RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool
     return new RuntimeHolder(Runtime::local(options));
 }
 
+RuntimeHolder* connect(std::string const& agent, std::string const& name, std::int64_t timeout_ms,
+                       std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin) {
+    ClusterOptions cluster;
+    cluster.agent = agent;
+    cluster.name = name;
+    cluster.timeout = std::chrono::milliseconds(timeout_ms);
+    RuntimeOptions options;
+    options.cpu_devices = cpu_devices;
+    options.memory_limit = memory_limit;
+    options.pin = pin;
+    return new RuntimeHolder(run_beside<Runtime>(
+        [=](std::atomic<bool> const&) { return Runtime::connect(cluster, options); }));
+}
+
 /// Runs `call(runtime)` without the GIL, on a copy that keeps the runtime for the time of the call.
 template <class Call>
 auto unlocked_with(RuntimeHolder& holder, Call&& call) {
@@ -29,15 +44,26 @@ auto unlocked_with(RuntimeHolder& holder, Call&& call) {
     return call(runtime);
 }
 
+/// The same for what may wait for a cluster's agent: sees Ctrl-C meanwhile.
+template <class Result>
+Result beside_with(RuntimeHolder& holder, std::function<Result(Runtime&)> call) {
+    if (!holder.get().impl()->coordinator().may_wait()) return unlocked_with(holder, call);
+    auto const runtime = std::make_shared<Runtime>(holder.get());
+    return run_beside<Result>([runtime, call](std::atomic<bool> const&) { return call(*runtime); },
+                              [runtime] { runtime->impl()->coordinator().interrupt(); });
+}
+
 EndpointPair create_endpoint(RuntimeHolder& holder, std::string const& device) {
-    Endpoint const endpoint =
-        unlocked_with(holder, [&](Runtime& runtime) { return runtime.create_endpoint(device); });
+    Endpoint const endpoint = beside_with<Endpoint>(
+        holder, [device](Runtime& runtime) { return runtime.create_endpoint(device); });
     return {endpoint.id, endpoint.device};
 }
 
 void delete_endpoint(RuntimeHolder& holder, EndpointPair endpoint) {
-    unlocked_with(holder,
-                  [&](Runtime& runtime) { runtime.delete_endpoint(endpoint_of(endpoint)); });
+    beside_with<bool>(holder, [endpoint](Runtime& runtime) {
+        runtime.delete_endpoint(endpoint_of(endpoint));
+        return true;
+    });
 }
 
 ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
@@ -54,8 +80,9 @@ ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> c
     bool const limited =
         options.contains("receive_limit") && !nb::object(options["receive_limit"]).is_none();
     if (!limited) spec.options.receive_limit = UINT64_MAX;  // as much as the runtime has left
-    return unlocked_with(
-        holder, [&](Runtime& runtime) { return new ChannelHolder(runtime.create_channel(spec)); });
+    Channel channel = beside_with<Channel>(
+        holder, [spec](Runtime& runtime) { return runtime.create_channel(spec); });
+    return new ChannelHolder(std::move(channel));
 }
 
 void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
@@ -67,6 +94,8 @@ void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
 void bind_runtime(nb::module_& module) {
     nb::class_<RuntimeHolder>(module, "Runtime")
         .def_static("local", local, nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"))
+        .def_static("connect", connect, nb::arg("agent"), nb::arg("name"), nb::arg("timeout_ms"),
+                    nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"))
         .def("devices", [](RuntimeHolder& holder) { return as_list(holder.get().devices()); })
         .def("graph", [](RuntimeHolder& holder) { return as_dict(holder.get().graph()); })
         .def("create_endpoint", create_endpoint, nb::arg("device"))
