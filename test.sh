@@ -119,6 +119,7 @@ step_mutate() {
 }
 
 step_python() {
+    build release  # test_cluster.py's programs
     with_stacks 900 .venv/bin/python -m pytest -q
 }
 

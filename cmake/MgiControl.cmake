@@ -119,4 +119,9 @@ if(MGI_BUILD_TESTS AND control_tests)
         mgi_control mgi_json mgi_readers mgi_spdlog OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
         GTest::gtest GTest::gtest_main)
     add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
+
+    # The application of tests/python/test_cluster.py's clusters of processes.
+    add_executable(mgi_cluster_app tests/cluster/app.cpp)
+    mgi_target_defaults(mgi_cluster_app)
+    target_link_libraries(mgi_cluster_app PRIVATE mgi mgi_json)
 endif()

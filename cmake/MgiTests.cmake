@@ -24,7 +24,7 @@ endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control)/|fuzz/entry\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|fuzz/entry\\.cpp$)")
 add_executable(mgi_tests ${test_sources})
 mgi_target_defaults(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.

@@ -14,6 +14,9 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf join       a join beside DuckDB and Polars
   mgi topo            the graph and the maximum flows of this machine, a file, a known system
   mgi plan            paths between GPUs, their forwarding tables, predicted throughput
+  mgi controller      the control plane of a cluster: knows every server's graph, plans channels
+  mgi agent           speaks for a server and its applications
+  mgi status          servers, channels and failures of a cluster
   mgi --version
 
 mgi COMMAND --help says more about a command."""
@@ -47,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mgi.plan import main as plan
 
         return plan(rest)
+    if command in ("controller", "agent", "status"):
+        from mgi.control import main as control
+
+        return control(command, rest)
     what = f"there is no command '{command}'" if command else "which command?"
     print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
     return 2

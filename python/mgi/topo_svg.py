@@ -53,8 +53,6 @@ PATH_COLOURS = (
 CLASSES = {"nvlink": "nvlink", "xgmi": "nvlink", "c2c": "nvlink", "pcie": "pcie", "local": "pcie"}
 UNLIMITED = 5000
 """GB/s from which a link is said to have no limit (as topology/rates.hpp has it)."""
-MOST_TOLD = 16
-"""Paths that the key explains."""
 MOST_ARC_RATES = 20
 """More links than this between GPUs of a server have their rates in the key and not beside them."""
 
@@ -86,13 +84,6 @@ class _Link:
 def stroke(gbps: float) -> float:
     """How wide a line of so many GB/s is."""
     return round(min(8.0, 1 + 1.1 * math.log2(1 + max(gbps, 0) / 8)), 2)
-
-
-def path_look(index: int) -> str:
-    """Colours first; when all are in use, the same ones dashed."""
-    again, colour = divmod(index, len(PATH_COLOURS))
-    dashes = f' stroke-dasharray="{3 + 6 // again} {4 * again}"' if again else ""
-    return f'stroke="{PATH_COLOURS[colour]}"{dashes}'
 
 
 def rate_text(there: float, back: float) -> str:
@@ -221,9 +212,7 @@ class _Drawing:
         link.label = (middle, left.top - rise + 3)
 
     def svg(self) -> str:
-        told = self._told_paths()
-        width = max(self.layout.width, 2 * MARGIN + 28 + 6.3 * max(map(len, told), default=0))
-        height = self.layout.height + 30 + 18 * len(told)
+        width, height = self.layout.width, self.layout.height + 30 + 18 * len(self.paths[:16])
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'width="{width:.0f}" height="{height:.0f}" role="img">',
@@ -311,6 +300,7 @@ class _Drawing:
     def _highlights(self) -> list[str]:
         parts: list[str] = []
         for i, path in enumerate(self.paths):
+            colour = PATH_COLOURS[i % len(PATH_COLOURS)]
             # Paths that share a link run beside each other.
             shift = (i % 5 - 2) * 3.0
             drawn = [self.layout.drawn(name) for name in path["vertices"]]
@@ -320,11 +310,10 @@ class _Drawing:
                 if link is None:
                     continue
                 told = f"path {i + 1}: {path['gbps']:g} GB/s"
-                aside = f"0,{shift}" if " H" in link.line else f"{shift},0"
                 parts.append(
-                    f'<path class="path" d="{link.line}" {path_look(i)} '
+                    f'<path class="path" d="{link.line}" stroke="{colour}" '
                     f'stroke-width="{max(2.5, stroke(path["gbps"]) * 0.8):.2f}" '
-                    f'transform="translate({aside})"><title>{told}</title></path>'
+                    f'transform="translate({shift},0)"><title>{told}</title></path>'
                 )
         return parts
 
@@ -344,21 +333,13 @@ class _Drawing:
             rates = [max(link.there, link.back) for link in self._arcs()]
             told += f"; between GPUs {rate_range(min(rates), max(rates))}"
         parts.append(f'<text class="key" x="{x:.0f}" y="{y + 4:.0f}">{told}</text>')
-        for i, told in enumerate(self._told_paths()):
+        for i, path in enumerate(self.paths[:16]):
             y += 18
-            look = path_look(i) if i < MOST_TOLD else 'stroke="none"'
+            colour = PATH_COLOURS[i % len(PATH_COLOURS)]
+            way = " → ".join(self.layout.told(name) for name in path["vertices"])
             parts.append(
-                f'<path class="path" d="M{MARGIN},{y:.0f} h22" {look} stroke-width="4"/>'
-                f'<text class="key" x="{MARGIN + 28}" y="{y + 4:.0f}">{escape(told)}</text>'
+                f'<path class="path" d="M{MARGIN},{y:.0f} h22" stroke="{colour}" stroke-width="4"/>'
+                f'<text class="key" x="{MARGIN + 28}" y="{y + 4:.0f}">'
+                f"{path['gbps']:g} GB/s: {escape(way)}</text>"
             )
         return parts
-
-    def _told_paths(self) -> list[str]:
-        """A line of the key for each path, and one for those that it has no room for."""
-        lines = [
-            f"{path['gbps']:g} GB/s: " + " → ".join(map(self.layout.told, path["vertices"]))
-            for path in self.paths[:MOST_TOLD]
-        ]
-        if len(self.paths) > MOST_TOLD:
-            lines.append(f"and {len(self.paths) - MOST_TOLD} more")
-        return lines

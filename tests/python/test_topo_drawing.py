@@ -84,14 +84,6 @@ def test_servers_that_a_path_meets_are_drawn() -> None:
     assert "50 GB/s: GPU 24 → " in svg
 
 
-def test_many_paths_are_told_apart() -> None:
-    path = {"vertices": ["0000:02:00.0", "nvswitch", "0000:05:00.0"], "gbps": 1}
-    svg = draw(preset("hgx-h100"), [path] * 20)
-    looks = set(re.findall(r'class="path" d="M16,[^>]*?(stroke="#[^/]*?) stroke-width="4"', svg))
-    assert len(looks) == 16
-    assert "and 4 more" in svg
-
-
 def test_ports_and_equal_nics_have_no_box_of_their_own() -> None:
     def port(name: str, device: str) -> str:
         return (

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "control/state/effects.hpp"
 
@@ -20,5 +21,8 @@ public:
     /// Throws Error(InvalidArgument) that names what cannot be reached.
     virtual PlanMade plan(MakePlan const& request) = 0;
 };
+
+/// The planner of src/planner.
+std::unique_ptr<ChannelPlans> make_plans();
 
 }  // namespace mgi::control

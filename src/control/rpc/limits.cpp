@@ -3,6 +3,10 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <array>
+#include <map>
+#include <mutex>
+
 namespace mgi::control {
 
 namespace {
@@ -12,14 +16,12 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPingMs = 5'000;
 constexpr int kFirstRetryMs = 100;
-constexpr int kLongestRetryMs = 2'000;
+constexpr int kLongestRetryMs = 500;
 constexpr int kConnectLimitMs = 2'000;
 constexpr int kCallsAtOnce = 1024;
 constexpr int kLargestMetadata = 16 << 10;
 
-}  // namespace
-
-std::shared_ptr<grpc::Channel> make_channel(std::string const& address, Security const& security) {
+std::shared_ptr<grpc::Channel> new_channel(std::string const& address, Security const& security) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kLargestAnswer);
     arguments.SetMaxSendMessageSize(kLargestRequest);
@@ -34,6 +36,30 @@ std::shared_ptr<grpc::Channel> make_channel(std::string const& address, Security
         arguments.SetSslTargetNameOverride(security.options().tls_name);
     }
     return grpc::CreateCustomChannel(address, security.client(), arguments);
+}
+
+/// Never destroyed: gRPC 1.51 aborts ("assertion failed: prior > 0") when a channel goes while it waits
+/// to connect again, which is what an agent's does when its controller is away.
+struct KeptChannels {
+    std::mutex mutex;
+    std::map<std::array<std::string, 5>, std::shared_ptr<grpc::Channel>> by_target;
+};
+
+KeptChannels& kept_channels() {
+    static KeptChannels* const kept = new KeptChannels;
+    return *kept;
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> make_channel(std::string const& address, Security const& security) {
+    SecurityOptions const& options = security.options();
+    KeptChannels& kept = kept_channels();
+    std::lock_guard const lock(kept.mutex);
+    auto& channel =
+        kept.by_target[{address, options.ca, options.certificate, options.key, options.tls_name}];
+    if (!channel) channel = new_channel(address, security);
+    return channel;
 }
 
 void prepare_call(grpc::ClientContext& context, Security const& security,

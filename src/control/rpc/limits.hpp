@@ -22,8 +22,8 @@ inline constexpr int kLargestAnswer = 64 << 20;
 /// How long a call may take that nobody gave a limit.
 inline constexpr std::chrono::milliseconds kCallLimit{5000};
 
-/// A lazy connection to "host:port": calls on it connect, and connect again. Each has a connection of
-/// its own, so that one program may hold several to the same address.
+/// The connection to "host:port" with these certificates: one for all who ask, for the process's life.
+/// Calls on it connect, and connect again, within half a second once the other side is back.
 std::shared_ptr<grpc::Channel> make_channel(std::string const& address, Security const& security);
 
 /// A call's token and deadline.

@@ -134,7 +134,8 @@ std::string Security::explain(std::string_view address, grpc::Status const& stat
             }
             if (!encrypted() && (has(text, "Socket closed") || has(text, "closed"))) {
                 return fmt::format(
-                    "controller {} closed the connection; if it asks for TLS, give "
+                    "controller {} closed the connection; it may have stopped. If it asks for TLS, "
+                    "give "
                     "--ca, --cert and --key: {}",
                     address, text);
             }

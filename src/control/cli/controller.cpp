@@ -1,0 +1,233 @@
+// `mgi controller`: the options, the server, and who leads.
+#include <fmt/format.h>
+#include <grpcpp/server.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <thread>
+
+#include <mgi/error.hpp>
+
+#include "control/cli/commands.hpp"
+#include "control/cli/options.hpp"
+#include "control/controller/engine.hpp"
+#include "control/controller/service.hpp"
+#include "control/controller/state_file.hpp"
+#include "control/election/election.hpp"
+#include "control/election/etcd_storage.hpp"
+#include "control/http/controller_metrics.hpp"
+#include "control/http/page.hpp"
+#include "control/http/server.hpp"
+#include "control/rpc/limits.hpp"
+#include "core/log.hpp"
+
+namespace mgi::control {
+
+namespace {
+
+struct ControllerOptions {
+    std::string listen = kDefaultController;
+    std::string advertise;
+    std::string state;
+    HttpOptions http{"127.0.0.1:7071"};
+    bool insecure = false;
+    SecurityOptions security;
+    Settings settings;
+    EtcdOptions etcd;
+    int etcd_lease_s = 5;
+    std::string log_level = "info";
+};
+
+/// Where this user keeps what programs remember.
+std::string default_state() {
+    // NOLINTBEGIN(concurrency-mt-unsafe): before there is another thread
+    char const* const given = std::getenv("XDG_STATE_HOME");
+    char const* const home = std::getenv("HOME");
+    // NOLINTEND(concurrency-mt-unsafe)
+    if (given != nullptr && *given != '\0') return std::string(given) + "/mgi/controller.state";
+    if (geteuid() == 0 || home == nullptr) return "/var/lib/mgi/controller.state";
+    return std::string(home) + "/.local/state/mgi/controller.state";
+}
+
+std::string own_address(ControllerOptions const& options) {
+    if (!options.advertise.empty()) {
+        check_address("--advertise", options.advertise);
+        return options.advertise;
+    }
+    std::size_t const colon = options.listen.rfind(':');
+    std::string const host = options.listen.substr(0, colon);
+    if (host != "0.0.0.0" && host != "[::]") return options.listen;
+    char name[256] = "localhost";
+    gethostname(name, sizeof name - 1);
+    return name + options.listen.substr(colon);
+}
+
+/// Leads for as long as the program runs: ids and epoch are in a file.
+void lead_alone(ControllerOptions const& options, Storage& storage, ControlService& service) {
+    service.lead(std::make_shared<Engine>(options.settings, storage, make_plans(), service));
+}
+
+/// Leads whenever it is elected, until it shall stop.
+void lead_in_turn(ControllerOptions const& options, std::string const& address,
+                  ControlService& service, std::stop_token const& stop) {
+    EtcdClient const etcd(options.etcd);
+    Election election(etcd, options.etcd, address, stop);
+    auto const other = [&](std::string const& leader) {
+        if (!leader.empty()) log::info("controller: stands by; {} leads", leader);
+        service.stand_by(leader);
+    };
+    while (auto const term = election.campaign(other)) {
+        EtcdStorage storage(etcd, options.etcd, *term);
+        try {
+            lead_alone(options, storage, service);
+            std::string const why = election.hold(*term);
+            if (!why.empty()) log::error("controller: leads no more: {}", why);
+        } catch (Error const& error) {
+            log::error("controller: cannot lead: {}", error.what());
+        }
+        service.stand_by("");
+        election.resign(*term);
+    }
+}
+
+int run_controller(ControllerOptions& options) {
+    start_log(options.log_level);
+    StopSignals const signals;
+    Security const security(options.security);
+    check_address("--listen", options.listen);
+    check_listen_address("--listen", options.listen, security, options.insecure);
+    if (!options.http.address.empty()) {
+        check_listen_address("--http", options.http.address, security, options.insecure);
+    }
+    check(options.settings);
+    std::string const address = own_address(options);
+    options.etcd.lease = std::chrono::seconds(options.etcd_lease_s);
+
+    // Before anything listens: a state file that cannot be used ends the program here.
+    std::unique_ptr<StateFile> storage;
+    if (options.etcd.members.empty()) {
+        std::filesystem::path const path(options.state.empty() ? default_state() : options.state);
+        if (options.state.empty()) std::filesystem::create_directories(path.parent_path());
+        storage = std::make_unique<StateFile>(path);
+    } else {
+        for (std::string const& member : options.etcd.members) check_address("--etcd", member);
+    }
+
+    ControlService service(security, address);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    prepare_server(builder, options.listen, security, &port);
+    builder.RegisterService(&service);
+    std::unique_ptr<grpc::Server> const server = builder.BuildAndStart();
+    if (!server || port == 0) {
+        throw Error(ErrorCode::InvalidArgument,
+                    fmt::format("--listen {}: that address cannot be listened on; is another "
+                                "controller running, or is it another machine's address?",
+                                options.listen));
+    }
+    std::unique_ptr<HttpServer> http;
+    if (!options.http.address.empty()) {
+        http = std::make_unique<HttpServer>(
+            options.http, security,
+            HttpContent{status_page(), [&service] { return service.status(); },
+                        [&service] {
+                            Snapshot const snapshot = service.snapshot();
+                            return controller_metrics(snapshot, snapshot.epoch != 0);
+                        }});
+    }
+
+    std::jthread elections;
+    if (storage) {
+        lead_alone(options, *storage, service);
+    } else {
+        elections = std::jthread([&](std::stop_token const& stop) {
+            try {
+                lead_in_turn(options, address, service, stop);
+            } catch (std::exception const& error) {
+                log::error("controller: {}", error.what());
+                signals.raise();
+            }
+        });
+    }
+    if (!security.encrypted()) {
+        log::warn(
+            "controller: no certificates (--ca, --cert, --key): whoever reaches {} may use "
+            "it, and everything is sent in the clear",
+            options.listen);
+    }
+    fmt::print("mgi controller: agents reach it at {}{}{}\n", address,
+               http ? ", its status page is " : "", http ? http->url() + "/" : "");
+    std::fflush(stdout);
+
+    signals.wait();
+    log::info("controller: stops; what runs goes on without it");
+    if (elections.joinable()) {
+        elections.request_stop();
+        elections.join();
+    }
+    http.reset();
+    service.retire();
+    server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    return 0;
+}
+
+}  // namespace
+
+Run add_controller(CLI::App& command) {
+    auto const options = std::make_shared<ControllerOptions>();
+    command.add_option("--listen", options->listen, "for agents and mgi status")
+        ->type_name(kAddress)
+        ->capture_default_str();
+    command
+        .add_option("--advertise", options->advertise, "that agents reach it by, if another one")
+        ->type_name(kAddress);
+    command
+        .add_option("--state", options->state,
+                    "keeps epoch and ids (default: " + default_state() + ")")
+        ->type_name(kFile);
+    command.add_option("--http", options->http.address, "of status page and metrics; \"\": none")
+        ->type_name(kAddress)
+        ->capture_default_str();
+    command.add_flag("--insecure", options->insecure,
+                     "listen without certificates where other machines reach it");
+    add_security(command, options->security);
+    char const* const leases = "Leases (milliseconds)";
+    auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {
+        command.add_option(name, value, about)
+            ->group(leases)
+            ->type_name("MS")
+            ->capture_default_str();
+    };
+    milliseconds("--heartbeat-ms", options->settings.heartbeat_ms, "an agent's word");
+    milliseconds("--lease-ms", options->settings.lease_ms, "without a word: away");
+    milliseconds("--grace-ms", options->settings.grace_ms, "away for so long: failed");
+    char const* const etcd = "Several controllers, one of which leads";
+    command
+        .add_option("--etcd", options->etcd.members,
+                    "host:port of etcd's members, with commas; takes the place of --state")
+        ->group(etcd)
+        ->delimiter(',');
+    command.add_option("--etcd-prefix", options->etcd.prefix, "of all keys")
+        ->group(etcd)
+        ->capture_default_str();
+    command
+        .add_option("--etcd-lease", options->etcd_lease_s, "seconds until another one takes over")
+        ->group(etcd)
+        ->check(CLI::Range(2, 600))
+        ->capture_default_str();
+    auto const file = [&](char const* name, std::string& value, char const* about) {
+        command.add_option(name, value, about)->group(etcd)->type_name(kFile);
+    };
+    file("--etcd-ca", options->etcd.security.ca, "PEM: who signs etcd's certificates");
+    file("--etcd-cert", options->etcd.security.certificate, "PEM: our certificate for etcd");
+    file("--etcd-key", options->etcd.security.key, "PEM: its private key");
+    add_daemon(command, options->log_level);
+    return [options] { return run_controller(*options); };
+}
+
+}  // namespace mgi::control
