@@ -7,7 +7,7 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 
 set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
-    agent_message)
+    agent_message plan_bytes cluster)
 mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp src/memory/*.cpp
          src/control/local/cbor.cpp src/control/local/words.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")

@@ -11,7 +11,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tools/setup/common.sh
 
-targets=(core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections agent_message)
+targets=(core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections agent_message
+         plan_bytes cluster)
 target=${1:-all} what=${2:-60}
 case " all ${targets[*]} " in
     *" $target "*) ;;

@@ -56,11 +56,13 @@ PlanResult run_plan(PlanOptions const& options) {
     }
     PlanResult result;
     ResidentGrowth const growth;
-    planner::Cluster const cluster = dgx_cluster(options.gpus, options.per_server, options.shapes);
+    planner::Cluster cluster = dgx_cluster(options.gpus, options.per_server, options.shapes);
     auto const gpus = gpu_places(cluster, options.gpus);
     result.servers = cluster.size();
     result.shapes = cluster.shapes();
     result.pairs = gpus.size() * (gpus.size() - 1);
+    std::uint32_t nic = 0;
+    while (!cluster.shape(gpus[0].server)->is(nic, VertexKind::Nic)) ++nic;
     planner::ChannelPlan plan;
     for (std::uint32_t run = 0; run < options.repeat; ++run) {
         stop_if_asked();
@@ -74,6 +76,12 @@ PlanResult run_plan(PlanOptions const& options) {
         begin = Clock::now();
         plan = planner->plan(gpus, gpus);
         result.warm_ms.push_back(ms_since(begin));
+        begin = Clock::now();
+        cluster.set_nic(gpus[0].server, nic, false);
+        std::vector<planner::ServerId> const changed{gpus[0].server};
+        static_cast<void>(planner->replan(plan, changed));
+        result.replan_ms.push_back(ms_since(begin));
+        cluster.set_nic(gpus[0].server, nic, true);
     }
     result.resident_bytes = growth.peak_bytes();
     result.table_bytes = plan.distinct_bytes();

@@ -27,6 +27,7 @@ struct PlanResult {
     /// From the request to every server's serialized table: with nothing kept from before, and again.
     std::vector<double> create_ms;
     std::vector<double> warm_ms;
+    std::vector<double> replan_ms;  ///< after a NIC failed: until its server's new table stands
     /// Edmonds-Karp over the whole graph for every pair. Measured on `baseline_pairs` of all
     /// `pairs` and scaled up.
     double baseline_ms = 0;

@@ -47,7 +47,10 @@ planner::Cluster dgx_cluster(std::uint64_t gpus, std::uint32_t per_server, std::
         throw Error(ErrorCode::InvalidArgument, std::to_string(gpus) + " GPUs; expected 1 to " +
                                                     std::to_string(planner::kMostEndpoints));
     }
-    std::uint64_t const servers = (gpus + per_server - 1) / std::max(per_server, 1u);
+    if (per_server == 0) {
+        throw Error(ErrorCode::InvalidArgument, "servers of 0 GPUs; expected 1 to 1024");
+    }
+    std::uint64_t const servers = (gpus + per_server - 1) / per_server;
     std::uint64_t const variants = shapes == 0 ? servers : std::min(shapes, servers);
     planner::Cluster cluster;
     std::vector<topology::Infrastructure> models;

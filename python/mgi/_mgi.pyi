@@ -168,6 +168,12 @@ class Planner:
         rules: Mapping[str, Any],
     ) -> dict[str, Any]: ...
 
+def joint_flow(
+    vertices: int,
+    arcs: Sequence[tuple[int, int, int]],
+    sources: Sequence[int],
+    sinks: Sequence[int],
+) -> list[tuple[list[int], int]]: ...
 def path_weights(
     demands: Sequence[float],
     paths: Sequence[Sequence[Sequence[int]]],

@@ -60,6 +60,7 @@ nb::dict plan(nb::dict const& given) {
     dict["shapes"] = result.shapes;
     dict["create_ms"] = nb::cast(result.create_ms);
     dict["warm_ms"] = nb::cast(result.warm_ms);
+    dict["replan_ms"] = nb::cast(result.replan_ms);
     dict["baseline_ms"] = result.baseline_ms;
     dict["baseline_pairs"] = result.baseline_pairs;
     dict["pairs"] = result.pairs;

@@ -1,9 +1,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -269,6 +271,36 @@ std::tuple<std::vector<std::vector<double>>, double, double> path_weights(
     return {std::move(found.weights), found.congestion, found.bound};
 }
 
+using ArcTuple = std::tuple<std::uint32_t, std::uint32_t, Capacity>;
+using PathPair = std::pair<Vertices, Capacity>;
+
+std::vector<PathPair> joint_flow(std::uint32_t vertices, std::vector<ArcTuple> const& given,
+                                 Vertices const& sources, Vertices const& sinks) {
+    std::vector<Arc> arcs;
+    auto const check = [&](std::uint32_t vertex) {
+        if (vertex < vertices && vertices <= topology::kMostVertices) return;
+        throw Error(ErrorCode::InvalidArgument, "vertex " + std::to_string(vertex) +
+                                                    " of a graph of " + std::to_string(vertices));
+    };
+    for (auto const& [from, to, capacity] : given) {
+        check(from);
+        check(to);
+        arcs.push_back({from, to, capacity});
+    }
+    for (std::uint32_t const v : sources) check(v);
+    for (std::uint32_t const v : sinks) check(v);
+    SmallFlow flow;
+    PathList list;
+    JointFlow().find({vertices, arcs, sources, sinks, [](std::uint32_t) { return false; }}, flow,
+                     list);
+    std::vector<PathPair> paths;
+    for (std::uint32_t p = 0; p < list.size(); ++p) {
+        paths.emplace_back(Vertices(list[p].vertices.begin(), list[p].vertices.end()),
+                           list[p].capacity);
+    }
+    return paths;
+}
+
 }  // namespace
 
 void bind_planner(nb::module_& module) {
@@ -284,6 +316,8 @@ void bind_planner(nb::module_& module) {
              nb::arg("rules"))
         .def("congestion", congestion, nb::arg("sources"), nb::arg("destinations"),
              nb::arg("bytes"), nb::arg("rules"));
+    module.def("joint_flow", joint_flow, nb::arg("vertices"), nb::arg("arcs"), nb::arg("sources"),
+               nb::arg("sinks"));
     module.def("path_weights", path_weights, nb::arg("demands"), nb::arg("paths"),
                nb::arg("capacities"), nb::arg("tolerance"));
 }

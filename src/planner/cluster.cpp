@@ -308,6 +308,8 @@ SplitCluster split(topology::Infrastructure const& infrastructure) {
         std::sort(shared[s].begin(), shared[s].end());
         shared[s].erase(std::unique(shared[s].begin(), shared[s].end()), shared[s].end());
         bool spans = false;
+        // What tells vertices of several servers apart in one graph would tell equal servers apart.
+        std::string const prefix = "h" + std::to_string(s) + "/";
         auto const add = [&](std::uint32_t whole, std::uint32_t server) {
             Vertex vertex = graph.vertices[whole];
             vertex.id = local[whole] = std::uint32_t(one.sites.size());
@@ -316,6 +318,8 @@ SplitCluster split(topology::Infrastructure const& infrastructure) {
         };
         for (std::uint32_t const whole : vertices[s]) {
             add(whole, 0);
+            std::string& name = one.graph.vertices.back().name;
+            if (name.starts_with(prefix)) name.erase(0, prefix.size());
             made.places[whole] = {s, local[whole]};
         }
         for (std::uint32_t const whole : shared[s]) {

@@ -73,21 +73,20 @@ public:
 
     PathWeights run(double tolerance, std::uint32_t most_rounds) {
         PathWeights made;
-        double steepness = 8;
-        double gap_before = std::numeric_limits<double>::infinity();
+        double const steepest = 4 * std::log(double(load_.size()) + 2) / tolerance;
+        double steepness = std::min(8.0, steepest);
         for (; made.rounds < most_rounds; ++made.rounds) {
             made.congestion = congestion();
             if (made.congestion == 0) break;
             set_prices(made.congestion, steepness);
-            made.bound = std::max(made.bound, bound());
+            Costs const costs = all_costs();
+            made.bound = std::max(made.bound, costs.least / costs.links);
             if (made.congestion <= (1 + tolerance) * made.bound) break;
             // Steeper prices see the most loaded links more sharply and move less at once: only when
-            // those in use have done what they can.
-            double const gap = made.congestion / made.bound - 1;
-            if (gap > 0.95 * gap_before) {
-                steepness = std::min(steepness * 1.5, 1e5);
+            // flow has hardly anywhere cheaper to go at those in use.
+            if (costs.spent <= (1 + tolerance / 4) * costs.least) {
+                steepness = std::min(steepness * 2, steepest);
             }
-            gap_before = gap;
             for (std::size_t k = 0; k < commodities_.size(); ++k) shift(k);
             // What was added and taken a thousand times is summed up anew.
             add_loads();
@@ -127,17 +126,24 @@ private:
         for (std::uint32_t const e : path) sum += price_[e];
         return sum;
     }
-    [[nodiscard]] double bound() const {
-        double traffic = 0;
+    struct Costs {
+        double spent = 0;  ///< what the traffic costs as it runs
+        double least = 0;  ///< what it would if all took their cheapest paths at these prices
+        double links = 0;  ///< what all links cost when they are full
+    };
+    [[nodiscard]] Costs all_costs() const {
+        Costs costs;
         for (Commodity const& commodity : commodities_) {
             if (commodity.demand == 0) continue;
             double least = cost(commodity.paths.front());
             for (Links const& path : commodity.paths) least = std::min(least, cost(path));
-            traffic += commodity.demand * least;
+            costs.least += commodity.demand * least;
         }
-        double all = 0;
-        for (std::size_t e = 0; e < price_.size(); ++e) all += price_[e] * capacities_[e];
-        return traffic / all;
+        for (std::size_t e = 0; e < price_.size(); ++e) {
+            costs.spent += price_[e] * load_[e];
+            costs.links += price_[e] * capacities_[e];
+        }
+        return costs;
     }
 
     /// Moves flow of one commodity to its cheapest path.

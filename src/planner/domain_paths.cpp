@@ -1,15 +1,28 @@
 #include "planner/domain_paths.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <vector>
+
+#include "planner/shape_paths.hpp"
 
 namespace mgi::planner {
 namespace {
 
-bool is_closed(Shape const& shape, std::uint32_t vertex, PathRules const& rules) {
-    bool const managed = shape.managed(vertex);
-    if (shape.is(vertex, VertexKind::Gpu)) return !managed || !rules.relay_gpus;
-    if (shape.is(vertex, VertexKind::Cpu)) return managed && !rules.relay_host;
-    return false;
+/// NICs of one server that come after the first `most` on the paths.
+std::vector<std::uint32_t> surplus_nics(std::vector<FlowPath> const& paths, Shape const& shape,
+                                        std::uint32_t offset, std::uint32_t most) {
+    std::vector<std::uint32_t> met;
+    for (FlowPath const& path : paths) {
+        for (std::uint32_t const v : path.vertices) {
+            bool const here = v >= offset && v - offset < shape.vertices().size();
+            if (!here || !shape.is(v - offset, VertexKind::Nic)) continue;
+            if (std::find(met.begin(), met.end(), v) == met.end()) met.push_back(v);
+        }
+    }
+    met.erase(met.begin(), met.begin() + std::min<std::ptrdiff_t>(most, std::ssize(met)));
+    return met;
 }
 
 }  // namespace
@@ -40,11 +53,34 @@ TwoServerPaths find_domain_paths(Shape const& from, std::uint32_t source, Shape 
         }
     }
     FlowNetwork network(first + second, std::move(arcs));
-    network.close(std::move(closed));
     std::uint32_t const sink = first + destination;
+    auto const solve = [&] {
+        network.close(closed);
+        return network.paths(network.max_flow(source, sink), source, sink);
+    };
+    std::vector<FlowPath> paths = solve();
+    if (rules.max_nics != 0) {
+        // Those that carry nothing now are closed, too: the nearest were met first.
+        std::vector<bool> used(closed.size(), false);
+        for (FlowPath const& path : paths) {
+            for (std::uint32_t const v : path.vertices) used[v] = true;
+        }
+        for (std::uint32_t const v : surplus_nics(paths, from, 0, rules.max_nics)) used[v] = false;
+        for (std::uint32_t const v : surplus_nics(paths, to, first, rules.max_nics)) {
+            used[v] = false;
+        }
+        for (std::uint32_t v = 0; v < first; ++v) {
+            closed[v] = closed[v] || (from.is(v, VertexKind::Nic) && !used[v]);
+        }
+        for (std::uint32_t v = 0; v < second; ++v) {
+            closed[first + v] =
+                closed[first + v] || (to.is(v, VertexKind::Nic) && !used[first + v]);
+        }
+        paths = solve();
+    }
     TwoServerPaths found;
     found.vertices_of_first = first;
-    for (FlowPath const& path : network.paths(network.max_flow(source, sink), source, sink)) {
+    for (FlowPath const& path : paths) {
         for (std::uint32_t const v : path.vertices) found.list.push(v);
         found.list.add(path.capacity);
     }

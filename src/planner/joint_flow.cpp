@@ -50,8 +50,9 @@ bool change_tails(Draft& loop, Draft& other, std::vector<Draft>& made) {
     return false;
 }
 
-/// Rearranges paths so that as few as possible return to where they start, and drops those.
-void straighten(std::vector<Draft>& drafts) {
+/// Rearranges paths so that as few as possible return to where they start, and drops those; whether
+/// there were none to drop.
+bool straighten(std::vector<Draft>& drafts) {
     // Loops first: two of them that meet are both straight afterwards.
     std::stable_partition(drafts.begin(), drafts.end(), [](Draft const& d) { return d.returns(); });
     for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -63,7 +64,8 @@ void straighten(std::vector<Draft>& drafts) {
             drafts.insert(drafts.end(), made.begin(), made.end());
         }
     }
-    std::erase_if(drafts, [](Draft const& d) { return d.capacity == 0 || d.returns(); });
+    std::erase_if(drafts, [](Draft const& d) { return d.capacity == 0; });
+    return std::erase_if(drafts, [](Draft const& d) { return d.returns(); }) == 0;
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ void JointFlow::solve(SmallFlow& flow) {
     }
 }
 
-void JointFlow::emit(PathList& paths) {
+bool JointFlow::emit(PathList& paths) {
     std::vector<Draft> drafts;
     drafts.reserve(raw_.size());
     for (std::uint32_t p = 0; p < raw_.size(); ++p) {
@@ -132,17 +134,50 @@ void JointFlow::emit(PathList& paths) {
         simplify(draft.vertices);
         drafts.push_back(std::move(draft));
     }
-    straighten(drafts);
+    bool const all_arrives = straighten(drafts);
     std::stable_sort(drafts.begin(), drafts.end(), [](Draft const& a, Draft const& b) {
         return a.vertices.size() < b.vertices.size();
     });
     for (Draft const& draft : drafts) paths.add(draft.vertices, draft.capacity);
+    return all_arrives;
+}
+
+void JointFlow::add_in_turn(JointQuestion const& question, std::span<std::uint32_t const> order,
+                            SmallFlow& flow, PathList& paths) {
+    std::vector<Arc> left(question.arcs.begin(), question.arcs.end());
+    for (std::uint32_t const source : order) {
+        std::vector<std::uint32_t> others;
+        for (std::uint32_t const d : question.sinks) {
+            if (d != source) others.push_back(d);
+        }
+        JointQuestion alone = question;
+        alone.arcs = left;
+        alone.sources = {&source, 1};
+        alone.sinks = others;
+        std::uint32_t const before = paths.size();
+        build(alone);
+        solve(flow);
+        emit(paths);
+        for (std::uint32_t p = before; p < paths.size(); ++p) {
+            auto const vertices = paths[p].vertices;
+            for (std::size_t i = 0; i + 1 < vertices.size(); ++i) {
+                for (Arc& arc : left) {
+                    if (arc.from != vertices[i] || arc.to != vertices[i + 1]) continue;
+                    arc.capacity -= paths[p].capacity;
+                }
+            }
+        }
+    }
 }
 
 void JointFlow::find(JointQuestion const& question, SmallFlow& flow, PathList& paths) {
     build(question);
     solve(flow);
-    emit(paths);
+    if (emit(paths)) return;
+    std::vector<std::uint32_t> order(question.sources.begin(), question.sources.end());
+    add_in_turn(question, order, flow, paths);
+    std::reverse(order.begin(), order.end());
+    add_in_turn(question, order, flow, paths);
 }
 
 }  // namespace mgi::planner

@@ -27,13 +27,20 @@ struct JointQuestion {
 class JointFlow {
 public:
     /// Appends the paths to `paths`, shortest first: each from a source to a sink that is another
-    /// vertex, all together within the arcs' capacities.
+    /// vertex, all together within the arcs' capacities. They carry the maximum flow, unless vertices
+    /// are both source and sink and some of the flow leads back to where it comes from whatever is
+    /// rearranged: which pairs may then have how much is a problem of several commodities. There the
+    /// paths of what each source in turn can add follow, first to last and last to first, since
+    /// candidates are what is asked for.
     void find(JointQuestion const& question, SmallFlow& flow, PathList& paths);
 
 private:
     void build(JointQuestion const& question);
     void solve(SmallFlow& flow);
-    void emit(PathList& paths);
+    /// Whether all that flows arrives at another vertex.
+    bool emit(PathList& paths);
+    void add_in_turn(JointQuestion const& question, std::span<std::uint32_t const> order,
+                     SmallFlow& flow, PathList& paths);
 
     // Vertices of the graph in hand: those asked about, a second one for each source that is a sink
     // too (where it sends), and what all sources and all sinks hang from.

@@ -39,16 +39,16 @@ ShapePaths::ShapePaths(std::shared_ptr<Shape const> shape, PathRules rules)
     if (!shape_->is_small()) return;
     auto const vertices = std::uint32_t(shape_->vertices().size());
     for (std::uint32_t v = 0; v < vertices; ++v) {
-        if (!is_closed(v)) open_ |= std::uint64_t(1) << v;
+        if (!closed(v)) open_ |= std::uint64_t(1) << v;
     }
     found_small_.assign(std::size_t(vertices) * vertices, kUnknown);
 }
 
-bool ShapePaths::is_closed(std::uint32_t vertex) const {
-    bool const managed = shape_->managed(vertex);
+bool is_closed(Shape const& shape, std::uint32_t vertex, PathRules const& rules) {
+    bool const managed = shape.managed(vertex);
     // GPUs that were not declared take no part.
-    if (shape_->is(vertex, VertexKind::Gpu)) return !managed || !rules_.relay_gpus;
-    if (shape_->is(vertex, VertexKind::Cpu)) return managed && !rules_.relay_host;
+    if (shape.is(vertex, VertexKind::Gpu)) return !managed || !rules.relay_gpus;
+    if (shape.is(vertex, VertexKind::Cpu)) return managed && !rules.relay_host;
     return false;
 }
 
@@ -132,12 +132,12 @@ void ShapePaths::solve_large(std::uint32_t from, std::uint32_t to) {
     if (from == to) return;
     Scope const scope = scope_of(from, to);
     FlowNetwork& graph = network(scope);
-    std::vector<bool> closed(shape_->vertices().size());
-    for (std::uint32_t v = 0; v < closed.size(); ++v) closed[v] = is_closed(v);
-    closed[from] = closed[to] = false;
+    std::vector<bool> shut(shape_->vertices().size());
+    for (std::uint32_t v = 0; v < shut.size(); ++v) shut[v] = closed(v);
+    shut[from] = shut[to] = false;
     std::uint32_t const begin = list_.size();
     auto const append = [&] {
-        graph.close(closed);
+        graph.close(shut);
         for (FlowPath const& path : graph.paths(graph.max_flow(from, to), from, to)) {
             for (std::uint32_t const v : path.vertices) list_.push(v);
             list_.add(path.capacity);
@@ -147,13 +147,13 @@ void ShapePaths::solve_large(std::uint32_t from, std::uint32_t to) {
     if (scope == Scope::Inside || rules_.max_nics == 0) return;
     std::vector<std::uint32_t> const surplus = surplus_nics(begin);
     if (surplus.empty()) return;
-    std::vector<bool> kept(closed.size(), false);
+    std::vector<bool> kept(shut.size(), false);
     for (std::uint32_t p = begin; p < list_.size(); ++p) {
         for (std::uint32_t const v : list_[p].vertices) kept[v] = true;
     }
     for (std::uint32_t const v : surplus) kept[v] = false;
-    for (std::uint32_t v = 0; v < closed.size(); ++v) {
-        if (shape_->is(v, VertexKind::Nic)) closed[v] = !kept[v];
+    for (std::uint32_t v = 0; v < shut.size(); ++v) {
+        if (shape_->is(v, VertexKind::Nic)) shut[v] = !kept[v];
     }
     list_.truncate(begin);
     append();
@@ -178,7 +178,7 @@ PathList const& ShapePaths::find_joint(SmallFlow& flow, std::vector<std::uint32_
     question.arcs = arcs;
     question.sources = sources;
     question.sinks = sinks;
-    question.closed = [this](std::uint32_t v) { return is_closed(v); };
+    question.closed = [this](std::uint32_t v) { return closed(v); };
     asker_.find(question, flow, joint_);
     return joint_;
 }

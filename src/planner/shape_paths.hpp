@@ -47,6 +47,9 @@ private:
     std::vector<std::uint64_t> more_;
 };
 
+/// Whether the rules let no path pass this vertex; paths may start and end there.
+bool is_closed(Shape const& shape, std::uint32_t vertex, PathRules const& rules);
+
 /// Not thread-safe.
 class ShapePaths {
 public:
@@ -70,7 +73,9 @@ public:
 
 private:
     [[nodiscard]] Scope scope_of(std::uint32_t from, std::uint32_t to) const;
-    [[nodiscard]] bool is_closed(std::uint32_t vertex) const;
+    [[nodiscard]] bool closed(std::uint32_t vertex) const {
+        return is_closed(*shape_, vertex, rules_);
+    }
     PathRange solve(SmallFlow& flow, std::uint32_t from, std::uint32_t to);
     void solve_small(SmallFlow& flow, std::uint32_t from, std::uint32_t to);
     void solve_large(std::uint32_t from, std::uint32_t to);

@@ -57,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(Fuzz, Replay,
                                            Target{"plan", &plan, 5000},
                                            Target{"topology_file", &topology_file, 5000},
                                            Target{"corrections", &corrections, 5000},
-                                           Target{"agent_message", &agent_message, 20'000}),
+                                           Target{"agent_message", &agent_message, 20'000},
+                                           Target{"plan_bytes", &plan_bytes, 20'000},
+                                           Target{"cluster", &cluster, 20'000}),
                          [](auto const& target) { return std::string(target.param.name); });
 
 }  // namespace

@@ -24,5 +24,9 @@ void topology_file(Input input);
 void corrections(Input input);
 /// Messages between applications and their agent: CBOR, and frames of it in pieces.
 void agent_message(Input input);
+/// Forwarding tables and channel directories as they travel.
+void plan_bytes(Input input);
+/// Servers whose graphs say anything, channels over them, and a link that fails and recovers.
+void cluster(Input input);
 
 }  // namespace mgi::fuzz

@@ -182,5 +182,98 @@ TEST(ChannelPlanner, RefusesWhatCannotBe) {
               "no way from node1/gpu0 to the network, and other servers have destinations");
 }
 
+/// Two GPUs with an NVLink each to the domain's switch; a NIC for both, unless there is none.
+topology::Infrastructure tray(bool nic, bool second_link = true) {
+    GraphBuilder graph;
+    auto const cpu = graph.add(VertexKind::Cpu, "cpu", 0);
+    auto const a = graph.add(VertexKind::Gpu, "a", 0);
+    auto const b = graph.add(VertexKind::Gpu, "b", 0);
+    graph.hang(a, cpu, 50, "c2c");
+    graph.hang(b, cpu, 50, "c2c");
+    auto const domain = graph.nvswitch(topology::kEveryServer);
+    graph.connect_both(a, domain, 900, "nvlink");
+    if (second_link) graph.connect_both(b, domain, 900, "nvlink");
+    if (nic) {
+        auto const card = graph.add(VertexKind::Nic, "nic", 0);
+        graph.hang(card, cpu, 40, "pcie");
+        graph.connect_network(card, 240'000);
+    }
+    return std::move(graph).finish(1);
+}
+
+TEST(ChannelPlanner, ServersOfOneDomainUseLinksAndNics) {
+    Cluster cluster;
+    cluster.add_server(tray(true), "t0", "rack");
+    cluster.add_server(tray(true), "t1", "rack");
+    cluster.add_server(tray(true), "t2", "other rack");
+    EXPECT_EQ(cluster.shapes(), 1u);
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 6);
+    auto const near = planner.paths(gpus[0], gpus[2]);
+    ASSERT_FALSE(near.empty());
+    EXPECT_EQ(text_of(cluster, near[0]), "a nvlink domain a");
+    EXPECT_EQ(near[0].capacity, capacity_of(900));
+    // By the NICs 30 beside it; and nothing more gets out of the GPU.
+    EXPECT_EQ(sum_of(near), capacity_of(930));
+    EXPECT_EQ(sum_of(planner.paths(gpus[0], gpus[4])), capacity_of(30));
+    ChannelPlan const plan = planner.plan(gpus, gpus);
+    EXPECT_EQ(plan.servers[0].table, plan.servers[1].table);
+    ServerTable const in_rack = decode_table(plan.servers[0].table->bytes);
+    ServerTable const alone = decode_table(plan.servers[2].table->bytes);
+    auto const has = [](ServerTable const& table, Target::Kind kind) {
+        for (Forward const& forward : table.vertices.back().forwards) {
+            if (forward.target.kind == kind) return true;
+        }
+        return false;
+    };
+    EXPECT_TRUE(has(in_rack, Target::Kind::Domain));
+    EXPECT_TRUE(has(in_rack, Target::Kind::Network));
+    EXPECT_FALSE(has(alone, Target::Kind::Domain));
+    EXPECT_TRUE(has(alone, Target::Kind::Network));
+}
+
+TEST(ChannelPlanner, WithoutNicsADomainMustReachAll) {
+    Cluster cluster;
+    cluster.add_server(tray(false), "t0", "rack");
+    cluster.add_server(tray(false), "t1", "rack");
+    ChannelPlanner planner(cluster);
+    auto const gpus = gpu_places(cluster, 4);
+    EXPECT_EQ(planner.plan(gpus, gpus).servers.size(), 2u);
+    // b's link failed: it is reached through a, or by host memory.
+    for (ServerId const server : {0u, 1u}) {
+        for (Arc const arc : cluster.shape(server)->arcs()) {
+            bool const is_b = arc.from == 2 || arc.to == 2;
+            if (is_b) cluster.set_link(server, arc.from, arc.to, 0);
+        }
+    }
+    EXPECT_THROW(planner.plan(gpus, gpus), Error);
+    cluster.add_server(tray(false), "t2", "other rack");
+    std::vector<Place> const from{{0, 1}};
+    std::vector<Place> const to{{2, 1}};
+    try {
+        planner.plan(from, to);
+        FAIL() << "no network joins the two";
+    } catch (Error const& error) {
+        EXPECT_STREQ(error.what(),
+                     "no way from t0/a to the network, and other servers have destinations");
+    }
+}
+
+TEST(ChannelPlanner, KeepsNoMoreThanItsLimits) {
+    Cluster const cluster = dgx_cluster(400, 8, 0);
+    PlannerLimits limits;
+    limits.path_bytes = limits.table_bytes = limits.plan_bytes = 100'000;
+    ChannelPlanner planner(cluster, limits);
+    auto const gpus = gpu_places(cluster, 400);
+    ChannelPlan const plan = planner.plan(gpus, gpus);
+    EXPECT_LT(planner.kept_bytes(), 400'000u);
+    ChannelPlan const again = planner.plan(gpus, gpus);
+    for (std::size_t s = 0; s < plan.servers.size(); ++s) {
+        ASSERT_EQ(again.servers[s].table->bytes, plan.servers[s].table->bytes);
+    }
+    planner.clear();
+    EXPECT_EQ(planner.kept_bytes(), 0u);
+}
+
 }  // namespace
 }  // namespace mgi::planner

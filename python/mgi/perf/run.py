@@ -12,7 +12,8 @@ from mgi.cli import Parser
 from mgi.errors import Error
 from mgi.perf import exchange, groupby, join, plan
 
-#: By name: a module with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and `WRONG`.
+#: By name: a module with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and `WRONG`. What
+#: `measure` finds under a name with a _ in front is not written down.
 PATTERNS = {"exchange": exchange, "groupby": groupby, "join": join, "plan": plan}
 
 
