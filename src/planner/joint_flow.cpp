@@ -1,9 +1,14 @@
 #include "planner/joint_flow.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace mgi::planner {
 namespace {
+
+bool comes_before(Arc const& a, Arc const& b) {
+    return a.from != b.from ? a.from < b.from : a.to < b.to;
+}
 
 /// A path that is being put right.
 struct Draft {
@@ -50,9 +55,8 @@ bool change_tails(Draft& loop, Draft& other, std::vector<Draft>& made) {
     return false;
 }
 
-/// Rearranges paths so that as few as possible return to where they start, and drops those; whether
-/// there were none to drop.
-bool straighten(std::vector<Draft>& drafts) {
+/// Rearranges paths so that as few as possible return to where they start, and drops those.
+void straighten(std::vector<Draft>& drafts) {
     // Loops first: two of them that meet are both straight afterwards.
     std::stable_partition(drafts.begin(), drafts.end(), [](Draft const& d) { return d.returns(); });
     for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -64,8 +68,7 @@ bool straighten(std::vector<Draft>& drafts) {
             drafts.insert(drafts.end(), made.begin(), made.end());
         }
     }
-    std::erase_if(drafts, [](Draft const& d) { return d.capacity == 0; });
-    return std::erase_if(drafts, [](Draft const& d) { return d.returns(); }) == 0;
+    std::erase_if(drafts, [](Draft const& d) { return d.capacity == 0 || d.returns(); });
 }
 
 }  // namespace
@@ -100,7 +103,7 @@ void JointFlow::build(JointQuestion const& question) {
     for (std::uint32_t const d : question.sinks) arcs_.push_back({d, to, all});
 }
 
-void JointFlow::solve(SmallFlow& flow) {
+Capacity JointFlow::solve(SmallFlow& flow) {
     std::uint32_t const from = count_ - 2;
     std::uint32_t const to = count_ - 1;
     raw_.truncate(0);
@@ -108,18 +111,20 @@ void JointFlow::solve(SmallFlow& flow) {
         graph_.reset(count_);
         for (Arc const& arc : arcs_) graph_.add(arc.from, arc.to, arc.capacity);
         flow.load(graph_);
-        flow.run(from, to, ~std::uint64_t(0), raw_);
+        Capacity const value = flow.run(from, to, ~std::uint64_t(0), raw_);
         flow.unload();
-        return;
+        return value;
     }
     FlowNetwork network(count_, arcs_);
-    for (FlowPath const& path : network.paths(network.max_flow(from, to), from, to)) {
+    Flow const found = network.max_flow(from, to);
+    for (FlowPath const& path : network.paths(found, from, to)) {
         for (std::uint32_t const v : path.vertices) raw_.push(v);
         raw_.add(path.capacity);
     }
+    return found.value;
 }
 
-bool JointFlow::emit(PathList& paths) {
+void JointFlow::emit(PathList& paths) {
     std::vector<Draft> drafts;
     drafts.reserve(raw_.size());
     for (std::uint32_t p = 0; p < raw_.size(); ++p) {
@@ -134,50 +139,97 @@ bool JointFlow::emit(PathList& paths) {
         simplify(draft.vertices);
         drafts.push_back(std::move(draft));
     }
-    bool const all_arrives = straighten(drafts);
+    straighten(drafts);
     std::stable_sort(drafts.begin(), drafts.end(), [](Draft const& a, Draft const& b) {
         return a.vertices.size() < b.vertices.size();
     });
     for (Draft const& draft : drafts) paths.add(draft.vertices, draft.capacity);
-    return all_arrives;
 }
 
-void JointFlow::add_in_turn(JointQuestion const& question, std::span<std::uint32_t const> order,
-                            SmallFlow& flow, PathList& paths) {
-    std::vector<Arc> left(question.arcs.begin(), question.arcs.end());
+void JointFlow::start_over(JointQuestion const& question) {
+    left_.assign(question.arcs.begin(), question.arcs.end());
+    if (!std::is_sorted(left_.begin(), left_.end(), comes_before)) {
+        std::sort(left_.begin(), left_.end(), comes_before);
+    }
+}
+
+Capacity JointFlow::send(JointQuestion const& question, std::vector<std::uint32_t> const& sources,
+                         std::vector<std::uint32_t> const& sinks, SmallFlow& flow,
+                         PathList& paths) {
+    JointQuestion part = question;
+    part.arcs = left_;
+    part.sources = sources;
+    part.sinks = sinks;
+    std::uint32_t const before = paths.size();
+    build(part);
+    Capacity const value = solve(flow);
+    emit(paths);
+    for (std::uint32_t p = before; p < paths.size(); ++p) {
+        auto const vertices = paths[p].vertices;
+        for (std::size_t i = 0; i + 1 < vertices.size(); ++i) {
+            Arc const link{vertices[i], vertices[i + 1], 0};
+            Capacity rest = paths[p].capacity;
+            auto at = std::lower_bound(left_.begin(), left_.end(), link, comes_before);
+            for (; rest > 0 && at != left_.end(); ++at) {  // parallel arcs stand side by side
+                Capacity const part_of_it = std::min(rest, at->capacity);
+                at->capacity -= part_of_it;
+                rest -= part_of_it;
+            }
+        }
+    }
+    return value;
+}
+
+Capacity JointFlow::send_in_turn(JointQuestion const& question,
+                                 std::vector<std::uint32_t> const& order, SmallFlow& flow,
+                                 PathList& paths) {
+    Capacity value = 0;
     for (std::uint32_t const source : order) {
         std::vector<std::uint32_t> others;
         for (std::uint32_t const d : question.sinks) {
             if (d != source) others.push_back(d);
         }
-        JointQuestion alone = question;
-        alone.arcs = left;
-        alone.sources = {&source, 1};
-        alone.sinks = others;
-        std::uint32_t const before = paths.size();
-        build(alone);
-        solve(flow);
-        emit(paths);
-        for (std::uint32_t p = before; p < paths.size(); ++p) {
-            auto const vertices = paths[p].vertices;
-            for (std::size_t i = 0; i + 1 < vertices.size(); ++i) {
-                for (Arc& arc : left) {
-                    if (arc.from != vertices[i] || arc.to != vertices[i + 1]) continue;
-                    arc.capacity -= paths[p].capacity;
-                }
-            }
-        }
+        value += send(question, {source}, others, flow, paths);
     }
+    return value;
 }
 
 void JointFlow::find(JointQuestion const& question, SmallFlow& flow, PathList& paths) {
+    std::vector<std::uint32_t> both;
+    for (std::uint32_t const s : question.sources) {
+        if (std::find(question.sinks.begin(), question.sinks.end(), s) != question.sinks.end()) {
+            both.push_back(s);
+        }
+    }
+    build(question);
+    Capacity const most = solve(flow);
+    if (both.empty()) {
+        emit(paths);
+        return;
+    }
+    // One half of those that do both only sends, then only receives.
+    auto const half = [&](std::span<std::uint32_t const> all, std::size_t which) {
+        std::vector<std::uint32_t> part;
+        for (std::uint32_t const v : all) {
+            auto const at = std::find(both.begin(), both.end(), v) - both.begin();
+            if (at == std::ssize(both) || std::size_t(at) % 2 == which) part.push_back(v);
+        }
+        return part;
+    };
+    start_over(question);
+    Capacity value =
+        send(question, half(question.sources, 0), half(question.sinks, 1), flow, paths);
+    value += send(question, half(question.sources, 1), half(question.sinks, 0), flow, paths);
+    if (value == most) return;
+    std::vector<std::uint32_t> order(question.sources.begin(), question.sources.end());
+    value += send_in_turn(question, order, flow, paths);
+    if (value == most) return;
+    start_over(question);
+    std::reverse(order.begin(), order.end());
+    send_in_turn(question, order, flow, paths);
     build(question);
     solve(flow);
-    if (emit(paths)) return;
-    std::vector<std::uint32_t> order(question.sources.begin(), question.sources.end());
-    add_in_turn(question, order, flow, paths);
-    std::reverse(order.begin(), order.end());
-    add_in_turn(question, order, flow, paths);
+    emit(paths);
 }
 
 }  // namespace mgi::planner

@@ -26,21 +26,28 @@ struct JointQuestion {
 /// Asks such questions; holds what they need, so that one after the other costs no allocation.
 class JointFlow {
 public:
-    /// Appends the paths to `paths`, shortest first: each from a source to a sink that is another
-    /// vertex, all together within the arcs' capacities. They carry the maximum flow, unless vertices
-    /// are both source and sink and some of the flow leads back to where it comes from whatever is
-    /// rearranged: which pairs may then have how much is a problem of several commodities. There the
-    /// paths of what each source in turn can add follow, first to last and last to first, since
-    /// candidates are what is asked for.
+    /// Appends the paths to `paths`: each from a source to a sink that is another vertex. They can
+    /// carry the maximum flow together where no vertex is both source and sink, and then keep to the
+    /// capacities, too, shortest first.
+    ///
+    /// Where some are both, flow may also lead back to where it comes from, and a maximum flow that
+    /// does so helps nobody; which pairs should have how much instead is a problem of several
+    /// commodities. So every other one of these vertices sends to the rest, then these send to those.
+    /// On servers that is mostly as much as a maximum flow has. Where it is not, what each source in
+    /// turn can add follows, and paths of the maximum flow, rearranged: candidates, which together
+    /// would be more than the links carry.
     void find(JointQuestion const& question, SmallFlow& flow, PathList& paths);
 
 private:
     void build(JointQuestion const& question);
-    void solve(SmallFlow& flow);
-    /// Whether all that flows arrives at another vertex.
-    bool emit(PathList& paths);
-    void add_in_turn(JointQuestion const& question, std::span<std::uint32_t const> order,
-                     SmallFlow& flow, PathList& paths);
+    Capacity solve(SmallFlow& flow);
+    void emit(PathList& paths);
+    /// Appends what some sources can send to some sinks over what is left of the arcs.
+    Capacity send(JointQuestion const& question, std::vector<std::uint32_t> const& sources,
+                  std::vector<std::uint32_t> const& sinks, SmallFlow& flow, PathList& paths);
+    Capacity send_in_turn(JointQuestion const& question, std::vector<std::uint32_t> const& order,
+                          SmallFlow& flow, PathList& paths);
+    void start_over(JointQuestion const& question);
 
     // Vertices of the graph in hand: those asked about, a second one for each source that is a sink
     // too (where it sends), and what all sources and all sinks hang from.
@@ -50,6 +57,7 @@ private:
     std::vector<Arc> arcs_;
     SmallGraph graph_;
     PathList raw_;
+    std::vector<Arc> left_;  ///< of the question's arcs, ascending
 };
 
 }  // namespace mgi::planner

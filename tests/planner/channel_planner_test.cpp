@@ -213,8 +213,8 @@ TEST(ChannelPlanner, ServersOfOneDomainUseLinksAndNics) {
     ASSERT_FALSE(near.empty());
     EXPECT_EQ(text_of(cluster, near[0]), "a nvlink domain a");
     EXPECT_EQ(near[0].capacity, capacity_of(900));
-    // By the NICs 30 beside it; and nothing more gets out of the GPU.
-    EXPECT_EQ(sum_of(near), capacity_of(930));
+    // And all that the link to the CPU takes: 30 by the NICs, 20 by the other GPU's NVLink.
+    EXPECT_EQ(sum_of(near), capacity_of(950));
     EXPECT_EQ(sum_of(planner.paths(gpus[0], gpus[4])), capacity_of(30));
     ChannelPlan const plan = planner.plan(gpus, gpus);
     EXPECT_EQ(plan.servers[0].table, plan.servers[1].table);

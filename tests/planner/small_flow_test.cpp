@@ -125,20 +125,28 @@ TEST(JointFlow, CarriesWhatAllSourcesSendToAllSinksTogether) {
     }
 }
 
-TEST(JointFlow, OfOneThatIsBothNothingComesBackToIt) {
-    // All three send and receive through one switch.
-    std::vector<Arc> arcs;
-    for (std::uint32_t v = 1; v <= 3; ++v) {
-        arcs.push_back({v, 0, 5});
-        arcs.push_back({0, v, 5});
-    }
-    std::vector<std::uint32_t> const all{1, 2, 3};
-    SmallFlow flow;
-    PathList paths;
-    JointFlow().find({4, arcs, all, all, [](std::uint32_t) { return false; }}, flow, paths);
-    EXPECT_EQ(check_paths(arcs, paths, ~std::uint64_t(0)), 15);
-    for (std::uint32_t p = 0; p < paths.size(); ++p) {
-        EXPECT_NE(paths[p].vertices.front(), paths[p].vertices.back());
+TEST(JointFlow, OfThoseThatAreBothNothingComesBack) {
+    // All send and receive through one switch.
+    for (std::uint32_t ends = 2; ends <= 7; ++ends) {
+        std::vector<Arc> arcs;
+        std::vector<std::uint32_t> all;
+        for (std::uint32_t v = 1; v <= ends; ++v) {
+            arcs.push_back({v, 0, 5});
+            arcs.push_back({0, v, 5});
+            all.push_back(v);
+        }
+        SmallFlow flow;
+        PathList paths;
+        JointFlow().find({ends + 1, arcs, all, all, [](std::uint32_t) { return false; }}, flow,
+                         paths);
+        // Half of them send to the other half, and back.
+        if (ends % 2 == 0) {
+            EXPECT_EQ(check_paths(arcs, paths, ~std::uint64_t(0)), 5 * Capacity(ends));
+        }
+        EXPECT_GE(paths.size(), ends);
+        for (std::uint32_t p = 0; p < paths.size(); ++p) {
+            EXPECT_NE(paths[p].vertices.front(), paths[p].vertices.back());
+        }
     }
 }
 
