@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "planner/directory.hpp"
 #include "planner/server_flows.hpp"
 #include "planner/table_codec.hpp"
+#include "support/random.hpp"
 
 namespace mgi::planner {
 namespace {
@@ -105,6 +107,81 @@ TEST(ChannelPlanner, CandidatesCarryTheJointFlow) {
     }
     EXPECT_EQ(ways.size(), 2u);
     EXPECT_TRUE(ways.contains({LocalVertex(x), LocalVertex(y)}));
+}
+
+/// Whether a path inside a server stands in its table, hop by hop.
+bool leads(ServerTable const& table, Shape const& shape, std::span<LocalVertex const> path) {
+    std::size_t from = 0;
+    std::uint8_t stage = 0;
+    for (std::size_t to = 1; to < path.size(); ++to) {
+        if (!shape.managed(path[to])) continue;
+        std::vector<LocalVertex> const between(path.begin() + std::ptrdiff_t(from) + 1,
+                                               path.begin() + std::ptrdiff_t(to));
+        bool found = false;
+        for (VertexTable const& vertex : table.vertices) {
+            if (vertex.vertex != path[from]) continue;
+            for (Forward const& forward : vertex.forwards) {
+                if (forward.stage != stage || forward.target.vertex != path.back()) continue;
+                for (NextHop const& hop : forward.hops) {
+                    found = found || (hop.next == path[to] && hop.path == between);
+                }
+            }
+        }
+        if (!found) return false;
+        from = to;
+        ++stage;
+    }
+    return true;
+}
+
+TEST(ChannelPlanner, EveryPathOfTheJointFlowStandsInTheTables) {
+    test::Random random(31);
+    std::uint32_t planned = 0;
+    for (int round = 0; round < 500; ++round) {
+        SCOPED_TRACE(round);
+        GraphBuilder graph;
+        auto const vertices = std::uint32_t(random.between(4, 12));
+        std::vector<Place> sources;
+        std::vector<Place> destinations;
+        for (std::uint32_t v = 0; v < vertices; ++v) {
+            bool const gpu = random.below(2) == 0;
+            graph.add(gpu ? VertexKind::Gpu : VertexKind::Switch, "v" + std::to_string(v), 0);
+            if (gpu) (random.below(2) == 0 ? sources : destinations).push_back({0, v});
+        }
+        for (std::uint64_t e = 4 * vertices; e > 0; --e) {
+            auto const from = std::uint32_t(random.below(vertices));
+            auto const to = std::uint32_t(random.below(vertices));
+            if (from != to) graph.connect(from, to, double(random.between(1, 9)), "pcie");
+        }
+        Cluster cluster;
+        cluster.add_server(std::move(graph).finish(1), "node");
+        ChannelPlanner planner(cluster);
+        ChannelPlan plan;
+        try {
+            plan = planner.plan(sources, destinations);
+        } catch (Error const&) {
+            continue;  // some pair has no way
+        }
+        ++planned;
+        ServerTable const table = decode_table(plan.servers.at(0).table->bytes);
+        Role const& role = *plan.servers[0].role;
+        SmallFlow flow;
+        ShapePaths paths(cluster.shape(0), {});
+        PathList const& joint =
+            paths.find_joint(flow, role.sources.list(), role.destinations.list());
+        for (std::uint32_t p = 0; p < joint.size(); ++p) {
+            ASSERT_TRUE(leads(table, *cluster.shape(0), joint[p].vertices));
+        }
+        for (Place const from : sources) {
+            for (Place const to : destinations) {
+                PathRange const range = paths.find(flow, from.vertex, to.vertex);
+                for (std::uint32_t p = range.begin; p < range.end; ++p) {
+                    ASSERT_TRUE(leads(table, *cluster.shape(0), paths.list()[p].vertices));
+                }
+            }
+        }
+    }
+    EXPECT_GT(planned, 100u);
 }
 
 TEST(ChannelPlanner, EqualServersShareOneTable) {
