@@ -100,8 +100,10 @@ std::vector<ClusterPath> ChannelPlanner::by_network(Place from, Place to, PathRu
             path.vertices.push_back({to.server, v});
         }
         found.push_back(std::move(path));
-        if ((left_out -= found.back().capacity) == 0) ++o;
-        if ((left_in -= found.back().capacity) == 0) ++i;
+        left_out -= found.back().capacity;
+        left_in -= found.back().capacity;
+        if (left_out == 0) ++o;
+        if (left_in == 0) ++i;
     }
     settle(from.server, *near, rules);
     settle(to.server, *far, rules);

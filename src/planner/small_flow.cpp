@@ -57,7 +57,9 @@ bool SmallFlow::push(std::uint32_t source, std::uint32_t sink, Capacity& value, 
     paths.push(source);
     while (length > 0) {
         std::uint32_t const to = backward[--length];
-        if ((left_[at(from, to)] -= most) == 0) heads_[from] &= ~bit(to);
+        Capacity& left = left_[at(from, to)];
+        left -= most;
+        if (left == 0) heads_[from] &= ~bit(to);
         left_[at(to, from)] += most;
         heads_[to] |= bit(from);
         changed_.push_back({std::uint8_t(from), std::uint8_t(to)});
