@@ -105,3 +105,39 @@ def test_perf_plan_writes_its_figures(tmp_path, capsys, gpus, shapes, found) -> 
     assert written["shapes"] == found
     assert written["sampled_pairs_verified"] > 0
     assert written["create_ms_median"] > 0
+
+
+@pytest.mark.parametrize("name", [name for name, _ in _mgi.presets()])
+def test_paths_of_named_systems_sum_up_to_their_flows(name) -> None:
+    topology = _mgi.Topology.preset(name, 1)
+    planner = _mgi.Planner.over(topology)
+    number = {vertex["name"]: v for v, vertex in enumerate(topology.vertices())}
+    flows = topology.flows(0)
+    gpus = [number[gpu] for gpu in flows.gpus]
+    for i, source in enumerate(gpus):
+        for j, (relayed, direct) in enumerate(flows.pairs(i)):
+            for rules, most in (({}, relayed), ({"relay_gpus": False}, direct)):
+                paths = planner.paths(source, gpus[j], rules)
+                assert sum(path["gbps"] for path in paths) == pytest.approx(most)
+
+
+#: The paper's Table 2.
+OPTIMIZATIONS = {
+    "pcie-only": [1, 2],
+    "pcie-nvlink": [1, 2, 3],
+    "pcie-numa": [1, 2],
+    "pcie-nvlink-numa": [1, 2, 3],
+    "nvlink-numa": [1, 2, 3],
+    "hybrid-cube-mesh": [1, 2, 3],
+    "nvswitch": [1, 2, 3],
+    "multi-ethernet": [1, 2],
+    "multi-rdma": [1, 2, 4],
+    "multi-nvswitch-rdma": [1, 2, 3, 4],
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZATIONS)
+def test_optimizations_are_those_of_the_paper(name) -> None:
+    planner, _, gpus = over(name)
+    found = planner.optimizations(gpus, gpus, {})
+    assert [o["number"] for o in found if o["applies"]] == OPTIMIZATIONS[name]
