@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -107,9 +108,15 @@ std::string network_use(Json const& server, char const* end) {
 std::string servers_text(Json const& servers, std::size_t most) {
     if (servers.empty()) return "no server has registered: start `mgi agent` on each\n";
     Table table({"SERVER", "STATE", "ENDPOINTS", "LEASE LEFT", "TO NETWORK", "FROM NETWORK", ""});
-    std::size_t shown = 0;
-    for (Json const& server : servers) {
-        if (shown++ == most) break;
+    std::vector<Json const*> order;
+    for (Json const& server : servers) order.push_back(&server);
+    std::sort(order.begin(), order.end(), [](Json const* a, Json const* b) {
+        // node2 before node10
+        return strverscmp(a->at("name").get_ref<std::string const&>().c_str(),
+                          b->at("name").get_ref<std::string const&>().c_str()) < 0;
+    });
+    for (std::size_t at = 0; at < std::min(order.size(), most); ++at) {
+        Json const& server = *order[at];
         auto const off = server.at("clock_off_ms").get<double>() / 1e3;
         table.add({server.at("name"), server.at("state"),
                    std::to_string(server.at("endpoints").get<std::size_t>()),
