@@ -154,6 +154,15 @@ TEST_F(Client, WhatComesTooLateIsGivenBack) {
     EXPECT_EQ(last["channel"], 77u);
 }
 
+TEST_F(Client, TextThatIsNotUtf8IsRefusedBeforeItIsSent) {
+    FakeAgent agent(folder_.file("agent.sock"), Giving());
+    ClusterClient client(options());
+    expect_error(ErrorCode::InvalidArgument, {"UTF-8"},
+                 [&] { (void)client.create_endpoint("gpu\xff"); });
+    EXPECT_EQ(client.status(), "{}");
+    EXPECT_EQ(agent.heard(2).size(), 2u);
+}
+
 TEST_F(Client, HearsNotices) {
     FakeAgent agent(folder_.file("agent.sock"), Giving());
     auto const notes = std::make_shared<Notes>();

@@ -43,6 +43,8 @@ std::string random_name() {
 std::string program_name() {
     std::string name;
     std::ifstream("/proc/self/comm") >> name;
+    // Any bytes may be a program's name; messages are UTF-8.
+    for (char& c : name) c = c >= ' ' && c <= '~' ? c : '?';
     return name.empty() ? "process " + std::to_string(getpid()) : name;
 }
 
@@ -66,13 +68,14 @@ ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<Cluster
       pause_(kFirstPause),
       thread_([this] { run(); }) {
     std::unique_lock lock(lock_);
-    bool const answered =
-        changed_.wait_for(lock, options_.timeout, [&] { return joined_ || away_; });
+    // An agent that is only busy, or being started again, is tried again.
+    auto const refused = [&] { return away_ && away_->code() != ErrorCode::Timeout; };
+    changed_.wait_for(lock, options_.timeout, [&] { return joined_ || refused(); });
     if (joined_) return;
-    Error const why = answered ? *away_
-                               : Error(ErrorCode::Timeout, "the agent at " + options_.agent +
-                                                               " has not answered a hello for " +
-                                                               text_of(options_.timeout));
+    Error const why = away_ ? *away_
+                            : Error(ErrorCode::Timeout, "the agent at " + options_.agent +
+                                                            " has not answered a hello for " +
+                                                            text_of(options_.timeout));
     lock.unlock();
     close();
     throw why;
@@ -103,6 +106,8 @@ std::uint64_t ClusterClient::Impl::queue(std::shared_ptr<Call> const& call, Json
                         std::to_string(control::kMostRequestBytes) +
                         " are possible; endpoints that follow each other need fewest");
     }
+    // What the agent would take for no message, text that is not UTF-8, is refused here.
+    (void)control::message_from(std::string_view(frame).substr(4));
     call->request = std::move(request);
     calls_.emplace(id, call);
     if (joined_) socket_->queue(frame);

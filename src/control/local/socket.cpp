@@ -103,6 +103,10 @@ Fd connect_to_agent(std::string const& path) {
         return fd;
     }
     int const error = errno;
+    if (error == EAGAIN) {
+        throw Error(ErrorCode::Timeout,
+                    "the agent at " + path + " takes no more connections at the moment");
+    }
     throw Error(
         ErrorCode::NotFound,
         with_errno("no agent at " + path, error) +
@@ -117,6 +121,9 @@ Fd listen_for_applications(std::string const& path) {
         throw Error(ErrorCode::Refused, "another agent listens at " + path +
                                             "; stop it, or choose another place with --socket");
     } catch (Error const& error) {
+        if (error.code() == ErrorCode::Timeout) {
+            throw Error(ErrorCode::Refused, std::string("another agent is there: ") + error.what());
+        }
         if (error.code() != ErrorCode::NotFound) throw;
     }
     std::error_code failed;
