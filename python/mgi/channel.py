@@ -41,6 +41,11 @@ class Channel:
         self._destinations = destinations
 
     @property
+    def id(self) -> int:
+        """Unique in the runtime, never used twice; of a connected one, in its cluster."""
+        return self._native.id
+
+    @property
     def name(self) -> str:
         """As errors and logs call it."""
         return self._native.name
