@@ -92,7 +92,7 @@ void ControlService::lead(std::shared_ptr<Engine> engine) {
     engine_ = std::move(engine);
 }
 
-void ControlService::stand_by(std::string leader) {
+void ControlService::stand_by(std::string const& leader) {
     std::shared_ptr<Engine> engine;
     std::unordered_map<SessionId, std::shared_ptr<control::Session>> sessions;
     std::unordered_map<CallId, Call*> calls;
@@ -200,7 +200,7 @@ Stream* ControlService::Session(Context* context) {
 }
 
 ControlService::Reactor* ControlService::start(
-    Context* context, std::function<void(Cluster&, CallId, Now, Effects&)> ask,
+    Context* context, std::function<void(Cluster&, CallId, Now, Effects&)> const& ask,
     std::function<void(Answer const&)> fill) {
     grpc::Status admitted = security_.admit(*context);
     if (!admitted.ok()) return finish(context, std::move(admitted));

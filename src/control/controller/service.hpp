@@ -34,7 +34,7 @@ public:
     void lead(std::shared_ptr<Engine> engine);
     /// From now on another one does ("host:port", or empty: not known yet). Sessions end and calls
     /// fail, both with NOT_LEADER; the engine is stopped.
-    void stand_by(std::string leader);
+    void stand_by(std::string const& leader);
     /// Sessions and calls end, so that the server can be shut down.
     void retire() { stand_by({}); }
 
@@ -66,7 +66,8 @@ private:
     Reactor* Status(Context* context, StatusRequest const* request, StatusReply* reply) override;
 
     /// Starts a call: `ask` puts it to the state machine, `fill` writes the reply.
-    Reactor* start(Context* context, std::function<void(Cluster&, CallId, Now, Effects&)> ask,
+    Reactor* start(Context* context,
+                   std::function<void(Cluster&, CallId, Now, Effects&)> const& ask,
                    std::function<void(Answer const&)> fill);
     [[nodiscard]] std::shared_ptr<Engine> engine() const;
     [[nodiscard]] std::string not_leader() const;

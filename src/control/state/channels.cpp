@@ -43,6 +43,12 @@ Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
                 return {Problem::Unavailable,
                         fmt::format("server {} of endpoint {} is away", server.name, id)};
             }
+            if (server.unclaimed_endpoints.contains(id)) {
+                return {Problem::Unavailable,
+                        fmt::format("the application of endpoint {} has not come back yet after "
+                                    "the agent of server {} was restarted",
+                                    id, server.name)};
+            }
         }
     }
     if (channels_.size() >= settings_.limits.channels ||
@@ -75,7 +81,7 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
     if (channel.spec.SerializeAsString() != spec) {
         answer(call, {Problem::InvalidArgument, kOther}, effects);
     } else if (channel.generation == 0) {
-        wait_for(call, channel, request.deadline_ms(), effects);
+        wait_for(call, channel, request.deadline_ms());
     } else {
         effects.emplace_back(Answer{call, Problem::None, {}, channel.id, channel.generation});
     }
@@ -111,17 +117,18 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
     log::info("controller: channel {} ({}) is asked for by server {}: {} sources, {} destinations",
               *id, channel.spec.name(), name_of(channel.creator), channel.spec.sources_size(),
               channel.spec.destinations_size());
-    wait_for(call, channel, request.deadline_ms(), effects);
+    wait_for(call, channel, request.deadline_ms());
     start_plan(channel, request.deadline_ms(), effects);
 }
 
-void Cluster::wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms,
-                       Effects& /*effects*/) {
-    Millis const most = settings_.most_call_ms;
-    Millis const limit = deadline_ms == 0 ? settings_.call_ms : std::min<Millis>(deadline_ms, most);
+Millis Cluster::limit(std::uint32_t deadline_ms) const {
+    return deadline_ms == 0 ? settings_.call_ms : std::min(deadline_ms, settings_.most_call_ms);
+}
+
+void Cluster::wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms) {
     channel.calls.insert(call);
     calls_[call] = channel.id;
-    timers_.set(Due::Call, call, now_ + limit);
+    timers_.set(Due::Call, call, now_ + limit(deadline_ms));
 }
 
 void Cluster::call_gone(CallId call, Now now, Effects& effects) {
@@ -156,14 +163,12 @@ void Cluster::join(ChannelRecord& channel, std::uint32_t endpoint) {
 }
 
 void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects) {
-    Millis const most = settings_.most_call_ms;
-    Millis const limit = deadline_ms == 0 ? settings_.call_ms : std::min<Millis>(deadline_ms, most);
     channel.stale_plan = false;
     channel.next.emplace();
     channel.next->generation = ++channel.last_given;
     ++preparing_;
     if (channel.generation != 0) ++renewing_;
-    timers_.set(Due::Preparation, channel.id, now_ + limit);
+    timers_.set(Due::Preparation, channel.id, now_ + limit(deadline_ms));
     MakePlan plan;
     plan.channel = channel.id;
     plan.generation = channel.next->generation;
@@ -298,9 +303,10 @@ void Cluster::pump_renewals(Effects& effects) {
         // What cannot be renewed now is looked at again when it is created, or its servers are back.
         bool const possible =
             channel.generation != 0 && !channel.next && channel.stale_plan &&
-            std::all_of(channel.servers.begin(), channel.servers.end(), [this](std::uint32_t id) {
+            std::all_of(channel.servers.begin(), channel.servers.end(), [&](std::uint32_t id) {
                 ServerRecord const& server = servers_.at(id);
-                return server.presence == Presence::Present && server.session != 0;
+                return server.presence == Presence::Present && server.session != 0 &&
+                       !server.unclaimed_channels.contains(channel.id);
             });
         if (possible) start_plan(channel, 0, effects);
     }

@@ -110,7 +110,7 @@ Cluster::Failure Cluster::check(Sender const& sender) const {
                 fmt::format("protocol {}: this controller speaks {}; update the older side",
                             sender.protocol(), kProtocol)};
     }
-    auto const stale = [](std::string why) {
+    auto const stale = [](std::string const& why) {
         return Failure{Problem::FailedPrecondition,
                        fmt::format("stale sender: {}; register again", why)};
     };

@@ -132,7 +132,9 @@ private:
     // channels.cpp: creation, two steps, end
     [[nodiscard]] Failure check_spec(ChannelSpec const& spec) const;
     bool answer_known_request(CallId call, CreateChannelRequest const& request, Effects& effects);
-    void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);
+    /// Milliseconds; 0 is the controller's own.
+    [[nodiscard]] Millis limit(std::uint32_t deadline_ms) const;
+    void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms);
     void add_channel(ChannelRecord& channel);
     void join(ChannelRecord& channel, std::uint32_t endpoint);
     void start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);

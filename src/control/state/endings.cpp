@@ -44,7 +44,9 @@ void Cluster::end(ChannelRecord& channel, bool failure, Problem problem, std::st
         message.mutable_channel_ended()->set_failed(failure);
         message.mutable_channel_ended()->set_why(why);
     }
+    // Its creator's application waits for that word, even if no endpoint is there.
     std::set<std::uint32_t> told = channel.servers;
+    if (message.has_channel_ended() && channel.creator != 0) told.insert(channel.creator);
     if (channel.recovery) {
         for (auto const& [agent, report] : channel.recovery->reports) told.insert(agent);
     }

@@ -42,6 +42,7 @@ void Cluster::hold(ServerRecord& server, Telling telling,
     for (auto const& [id, held] : plans) {
         if (hold_channel(server, id, held, effects)) {
             server.unclaimed_channels.erase(id);
+            if (channels_.at(id).stale_plan) to_renew_.insert(id);
             to_recover.insert(id);
         } else {
             lost.add_channels(id);
@@ -207,6 +208,9 @@ void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
         settle_plans(channel, agent, {nullptr, report.committed, report.prepared}, effects);
     }
     answer_all(channel, {}, effects);
+    // Links may have changed while no controller saw it.
+    channel.stale_plan = true;
+    to_renew_.insert(channel.id);
     pump_renewals(effects);
 }
 

@@ -131,6 +131,7 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
     if (new_graph) {
         server.graph.Swap(message.mutable_graph());
         effects.emplace_back(LearnServer{server.id, server.name, server.graph});
+        for (std::uint32_t id : server.channels) channels_.at(id).stale_plan = true;
     }
     log::info("controller: server {} (id {}) registered, incarnation {}", server.name, server.id,
               server.incarnation);
@@ -156,9 +157,7 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
         if (other.presence == Presence::Away) send(session, notice_of(other), effects);
     }
     for (std::uint32_t id : server.channels) {
-        ChannelRecord& channel = channels_.at(id);
-        if (new_graph) channel.stale_plan = true;
-        if (channel.stale_plan) to_renew_.insert(id);
+        if (channels_.at(id).stale_plan) to_renew_.insert(id);
     }
     pump_renewals(effects);
 }

@@ -17,8 +17,8 @@ enum class Due : std::uint8_t {
     Registration,  ///< a session that has not registered yet
     Lease,         ///< a server's lease, or its grace
     Claims,        ///< a restarted agent's applications have not all announced themselves again
-    Call,          ///< a call's deadline
     Preparation,   ///< a channel's plan is not accepted by all
+    Call,          ///< a call's deadline; after Preparation, which knows who is late
     Recovery,      ///< a channel that some servers hold waits for the others
     Replan,        ///< a plan that could not be renewed is tried again
 };
