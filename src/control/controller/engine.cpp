@@ -84,7 +84,11 @@ void Engine::apply(Event const& event) {
 
 void Engine::deliver(Effects const& effects) {
     for (Effect const& effect : effects) {
-        std::visit([this](auto const& one) { carry_out(one); }, effect);
+        try {
+            std::visit([this](auto const& one) { carry_out(one); }, effect);
+        } catch (std::exception const& error) {  // memory: the others must still leave
+            log::error("controller: a message is lost: {}", error.what());
+        }
     }
 }
 

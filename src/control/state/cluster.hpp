@@ -100,6 +100,8 @@ private:
                         Effects& effects);
     ServerRecord* admit(SessionId session, Sender const& sender, Register const& message,
                         Effects& effects);
+    /// The server that failed first makes room for another one; false where none has.
+    bool forget_one();
     void heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects);
     void link_change(ServerRecord& server, LinkChange const& message, Effects& effects);
     void heard(ServerRecord& server, Effects& effects);

@@ -38,6 +38,20 @@ bool same(ServerGraph const& a, ServerGraph const& b) {
 
 }  // namespace
 
+bool Cluster::forget_one() {
+    auto oldest = servers_.end();
+    for (auto server = servers_.begin(); server != servers_.end(); ++server) {
+        if (server->second.presence != Presence::Failed) continue;
+        bool const older =
+            oldest == servers_.end() || server->second.away_since < oldest->second.away_since;
+        if (older) oldest = server;
+    }
+    if (oldest == servers_.end()) return false;
+    server_names_.erase(oldest->second.name);
+    servers_.erase(oldest);
+    return true;
+}
+
 ServerRecord* Cluster::admit(SessionId session, Sender const& sender, Register const& message,
                              Effects& effects) {
     Limits const& limits = settings_.limits;
@@ -74,7 +88,7 @@ ServerRecord* Cluster::admit(SessionId session, Sender const& sender, Register c
         }
         return &server;
     }
-    if (servers_.size() >= limits.servers) {
+    if (servers_.size() >= limits.servers && !forget_one()) {
         refuse(session, Refused::LIMIT, fmt::format("{} servers are known", servers_.size()),
                effects);
         return nullptr;
@@ -265,6 +279,7 @@ void Cluster::away(ServerRecord& server, std::string const& why, Effects& effect
 
 void Cluster::failed(ServerRecord& server, std::string const& why, Effects& effects) {
     server.presence = Presence::Failed;
+    server.away_since = now_;
     timers_.cancel(Due::Lease, server.id);
     timers_.cancel(Due::Claims, server.id);
     note(fmt::format("server {} is failed: {}", server.name, why));

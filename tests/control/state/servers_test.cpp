@@ -261,9 +261,14 @@ TEST(ControlServers, SessionsAndServersHaveLimits) {
     settings.limits.servers = 2;
     settings.limits.sessions = 4;
     Rig rig(settings);
-    rig.register_agent("a");
+    Agent const a = rig.register_agent("a");
     rig.register_agent("b");
     EXPECT_EQ(refusal(rig, rig.register_agent("c").session).why(), Refused::LIMIT);
+    AgentMessage leave;
+    leave.mutable_leave();
+    rig.say(a, leave);
+    EXPECT_EQ(rig.register_agent("c").sender.agent(), 3u);  // in the place of what failed
+    EXPECT_EQ(rig.state("a"), "unknown");
     rig.open();
     rig.open();
     EXPECT_EQ(refusal(rig, rig.open()).why(), Refused::LIMIT);
