@@ -136,7 +136,28 @@ def read_facts(path: Path) -> dict[str, Any]:
     for name in facts:
         if name not in FACTS:
             raise InvalidArgument(f"{path}: there is no fact '{name}'; there are: {known}")
-    return facts
+    return {name: _fact(path, name, value) for name, value in facts.items()}
+
+
+def _fact(path: Path, name: str, value: Any) -> Any:
+    """The value as its fact has it; an error names the file."""
+    if value is None:
+        return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = is_number and abs(value) < 2**31
+    if name == "cpu":
+        fits = isinstance(value, str)
+    elif name == "nic_gbps" and isinstance(value, dict):
+        return {nic: _fact(path, f"nic_gbps of {nic}", gbps) for nic, gbps in value.items()}
+    elif name.startswith("nic_gbps"):
+        fits = is_number
+    else:
+        fits = is_number and float(value).is_integer()
+        value = int(value) if fits else value
+    if not fits:
+        expected = FACTS.get(name, "gigabits a second")
+        raise InvalidArgument(f"{path}: {name} is {json.dumps(value)}; expected {expected}")
+    return value
 
 
 def _native_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
