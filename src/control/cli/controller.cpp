@@ -101,6 +101,7 @@ int run_controller(ControllerOptions& options) {
     Security const security(options.security);
     check_address("--listen", options.listen);
     check_listen_address("--listen", options.listen, security, options.insecure);
+    if (options.http.address == "none") options.http.address.clear();
     if (!options.http.address.empty()) {
         check_listen_address("--http", options.http.address, security, options.insecure);
     }
@@ -154,7 +155,7 @@ int run_controller(ControllerOptions& options) {
             }
         });
     }
-    if (!security.encrypted()) {
+    if (!security.encrypted() && !is_loopback(options.listen)) {
         log::warn(
             "controller: no certificates (--ca, --cert, --key): whoever reaches {} may use "
             "it, and everything is sent in the clear",
@@ -190,7 +191,7 @@ Run add_controller(CLI::App& command) {
         .add_option("--state", options->state,
                     "keeps epoch and ids (default: " + default_state() + ")")
         ->type_name(kFile);
-    command.add_option("--http", options->http.address, "of status page and metrics; \"\": none")
+    command.add_option("--http", options->http.address, "of status page and metrics, or none")
         ->type_name(kAddress)
         ->capture_default_str();
     command.add_flag("--insecure", options->insecure,
