@@ -12,8 +12,8 @@ from typing import Any
 from mgi import _mgi
 from mgi.errors import InvalidArgument
 
-MOST_PAIRS = 1 << 18
-"""Of a traffic that is predicted: all pairs of 512 GPUs."""
+MOST_PAIRS = 1 << 16
+"""Of a traffic that is predicted: all pairs of 256 GPUs."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _numbers(where: str, cells: Sequence[str], count: int) -> list[float]:
 def _check_pairs(count: int) -> None:
     if count > MOST_PAIRS:
         raise InvalidArgument(
-            f"{count} pairs; the model takes {MOST_PAIRS} at most (all pairs of 512 GPUs)"
+            f"{count} pairs; the model takes {MOST_PAIRS} at most (all pairs of 256 GPUs)"
         )
 
 
