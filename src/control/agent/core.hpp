@@ -94,7 +94,7 @@ private:
     void delete_endpoint(Request request, Json const& message);
     void create_channel(Request request, Json const& message);
     void delete_channel(Request request, Json const& message);
-    void use(Application const& application, Json const& message);
+    void use(Json const& message);
     [[nodiscard]] std::uint32_t place_for(std::string const& device) const;
     [[nodiscard]] std::string device_names() const;
 

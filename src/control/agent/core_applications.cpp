@@ -72,7 +72,7 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
         throw Error(ErrorCode::Refused,
                     "'" + op + "' before a hello: a connection begins with one");
     }
-    if (op == "use") return use(application, message);
+    if (op == "use") return use(message);
     if (application.requests >= kMostRequests) {
         throw Error(ErrorCode::Refused, op + ": " + std::to_string(kMostRequests) +
                                             " requests of this application wait already, the most");
@@ -81,10 +81,10 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
     request.application = id;
     request.id = number_in(message, "id", UINT64_MAX);
     request.op = op;
-    auto const limit =
-        has(message, "timeout_ms")
-            ? Milliseconds(number_in(message, "timeout_ms", std::uint64_t(kLongestLimit.count())))
-            : kDefaultLimit;
+    auto const limit = has(message, "timeout_ms")
+                           ? Milliseconds(std::min(number_in(message, "timeout_ms", UINT64_MAX),
+                                                   std::uint64_t(kLongestLimit.count())))
+                           : kDefaultLimit;
     request.deadline = now + limit;
     if (op == "create_endpoint") return create_endpoint(std::move(request), message);
     if (op == "delete_endpoint") return delete_endpoint(std::move(request), message);
@@ -297,7 +297,7 @@ void AgentCore::delete_channel(Request request, Json const& message) {
 }
 
 // Rows and bytes of channels, for the next heartbeat. It has no answer.
-void AgentCore::use(Application const&, Json const& message) {
+void AgentCore::use(Json const& message) {
     if (!has(message, "channels")) return;
     for (Json const& figures : message["channels"]) {
         std::uint32_t const id = id_in(figures, "channel");

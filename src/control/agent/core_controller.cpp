@@ -35,7 +35,8 @@ void AgentCore::tick(Time now) {
     now_ = now;
     session_.tick(now);
     for (auto at = applications_.begin(); at != applications_.end();) {
-        auto const [id, application] = *at++;
+        ApplicationId const id = at->first;
+        Application const& application = (at++)->second;
         if (!application.name.empty() || now - application.since < kHelloLimit) continue;
         ports_.tell(id,
                     {{"id", 0u},

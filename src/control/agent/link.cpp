@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "control/proto/control.grpc.pb.h"
+#include "control/rpc/handover.hpp"
 #include "control/rpc/limits.hpp"
 #include "core/log.hpp"
 
@@ -143,8 +144,10 @@ public:
             contexts_.emplace(number, std::shared_ptr<grpc::ClientContext>(call, &call->context));
             ++running_;
         }
+        hand_over(call.get());
         start(*stub_->async(), *call, request,
               [self = shared_from_this(), call, number](grpc::Status const& status) {
+                  take_over(call.get());
                   CallOutcome outcome =
                       outcome_of(status, self->security_->explain(self->address_, status));
                   if (status.ok()) fill(outcome, call->reply);
@@ -186,6 +189,7 @@ private:
             StartRead(&incoming_);
             // Writes are started from another thread than the callbacks'.
             AddHold();
+            hand_over(this);
             StartCall();
         }
 
@@ -203,6 +207,7 @@ private:
             }
             // No lock is held in a call of gRPC, which may call back at once.
             if (first != nullptr) {
+                hand_over(this);
                 StartWrite(first);
             } else {
                 finish(true);
@@ -215,24 +220,28 @@ private:
                 if (std::exchange(over_, true)) return;
             }
             if (cancel) context_.TryCancel();
+            hand_over(this);
             RemoveHold();
         }
 
         void OnReadDone(bool ok) override {
+            take_over(this);
             auto const& connection = *connection_;
             if (!ok) {
                 return connection.inbox_->post([over = connection_->weak_from_this()] {
                     if (auto const still = over.lock()) still->stream_->finish(false);
                 });
             }
+            auto const message = std::make_shared<ControllerMessage>();
+            message->Swap(&incoming_);
             connection.inbox_->post([events = connection.events_, session = connection.session_,
-                                     message = std::make_shared<ControllerMessage>(std::move(
-                                         incoming_))] { events->received(session, *message); });
-            incoming_.Clear();
+                                     message] { events->received(session, *message); });
+            hand_over(this);
             StartRead(&incoming_);
         }
 
         void OnWriteDone(bool ok) override {
+            take_over(this);
             AgentMessage const* next = nullptr;
             {
                 std::lock_guard const lock(mutex_);
@@ -240,10 +249,12 @@ private:
                 if (!over_ && !outgoing_.empty()) next = &outgoing_.front();
             }
             if (!ok) return context_.TryCancel();
+            hand_over(this);
             if (next != nullptr) StartWrite(next);
         }
 
         void OnDone(grpc::Status const& status) override {
+            take_over(this);
             auto const connection = std::move(connection_);
             std::string const why =
                 status.ok() ? "the controller at " + connection->address_ + " ended the session"

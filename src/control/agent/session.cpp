@@ -10,6 +10,8 @@ namespace mgi::control {
 
 namespace {
 
+constexpr std::size_t kMostReasons = 64;
+
 // What no waiting cures is tried again all the same, since operators cure it.
 bool needs_people(Refused::Why why) {
     return why == Refused::PROTOCOL || why == Refused::BAD_GRAPH || why == Refused::LIMIT;
@@ -50,7 +52,10 @@ void ControllerSession::open(Time now) {
 
 void ControllerSession::retry(std::string const& why, Time now) {
     bool const was_joined = state_ == State::Joined;
-    if (why != away_) log::warn("agent: {}", why);
+    // Each reason is a warning once in an outage, however many controllers and attempts it has.
+    if (warned_.size() >= kMostReasons) warned_.clear();
+    bool const is_new = warned_.insert(why).second;
+    log::format(is_new ? log::Level::Warn : log::Level::Debug, "agent: {}", why);
     away_ = why;
     ports_.close_session();
     state_ = State::Waiting;
@@ -113,6 +118,7 @@ void ControllerSession::received(std::uint64_t session, ControllerMessage const&
         state_ = State::Joined;
         pause_ = options_.first_pause;
         away_.clear();
+        warned_.clear();
         heard_ = now;
         next_ = now;
         log::info("agent {}: registered at {}, incarnation {}, epoch {}", registered.agent(),

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ private:
     std::optional<std::string> leader_;  ///< named by one that is not
     std::string controller_;
     std::string away_ = "no controller was asked yet";
+    std::set<std::string> warned_;  ///< reasons of this outage that were said
     std::uint64_t number_ = 0;
     std::uint64_t sequence_ = 0;
     Sender sender_;
