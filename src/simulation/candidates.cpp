@@ -12,7 +12,14 @@ std::uint64_t key(std::uint32_t from, std::uint32_t to) {
 Candidates::Candidates(topology::Infrastructure const& infrastructure, planner::PathRules rules)
     : rules_(rules), split_(planner::split(infrastructure)), planner_(split_.cluster) {
     Graph const& graph = infrastructure.graph;
-    for (Vertex const& vertex : graph.vertices) vertices_.emplace(vertex.name, vertex.id);
+    for (Vertex const& vertex : graph.vertices) {
+        planner::Place const place = split_.places[vertex.id];
+        if (place.server == planner::kNowhere) {
+            shared_.emplace(vertex.name, vertex.id);
+        } else {
+            vertices_.emplace(place, vertex.id);
+        }
+    }
     for (std::uint32_t e = 0; e < graph.edges.size(); ++e) {
         edges_.emplace(key(graph.edges[e].from, graph.edges[e].to), e);
     }
@@ -25,7 +32,8 @@ bool Candidates::are_linked(std::uint32_t source, std::uint32_t destination) con
 }
 
 std::uint32_t Candidates::vertex(planner::Place place) const {
-    return vertices_.at(split_.cluster.vertex_name(place));
+    auto const at = vertices_.find(place);
+    return at == vertices_.end() ? shared_.at(split_.cluster.vertex_name(place)) : at->second;
 }
 
 template <class Places>

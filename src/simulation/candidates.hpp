@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -44,8 +45,9 @@ private:
     planner::ChannelPlanner planner_;
     planner::SmallFlow flow_;
     std::unordered_map<std::uint64_t, std::unique_ptr<planner::ShapePaths>> shapes_;
-    std::unordered_map<std::string, std::uint32_t> vertices_;  ///< by name
-    std::unordered_map<std::uint64_t, std::uint32_t> edges_;   ///< by both ends
+    std::map<planner::Place, std::uint32_t> vertices_;
+    std::unordered_map<std::string, std::uint32_t> shared_;   ///< by name: of every server
+    std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< by both ends
 };
 
 }  // namespace mgi::simulation

@@ -65,6 +65,8 @@ def test_a_pair_across_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "multi-path": True,
         "nic-direct": True,
     }
+    (many,) = [each["why"] for each in found["optimizations"] if each["name"] == "multi-path"]
+    assert many.startswith("h0/0000:02:00.0 reaches h1/0000:05:00.0 by 4 paths: 100 GB/s")
     text = capsys.readouterr().out
     assert "gpu:0 (0000:02:00.0) to gpu:5 (h1/0000:05:00.0): 4 paths, 100 GB/s" in text
     assert "predicted  gpu:0 to gpu:5: 1 GB in 10.0 ms, 100 GB/s" in text
