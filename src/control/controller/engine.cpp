@@ -35,7 +35,7 @@ IdBlocks first_blocks(Storage& storage) {
             reserve(storage, IdKind::Channel)};
 }
 
-Settings const& checked(Settings const& settings) {
+Settings checked(Settings const& settings) {
     check(settings);
     return settings;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/log.hpp"
+#include "control/rpc/handover.hpp"
 
 namespace mgi::control {
 namespace {
@@ -36,11 +36,18 @@ using Stream = grpc::ServerBidiReactor<AgentMessage, ControllerMessage>;
 /// A session that is not let in.
 class Refusal final : public Stream {
 public:
-    explicit Refusal(grpc::Status status) { Finish(std::move(status)); }
+    explicit Refusal(grpc::Status status) {
+        hand_over(this);
+        Finish(std::move(status));
+    }
     explicit Refusal(ControllerMessage message) : message_(std::move(message)) {
+        hand_over(this);
         StartWriteAndFinish(&message_, {}, grpc::Status::OK);
     }
-    void OnDone() override { delete this; }
+    void OnDone() override {
+        take_over(this);
+        delete this;
+    }
 
 private:
     ControllerMessage message_;
@@ -67,10 +74,18 @@ public:
 
     void finish(Answer const& answer) {
         if (answer.problem == Problem::None) fill_(answer);
+        hand_over(this);
         Finish(grpc::Status(code_of(answer.problem), answer.text));
     }
-    void OnCancel() override { service_.cancelled(id_, *engine_); }
-    void OnDone() override { delete this; }
+    void OnCancel() override {
+        take_over(this);
+        service_.cancelled(id_, *engine_);
+        hand_over(this);
+    }
+    void OnDone() override {
+        take_over(this);
+        delete this;
+    }
 
 private:
     ControlService& service_;
@@ -220,6 +235,7 @@ ControlService::Reactor* ControlService::start(
     }
     leading->apply(
         [&](Cluster& cluster, Now now, Effects& effects) { ask(cluster, id, now, effects); });
+    hand_over(call);
     return call;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "control/rpc/handover.hpp"
 #include "core/log.hpp"
 
 namespace mgi::control {
@@ -22,10 +23,12 @@ void Session::start() {
     engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
         cluster.session_opened(id_, now, effects);
     });
+    hand_over(this);
     StartRead(&read_);
 }
 
 void Session::OnReadDone(bool ok) {
+    take_over(this);
     if (!ok) {
         tell_closed();
         close();
@@ -34,6 +37,7 @@ void Session::OnReadDone(bool ok) {
     engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
         cluster.session_message(id_, read_, now, effects);
     });
+    hand_over(this);
     StartRead(&read_);
 }
 
@@ -85,6 +89,7 @@ void Session::write_next() {
             return;
         }
     }
+    hand_over(this);
     if (next != nullptr) {
         StartWrite(next);
     } else {
@@ -93,6 +98,7 @@ void Session::write_next() {
 }
 
 void Session::OnWriteDone(bool ok) {
+    take_over(this);
     {
         std::lock_guard const lock(mutex_);
         writing_.reset();
@@ -105,6 +111,7 @@ void Session::OnWriteDone(bool ok) {
 }
 
 void Session::OnCancel() {
+    take_over(this);
     tell_closed();
     {
         std::lock_guard const lock(mutex_);
@@ -120,6 +127,7 @@ void Session::tell_closed() {
 }
 
 void Session::OnDone() {
+    take_over(this);
     tell_closed();
     over_(id_);
     self_.reset();
