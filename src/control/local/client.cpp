@@ -78,7 +78,7 @@ ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<Cluster
                                                             text_of(options_.timeout));
     lock.unlock();
     close();
-    throw why;
+    throw Error(why);
 }
 
 void ClusterClient::Impl::close() noexcept {
