@@ -195,20 +195,20 @@ private:
 
         // The agent's thread: it alone starts the first of a row of writes, and lets go.
         void send(AgentMessage const& message) {
-            AgentMessage const* first = nullptr;
+            Message first;
             {
                 std::lock_guard const lock(mutex_);
                 if (over_) return;
                 if (outgoing_.size() < kMostQueued) {
-                    outgoing_.push_back(message);
+                    outgoing_.push_back(std::make_shared<AgentMessage const>(message));
                     if (outgoing_.size() > 1) return;
-                    first = &outgoing_.front();
+                    first = outgoing_.front();
                 }
             }
             // No lock is held in a call of gRPC, which may call back at once.
             if (first != nullptr) {
                 hand_over(this);
-                StartWrite(first);
+                StartWrite(first.get());
             } else {
                 finish(true);
             }
@@ -242,15 +242,15 @@ private:
 
         void OnWriteDone(bool ok) override {
             take_over(this);
-            AgentMessage const* next = nullptr;
+            Message next;
             {
                 std::lock_guard const lock(mutex_);
                 outgoing_.pop_front();
-                if (!over_ && !outgoing_.empty()) next = &outgoing_.front();
+                if (!over_ && !outgoing_.empty()) next = outgoing_.front();
             }
             if (!ok) return context_.TryCancel();
             hand_over(this);
-            if (next != nullptr) StartWrite(next);
+            if (next != nullptr) StartWrite(next.get());
         }
 
         void OnDone(grpc::Status const& status) override {
@@ -265,11 +265,15 @@ private:
         }
 
     private:
+        using Message = std::shared_ptr<AgentMessage const>;
+
         std::shared_ptr<Connection> connection_;
         grpc::ClientContext context_;
         ControllerMessage incoming_;
         std::mutex mutex_;
-        std::deque<AgentMessage> outgoing_;  // the first is being written
+        // The first is being written. Whoever starts a write holds the message until gRPC has it: it
+        // may be written, and taken out, before that.
+        std::deque<Message> outgoing_;
         bool over_ = false;
     };
 

@@ -121,8 +121,17 @@ protected:
         spec.destinations = {to.id};
         return spec;
     }
-    /// A connection that may say anything.
-    Fd raw() const { return connect_to_agent(folder_.file("agent.sock")); }
+    /// A connection that may say anything; waits where the agent has too many to accept.
+    Fd raw() const {
+        for (;;) {
+            try {
+                return connect_to_agent(folder_.file("agent.sock"));
+            } catch (Error const& error) {
+                if (error.code() != ErrorCode::Timeout) throw;
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        }
+    }
     /// Everything until the agent closes it.
     static std::string rest(Fd const& fd) {
         std::string all;
