@@ -228,9 +228,10 @@ private:
             take_over(this);
             auto const& connection = *connection_;
             if (!ok) {
-                return connection.inbox_->post([over = connection_->weak_from_this()] {
+                connection.inbox_->post([over = connection_->weak_from_this()] {
                     if (auto const still = over.lock()) still->stream_->finish(false);
                 });
+                return hand_over(this);
             }
             auto const message = std::make_shared<ControllerMessage>();
             message->Swap(&incoming_);
