@@ -129,7 +129,7 @@ std::optional<Nvml> Nvml::load(std::string const& library_name) {
     }
     library.get("nvmlDeviceGetNvLinkRemoteDeviceType", nvml.link_peer_type);
     library.get("nvmlDeviceGetGpuFabricInfo", nvml.fabric);
-    nvml.library = made;
+    nvml.origin = made;
     return nvml;
 }
 

@@ -48,7 +48,7 @@ struct Nvml {
     int (*link_peer_type)(Device, unsigned, int*) = nullptr;  ///< since driver 460
     int (*fabric)(Device, FabricInfo*) = nullptr;             ///< since driver 525
 
-    std::shared_ptr<SharedLibrary const> library;  ///< that they are of; null for others
+    std::shared_ptr<SharedLibrary const> origin;  ///< the library that they are of; null for others
 
     /// Nothing where the library is not there, or too old.
     static std::optional<Nvml> load(std::string const& library = "libnvidia-ml.so.1");
