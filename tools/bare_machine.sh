@@ -39,6 +39,8 @@ unmount
 rm -rf --one-file-system "$machine"
 cp -a --reflink=auto "$base" "$machine"
 cp -L /etc/resolv.conf "$machine/etc/resolv.conf"
+# An installer writes it; debootstrap does not.
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$machine/etc/hosts"
 git clone -q --no-hardlinks . "$machine/home/mgi"
 # The clone belongs to a user without rights: the first trial is theirs.
 chown -R 65534:65534 "$machine/home/mgi"
