@@ -245,7 +245,7 @@ class Etcd(Process):
         request = urllib.request.Request(f"http://{self.address}/v3/maintenance/status", b"{}")
         with urllib.request.urlopen(request, timeout=5) as answer:
             status = json.load(answer)
-        return status["leader"] == status["header"]["member_id"]
+        return status.get("leader") == status["header"]["member_id"]
 
 
 class Cluster:
