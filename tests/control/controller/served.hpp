@@ -5,7 +5,10 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -16,10 +19,12 @@
 
 namespace mgi::control::test {
 
+/// Outlives restarts: the engine before may still be asking while the next one begins.
 class MemoryStorage final : public Storage {
 public:
     [[nodiscard]] std::uint64_t epoch() const override { return epoch_; }
     IdBlock reserve(IdKind kind, std::uint32_t count) override {
+        std::lock_guard const lock(mutex_);
         std::uint32_t& next = next_.at(static_cast<std::size_t>(kind));
         IdBlock const block{next, count};
         next += count;
@@ -28,7 +33,8 @@ public:
     void begin() { ++epoch_; }
 
 private:
-    std::uint64_t epoch_ = 1;
+    std::atomic<std::uint64_t> epoch_ = 1;
+    std::mutex mutex_;
     std::array<std::uint32_t, kIdKinds> next_{1, 1, 1};
 };
 
