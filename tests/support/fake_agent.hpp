@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -19,30 +18,11 @@
 
 #include "control/local/socket.hpp"
 #include "control/local/words.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace mgi::test {
 
 using control::Json;
-
-/// A folder that goes with the test.
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "mgi-XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-        path_ = name;
-    }
-    TemporaryFolder(TemporaryFolder const&) = delete;
-    TemporaryFolder& operator=(TemporaryFolder const&) = delete;
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] std::string file(std::string const& name) const { return path_ + "/" + name; }
-
-private:
-    std::string path_;
-};
 
 /// Serves one application at a time, in a thread of its own.
 class FakeAgent {

@@ -30,7 +30,7 @@ std::string free_address() {
 EtcdProcess::EtcdProcess() : address_(free_address()) {
     std::vector<std::string> words{"etcd",
                                    "--name=test",
-                                   "--data-dir=" + (folder_ / "data"),
+                                   "--data-dir=" + folder_.file("data"),
                                    "--listen-client-urls=http://" + address_,
                                    "--advertise-client-urls=http://" + address_,
                                    "--listen-peer-urls=http://" + free_address(),
@@ -38,7 +38,7 @@ EtcdProcess::EtcdProcess() : address_(free_address()) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    std::string const log = folder_ / "log";
+    std::string const log = folder_.file("log");
     child_ = fork();
     if (child_ == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

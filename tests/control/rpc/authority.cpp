@@ -4,11 +4,8 @@
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 
 namespace mgi::test {
@@ -57,24 +54,6 @@ std::string pem_of(X509* certificate) {
 }
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "mgi-test-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
-    path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::write(std::string const& name, std::string const& content) const {
-    std::string path = *this / name;
-    std::ofstream(path, std::ios::binary) << content;
-    std::filesystem::permissions(path, std::filesystem::perms(0600));
-    return path;
-}
 
 Authority::Authority(TemporaryFolder const& folder, std::string const& name)
     : folder_(folder), key_(EVP_EC_gen("P-256")), certificate_(new_certificate(name, key_, 3600)) {

@@ -5,26 +5,11 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
-#include <filesystem>
 #include <string>
 
+#include "support/temporary_folder.hpp"
+
 namespace mgi::test {
-
-/// A folder that goes with the object.
-class TemporaryFolder {
-public:
-    TemporaryFolder();
-    ~TemporaryFolder();
-    TemporaryFolder(TemporaryFolder const&) = delete;
-    TemporaryFolder& operator=(TemporaryFolder const&) = delete;
-
-    [[nodiscard]] std::string operator/(std::string const& name) const { return path_ / name; }
-    /// Writes a file that only we may read; returns its path.
-    [[nodiscard]] std::string write(std::string const& name, std::string const& content) const;
-
-private:
-    std::filesystem::path path_;
-};
 
 /// Where a certificate and its key are.
 struct Issued {

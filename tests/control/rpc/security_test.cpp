@@ -166,7 +166,7 @@ TEST_F(SecurityTest, OptionsThatMakeNoSense) {
     };
     EXPECT_EQ(made(good), "");
     EXPECT_SAYS(made({good.ca, "", "", "", ""}), "--cert is missing");
-    EXPECT_SAYS(made({folder_ / "none.pem", good.certificate, good.key, "", ""}),
+    EXPECT_SAYS(made({folder_.file("none.pem"), good.certificate, good.key, "", ""}),
                 "none.pem: No such file");
     EXPECT_SAYS(made({good.key, good.certificate, good.key, "", ""}), "no PEM certificate in it");
     EXPECT_SAYS(made({good.ca, good.certificate, good.ca, "", ""}), "no private key in PEM");
