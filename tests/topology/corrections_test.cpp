@@ -80,6 +80,8 @@ TEST(Corrections, FactsAreThoseOfTopologyFiles) {
 TEST(Corrections, AreRefusedByField) {
     EXPECT_NE(refusal("{\n\"gpus\": [}").find("file:2: is no JSON"), std::string::npos);
     EXPECT_NE(refusal("{} {}").find("file:1: is no JSON"), std::string::npos);
+    EXPECT_NE(refusal("{\"facts\": {\"sm\": 6e4444}}").find("has a number that is too large"),
+              std::string::npos);
     EXPECT_EQ(refusal("[]"), "file: the whole is no object ({...})");
     EXPECT_EQ(refusal(R"({"gpu": []})"),
               "file: the whole has no field \"gpu\"; there are: add, facts, gpus, links, remove");

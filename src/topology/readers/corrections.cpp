@@ -29,6 +29,8 @@ json parse(Source const& source) {
     } catch (json::parse_error const& error) {
         source.fail(source.line_of(error.byte == 0 ? 0 : error.byte - 1),
                     std::string("is no JSON: ") + error.what());
+    } catch (json::out_of_range const& error) {
+        source.fail(0, std::string("has a number that is too large: ") + error.what());
     }
 }
 
