@@ -123,7 +123,7 @@ void ControlService::stand_by(std::string const& leader) {
     auto const message =
         std::make_shared<ControllerMessage const>(not_leader_message(leader, not_leader()));
     for (auto const& [id, session] : sessions) {
-        session->send(message);
+        session->send({id, message, {}});
         session->close();
     }
     for (auto const& [id, call] : calls) {
@@ -165,7 +165,7 @@ std::shared_ptr<control::Session> ControlService::find(SessionId session) const 
 }
 
 void ControlService::carry_out(Send const& send) {
-    if (auto const session = find(send.session)) session->send(send.message);
+    if (auto const session = find(send.session)) session->send(send);
 }
 
 void ControlService::carry_out(Close const& close) {

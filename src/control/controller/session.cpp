@@ -1,5 +1,6 @@
 #include "control/controller/session.hpp"
 
+#include <string>
 #include <utility>
 
 #include "control/rpc/handover.hpp"
@@ -11,6 +12,10 @@ namespace {
 /// An agent that reads nothing is cut off here: a plan of the largest channel must fit, twice.
 constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 constexpr std::size_t kMostMessages = 65'536;
+
+std::size_t size_of(Send const& send) {
+    return send.message->ByteSizeLong() + send.table.size();
+}
 
 }  // namespace
 
@@ -41,11 +46,11 @@ void Session::OnReadDone(bool ok) {
     StartRead(&read_);
 }
 
-void Session::send(Message message) {
+void Session::send(Send message) {
     {
         std::lock_guard const lock(mutex_);
         if (closing_) return;
-        queued_bytes_ += message->ByteSizeLong();
+        queued_bytes_ += size_of(message);
         queue_.push_back(std::move(message));
         bool const stuck = queue_.size() > kMostMessages || queued_bytes_ > kMostBytes;
         if (stuck) {
@@ -75,19 +80,26 @@ void Session::close() {
 // No lock is held in a call of gRPC: it may call back at once, in this very thread.
 void Session::write_next() {
     ControllerMessage const* next = nullptr;
+    std::string table;
     {
         std::lock_guard const lock(mutex_);
         if (writing_ != nullptr || finished_) return;
         if (!queue_.empty()) {
-            writing_ = std::move(queue_.front());
+            Send first = std::move(queue_.front());
             queue_.pop_front();
-            queued_bytes_ -= writing_->ByteSizeLong();
+            queued_bytes_ -= size_of(first);
+            writing_ = std::move(first.message);
+            table = std::move(first.table);
             next = writing_.get();
         } else if (closing_) {
             finished_ = true;
         } else {
             return;
         }
+    }
+    if (next != nullptr && next->has_prepare_plan()) {
+        whole_ = whole({id_, writing_, std::move(table)});
+        next = &whole_;
     }
     hand_over(this);
     if (next != nullptr) {
@@ -102,6 +114,7 @@ void Session::OnWriteDone(bool ok) {
     {
         std::lock_guard const lock(mutex_);
         writing_.reset();
+        whole_ = ControllerMessage();  // its memory, too
         if (!ok) {
             closing_ = true;
             queue_.clear();

@@ -19,15 +19,13 @@ namespace mgi::control {
 class Session final : public grpc::ServerBidiReactor<AgentMessage, ControllerMessage>,
                       public std::enable_shared_from_this<Session> {
 public:
-    using Message = std::shared_ptr<ControllerMessage const>;
-
     /// `over` is called once, when nothing will come of the stream any more.
     Session(SessionId id, grpc::CallbackServerContext* context, std::shared_ptr<Engine> engine,
             std::function<void(SessionId)> over);
 
     void start();
     /// Queues a message. An agent that does not read loses its session at the limit. Thread-safe.
-    void send(Message message);
+    void send(Send message);
     /// Ends the stream after what was sent. Thread-safe.
     void close();
 
@@ -47,9 +45,11 @@ private:
     AgentMessage read_;
 
     std::mutex mutex_;
-    std::deque<Message> queue_;
+    std::deque<Send> queue_;
     std::size_t queued_bytes_ = 0;
-    Message writing_;
+    std::shared_ptr<ControllerMessage const> writing_;
+    ControllerMessage
+        whole_;  ///< what is written instead, where a part of it is this session's own
     bool closing_ = false;
     bool finished_ = false;
 };

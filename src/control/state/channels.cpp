@@ -29,6 +29,14 @@ std::uint64_t fingerprint(PlanMade const& plan) {
 
 }  // namespace
 
+ControllerMessage whole(Send send) {
+    ControllerMessage message = *send.message;
+    if (message.has_prepare_plan()) {
+        message.mutable_prepare_plan()->set_table(std::move(send.table));
+    }
+    return message;
+}
+
 Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
     std::string const wrong = wrong_spec(spec, settings_.limits);
     if (!wrong.empty()) return {Problem::InvalidArgument, wrong};
@@ -216,18 +224,20 @@ void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan,
     next.sent = true;
     next.fingerprint = print;
     next.waiting = channel.servers;
-    ControllerMessage message;
-    PreparePlan& prepare = *message.mutable_prepare_plan();
+    ControllerMessage common;
+    common.set_protocol(kProtocol);
+    common.set_epoch(epoch_);
+    PreparePlan& prepare = *common.mutable_prepare_plan();
     prepare.set_channel(id);
     prepare.set_generation(generation);
     *prepare.mutable_spec() = channel.spec;
     prepare.set_directory(std::move(plan.directory));
     prepare.set_request(channel.request);
-    for (std::uint32_t agent : channel.servers)
-        (*prepare.mutable_servers())[agent] = name_of(agent);
+    auto const shared = std::make_shared<ControllerMessage const>(std::move(common));
     for (std::uint32_t agent : channel.servers) {
-        prepare.set_table(std::move(plan.tables[agent]));
-        send_to(agent, message, effects);
+        SessionId const session = servers_.at(agent).session;
+        if (session == 0) continue;
+        effects.emplace_back(Send{session, shared, std::move(plan.tables.at(agent))});
     }
 }
 

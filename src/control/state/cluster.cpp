@@ -245,7 +245,7 @@ void Cluster::send(SessionId session, ControllerMessage message, Effects& effect
     message.set_protocol(kProtocol);
     message.set_epoch(epoch_);
     effects.emplace_back(
-        Send{session, std::make_shared<ControllerMessage const>(std::move(message))});
+        Send{session, std::make_shared<ControllerMessage const>(std::move(message)), {}});
 }
 
 void Cluster::send_to(std::uint32_t agent, ControllerMessage message, Effects& effects) const {
@@ -261,7 +261,7 @@ void Cluster::send_to_all(std::set<std::uint32_t> const& agents, ControllerMessa
     for (std::uint32_t agent : agents) {
         auto const server = servers_.find(agent);
         if (server == servers_.end() || server->second.session == 0) continue;
-        effects.emplace_back(Send{server->second.session, shared});
+        effects.emplace_back(Send{server->second.session, shared, {}});
     }
 }
 

@@ -43,10 +43,16 @@ enum class Problem : std::uint8_t {
     Unimplemented,
 };
 
+/// A message to one session, or one session's share of a message to many.
 struct Send {
     SessionId session = 0;
     std::shared_ptr<ControllerMessage const> message;
+    /// Of a PreparePlan: its server's table. What is common to all servers stands in memory once, and
+    /// is not copied for each of them while the state machine runs.
+    std::string table;
 };
+/// The message as its session gets it.
+ControllerMessage whole(Send send);
 
 /// Ends a session, after what was sent.
 struct Close {

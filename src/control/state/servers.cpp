@@ -307,7 +307,7 @@ void Cluster::tell_others(ServerRecord const& server, Effects& effects) const {
     auto const shared = std::make_shared<ControllerMessage const>(std::move(message));
     for (auto const& [id, other] : servers_) {
         if (id == server.id || other.session == 0) continue;
-        effects.emplace_back(Send{other.session, shared});
+        effects.emplace_back(Send{other.session, shared, {}});
     }
 }
 

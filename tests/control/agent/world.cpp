@@ -278,13 +278,12 @@ void World::carry_out(Effects& effects) {
             auto const route = routes_.find(send->session);
             if (route == routes_.end() || route->second.node->parted) continue;
             Node& node = *route->second.node;
-            at(in_order(route->second.last_down),
-               [this, &node, life = route->second.life, session = send->session,
-                message = send->message] {
-                   if (node.parted) return;
-                   deliver(node, life,
-                           [&node, session, message] { node.received(session, *message); });
-               });
+            at(in_order(route->second.last_down), [this, &node, life = route->second.life,
+                                                   session = send->session,
+                                                   message = whole(*send)] {
+                if (node.parted) return;
+                deliver(node, life, [&node, session, message] { node.received(session, message); });
+            });
         } else if (auto const* close = std::get_if<Close>(&effect)) {
             auto const route = routes_.find(close->session);
             if (route == routes_.end()) continue;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "control/state/rig.hpp"
@@ -46,7 +48,6 @@ TEST_F(ControlChannels, AreCommittedWhenAllHaveAccepted) {
     EXPECT_EQ(prepare.generation(), 1u);
     EXPECT_EQ(prepare.table(), "table");
     EXPECT_EQ(prepare.request(), "request-1");
-    EXPECT_EQ(prepare.servers().at(b.sender.agent()), "b");
     rig.accept(a, prepare.channel());
     rig.accept(a, prepare.channel());  // twice is once
     EXPECT_TRUE(rig.got(a, Kind::kCommitPlan).empty());
@@ -57,6 +58,26 @@ TEST_F(ControlChannels, AreCommittedWhenAllHaveAccepted) {
     EXPECT_EQ(rig.answers.at(call).id, prepare.channel());
     EXPECT_EQ(rig.answers.at(call).generation, 1u);
     EXPECT_EQ(channel_state(prepare.channel()), "running");
+}
+
+TEST_F(ControlChannels, PlansForAllServersShareWhatIsCommon) {
+    rig.create_channel(a, "request-1", {ea}, {eb});
+    PlanMade made;
+    made.directory = "directory";
+    made.tables = {{a.sender.agent(), "table of a"}, {b.sender.agent(), "table of b"}};
+    Effects effects;
+    rig.cluster.planned(1, 1, made, Now{rig.time, 0}, effects);
+    ASSERT_EQ(effects.size(), 2u);
+    auto const& to_a = std::get<Send>(effects[0]);
+    auto const& to_b = std::get<Send>(effects[1]);
+    EXPECT_EQ(to_a.message, to_b.message);  // not equal only: one message in memory
+    for (auto const& [send, table] : {std::pair(to_a, "table of a"), {to_b, "table of b"}}) {
+        PreparePlan const prepare = whole(send).prepare_plan();
+        EXPECT_EQ(prepare.table(), table);
+        EXPECT_EQ(prepare.directory(), "directory");
+        EXPECT_EQ(prepare.spec().sources().at(0), ea);
+        EXPECT_EQ(whole(send).epoch(), 1u);
+    }
 }
 
 TEST_F(ControlChannels, OneThatRefusesEndsIt) {

@@ -75,7 +75,7 @@ Rig::Rig(Settings settings, std::uint64_t epoch, std::uint32_t first_id)
 void Rig::take(Effects& effects) {
     for (Effect& effect : effects) {
         if (auto* send = std::get_if<Send>(&effect)) {
-            sent[send->session].push_back(*send->message);
+            sent[send->session].push_back(whole(*send));
         } else if (auto* close = std::get_if<Close>(&effect)) {
             closed.push_back(close->session);
         } else if (auto* answer = std::get_if<Answer>(&effect)) {

@@ -178,7 +178,7 @@ void Simulation::carry_out(Effects& effects) {
             SimAgent const& agent = agents_[stream.agent];
             stream.last_down =
                 std::max({stream.last_down, soon(random_.one_in(20) ? 800 : 15), agent.cut_until});
-            stream.down.push_back(send->message);
+            stream.down.push_back(std::make_shared<ControllerMessage const>(whole(*send)));
             at(stream.last_down, [this, s = send->session] { hear_next(s); });
         } else if (auto* close = std::get_if<Close>(&effect)) {
             auto const found = streams_.find(close->session);
