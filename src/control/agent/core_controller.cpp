@@ -240,7 +240,9 @@ void AgentCore::link_changed(std::uint32_t from, std::uint32_t to, double gbps) 
 }
 
 bool AgentCore::leave(std::string const& why) {
-    if (!session_.joined() || !holdings_.endpoints().empty()) return false;
+    // What applications hold outlives the agent: the next one is told of it.
+    bool const holds = !holdings_.endpoints().empty() || !holdings_.channels().empty();
+    if (!session_.joined() || holds) return false;
     AgentMessage message;
     message.mutable_leave()->set_why(why);
     session_.send(std::move(message));

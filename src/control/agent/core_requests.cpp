@@ -128,8 +128,14 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
         holdings_.set_creator(outcome.id, request.application);
         HeldPlans const* const held = holdings_.channel(outcome.id);
         bool const runs = held->running && held->running->generation >= outcome.generation;
+        ClusterChannelSpec const spec = spec_of(channel->spec());
+        bool const gets_plans = holdings_.has_endpoint_of(spec);
+        if (!gets_plans) {
+            holdings_.announce({outcome.id, outcome.generation, spec, "", "", channel->request()},
+                               request.application);
+        }
         // The commit comes by the session, the answer by a call of its own: either may be first.
-        if (runs || !holdings_.has_endpoint_of(spec_of(channel->spec()))) answer_channel(at);
+        if (runs || !gets_plans) answer_channel(at);
         return;
     } else if (auto const* ended = get_if<DeleteChannelRequest>(request.message)) {
         if (HeldPlans const* const held = holdings_.channel(ended->channel())) {
@@ -153,17 +159,7 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
 void AgentCore::answer_channel(Requests::iterator at) {
     Request const& request = at->second;
     HeldPlans const* const held = holdings_.channel(request.made);
-    ClusterPlan plan;
-    if (held != nullptr && held->running) {
-        plan = *held->running;
-    } else {  // none of its endpoints is here
-        auto const& asked = std::get<CreateChannelRequest>(request.message);
-        plan.channel = request.made;
-        plan.generation = request.generation;
-        plan.spec = spec_of(asked.spec());
-        plan.request = asked.request();
-    }
-    answer(request, json_of(plan));
+    answer(request, json_of(*held->running));
     forget(at);
 }
 

@@ -8,13 +8,14 @@ namespace mgi::control {
 namespace {
 
 void add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, ClusterPlan const& plan,
-              bool committed) {
+              bool committed, bool creator) {
     HeldChannel& held = *channels.Add();
     *held.mutable_spec() = proto_of(plan.spec);
     held.set_id(plan.channel);
     held.set_generation(plan.generation);
     held.set_committed(committed);
     held.set_request(plan.request);
+    held.set_creator(creator);
 }
 
 }  // namespace
@@ -95,7 +96,10 @@ void Holdings::abort(std::uint32_t channel, std::uint64_t generation) {
 
 void Holdings::announce(ClusterPlan plan, ApplicationId creator) {
     HeldPlans& held = channels_[plan.channel];
-    if (creator != 0) held.creator = creator;
+    if (creator != 0 && held.creator != creator) {
+        held.creator = creator;
+        held.told = false;
+    }
     if (held.running && held.running->generation >= plan.generation) return;
     held.running = std::move(plan);
     held.told = false;
@@ -118,8 +122,9 @@ void Holdings::tell(bool all, std::function<std::string(ApplicationId)> const& n
     }
     for (auto& [id, channel] : channels_) {
         if (std::exchange(channel.told, true) && !all) continue;
-        if (channel.running) add_held(channels, *channel.running, true);
-        if (channel.prepared) add_held(channels, *channel.prepared, false);
+        bool const creator = channel.creator != 0;
+        if (channel.running) add_held(channels, *channel.running, true, creator);
+        if (channel.prepared) add_held(channels, *channel.prepared, false, creator);
     }
 }
 

@@ -54,7 +54,8 @@ public:
     /// Second step: the plan that now runs; nothing if it was not prepared here (or runs already).
     ClusterPlan const* commit(std::uint32_t channel, std::uint64_t generation);
     void abort(std::uint32_t channel, std::uint64_t generation);
-    /// What an application says that it holds, after the agent's restart. A newer plan stays.
+    /// What an application says that it holds, after the agent's restart, or has created without an
+    /// endpoint here: such a channel gets no plans. A newer plan stays.
     void announce(ClusterPlan plan, ApplicationId creator);
     void set_creator(std::uint32_t channel, ApplicationId creator) {
         channels_[channel].creator = creator;

@@ -88,7 +88,18 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
     ChannelRecord& channel = channels_.at(known->second);
     if (channel.spec.SerializeAsString() != spec) {
         answer(call, {Problem::InvalidArgument, kOther}, effects);
-    } else if (channel.generation == 0) {
+        return true;
+    }
+    ServerRecord& server = servers_.at(request.sender().agent());
+    if (channel.creator == 0) set_creator(channel, server);  // nobody else knows the request
+    bool const came_back =
+        channel.creator == server.id && server.unclaimed_channels.erase(channel.id) != 0;
+    if (came_back && channel.servers.contains(server.id)) {
+        // The agent was restarted before its application had the answer: nobody there has the plan.
+        channel.stale_plan = channel.must_renew = true;
+        to_renew_.insert(channel.id);
+    }
+    if (channel.generation == 0) {
         wait_for(call, channel, request.deadline_ms());
     } else {
         effects.emplace_back(Answer{call, Problem::None, {}, channel.id, channel.generation});
@@ -100,7 +111,8 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
                              Effects& effects) {
     advance(now, effects);
     ++counters_.calls;
-    if (sender_of(call, request.sender(), effects) == nullptr) return;
+    ServerRecord* const creator = sender_of(call, request.sender(), effects);
+    if (creator == nullptr) return;
     std::string const wrong = wrong_token("the request's name", request.request());
     if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
     if (calls_.size() >= settings_.limits.waiting_calls) {
@@ -120,10 +132,10 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
     channel.id = *id;
     channel.spec = request.spec();
     channel.request = request.request();
-    channel.creator = request.sender().agent();
+    set_creator(channel, *creator);
     add_channel(channel);
     log::info("controller: channel {} ({}) is asked for by server {}: {} sources, {} destinations",
-              *id, channel.spec.name(), name_of(channel.creator), channel.spec.sources_size(),
+              *id, channel.spec.name(), creator->name, channel.spec.sources_size(),
               channel.spec.destinations_size());
     wait_for(call, channel, request.deadline_ms());
     start_plan(channel, request.deadline_ms(), effects);
@@ -161,6 +173,11 @@ void Cluster::add_channel(ChannelRecord& channel) {
             }
         }
     }
+}
+
+void Cluster::set_creator(ChannelRecord& channel, ServerRecord& server) {
+    channel.creator = server.id;
+    server.created.insert(channel.id);
 }
 
 void Cluster::join(ChannelRecord& channel, std::uint32_t endpoint) {

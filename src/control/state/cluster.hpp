@@ -74,6 +74,7 @@ private:
         HeldChannel const* any = nullptr;
         std::uint64_t committed = 0;
         std::uint64_t prepared = 0;
+        bool creator = false;  ///< an application of this server created it
     };
     /// What a list of held things is.
     enum class Telling : std::uint8_t {
@@ -138,6 +139,7 @@ private:
     [[nodiscard]] Millis limit(std::uint32_t deadline_ms) const;
     void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms);
     void add_channel(ChannelRecord& channel);
+    static void set_creator(ChannelRecord& channel, ServerRecord& server);
     void join(ChannelRecord& channel, std::uint32_t endpoint);
     void start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);
     void plan_ack(ServerRecord& server, PlanAck const& ack, Effects& effects);

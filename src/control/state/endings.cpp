@@ -100,6 +100,10 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
         server.channels.erase(id);
         server.unclaimed_channels.erase(id);
     }
+    if (auto const creator = servers_.find(channel.creator); creator != servers_.end()) {
+        creator->second.created.erase(id);
+        creator->second.unclaimed_channels.erase(id);
+    }
     timers_.cancel(Due::Recovery, id);
     timers_.cancel(Due::Replan, id);
     to_renew_.erase(id);

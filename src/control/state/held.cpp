@@ -38,6 +38,7 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         plan.any = &held;
         std::uint64_t& generation = held.committed() ? plan.committed : plan.prepared;
         generation = std::max<std::uint64_t>(generation, held.generation());
+        plan.creator = plan.creator || held.creator();
     }
     for (auto const& [id, held] : plans) {
         if (hold_channel(server, id, held, effects)) {
@@ -87,6 +88,12 @@ void Cluster::drop_unnamed(ServerRecord& server, Telling telling,
         if (channel == channels_.end()) continue;
         end(channel->second, true, Problem::Aborted,
             fmt::format("server {} holds it no more", server.name), effects);
+    }
+    for (std::uint32_t id : server.created) {
+        // The same instance may be asking for it yet: that request will be repeated.
+        if (telling == Telling::Some && !channels.contains(id)) {
+            server.unclaimed_channels.insert(id);
+        }
     }
     if (!server.unclaimed_endpoints.empty() || !server.unclaimed_channels.empty()) {
         if (telling == Telling::Some) {
@@ -155,11 +162,14 @@ bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans con
                 fmt::format("server {} holds another channel by this id", server.name), effects);
             return false;
         }
+        if (held.creator && channel->creator == 0) set_creator(*channel, server);
         channel->recovery->reports[server.id] = {held.committed, held.prepared};
         channel->last_given = std::max({channel->last_given, held.committed, held.prepared});
         return true;
     }
-    if (!channel->servers.contains(server.id)) return false;
+    if (held.creator && channel->creator == 0) set_creator(*channel, server);
+    // A creator without endpoints of it gets no plans: what it says of generations does not count.
+    if (!channel->servers.contains(server.id)) return channel->creator == server.id;
     if (channel->generation != 0) settle_plans(*channel, server.id, held, effects);
     return true;
 }
@@ -205,7 +215,8 @@ void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
     timers_.cancel(Due::Recovery, channel.id);
     log::info("controller: channel {} is recovered, generation {}", channel.id, committed);
     for (auto const& [agent, report] : reports) {
-        settle_plans(channel, agent, {nullptr, report.committed, report.prepared}, effects);
+        if (!channel.servers.contains(agent)) continue;  // its creator
+        settle_plans(channel, agent, {nullptr, report.committed, report.prepared, false}, effects);
     }
     answer_all(channel, {}, effects);
     // Links may have changed while no controller saw it.

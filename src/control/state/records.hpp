@@ -43,6 +43,7 @@ struct ServerRecord {
     ServerGraph graph;
     std::set<std::uint32_t> endpoints;
     std::unordered_set<std::uint32_t> channels;  ///< with endpoints here
+    std::set<std::uint32_t> created;             ///< channels, with endpoints here or without
     /// Known before this agent's process, and not announced again yet: gone after the grace.
     std::set<std::uint32_t> unclaimed_endpoints;
     std::set<std::uint32_t> unclaimed_channels;

@@ -293,6 +293,9 @@ void Cluster::failed(ServerRecord& server, std::string const& why, Effects& effe
     for (std::uint32_t id : std::vector(server.endpoints.begin(), server.endpoints.end())) {
         remove_endpoint(id, reason, effects);
     }
+    for (std::uint32_t id : std::vector(server.created.begin(), server.created.end())) {
+        end(channels_.at(id), true, Problem::Aborted, "its creator's " + reason, effects);
+    }
     server.unclaimed_endpoints.clear();
     server.unclaimed_channels.clear();
     server.graph.Clear();

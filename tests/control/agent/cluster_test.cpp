@@ -113,6 +113,59 @@ TEST_F(ClusterOfAgents, AServerWithoutEndpointsMayCreateAChannelOfOthers) {
         world.run_until([&] { return !a.node->notices(a.application, "channel_ended").empty(); }));
 }
 
+TEST_F(ClusterOfAgents, ACreatorWithoutEndpointsOutlivesRestartsOfAgentAndController) {
+    World world(3);
+    Party const a = party(world, 0);
+    Party const b = party(world, 1);
+    Party creator{&world.node(2), world.node(2).application("planner"), 0, 0};
+    Json const answer = world.answer(*creator.node, creator.application, channel_request(a, b));
+    ASSERT_TRUE(answer.contains("ok")) << answer;
+    ClusterPlan const plan = plan_in(answer);
+    Json created = held(creator, plan, true);
+    created.erase("endpoints");
+
+    creator.node->kill();
+    creator.node->start();
+    world.run(Milliseconds(300));
+    creator.application = creator.node->application("planner", created);
+    world.run(Milliseconds(15'000));
+    EXPECT_TRUE(nobody_lost({a, b, creator}));
+    EXPECT_EQ(state_of(world, plan.channel), "running");
+
+    world.kill_controller();
+    world.run(Milliseconds(500));
+    world.start_controller();
+    world.run(Milliseconds(15'000));
+    EXPECT_TRUE(nobody_lost({a, b, creator}));
+    EXPECT_EQ(state_of(world, plan.channel), "running");
+    Json const over = world.answer(*creator.node, creator.application,
+                                   {{"op", "delete_channel"}, {"channel", plan.channel}});
+    EXPECT_TRUE(over.contains("ok")) << over;
+    ASSERT_TRUE(
+        world.run_until([&] { return !a.node->notices(a.application, "channel_ended").empty(); }));
+}
+
+TEST_F(ClusterOfAgents, ACreatorWithoutEndpointsIsLearnedFromItsAgent) {
+    World world(3);
+    Party const a = party(world, 0);
+    Party const b = party(world, 1);
+    Party const creator{&world.node(2), world.node(2).application("planner"), 0, 0};
+    Json const answer = world.answer(*creator.node, creator.application, channel_request(a, b));
+    ASSERT_TRUE(answer.contains("ok")) << answer;
+    // The agent's process is the same: what it says is what it remembers, not its applications.
+    world.kill_controller();
+    world.run(Milliseconds(500));
+    world.start_controller();
+    ASSERT_TRUE(
+        world.run_until([&] { return state_of(world, plan_in(answer).channel) == "running"; }));
+    Json const over =
+        world.answer(*creator.node, creator.application,
+                     {{"op", "delete_channel"}, {"channel", plan_in(answer).channel}});
+    EXPECT_TRUE(over.contains("ok")) << over;
+    ASSERT_TRUE(
+        world.run_until([&] { return !a.node->notices(a.application, "channel_ended").empty(); }));
+}
+
 TEST_F(ClusterOfAgents, ErrorsComeBackInTheControllersWords) {
     World world(1);
     Party const a = party(world, 0);
