@@ -24,6 +24,7 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
             return answer(call, {Problem::InvalidArgument, "another server used this request"},
                           effects);
         }
+        server->unclaimed_endpoints.erase(known->second);  // whoever knows the request holds it
         effects.emplace_back(Answer{call, Problem::None, {}, known->second, 0});
         return;
     }

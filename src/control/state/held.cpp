@@ -108,9 +108,12 @@ void Cluster::claims_due(ServerRecord& server, Effects& effects) {
     std::string const why =
         fmt::format("its application did not come back after the agent of server {} was restarted",
                     server.name);
+    ControllerMessage message;
     for (std::uint32_t id : std::exchange(server.unclaimed_endpoints, {})) {
         remove_endpoint(id, why, effects);
+        message.mutable_lost()->add_endpoints(id);
     }
+    if (message.has_lost()) send_to(server.id, std::move(message), effects);
     for (std::uint32_t id : std::exchange(server.unclaimed_channels, {})) {
         auto const channel = channels_.find(id);
         if (channel != channels_.end()) end(channel->second, true, Problem::Aborted, why, effects);
