@@ -233,6 +233,12 @@ void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan,
     if (!plan.error.empty() || same) {
         if (!same) note(fmt::format("channel {} goes on by its old plan: {}", id, plan.error));
         clear_next(channel);
+        if (channel.stale_plan) {  // something changed while it was planned
+            to_renew_.insert(id);
+        } else if (!same && channel.must_renew) {
+            channel.stale_plan = true;
+            timers_.set(Due::Replan, id, now_ + settings_.retry_ms);
+        }
         return pump_renewals(effects);
     }
     log::info("controller: channel {} generation {} is planned, {} servers are to accept", id,

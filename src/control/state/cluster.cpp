@@ -33,6 +33,8 @@ void Cluster::advance(Now now, Effects& effects) {
     now_ = last_event_ - slept_;
     wall_ = now.wall;
     while (auto const next = timers_.take(now_)) due(next->first, next->second, effects);
+    // The room of plans that ended with their channels: between events, when all agrees again.
+    pump_renewals(effects);
 }
 
 std::optional<Millis> Cluster::next_due() const {
