@@ -66,7 +66,16 @@ void Engine::stop() {
     reserver_.stop();
 }
 
-void Engine::apply(Event const& event) {
+void Engine::apply(Event const& event) noexcept {
+    try {
+        apply_or_throw(event);
+    } catch (std::exception const& error) {  // memory; gRPC would swallow it, and all would hang
+        log::error("controller: cannot go on, and ends; start it again: {}", error.what());
+        std::terminate();
+    }
+}
+
+void Engine::apply_or_throw(Event const& event) {
     std::unique_lock lock(mutex_);
     if (stopping_) return;
     event(cluster_, now(), outbox_);
@@ -84,11 +93,7 @@ void Engine::apply(Event const& event) {
 
 void Engine::deliver(Effects const& effects) {
     for (Effect const& effect : effects) {
-        try {
-            std::visit([this](auto const& one) { carry_out(one); }, effect);
-        } catch (std::exception const& error) {  // memory: the others must still leave
-            log::error("controller: a message is lost: {}", error.what());
-        }
+        std::visit([this](auto const& one) { carry_out(one); }, effect);
     }
 }
 

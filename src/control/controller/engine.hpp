@@ -41,13 +41,16 @@ public:
     void stop();
 
     using Event = std::function<void(Cluster&, Now, Effects&)>;
-    /// Applies an event and carries out its effects, or leaves them to the thread that is at it.
-    void apply(Event const& event);
+    /// Applies an event and carries out its effects, or leaves them to the thread that is at it. What
+    /// throws ends the program, with a word why: half an event, or an effect that never happened, would
+    /// leave agents with another truth than this one, while a new controller learns all from them.
+    void apply(Event const& event) noexcept;
 
     [[nodiscard]] Snapshot snapshot() const;
     [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
 private:
+    void apply_or_throw(Event const& event);
     void deliver(Effects const& effects);
     void carry_out(Send const& send) { outlet_.carry_out(send); }
     void carry_out(Close const& close) { outlet_.carry_out(close); }
