@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "control/state/validation.hpp"
 #include "core/log.hpp"
 
 namespace mgi::control {
@@ -176,13 +177,19 @@ void Cluster::session_message(SessionId session, AgentMessage& message, Now now,
         return;
     }
     heard(server, effects);
+    // Reasons are kept, shown, and sent on to many.
+    auto const clean = [&](std::string& why) { why = clean_text(why, settings_.limits.why); };
     switch (message.message_case()) {
         case AgentMessage::kHeartbeat:
             heartbeat(server, *message.mutable_heartbeat(), effects);
             return;
-        case AgentMessage::kPlanAck: plan_ack(server, message.plan_ack(), effects); return;
+        case AgentMessage::kPlanAck:
+            clean(*message.mutable_plan_ack()->mutable_why());
+            plan_ack(server, message.plan_ack(), effects);
+            return;
         case AgentMessage::kLinkChange: link_change(server, message.link_change(), effects); return;
         case AgentMessage::kEndpointsGone:
+            clean(*message.mutable_endpoints_gone()->mutable_why());
             for (std::uint32_t id : message.endpoints_gone().endpoints()) {
                 auto const endpoint = endpoints_.find(id);
                 if (endpoint == endpoints_.end() || endpoint->second.server != server.id) continue;
@@ -190,6 +197,7 @@ void Cluster::session_message(SessionId session, AgentMessage& message, Now now,
             }
             return;
         case AgentMessage::kLeave:
+            clean(*message.mutable_leave()->mutable_why());
             failed(server, fmt::format("left: {}", message.leave().why()), effects);
             return;
         case AgentMessage::kHeld: {

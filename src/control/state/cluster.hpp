@@ -32,7 +32,7 @@ public:
     Cluster(Settings const& settings, std::uint64_t epoch, IdBlocks const& blocks, Now now);
 
     void session_opened(SessionId session, Now now, Effects& effects);
-    /// Takes figures out of the message.
+    /// Takes figures out of the message, and cuts its texts.
     void session_message(SessionId session, AgentMessage& message, Now now, Effects& effects);
     void session_closed(SessionId session, Now now, Effects& effects);
 

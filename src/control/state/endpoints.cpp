@@ -49,7 +49,7 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
     EndpointRecord& endpoint = endpoints_[*id];
     endpoint.server = server->id;
     endpoint.vertex = request.vertex();
-    endpoint.application = request.application().substr(0, settings_.limits.text);
+    endpoint.application = clean_text(request.application(), settings_.limits.text);
     endpoint.request = request.request();
     endpoint_requests_.emplace(request.request(), *id);
     server->endpoints.insert(*id);

@@ -141,7 +141,7 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
     EndpointRecord& endpoint = endpoints_[held.id()];
     endpoint.server = server.id;
     endpoint.vertex = held.vertex();
-    endpoint.application = held.application().substr(0, settings_.limits.text);
+    endpoint.application = clean_text(held.application(), settings_.limits.text);
     server.endpoints.insert(held.id());
     auto const awaited = awaited_.extract(held.id());
     if (awaited.empty()) return true;

@@ -129,7 +129,7 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
     sessions_[session] = server.id;
     server.session = session;
     server.instance = message.instance();
-    server.version = message.version().substr(0, settings_.limits.text);
+    server.version = clean_text(message.version(), settings_.limits.text);
     ++server.incarnation;
     server.presence = Presence::Present;
     server.heard = now_;

@@ -25,6 +25,7 @@ struct Limits {
     std::size_t vertices = 1u << 16;      ///< of a server
     std::size_t links = 1u << 20;         ///< of a server
     std::size_t text = 255;               ///< bytes of a name
+    std::size_t why = 1024;               ///< bytes of a reason that an agent gives
     std::size_t remembered = 4096;        ///< answers of requests whose channel is over
     std::size_t failures = 256;           ///< told by the status page
 };

@@ -16,6 +16,10 @@ namespace {
 
 using Ids = google::protobuf::RepeatedField<std::uint32_t>;
 
+bool is_control(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
 std::string wrong_endpoints(char const* what, Ids const& ids, Limits const& limits) {
     auto const count = static_cast<std::size_t>(ids.size());
     if (count == 0 || count > limits.channel_endpoints) {
@@ -109,9 +113,7 @@ std::string wrong_graph(ServerGraph const& graph, Limits const& limits) {
 
 std::string wrong_spec(ChannelSpec const& spec, Limits const& limits) {
     std::string wrong;
-    if (spec.name().size() > limits.text) {
-        wrong = fmt::format("a name of {} bytes; {} are possible", spec.name().size(), limits.text);
-    }
+    if (!spec.name().empty()) wrong = wrong_name("its name", spec.name(), limits.text);
     if (wrong.empty()) wrong = wrong_endpoints("sources", spec.sources(), limits);
     if (wrong.empty()) wrong = wrong_endpoints("destinations", spec.destinations(), limits);
     if (wrong.empty() && spec.schema().size() + spec.options().size() > limits.opaque_bytes) {
@@ -122,12 +124,20 @@ std::string wrong_spec(ChannelSpec const& spec, Limits const& limits) {
 }
 
 std::string wrong_name(std::string_view what, std::string_view name, std::size_t most) {
-    bool const clean = std::none_of(name.begin(), name.end(), [](char c) {
-        return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    });
+    bool const clean = std::none_of(name.begin(), name.end(), is_control);
     if (!name.empty() && name.size() <= most && clean) return {};
     return fmt::format("{} has {} bytes{}; 1 to {} without control characters are possible", what,
                        name.size(), clean ? "" : " with control characters", most);
+}
+
+std::string clean_text(std::string_view text, std::size_t most) {
+    std::size_t end = std::min(text.size(), most);
+    auto const inside = [&] { return (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80; };
+    while (end > 0 && end < text.size() && inside()) --end;
+    std::string clean(text.substr(0, end));
+    std::replace_if(clean.begin(), clean.end(), is_control, ' ');
+    if (end < text.size()) clean += "...";
+    return clean;
 }
 
 std::string wrong_token(std::string_view what, std::string_view token) {

@@ -15,6 +15,9 @@ std::string wrong_link(Link const& link, int vertices);
 std::string wrong_spec(ChannelSpec const& spec, Limits const& limits);
 /// Names are shown to people and stand in logs: 1 to `most` bytes, no control characters.
 std::string wrong_name(std::string_view what, std::string_view name, std::size_t most);
+/// What others wrote, fit for logs, pages and messages: at most `most` bytes and "...", cut between
+/// characters, and control characters as spaces.
+std::string clean_text(std::string_view text, std::size_t most);
 /// Random names that a peer makes for itself: 8 to 64 bytes.
 std::string wrong_token(std::string_view what, std::string_view token);
 /// Whether endpoints can be there.
