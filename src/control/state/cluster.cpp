@@ -104,6 +104,11 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
             pump_renewals(effects);
             return;
         }
+        case Due::Forget: {
+            auto const server = servers_.find(key);
+            if (server != servers_.end()) forget(server->second);
+            return;
+        }
     }
 }
 

@@ -103,6 +103,7 @@ private:
                         Effects& effects);
     /// The server that failed first makes room for another one; false where none has.
     bool forget_one();
+    void forget(ServerRecord const& server);
     void heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects);
     void link_change(ServerRecord& server, LinkChange const& message, Effects& effects);
     void heard(ServerRecord& server, Effects& effects);

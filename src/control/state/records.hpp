@@ -17,7 +17,7 @@ namespace mgi::control {
 enum class Presence : std::uint8_t {
     Present,
     Away,    ///< its lease is over or its session broke; its channels go on
-    Failed,  ///< away for longer than the grace, or left; only its name and id are kept
+    Failed,  ///< away for longer than the grace, or left; only its name and id are kept, for an hour
 };
 
 /// Figures that came with a heartbeat.

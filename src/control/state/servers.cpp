@@ -47,9 +47,15 @@ bool Cluster::forget_one() {
         if (older) oldest = server;
     }
     if (oldest == servers_.end()) return false;
-    server_names_.erase(oldest->second.name);
-    servers_.erase(oldest);
+    forget(oldest->second);
     return true;
+}
+
+void Cluster::forget(ServerRecord const& server) {
+    log::info("controller: server {} (id {}) is forgotten", server.name, server.id);
+    timers_.cancel(Due::Forget, server.id);
+    server_names_.erase(server.name);
+    servers_.erase(server.id);
 }
 
 ServerRecord* Cluster::admit(SessionId session, Sender const& sender, Register const& message,
@@ -118,6 +124,7 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
     ServerRecord& server = *admitted;
     ++counters_.registrations;
     timers_.cancel(Due::Registration, session);
+    timers_.cancel(Due::Forget, server.id);
     if (SessionId const old = server.session; old != 0) {
         refuse(old, Refused::STALE, "stale sender: the server registered in another session",
                effects);
@@ -282,6 +289,7 @@ void Cluster::failed(ServerRecord& server, std::string const& why, Effects& effe
     server.away_since = now_;
     timers_.cancel(Due::Lease, server.id);
     timers_.cancel(Due::Claims, server.id);
+    timers_.set(Due::Forget, server.id, now_ + settings_.forget_ms);
     note(fmt::format("server {} is failed: {}", server.name, why));
     tell_others(server, effects);
     if (server.session != 0) {

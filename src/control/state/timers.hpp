@@ -21,6 +21,7 @@ enum class Due : std::uint8_t {
     Call,          ///< a call's deadline; after Preparation, which knows who is late
     Recovery,      ///< a channel that some servers hold waits for the others
     Replan,        ///< a plan that could not be renewed is tried again
+    Forget,        ///< a server has failed long ago
 };
 
 /// Equal times are due in the order of kind and id, so that a run can be repeated.

@@ -60,6 +60,24 @@ TEST(ControlServers, FailedExactlyAfterTheGrace) {
     EXPECT_EQ(again.sender.incarnation(), 2u);
 }
 
+TEST(ControlServers, AFailedOneIsForgottenAfterAnHour) {
+    Rig rig;
+    Agent const a = rig.register_agent("a");
+    Agent const b = rig.register_agent("b");
+    rig.close(a);
+    rig.close(b);
+    rig.pass(10'000);
+    Agent const again = rig.register_agent("b", "instance-2");
+    rig.pass(3'599'999, {&again});
+    EXPECT_EQ(rig.state("a"), "failed");
+    rig.pass(1, {&again});
+    EXPECT_EQ(rig.state("a"), "unknown");
+    EXPECT_EQ(rig.state("b"), "present");  // it came back meanwhile
+    Agent const later = rig.register_agent("a", "instance-2", {}, a.sender);
+    EXPECT_EQ(later.sender.agent(), 3u);
+    EXPECT_EQ(rig.cluster.timers(), 2u);
+}
+
 TEST(ControlServers, AFrozenAgentThatFailedIsToldToRegisterAgain) {
     Rig rig;
     Agent const a = rig.register_agent("a");
