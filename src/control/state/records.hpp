@@ -20,13 +20,17 @@ enum class Presence : std::uint8_t {
     Failed,  ///< away for longer than the grace, or left; only its name and id are kept, for an hour
 };
 
-/// Figures that came with a heartbeat.
+/// Figures that came with heartbeats. Applications bring theirs about once a second, which is less
+/// often: rates are those since a sample that is some seconds old, and `middle` will be the next one.
 struct Use {
+    struct Sample {
+        google::protobuf::RepeatedPtrField<ChannelUse> channels;
+        Millis at = 0;
+    };
     google::protobuf::RepeatedPtrField<LinkUse> links;
-    google::protobuf::RepeatedPtrField<ChannelUse> channels;
-    google::protobuf::RepeatedPtrField<ChannelUse> channels_before;
-    Millis at = 0;
-    Millis before = 0;
+    Sample last;
+    Sample middle;
+    Sample before;
 };
 
 struct ServerRecord {

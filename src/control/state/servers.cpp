@@ -197,9 +197,11 @@ void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effec
     }
     Use& use = server.use;
     use.links.Swap(message.mutable_links());
-    use.channels_before.Swap(&use.channels);
-    use.channels.Swap(message.mutable_channels());
-    use.before = std::exchange(use.at, now_);
+    use.last.channels.Swap(message.mutable_channels());
+    use.last.at = now_;
+    if (use.middle.at == 0 || now_ - use.middle.at >= settings_.rate_ms) {
+        use.before = std::exchange(use.middle, use.last);
+    }
     server.clock_off = message.clock_ms() - wall_;
     ControllerMessage reply;
     reply.mutable_heartbeat_ack()->set_sequence(message.sequence());

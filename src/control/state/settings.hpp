@@ -37,6 +37,7 @@ struct Settings {
     std::uint32_t forget_ms = 3'600'000;  ///< until a failed server is shown no more
     std::uint32_t call_ms = 5'000;        ///< to create a channel, where the caller does not say
     std::uint32_t most_call_ms = 60'000;
+    std::uint32_t rate_ms = 3'000;       ///< rates are of so long, to twice that
     std::uint32_t retry_ms = 2'000;      ///< until a plan that could not be renewed is tried again
     std::uint32_t clock_off_ms = 5'000;  ///< an agent's clock further off is worth a warning
     Limits limits;

@@ -32,16 +32,25 @@ struct Moved {
 };
 
 void add_use(Use const& use, std::unordered_map<std::uint32_t, Moved>& moved) {
-    std::unordered_map<std::uint32_t, std::uint64_t> before;
-    for (ChannelUse const& figure : use.channels_before) before[figure.channel()] = figure.bytes();
-    auto const nanos = static_cast<double>(use.at - use.before) * 1e6;
-    for (ChannelUse const& figure : use.channels) {
+    struct Then {
+        std::uint64_t bytes = 0;
+        Millis at = 0;
+    };
+    std::unordered_map<std::uint32_t, Then> before;
+    for (Use::Sample const* sample : {&use.before, &use.middle}) {  // the older one, if it is there
+        for (ChannelUse const& figure : sample->channels) {
+            before.try_emplace(figure.channel(), Then{figure.bytes(), sample->at});
+        }
+    }
+    for (ChannelUse const& figure : use.last.channels) {
         Moved& to = moved[figure.channel()];
         to.rows += figure.rows();
         to.bytes += figure.bytes();
         auto const old = before.find(figure.channel());
-        if (old == before.end() || nanos <= 0 || figure.bytes() < old->second) continue;
-        to.gbps += static_cast<double>(figure.bytes() - old->second) / nanos;
+        if (old == before.end() || old->second.at >= use.last.at) continue;
+        if (figure.bytes() < old->second.bytes) continue;  // its application began again
+        to.gbps += static_cast<double>(figure.bytes() - old->second.bytes) /
+                   (static_cast<double>(use.last.at - old->second.at) * 1e6);
     }
 }
 
