@@ -36,6 +36,8 @@ public:
     static constexpr Milliseconds kHelloLimit{5000};
     static constexpr Milliseconds kDefaultLimit{10'000};
     static constexpr Milliseconds kLongestLimit{600'000};
+    /// For the outcome of what was asked for by an application that waits no more.
+    static constexpr Milliseconds kGiveBackLimit{30'000};
 
     AgentCore(CoreOptions options, AgentPorts& ports);
 
@@ -108,6 +110,9 @@ private:
     void fail(Requests::iterator at, ErrorCode code, std::string const& text);
     Requests::iterator forget(Requests::iterator at);
     void give_back(UnaryRequest message);
+    void renew_give_backs();
+    [[nodiscard]] static bool makes(UnaryRequest const& message);
+    [[nodiscard]] bool expires(Request const& request) const;
 
     // core_controller.cpp
     [[nodiscard]] Register registration();
@@ -119,6 +124,7 @@ private:
     void lose_endpoint(std::uint32_t id, std::string const& why);
     void tell_controller_state(bool reached, std::string const& why);
     void tell_all(Json const& notice);
+    void report(AgentMessage message);
     void announce();
     [[nodiscard]] std::string name_of(ApplicationId application) const;
     void add_figures(Heartbeat& heartbeat) const;
@@ -128,6 +134,7 @@ private:
     AgentPorts& ports_;
     Holdings holdings_;
     ControllerSession session_;
+    std::vector<AgentMessage> unsaid_;  ///< what came to pass while a registration is under way
     std::map<ApplicationId, Application> applications_;
     Requests requests_;
     std::uint64_t next_request_ = 1;

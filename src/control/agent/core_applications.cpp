@@ -169,7 +169,14 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                          {"why", others ? "another application holds it"
                                         : "this server has no such device any more"}});
     }
-    for (auto& [plan, created] : channels) holdings_.announce(std::move(plan), created ? id : 0);
+    for (auto& [plan, created] : channels) {
+        std::uint32_t const channel = plan.channel;
+        std::string const why = holdings_.announce(std::move(plan), created ? id : 0);
+        if (why.empty()) continue;
+        ports_.tell(
+            id,
+            {{"notice", "channel_ended"}, {"channel", channel}, {"failed", true}, {"why", why}});
+    }
     announce();
     if (!session_.joined()) {
         ports_.tell(id, {{"notice", "controller"}, {"reached", false}, {"why", session_.away()}});
@@ -185,8 +192,13 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.application != id) continue;
-        request->second.application = 0;  // what it makes is undone
-        if (request->second.call == 0 && request->second.made == 0) requests_.erase(request);
+        request->second.application = 0;  // what it makes, or has made, is undone
+        bool const may_have_made = request->second.session != 0 && makes(request->second.message);
+        if (may_have_made && request->second.made == 0) {
+            request->second.deadline = std::max(request->second.deadline, now + kGiveBackLimit);
+        } else if (request->second.call == 0 && request->second.made == 0) {
+            requests_.erase(request);
+        }
     }
     auto const endpoints = holdings_.endpoints_of(id);
     for (std::uint32_t const channel : holdings_.created_by(id)) {
@@ -206,8 +218,7 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     }
     message.mutable_endpoints_gone()->set_why("application " + name + " of server " +
                                               options_.name + " has ended: " + why);
-    // While the controller is away, the next registration says it by not naming them.
-    if (session_.joined()) session_.send(std::move(message));
+    report(std::move(message));
     dispatch(now);
 }
 

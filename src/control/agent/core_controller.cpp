@@ -55,7 +55,7 @@ Time AgentCore::next() const {
         if (application.name.empty()) next = std::min(next, application.since + kHelloLimit);
     }
     for (auto const& [id, request] : requests_) {
-        next = std::min(next, request.deadline);
+        if (expires(request)) next = std::min(next, request.deadline);
         if (request.call == 0 && request.made == 0 && session_.joined()) {
             next = std::min(next, request.again);
         }
@@ -69,12 +69,18 @@ std::string AgentCore::name_of(ApplicationId application) const {
 }
 
 Register AgentCore::registration() {
+    unsaid_.clear();
     Register message;
     message.set_name(options_.name);
     message.set_instance(options_.instance);
     message.set_version(options_.version);
     message.set_clock_ms(ports_.wall_ms());
     *message.mutable_graph() = graph_;
+    // A link that is down is none of a graph's; once it is up it is told as any change.
+    message.mutable_graph()->clear_links();
+    for (Link const& link : graph_.links()) {
+        if (link.gbps() > 0) *message.mutable_graph()->add_links() = link;
+    }
     holdings_.tell(
         true, [this](ApplicationId id) { return name_of(id); }, *message.mutable_endpoints(),
         *message.mutable_channels());
@@ -88,8 +94,19 @@ void AgentCore::joined(Registered const& registered) {
     for (std::uint32_t const id : registered.lost_endpoints()) {
         lose_endpoint(id, "it was given up while the server " + options_.name + " was away");
     }
+    for (AgentMessage& message : std::exchange(unsaid_, {})) session_.send(std::move(message));
+    renew_give_backs();
     announce();
     tell_controller_state(true, "");
+}
+
+// While there is no session, the next registration says it by naming what there is.
+void AgentCore::report(AgentMessage message) {
+    if (session_.joined()) {
+        session_.send(std::move(message));
+    } else if (session_.registering()) {
+        unsaid_.push_back(std::move(message));
+    }
 }
 
 // What applications have brought since the registration was sent.
@@ -228,15 +245,12 @@ void AgentCore::add_figures(Heartbeat& heartbeat) const {
 
 void AgentCore::link_changed(std::uint32_t from, std::uint32_t to, double gbps) {
     for (Link& link : *graph_.mutable_links()) {
-        if (link.from() == from && link.to() == to) link.set_gbps(gbps);
+        if (link.from() != from || link.to() != to) continue;
+        link.set_gbps(gbps);
+        AgentMessage message;
+        *message.mutable_link_change()->mutable_link() = link;
+        report(std::move(message));
     }
-    if (!session_.joined()) return;
-    AgentMessage message;
-    Link& link = *message.mutable_link_change()->mutable_link();
-    link.set_from(from);
-    link.set_to(to);
-    link.set_gbps(gbps);
-    session_.send(std::move(message));
 }
 
 bool AgentCore::leave(std::string const& why) {

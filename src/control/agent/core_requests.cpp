@@ -12,7 +12,6 @@ namespace mgi::control {
 namespace {
 
 constexpr Milliseconds kAgain{100};  // until a call that met no controller is repeated
-constexpr Milliseconds kGiveBackLimit{30'000};
 
 template <class Message>
 Message const* get_if(UnaryRequest const& request) {
@@ -29,12 +28,22 @@ void AgentCore::ask(Request request) {
     requests_.emplace(number, std::move(request));
 }
 
+bool AgentCore::makes(UnaryRequest const& message) {
+    return get_if<CreateEndpointRequest>(message) != nullptr ||
+           get_if<CreateChannelRequest>(message) != nullptr;
+}
+
+// What nobody waits for has its time while a controller is there to answer.
+bool AgentCore::expires(Request const& request) const {
+    return request.application != 0 || session_.joined();
+}
+
 // Sends what waits, and ends what has waited too long.
 void AgentCore::dispatch(Time now) {
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         Request& waiting = request->second;
-        if (now >= waiting.deadline) {
+        if (now >= waiting.deadline && expires(waiting)) {
             std::string const why =
                 !session_.joined()  ? session_.away()
                 : waiting.made != 0 ? "this server has not got the plan"
@@ -55,7 +64,8 @@ void AgentCore::send(Requests::iterator at, Time now) {
     request.call = next_call_++;
     request.session = session_.number();
     calls_[request.call] = at->first;
-    auto const limit = std::chrono::duration_cast<Milliseconds>(request.deadline - now);
+    auto const limit =
+        std::min(std::chrono::duration_cast<Milliseconds>(request.deadline - now), kLongestLimit);
     std::visit(
         [&](auto& message) {
             using Message = std::decay_t<decltype(message)>;
@@ -176,23 +186,21 @@ void AgentCore::fail(Requests::iterator at, ErrorCode code, std::string const& t
         log::warn("{} for an application that has ended: {}", request.op, text);
     }
     // What may have been made for a call that nobody waits for any more.
-    bool const unknown = code == ErrorCode::Timeout && request.call != 0;
+    bool const unknown = code == ErrorCode::Timeout && request.session != 0 && request.made == 0;
     if (auto const* gone = get_if<DeleteEndpointRequest>(request.message);
         gone != nullptr && code == ErrorCode::NotFound) {
         holdings_.remove_endpoint(gone->endpoint());
     }
     answer(request, {{"error", error_value(code, text)}});
-    if (unknown && request.application != 0) {
+    if (unknown && request.application != 0 && makes(request.message)) {
         // It goes on for nobody, and is undone when its outcome is known.
         Request orphan = request;
         orphan.application = 0;
         orphan.deadline = now_ + kGiveBackLimit;
         std::uint64_t const number = next_request_++;
-        calls_[orphan.call] = number;
+        if (orphan.call != 0) calls_[orphan.call] = number;
         forget(at);
-        bool const makes = get_if<CreateEndpointRequest>(orphan.message) != nullptr ||
-                           get_if<CreateChannelRequest>(orphan.message) != nullptr;
-        if (makes) requests_.emplace(number, std::move(orphan));
+        requests_.emplace(number, std::move(orphan));
         return;
     }
     if (request.made != 0 && code == ErrorCode::Timeout) {
@@ -212,13 +220,21 @@ AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
     return requests_.erase(at);
 }
 
-// Deletes what nobody holds any more.
+// Deletes what nobody holds any more, however long the controller is away: nobody else would do it.
 void AgentCore::give_back(UnaryRequest message) {
     Request request;
     request.op = "giving back";
     request.message = std::move(message);
-    request.deadline = now_ + kGiveBackLimit;
+    request.deadline = Time::max();
     ask(std::move(request));
+}
+
+// What was asked for and may have been made has its whole time again with each controller.
+void AgentCore::renew_give_backs() {
+    for (auto& [number, request] : requests_) {
+        bool const orphan = request.application == 0 && makes(request.message);
+        if (orphan) request.deadline = now_ + kGiveBackLimit;
+    }
 }
 
 }  // namespace mgi::control

@@ -94,15 +94,20 @@ void Holdings::abort(std::uint32_t channel, std::uint64_t generation) {
     if (!held.running && !held.prepared) channels_.erase(found);
 }
 
-void Holdings::announce(ClusterPlan plan, ApplicationId creator) {
+std::string Holdings::announce(ClusterPlan plan, ApplicationId creator) {
+    if (plan.generation == 0 || plan.generation > kLastGeneration) {
+        return "its generation, " + std::to_string(plan.generation) +
+               ", is none that a channel has";
+    }
     HeldPlans& held = channels_[plan.channel];
     if (creator != 0 && held.creator != creator) {
         held.creator = creator;
         held.told = false;
     }
-    if (held.running && held.running->generation >= plan.generation) return;
+    if (held.running && held.running->generation >= plan.generation) return "";
     held.running = std::move(plan);
     held.told = false;
+    return "";
 }
 
 HeldPlans const* Holdings::channel(std::uint32_t id) const {

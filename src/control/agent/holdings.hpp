@@ -33,6 +33,10 @@ struct HeldPlans {
 /// Single-threaded.
 class Holdings {
 public:
+    /// Generations count a channel's plans. A number that no channel comes to would keep all later plans
+    /// of that channel out.
+    static constexpr std::uint64_t kLastGeneration = 1u << 31;
+
     using Endpoints = std::map<std::uint32_t, HeldPlace>;
     using Channels = std::map<std::uint32_t, HeldPlans>;
 
@@ -55,8 +59,9 @@ public:
     ClusterPlan const* commit(std::uint32_t channel, std::uint64_t generation);
     void abort(std::uint32_t channel, std::uint64_t generation);
     /// What an application says that it holds, after the agent's restart, or has created without an
-    /// endpoint here: such a channel gets no plans. A newer plan stays.
-    void announce(ClusterPlan plan, ApplicationId creator);
+    /// endpoint here: such a channel gets no plans. A newer plan stays. Why it cannot be held, or
+    /// nothing.
+    std::string announce(ClusterPlan plan, ApplicationId creator);
     void set_creator(std::uint32_t channel, ApplicationId creator) {
         channels_[channel].creator = creator;
     }

@@ -37,6 +37,8 @@ public:
     ControllerSession(SessionOptions options, AgentPorts& ports, Owner owner);
 
     [[nodiscard]] bool joined() const { return state_ == State::Joined; }
+    /// The registration is under way: what it names cannot be changed any more.
+    [[nodiscard]] bool registering() const { return state_ == State::Registering; }
     [[nodiscard]] std::uint64_t number() const { return number_; }
     [[nodiscard]] Sender const& sender() const { return sender_; }
     [[nodiscard]] std::string const& controller() const { return controller_; }

@@ -60,6 +60,10 @@ protected:
         Vertex& gpu = *made.graph.add_vertices();
         gpu.set_name("gpu0");
         gpu.set_kind(static_cast<std::uint32_t>(VertexKind::Gpu));
+        Link& link = *made.graph.add_links();
+        link.set_to(1);
+        link.set_gbps(24);
+        link.set_kind("pcie");
         made.session.controllers = {"one:1", "two:2"};
         return made;
     }
@@ -75,6 +79,7 @@ protected:
     }
     void register_agent() {
         core_.tick(now_);
+        while (!ports_.open) wait(Milliseconds(1));
         ControllerMessage answer = message();
         answer.mutable_registered()->set_agent(7);
         answer.mutable_registered()->set_incarnation(ports_.opened.size());
@@ -309,6 +314,90 @@ TEST_F(Core, WhatIsMadeForAnApplicationThatEndedIsGivenBack) {
     EXPECT_NE(error_of(ports_.told[2].back()).find("has not answered"), std::string::npos);
     end_call(1, CallOutcome::Kind::Done, 56);
     EXPECT_EQ(ports_.sent.back().endpoints_gone().endpoints(0), 56u);
+}
+
+// Nobody else deletes it: the controller may be away for as long as it likes.
+TEST_F(Core, ADeadApplicationsChannelIsDeletedHoweverLateTheControllerComes) {
+    register_agent();
+    Json held = {{"channel", 5u}, {"generation", 1u}, {"request", "request"}, {"created", true}};
+    ClusterChannelSpec spec;
+    spec.sources = {1};
+    spec.destinations = {2};
+    add_spec(held, spec);
+    hello(1, {{"channels", {held}}});
+    core_.session_broken(1, "broken", now_);
+    core_.application_left(1, "its process has ended", now_);
+    wait(std::chrono::minutes(2));
+    EXPECT_TRUE(ports_.calls.empty());
+    register_agent();
+    ASSERT_EQ(ports_.calls.size(), 1u);
+    EXPECT_EQ(std::get<DeleteChannelRequest>(ports_.calls[0].request).channel(), 5u);
+}
+
+TEST_F(Core, WhatMayHaveBeenMadeForADeadApplicationIsAskedForAgain) {
+    register_agent();
+    hello(1);
+    ask(1, create(1));
+    end_call(0, CallOutcome::Kind::Repeat);
+    core_.session_broken(1, "broken", now_);
+    core_.application_left(1, "its process has ended", now_);
+    wait(std::chrono::minutes(2));
+    register_agent();
+    ASSERT_EQ(ports_.calls.size(), 2u);
+    EXPECT_EQ(std::get<CreateEndpointRequest>(ports_.calls[1].request).request(), "request-1");
+    end_call(1, CallOutcome::Kind::Done, 55);
+    EXPECT_EQ(ports_.sent.back().endpoints_gone().endpoints(0), 55u);
+    EXPECT_EQ(core_.status()["requests"], 0u);
+}
+
+TEST_F(Core, WhatHappensWhileARegistrationIsUnderWayIsSaidAfterIt) {
+    register_agent();
+    hello(1, {{"endpoints", {{{"endpoint", 55u}, {"vertex", 1u}}}}});
+    core_.session_broken(1, "broken", now_);
+    while (!ports_.open) wait(Milliseconds(1));
+    ASSERT_EQ(ports_.sent.back().register_().endpoints_size(), 1);
+    core_.application_left(1, "its process has ended", now_);
+    core_.link_changed(0, 1, 7);
+    EXPECT_TRUE(ports_.sent.back().has_register_());
+    std::size_t const before = ports_.sent.size();
+    register_agent();
+    ASSERT_EQ(ports_.sent.size(), before + 2);
+    EXPECT_EQ(ports_.sent[before].endpoints_gone().endpoints(0), 55u);
+    EXPECT_EQ(ports_.sent[before].sender().incarnation(), 2u);
+    EXPECT_EQ(ports_.sent[before + 1].link_change().link().gbps(), 7);
+    // What the next registration does not name is not said a second time.
+    core_.session_broken(2, "broken", now_);
+    wait(Milliseconds(100));
+    register_agent();
+    EXPECT_TRUE(ports_.sent.back().has_register_());
+    EXPECT_EQ(ports_.sent.back().register_().endpoints_size(), 0);
+}
+
+TEST_F(Core, ALinkThatIsDownIsNotRegistered) {
+    core_.link_changed(0, 1, 0);
+    register_agent();
+    EXPECT_EQ(ports_.sent.back().register_().graph().links_size(), 0);
+    core_.link_changed(0, 1, 24);
+    EXPECT_EQ(ports_.sent.back().link_change().link().gbps(), 24);
+    EXPECT_EQ(ports_.sent.back().link_change().link().kind(), "pcie");
+}
+
+TEST_F(Core, AGenerationThatNoChannelHasIsRefused) {
+    register_agent();
+    for (std::uint64_t const generation : {std::uint64_t(0), UINT64_MAX}) {
+        Json held = {
+            {"channel", 5u}, {"generation", generation}, {"request", "request"}, {"created", true}};
+        ClusterChannelSpec spec;
+        spec.sources = {1};
+        spec.destinations = {2};
+        add_spec(held, spec);
+        ApplicationId const id = generation == 0 ? 1 : 2;
+        hello(id, {{"channels", {held}}});
+        Json const& told = ports_.told[id].back();
+        EXPECT_EQ(told["notice"], "channel_ended");
+        EXPECT_TRUE(told["failed"].get<bool>());
+        EXPECT_EQ(core_.status()["channels"], 0u);
+    }
 }
 
 TEST_F(Core, WhatApplicationsGetWrongIsSaid) {
