@@ -71,9 +71,9 @@ public:
 private:
     void run() {
         while (!stop_) {
-            pollfd polled[2] = {{listener_.get(), POLLIN, 0}, {waker_.fd(), POLLIN, 0}};
+            pollfd polled[2] = {{listener_.socket.get(), POLLIN, 0}, {waker_.fd(), POLLIN, 0}};
             poll(polled, 2, -1);
-            control::Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK));
+            control::Fd fd(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK));
             if (!fd) {
                 waker_.clear();
                 continue;
@@ -109,7 +109,7 @@ private:
     }
 
     Answers answers_;
-    control::Fd listener_;
+    control::Listener listener_;
     control::Waker waker_;
     std::mutex mutex_;
     std::condition_variable changed_;

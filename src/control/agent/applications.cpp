@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,7 +23,6 @@ constexpr std::uint64_t kListener = 0;
 // Of an epoll event: whether it is about the process, not the socket.
 constexpr std::uint64_t kProcess = 1ULL << 63;
 constexpr int kAcceptedAtOnce = 16;
-constexpr rlim_t kDescriptors = 4096;
 
 void add(int poll, int fd, std::uint32_t events, std::uint64_t data) {
     epoll_event event{};
@@ -44,14 +42,6 @@ Fd spare_descriptor() {
     return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// An application takes two descriptors.
-void allow_descriptors() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, kDescriptors));
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 }  // namespace
 
 ApplicationServer::ApplicationServer(std::string path, Events events)
@@ -60,9 +50,8 @@ ApplicationServer::ApplicationServer(std::string path, Events events)
       listener_(listen_for_applications(path_)),
       poll_(epoll_create1(EPOLL_CLOEXEC)),
       spare_(spare_descriptor()) {
-    allow_descriptors();
     if (!poll_) throw Error(ErrorCode::OutOfMemory, with_errno("an epoll", errno));
-    add(poll_.get(), listener_.get(), EPOLLIN, kListener);
+    add(poll_.get(), listener_.socket.get(), EPOLLIN, kListener);
 }
 
 ApplicationServer::~ApplicationServer() {
@@ -101,7 +90,7 @@ bool ApplicationServer::serve() {
 
 void ApplicationServer::accept_some() {
     for (int i = 0; i < kAcceptedAtOnce; ++i) {
-        Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        Fd fd(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!fd && (errno == EMFILE || errno == ENFILE)) {
             refuse_one();
             return;
@@ -118,7 +107,7 @@ void ApplicationServer::accept_some() {
         ApplicationId const id = next_++;
         int const socket = fd.get();
         auto const [at, added] =
-            peers_.emplace(id, Peer{MessageSocket(std::move(fd), kMostRequestBytes),
+            peers_.emplace(id, Peer{MessageSocket(std::move(fd), kMostAnswerBytes),
                                     process_of(who.pid),
                                     false,
                                     false,
@@ -133,7 +122,7 @@ void ApplicationServer::accept_some() {
 // would wait, and this thread spin.
 void ApplicationServer::refuse_one() {
     spare_.reset();
-    Fd const refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    Fd const refused(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
     log::warn("agent: an application was turned away: too many open files ({} applications)",
               peers_.size());
     spare_ = spare_descriptor();
@@ -143,6 +132,8 @@ void ApplicationServer::read(ApplicationId id, Peer& peer) {
     try {
         if (!peer.socket.read()) return;
         while (auto const message = peer.socket.next()) {
+            // The first one, its hello, names all that it holds, and may be as large as an answer.
+            peer.socket.limit(kMostRequestBytes);
             if (!peer.dismissed) events_.said(id, *message);
         }
     } catch (Error const& error) {

@@ -59,7 +59,7 @@ private:
 
     std::string const path_;
     Events const events_;
-    Fd listener_;
+    Listener listener_;
     Fd poll_;
     Fd spare_;
     Peers peers_;

@@ -73,6 +73,7 @@ topology::Infrastructure graph_of(AgentCommand const& options) {
 
 int run_agent_command(AgentCommand& options) {
     start_log(options.log_level);
+    allow_many_files();
     StopSignals const signals;
     Security const security(options.agent.security);
     for (std::string const& address : options.agent.controllers) {

@@ -97,6 +97,7 @@ void lead_in_turn(ControllerOptions const& options, std::string const& address,
 
 int run_controller(ControllerOptions& options) {
     start_log(options.log_level);
+    allow_many_files();
     StopSignals const signals;
     Security const security(options.security);
     check_address("--listen", options.listen);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <grpcpp/version_info.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -60,6 +61,13 @@ void start_log(std::string const& level) {
         log::debug("gRPC: {} ({}:{})", line->message, line->file, line->line);
     });
 #endif
+}
+
+void allow_many_files() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void check_address(std::string const& option, std::string const& address) {

@@ -20,6 +20,7 @@ inline constexpr std::uint32_t kSocketProtocol = 1;
 /// A channel has at most so many sources, and so many destinations.
 inline constexpr std::uint64_t kMostEndpoints = 1u << 20;
 inline constexpr std::size_t kMostRequestBytes = 1u << 20;
+/// Answers and notices; and a hello, which names what the application holds.
 inline constexpr std::size_t kMostAnswerBytes = 64u << 20;
 
 /// A message with its length in front.
@@ -34,6 +35,7 @@ Json message_from(std::string_view cbor);
 class FrameReader {
 public:
     explicit FrameReader(std::size_t most) : most_(most) {}
+    void limit(std::size_t most) { most_ = most; }
     void add(char const* bytes, std::size_t count);
     /// The next whole message. Throws Error(InvalidArgument), as message_from does, and for a length of 0
     /// or beyond the limit; the stream is of no use then.

@@ -1,6 +1,8 @@
 #include "control/local/socket.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,7 +20,9 @@ namespace mgi::control {
 
 namespace {
 
-constexpr int kBacklog = 128;
+/// A server's processes that all start at once. Not more: who waits stands behind all who came before,
+/// also those that have gone; a client that is turned away asks again.
+constexpr int kBacklog = 512;
 
 sockaddr_un address_of(std::string const& path) {
     sockaddr_un address{};
@@ -37,6 +41,48 @@ Fd unix_socket() {
     Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) throw Error(ErrorCode::OutOfMemory, with_errno("a Unix socket", errno));
     return fd;
+}
+
+/// 0, or what the system says.
+int try_connect(Fd const& fd, sockaddr_un const& address) {
+    bool const connected =
+        connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof(address)) == 0;
+    return connected ? 0 : errno;
+}
+
+/// Two agents that start together would else take each other's socket for a dead one's.
+Fd lock_of(std::string const& path) {
+    std::string const name = path + ".lock";
+    Fd lock(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock) {
+        throw Error(ErrorCode::NotFound,
+                    with_errno("cannot open " + name, errno) +
+                        "; choose a place that this user may write to with --socket");
+    }
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+        throw Error(ErrorCode::Refused, "another agent listens at " + path + " and holds " + name +
+                                            "; stop it, or choose another place with --socket");
+    }
+    return lock;
+}
+
+/// Removes a dead agent's socket, and nothing else: only a refused connection says that nobody listens.
+void make_room_at(std::string const& path, sockaddr_un const& address) {
+    struct stat found{};
+    if (lstat(path.c_str(), &found) != 0) return;
+    if (!S_ISSOCK(found.st_mode)) {
+        throw Error(ErrorCode::Refused,
+                    path + " is there and no socket; choose another place with --socket");
+    }
+    int const error = try_connect(unix_socket(), address);
+    if (error == ECONNREFUSED) {
+        unlink(path.c_str());
+    } else if (error != ENOENT) {
+        throw Error(ErrorCode::Refused,
+                    (error == 0 ? "another agent listens at " + path
+                                : with_errno("an agent may listen at " + path, error)) +
+                        "; stop it, or choose another place with --socket");
+    }
 }
 
 }  // namespace
@@ -99,10 +145,8 @@ bool MessageSocket::read() {
 Fd connect_to_agent(std::string const& path) {
     sockaddr_un const address = address_of(path);
     Fd fd = unix_socket();
-    if (connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof(address)) == 0) {
-        return fd;
-    }
-    int const error = errno;
+    int const error = try_connect(fd, address);
+    if (error == 0) return fd;
     if (error == EAGAIN) {
         throw Error(ErrorCode::Timeout,
                     "the agent at " + path + " takes no more connections at the moment");
@@ -114,29 +158,13 @@ Fd connect_to_agent(std::string const& path) {
                              : "; start one with `mgi agent`, or say where it is with MGI_AGENT"));
 }
 
-Fd listen_for_applications(std::string const& path) {
+Listener listen_for_applications(std::string const& path) {
     sockaddr_un const address = address_of(path);
-    try {
-        (void)connect_to_agent(path);
-        throw Error(ErrorCode::Refused, "another agent listens at " + path +
-                                            "; stop it, or choose another place with --socket");
-    } catch (Error const& error) {
-        if (error.code() == ErrorCode::Timeout) {
-            throw Error(ErrorCode::Refused, std::string("another agent is there: ") + error.what());
-        }
-        if (error.code() != ErrorCode::NotFound) throw;
-    }
     std::error_code failed;
     auto const folder = std::filesystem::path(path).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder, failed);
-    struct stat found{};
-    if (lstat(path.c_str(), &found) == 0) {
-        if (!S_ISSOCK(found.st_mode)) {
-            throw Error(ErrorCode::Refused,
-                        path + " is there and no socket; choose another place with --socket");
-        }
-        unlink(path.c_str());
-    }
+    Fd lock = lock_of(path);
+    make_room_at(path, address);
     Fd fd = unix_socket();
     // Bound with rights for nobody else, from the first moment on.
     mode_t const before = umask(0177);
@@ -150,7 +178,7 @@ Fd listen_for_applications(std::string const& path) {
                         "; choose a place that this user may write to with --socket");
     }
     chmod(path.c_str(), 0660);
-    return fd;
+    return {std::move(lock), std::move(fd)};
 }
 
 }  // namespace mgi::control

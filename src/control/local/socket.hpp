@@ -62,6 +62,8 @@ public:
     bool read();
     /// Throws Error(InvalidArgument), as FrameReader does.
     std::optional<Json> next() { return reader_.next(); }
+    /// Messages that begin from now on have at most so many bytes.
+    void limit(std::size_t most) { reader_.limit(most); }
 
 private:
     Fd fd_;
@@ -73,9 +75,16 @@ private:
 /// Connects without waiting. Throws Error(NotFound) that says where and what to do.
 Fd connect_to_agent(std::string const& path);
 
+/// A socket that listens, and the lock that makes its path this agent's alone.
+struct Listener {
+    Fd lock;
+    Fd socket;
+};
+
 /// A non-blocking socket that listens at `path`, whose folder is made if need be; a dead agent's socket
-/// there is replaced. Only this user and its group may connect. Throws Error(InvalidArgument) for a path
-/// that is too long, Refused where another agent listens, NotFound for what the system refuses.
-Fd listen_for_applications(std::string const& path);
+/// there is replaced. `path`.lock beside it stays. Only this user and its group may connect. Throws
+/// Error(InvalidArgument) for a path that is too long, Refused where another agent listens or may do so,
+/// NotFound for what the system refuses.
+Listener listen_for_applications(std::string const& path);
 
 }  // namespace mgi::control

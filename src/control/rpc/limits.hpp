@@ -15,8 +15,9 @@
 
 namespace mgi::control {
 
-/// A channel of 2^20 endpoints is a request of some 8 MiB. Larger ones are cut off unread.
-inline constexpr int kLargestRequest = 16 << 20;
+/// A registration says all that a server's applications hold, with the specifications of their channels:
+/// 40 KB for one of 8000 endpoints. Larger ones are cut off unread.
+inline constexpr int kLargestRequest = 64 << 20;
 /// A plan for such a channel, with its directory of endpoints.
 inline constexpr int kLargestAnswer = 64 << 20;
 /// How long a call may take that nobody gave a limit.

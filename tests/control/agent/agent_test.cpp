@@ -245,6 +245,26 @@ TEST_F(AgentProcess, NonsenseIsAnsweredAndTheConnectionClosed) {
     (void)client.create_endpoint();
 }
 
+TEST_F(AgentProcess, AHelloMayBeLargerThanOtherRequests) {
+    start();
+    Json hello = {{"op", "hello"},
+                  {"id", 0u},
+                  {"protocol", kSocketProtocol},
+                  {"name", "large"},
+                  {"more", std::string(2 << 20, 'x')}};
+    Fd const fd = raw();
+    say(fd, frame_of(hello));
+    MessageSocket answers(Fd(dup(fd.get())), kMostAnswerBytes);
+    std::optional<Json> answer;
+    ASSERT_TRUE(eventually([&] {
+        answers.read();
+        return bool(answer = answers.next());
+    }));
+    EXPECT_TRUE(flag_in(*answer, "ok"));
+    say(fd, frame_of(hello));
+    EXPECT_NE(rest(fd).find("expected 1 to 1048576"), std::string::npos);
+}
+
 TEST_F(AgentProcess, HostileApplicationsDoNotStallOthers) {
     start();
     Json const hello = {{"op", "hello"},
