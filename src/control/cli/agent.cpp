@@ -80,7 +80,7 @@ int run_agent_command(AgentCommand& options) {
         check_address("--controller", address);
     }
     if (!options.http.address.empty()) {
-        check_listen_address("--http", options.http.address, security, options.insecure);
+        check_web_address("--http", options.http.address, security, options.insecure);
     }
     options.agent.graph = graph_of(options);
     Agent agent(options.agent);
@@ -135,7 +135,7 @@ Run add_agent(CLI::App& command) {
     command.add_option("--http", options->http.address, "of metrics (default: none)")
         ->type_name(kAddress);
     command.add_flag("--insecure", options->insecure,
-                     "serve metrics without certificates where other machines reach them");
+                     "serve metrics without certificates or token where other machines reach them");
     command
         .add_option("--clock-shift-ms", options->agent.clock_shift_ms,
                     "for tests: its wall clock is so far off")

@@ -104,7 +104,7 @@ int run_controller(ControllerOptions& options) {
     check_listen_address("--listen", options.listen, security, options.insecure);
     if (options.http.address == "none") options.http.address.clear();
     if (!options.http.address.empty()) {
-        check_listen_address("--http", options.http.address, security, options.insecure);
+        check_web_address("--http", options.http.address, security, options.insecure);
     }
     check(options.settings);
     std::string const address = own_address(options);
@@ -172,9 +172,10 @@ int run_controller(ControllerOptions& options) {
         elections.request_stop();
         elections.join();
     }
-    http.reset();
+    // Agents first: they are to hear of it at once, whatever a reader of the page does.
     service.retire();
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    http.reset();
     return 0;
 }
 
@@ -196,7 +197,8 @@ Run add_controller(CLI::App& command) {
         ->type_name(kAddress)
         ->capture_default_str();
     command.add_flag("--insecure", options->insecure,
-                     "listen without certificates where other machines reach it");
+                     "listen without certificates, or serve the page without a token, where other "
+                     "machines reach it");
     add_security(command, options->security);
     char const* const leases = "Leases (milliseconds)";
     auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <openssl/evp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
+#include <filesystem>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -24,6 +29,7 @@ constexpr std::size_t kThreads = 8;
 constexpr std::size_t kWaiting = 64;
 constexpr std::time_t kSocketSeconds = 2;
 constexpr std::size_t kLargestRequestBody = 1024;
+constexpr std::chrono::milliseconds kFarewell{500};
 
 constexpr char const* kBasic = "Basic ";
 constexpr char const* kBearer = "Bearer ";
@@ -132,6 +138,32 @@ private:
     httplib::ThreadPool threads_{kThreads};
 };
 
+/// The local port of a TCP connection; 0 for what is none.
+int port_of_connection(int socket) {
+    sockaddr_storage end{};
+    socklen_t size = sizeof end;
+    if (getpeername(socket, reinterpret_cast<sockaddr*>(&end), &size) != 0) return 0;
+    size = sizeof end;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&end), &size) != 0) return 0;
+    if (end.ss_family == AF_INET) return ntohs(reinterpret_cast<sockaddr_in&>(end).sin_port);
+    if (end.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6&>(end).sin6_port);
+    return 0;
+}
+
+/// Ends this process' connections at a port that it listens on. httplib's time limits are for each read
+/// and write, so who sends or takes a byte a second would hold its thread for hours; and it names no
+/// connection that it serves.
+void cut_connections(int port) {
+    std::error_code failed;
+    std::filesystem::directory_iterator const open_files("/proc/self/fd", failed);
+    for (auto const& entry : open_files) {
+        std::string const name = entry.path().filename();
+        int number = -1;
+        std::from_chars(name.data(), name.data() + name.size(), number);
+        if (number >= 0 && port_of_connection(number) == port) shutdown(number, SHUT_RDWR);
+    }
+}
+
 }  // namespace
 
 struct HttpServer::Running {
@@ -182,7 +214,9 @@ struct HttpServer::Running {
     HttpContent content;
     std::unique_ptr<httplib::Server> server;
     std::string url;
+    int port = 0;
     std::atomic<bool> ended{false};
+    std::promise<void> end;
     std::thread thread;
 };
 
@@ -214,9 +248,11 @@ HttpServer::HttpServer(HttpOptions const& options, Security const& security, Htt
     bool const brackets = where.host.find(':') != std::string::npos;
     running_->url = fmt::format("{}://{}{}{}:{}", security.encrypted() ? "https" : "http",
                                 brackets ? "[" : "", where.host, brackets ? "]" : "", port);
+    running_->port = port;
     running_->thread = std::thread([&running = *running_] {
         running.server->listen_after_bind();
         running.ended = true;
+        running.end.set_value();
     });
     // Before it runs, httplib would not hear that it shall stop.
     while (!server.is_running() && !running_->ended) std::this_thread::yield();
@@ -224,6 +260,8 @@ HttpServer::HttpServer(HttpOptions const& options, Security const& security, Htt
 
 HttpServer::~HttpServer() {
     running_->server->stop();
+    std::future<void> const end = running_->end.get_future();
+    while (end.wait_for(kFarewell) != std::future_status::ready) cut_connections(running_->port);
     running_->thread.join();
 }
 

@@ -29,7 +29,7 @@ class HttpServer {
 public:
     /// Listens when it returns. InvalidArgument where the address cannot be listened on.
     HttpServer(HttpOptions const& options, Security const& security, HttpContent content);
-    /// Waits for the requests under way, each of them a few seconds at most.
+    /// Waits a moment for the requests under way, and then cuts their connections.
     ~HttpServer();
     HttpServer(HttpServer const&) = delete;
     HttpServer& operator=(HttpServer const&) = delete;

@@ -166,4 +166,15 @@ void check_listen_address(std::string_view what, std::string_view address, Secur
                             what, address));
 }
 
+void check_web_address(std::string_view what, std::string_view address, Security const& security,
+                       bool insecure) {
+    check_listen_address(what, address, security, insecure);
+    if (security.has_token() || insecure || is_loopback(address)) return;
+    throw Error(ErrorCode::InvalidArgument,
+                fmt::format("{} {}: other machines reach that address, and whoever does may read "
+                            "all, since browsers show no certificate. Give --token-file, or "
+                            "--insecure to go without",
+                            what, address));
+}
+
 }  // namespace mgi::control

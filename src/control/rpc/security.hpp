@@ -68,4 +68,8 @@ private:
 void check_listen_address(std::string_view what, std::string_view address, Security const& security,
                           bool insecure);
 
+/// The same for what browsers read: they show no certificate, so that the token alone guards it.
+void check_web_address(std::string_view what, std::string_view address, Security const& security,
+                       bool insecure);
+
 }  // namespace mgi::control

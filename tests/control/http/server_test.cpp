@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -136,6 +141,34 @@ TEST_F(HttpTest, ManyReadersAtATime) {
         });
     }
     for (std::thread& reader : readers) reader.join();
+}
+
+// httplib's limits are for each read: such a client would hold its thread until the header is full.
+TEST_F(HttpTest, EndsAlthoughAClientSendsAByteNowAndThen) {
+    Security const open({});
+    auto server = std::make_unique<HttpServer>(HttpOptions{"127.0.0.1:0"}, open, content());
+    int const port = std::stoi(server->url().substr(server->url().rfind(':') + 1));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(std::uint16_t(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int const slow = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(connect(slow, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(send(slow, "GET /", 5, MSG_NOSIGNAL), 5);
+    std::atomic<bool> ended{false};
+    std::thread ends([&] {
+        server.reset();
+        ended = true;
+    });
+    constexpr int kHeader = 8192;
+    int sent = 0;
+    while (sent < kHeader && !ended && send(slow, "x", 1, MSG_NOSIGNAL) == 1) {
+        ++sent;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_LT(sent, kHeader);
+    ends.join();
+    close(slow);
 }
 
 TEST(MetricText, LabelsAreQuotedAndNamesStandTogether) {

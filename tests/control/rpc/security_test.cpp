@@ -188,6 +188,16 @@ TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrAWord) {
                 "--insecure");
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, true); }), "");
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full, false); }), "");
+    // A browser shows no certificate.
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "localhost:1", none, false); }), "");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", none, false); }), "--cert");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", full, false); }),
+                "--token-file");
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", full, true); }), "");
+    SecurityOptions with_token = with(ours_, server_);
+    with_token.token_file = folder_.write("web-token", std::string(32, 't'));
+    Security const guarded(with_token);
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", guarded, false); }), "");
 }
 
 }  // namespace
