@@ -20,6 +20,7 @@
 #include "control/controller/state_file.hpp"
 #include "control/election/election.hpp"
 #include "control/election/etcd_storage.hpp"
+#include "control/election/fence.hpp"
 #include "control/http/controller_metrics.hpp"
 #include "control/http/page.hpp"
 #include "control/http/server.hpp"
@@ -29,6 +30,8 @@
 namespace mgi::control {
 
 namespace {
+
+constexpr std::chrono::seconds kAfterFailure{3};  // until it campaigns again
 
 struct ControllerOptions {
     std::string listen = kDefaultController;
@@ -67,14 +70,33 @@ std::string own_address(ControllerOptions const& options) {
     return name + options.listen.substr(colon);
 }
 
-/// Leads for as long as the program runs: ids and epoch are in a file.
-void lead_alone(ControllerOptions const& options, Storage& storage, ControlService& service) {
-    service.lead(std::make_shared<Engine>(options.settings, storage, make_plans(), service));
+void lead(ControllerOptions const& options, Storage& storage, ControlService& service,
+          Outlet& outlet) {
+    service.lead(std::make_shared<Engine>(options.settings, storage, make_plans(), outlet));
 }
+
+/// A term, whatever ends it: the service leads no more before its storage goes.
+class Reign {
+public:
+    Reign(ControlService& service, Fence& fence, Term const& term)
+        : service_(service), fence_(fence) {
+        fence_.open(term.sure_until);
+    }
+    Reign(Reign const&) = delete;
+    Reign& operator=(Reign const&) = delete;
+    ~Reign() {
+        fence_.shut();
+        service_.stand_by("");
+    }
+
+private:
+    ControlService& service_;
+    Fence& fence_;
+};
 
 /// Leads whenever it is elected, until it shall stop.
 void lead_in_turn(ControllerOptions const& options, std::string const& address,
-                  ControlService& service, std::stop_token const& stop) {
+                  ControlService& service, Fence& fence, std::stop_token const& stop) {
     EtcdClient const etcd(options.etcd);
     Election election(etcd, options.etcd, address, stop);
     auto const other = [&](std::string const& leader) {
@@ -82,16 +104,20 @@ void lead_in_turn(ControllerOptions const& options, std::string const& address,
         service.stand_by(leader);
     };
     while (auto const term = election.campaign(other)) {
-        EtcdStorage storage(etcd, options.etcd, *term);
+        bool failed = false;
         try {
-            lead_alone(options, storage, service);
-            std::string const why = election.hold(*term);
+            EtcdStorage storage(etcd, options.etcd, *term, stop);
+            Reign const reign(service, fence, *term);
+            lead(options, storage, service, fence);
+            std::string const why = election.hold(*term, fence);
             if (!why.empty()) log::error("controller: leads no more: {}", why);
-        } catch (Error const& error) {
-            log::error("controller: cannot lead: {}", error.what());
+        } catch (std::exception const& error) {
+            failed = !stop.stop_requested();
+            if (failed) log::error("controller: cannot lead: {}", error.what());
         }
-        service.stand_by("");
         election.resign(*term);
+        // Another one may do better, and nobody is helped by a thousand such lines.
+        if (failed) election.pause(kAfterFailure);
     }
 }
 
@@ -121,6 +147,7 @@ int run_controller(ControllerOptions& options) {
     }
 
     ControlService service(security, address);
+    Fence fence(service);
     grpc::ServerBuilder builder;
     int port = 0;
     prepare_server(builder, options.listen, security, &port);
@@ -145,11 +172,11 @@ int run_controller(ControllerOptions& options) {
 
     std::jthread elections;
     if (storage) {
-        lead_alone(options, *storage, service);
+        lead(options, *storage, service, service);
     } else {
         elections = std::jthread([&](std::stop_token const& stop) {
             try {
-                lead_in_turn(options, address, service, stop);
+                lead_in_turn(options, address, service, fence, stop);
             } catch (std::exception const& error) {
                 log::error("controller: {}", error.what());
                 signals.raise();

@@ -12,12 +12,13 @@ namespace mgi::control {
 
 namespace {
 
-using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAgain{200};
 constexpr milliseconds kResignLimit{1000};
+/// An etcd that does not answer for so long is asked anew, however long the lease.
+constexpr milliseconds kQuestionLimit{3000};
 
 }  // namespace
 
@@ -32,7 +33,10 @@ Election::Election(EtcdClient const& etcd, EtcdOptions options, std::string addr
       address_(std::move(address)),
       stop_(std::move(stop)) {}
 
-/// False when it shall stop.
+EtcdLimit Election::question(milliseconds most) const {
+    return {steady_clock::now() + std::min(most, kQuestionLimit), stop_};
+}
+
 bool Election::pause(milliseconds time) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, stop_, time, [] { return false; });
@@ -40,9 +44,9 @@ bool Election::pause(milliseconds time) {
 }
 
 std::optional<Term> Election::try_once(std::string& leader) {
-    SteadyTime const deadline = steady_clock::now() + options_.lease;
+    EtcdLimit const limit = question(options_.lease);
     std::string const key = leader_key(options_);
-    if (auto const found = etcd_.read(key, deadline)) {
+    if (auto const found = etcd_.read(key, limit)) {
         leader = found->value;
         return std::nullopt;
     }
@@ -50,14 +54,14 @@ std::optional<Term> Election::try_once(std::string& leader) {
     Term term;
     // The lease begins at the latest when the answer comes: counted from before the question, it ends
     // here before it ends there.
-    term.sure_until = steady_clock::now() + options_.lease;
-    term.lease = etcd_.grant(options_.lease, deadline);
+    term.sure_until = BootClock::now() + options_.lease;
+    term.lease = etcd_.grant(options_.lease, limit);
     etcdserverpb::TxnRequest request;
     *request.add_compare() = created_at(key, 0);
     *request.add_success() = put(key, address_, term.lease);
     *request.add_failure() = get(key);
     try {
-        auto const answer = etcd_.transact(request, deadline);
+        auto const answer = etcd_.transact(request, limit);
         if (answer.succeeded()) {
             term.epoch = std::uint64_t(answer.header().revision());
             return term;
@@ -86,6 +90,7 @@ std::optional<Term> Election::campaign(std::function<void(std::string const&)> c
             if (!trouble.empty()) log::info("election: etcd answers again");
             trouble.clear();
         } catch (Error const& error) {
+            if (stop_.stop_requested()) break;
             if (trouble.empty()) log::error("election: {}", error.what());
             trouble = error.what();
             leader.clear();
@@ -99,26 +104,33 @@ std::optional<Term> Election::campaign(std::function<void(std::string const&)> c
     return std::nullopt;
 }
 
-std::string Election::hold(Term term) {
+std::string Election::hold(Term term, Fence& fence) {
     std::string const key = leader_key(options_);
-    std::string trouble = "this process did not run for so long that its lease is over";
-    auto const next = [&] {
-        auto const left = duration_cast<milliseconds>(term.sure_until - steady_clock::now());
-        return std::clamp(left, milliseconds(0), milliseconds(options_.lease) / 4);
+    char const* const slept = "this process did not run for so long that its lease is over";
+    std::string trouble = slept;
+    milliseconds const usual = milliseconds(options_.lease) / 4;
+    milliseconds until_next = usual;
+    auto const left = [&] {
+        auto const time = std::chrono::ceil<milliseconds>(term.sure_until - BootClock::now());
+        return std::max(time, milliseconds(0));
     };
-    while (pause(next())) {
-        SteadyTime const now = steady_clock::now();
+    while (pause(std::min(until_next, left()))) {
+        BootTime const now = BootClock::now();
         if (now >= term.sure_until) return trouble;
         try {
-            if (!etcd_.keep_alive(term.lease, term.sure_until)) return "etcd let the lease go";
-            auto const found = etcd_.read(key, term.sure_until);
+            if (!etcd_.keep_alive(term.lease, question(left()))) return "etcd let the lease go";
+            auto const found = etcd_.read(key, question(left()));
             if (!found || std::uint64_t(found->create_revision) != term.epoch) {
                 return found ? "another controller leads: " + found->value
                              : "somebody deleted " + key + " in etcd";
             }
             term.sure_until = now + options_.lease;
+            if (!fence.renew(term.sure_until)) return slept;
+            trouble = slept;
+            until_next = usual;
         } catch (Error const& error) {
             trouble = error.what();
+            until_next = kLookAgain;
         }
     }
     return "";

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "control/election/etcd_client.hpp"
+#include "control/election/fence.hpp"
 
 namespace mgi::control {
 
@@ -20,7 +21,7 @@ namespace mgi::control {
 struct Term {
     std::uint64_t epoch = 0;
     std::int64_t lease = 0;
-    SteadyTime sure_until;  ///< of this machine's steady clock: nobody else leads before
+    BootTime sure_until;  ///< nobody else leads before
 };
 
 [[nodiscard]] std::string leader_key(EtcdOptions const& options);
@@ -36,15 +37,18 @@ public:
     /// leader, by its address, and "" when there is none or etcd cannot be asked.
     std::optional<Term> campaign(std::function<void(std::string const&)> const& other);
 
-    /// Renews the term until it is lost, and says why; "" when it shall stop.
-    std::string hold(Term term);
+    /// Renews the term, and the fence with it, until it is lost, and says why; "" when it shall stop.
+    std::string hold(Term term, Fence& fence);
+
+    /// Waits; false when it shall stop.
+    bool pause(std::chrono::milliseconds time);
 
     /// Makes room for the next leader at once; on failure its lease does, a little later.
     void resign(Term const& term) noexcept;
 
 private:
     std::optional<Term> try_once(std::string& leader);
-    bool pause(std::chrono::milliseconds time);
+    [[nodiscard]] EtcdLimit question(std::chrono::milliseconds most) const;
 
     EtcdClient const& etcd_;
     EtcdOptions options_;

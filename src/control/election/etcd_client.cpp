@@ -41,10 +41,14 @@ EtcdClient::EtcdClient(EtcdOptions const& options) : security_(options.security)
     }
 }
 
-void EtcdClient::call(char const* what, SteadyTime deadline, Call const& call) const {
+void EtcdClient::call(char const* what, EtcdLimit const& limit, Call const& call) const {
     std::string last = "no time left";
     std::size_t const first = current_.load(std::memory_order_relaxed);
-    for (std::size_t attempt = 0; steady_clock::now() < deadline; ++attempt) {
+    SteadyTime const deadline = limit.deadline;
+    auto const goes_on = [&] {
+        return steady_clock::now() < deadline && !limit.stop.stop_requested();
+    };
+    for (std::size_t attempt = 0; goes_on(); ++attempt) {
         if (attempt > 0 && attempt % members_.size() == 0) {
             auto const left = deadline - steady_clock::now();
             std::this_thread::sleep_for(std::min<steady_clock::duration>(kPause, left));
@@ -53,6 +57,7 @@ void EtcdClient::call(char const* what, SteadyTime deadline, Call const& call) c
         auto const left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
         grpc::ClientContext context;
         prepare_call(context, security_, std::clamp(left, milliseconds(0), kMemberLimit));
+        std::stop_callback const stopped(limit.stop, [&context] { context.TryCancel(); });
         grpc::Status const status = call(members_[index], context);
         if (status.ok()) {
             current_.store(index, std::memory_order_relaxed);
@@ -70,39 +75,39 @@ void EtcdClient::call(char const* what, SteadyTime deadline, Call const& call) c
 }
 
 etcdserverpb::TxnResponse EtcdClient::transact(etcdserverpb::TxnRequest const& request,
-                                               SteadyTime deadline) const {
+                                               EtcdLimit const& limit) const {
     etcdserverpb::TxnResponse response;
-    call("run a transaction", deadline, [&](Member const& member, grpc::ClientContext& context) {
+    call("run a transaction", limit, [&](Member const& member, grpc::ClientContext& context) {
         return member.keys->Txn(&context, request, &response);
     });
     return response;
 }
 
-std::optional<EtcdEntry> EtcdClient::read(std::string const& key, SteadyTime deadline) const {
+std::optional<EtcdEntry> EtcdClient::read(std::string const& key, EtcdLimit const& limit) const {
     etcdserverpb::RangeRequest request;
     request.set_key(key);
     etcdserverpb::RangeResponse response;
-    call("read a key", deadline, [&](Member const& member, grpc::ClientContext& context) {
+    call("read a key", limit, [&](Member const& member, grpc::ClientContext& context) {
         return member.keys->Range(&context, request, &response);
     });
     return entry_of(response);
 }
 
-std::int64_t EtcdClient::grant(std::chrono::seconds lease, SteadyTime deadline) const {
+std::int64_t EtcdClient::grant(std::chrono::seconds lease, EtcdLimit const& limit) const {
     etcdserverpb::LeaseGrantRequest request;
     request.set_ttl(lease.count());
     etcdserverpb::LeaseGrantResponse response;
-    call("grant a lease", deadline, [&](Member const& member, grpc::ClientContext& context) {
+    call("grant a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
         return member.leases->LeaseGrant(&context, request, &response);
     });
     return response.id();
 }
 
-bool EtcdClient::keep_alive(std::int64_t lease, SteadyTime deadline) const {
+bool EtcdClient::keep_alive(std::int64_t lease, EtcdLimit const& limit) const {
     etcdserverpb::LeaseKeepAliveRequest request;
     request.set_id(lease);
     etcdserverpb::LeaseKeepAliveResponse response;
-    call("renew a lease", deadline, [&](Member const& member, grpc::ClientContext& context) {
+    call("renew a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
         auto const stream = member.leases->LeaseKeepAlive(&context);
         bool const answered =
             stream->Write(request) && stream->WritesDone() && stream->Read(&response);
@@ -113,11 +118,11 @@ bool EtcdClient::keep_alive(std::int64_t lease, SteadyTime deadline) const {
     return response.ttl() > 0;
 }
 
-void EtcdClient::revoke(std::int64_t lease, SteadyTime deadline) const {
+void EtcdClient::revoke(std::int64_t lease, EtcdLimit const& limit) const {
     etcdserverpb::LeaseRevokeRequest request;
     request.set_id(lease);
     etcdserverpb::LeaseRevokeResponse response;
-    call("revoke a lease", deadline, [&](Member const& member, grpc::ClientContext& context) {
+    call("revoke a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
         return member.leases->LeaseRevoke(&context, request, &response);
     });
 }

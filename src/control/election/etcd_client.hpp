@@ -9,7 +9,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/proto/etcd.grpc.pb.h"
@@ -18,6 +20,15 @@
 namespace mgi::control {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// When a call ends at the latest.
+struct EtcdLimit {
+    EtcdLimit(SteadyTime latest, std::stop_token stopped = {})
+        : deadline(latest), stop(std::move(stopped)) {}
+
+    SteadyTime deadline;
+    std::stop_token stop;  ///< or when this is requested
+};
 
 struct EtcdOptions {
     std::vector<std::string> members;  ///< "host:port" of each
@@ -34,21 +45,22 @@ struct EtcdEntry {
     std::int64_t lease = 0;
 };
 
-/// Thread-safe. Each call ends by its deadline: with Error(Timeout) that names the members and what the
+/// Thread-safe. Each call ends by its limit: with Error(Timeout) that names the members and what the
 /// last of them said. A call whose answer got lost may have worked.
 class EtcdClient {
 public:
     explicit EtcdClient(EtcdOptions const& options);
 
     [[nodiscard]] etcdserverpb::TxnResponse transact(etcdserverpb::TxnRequest const& request,
-                                                     SteadyTime deadline) const;
-    [[nodiscard]] std::optional<EtcdEntry> read(std::string const& key, SteadyTime deadline) const;
+                                                     EtcdLimit const& limit) const;
+    [[nodiscard]] std::optional<EtcdEntry> read(std::string const& key,
+                                                EtcdLimit const& limit) const;
 
-    [[nodiscard]] std::int64_t grant(std::chrono::seconds lease, SteadyTime deadline) const;
+    [[nodiscard]] std::int64_t grant(std::chrono::seconds lease, EtcdLimit const& limit) const;
     /// Whether there still is such a lease.
-    [[nodiscard]] bool keep_alive(std::int64_t lease, SteadyTime deadline) const;
+    [[nodiscard]] bool keep_alive(std::int64_t lease, EtcdLimit const& limit) const;
     /// Its keys go with it.
-    void revoke(std::int64_t lease, SteadyTime deadline) const;
+    void revoke(std::int64_t lease, EtcdLimit const& limit) const;
 
 private:
     struct Member {
@@ -57,7 +69,7 @@ private:
         std::unique_ptr<etcdserverpb::Lease::Stub> leases;
     };
     using Call = std::function<grpc::Status(Member const&, grpc::ClientContext&)>;
-    void call(char const* what, SteadyTime deadline, Call const& call) const;
+    void call(char const* what, EtcdLimit const& limit, Call const& call) const;
 
     Security security_;
     std::vector<Member> members_;

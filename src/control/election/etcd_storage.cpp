@@ -33,15 +33,16 @@ std::uint64_t next_of(std::string const& key, EtcdEntry const& entry) {
 
 }  // namespace
 
-EtcdStorage::EtcdStorage(EtcdClient const& etcd, EtcdOptions options, Term const& term)
-    : etcd_(etcd), options_(std::move(options)), epoch_(term.epoch) {}
+EtcdStorage::EtcdStorage(EtcdClient const& etcd, EtcdOptions options, Term const& term,
+                         std::stop_token stop)
+    : etcd_(etcd), options_(std::move(options)), epoch_(term.epoch), stop_(std::move(stop)) {}
 
 IdBlock EtcdStorage::reserve(IdKind kind, std::uint32_t count) {
-    SteadyTime const deadline = std::chrono::steady_clock::now() + kLimit;
+    EtcdLimit const limit(std::chrono::steady_clock::now() + kLimit, stop_);
     std::string const key = options_.prefix + "next/" + to_string(kind);
     etcdserverpb::Compare const leading = created_at(leader_key(options_), std::int64_t(epoch_));
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        auto const found = etcd_.read(key, deadline);
+        auto const found = etcd_.read(key, limit);
         std::uint64_t const next = found ? next_of(key, *found) : 1;
         if (next + count > kEnd) {
             throw Error(ErrorCode::OutOfMemory,
@@ -52,7 +53,7 @@ IdBlock EtcdStorage::reserve(IdKind kind, std::uint32_t count) {
         *request.add_compare() = changed_at(key, found ? found->mod_revision : 0);
         *request.add_success() = put(key, std::to_string(next + count));
         *request.add_failure() = get(leader_key(options_));
-        auto const answer = etcd_.transact(request, deadline);
+        auto const answer = etcd_.transact(request, limit);
         if (answer.succeeded()) return {std::uint32_t(next), count};
         auto const leader = entry_of(answer.responses(0).response_range());
         if (!leader || std::uint64_t(leader->create_revision) != epoch_) {

@@ -10,7 +10,9 @@ namespace mgi::control {
 
 class EtcdStorage : public Storage {
 public:
-    EtcdStorage(EtcdClient const& etcd, EtcdOptions options, Term const& term);
+    /// Reservations under way fail when a stop is requested.
+    EtcdStorage(EtcdClient const& etcd, EtcdOptions options, Term const& term,
+                std::stop_token stop = {});
 
     [[nodiscard]] std::uint64_t epoch() const override { return epoch_; }
     IdBlock reserve(IdKind kind, std::uint32_t count) override;
@@ -19,6 +21,7 @@ private:
     EtcdClient const& etcd_;
     EtcdOptions options_;
     std::uint64_t epoch_;
+    std::stop_token stop_;
 };
 
 }  // namespace mgi::control

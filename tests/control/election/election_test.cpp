@@ -13,6 +13,7 @@
 
 #include "control/election/etcd_storage.hpp"
 #include "etcd_process.hpp"
+#include "heard.hpp"
 
 namespace mgi::control {
 namespace {
@@ -60,6 +61,8 @@ protected:
     }
 
     static EtcdProcess* etcd_;
+    test::Heard heard_;
+    Fence fence_{heard_};
     EtcdOptions options_;
     std::stop_source stop_;
     std::function<void(std::string const&)> nobody_ = [](std::string const&) {};
@@ -95,7 +98,7 @@ TEST_F(ElectionTest, ALeaderThatIsSilentIsFollowedWhenItsLeaseIsOver) {
     Term const silent = elect(client, "silent:1");
     Term const next = elect(client, "next:2");
     EXPECT_GT(next.epoch, silent.epoch);
-    EXPECT_GE(steady_clock::now(), silent.sure_until);
+    EXPECT_GE(BootClock::now(), silent.sure_until);
 }
 
 TEST_F(ElectionTest, HoldingEndsWhenItShallStopAndWhenTheKeyIsGone) {
@@ -103,14 +106,17 @@ TEST_F(ElectionTest, HoldingEndsWhenItShallStopAndWhenTheKeyIsGone) {
     EtcdClient const client(options_);
     Election election(client, options_, "here:1", stop_.get_token());
     Term term = election.campaign(nobody_).value();
-    auto held = std::async(std::launch::async, [&] { return election.hold(term); });
+    fence_.open(term.sure_until);
+    auto held = std::async(std::launch::async, [&] { return election.hold(term, fence_); });
     // Longer than the lease: it is renewed.
     EXPECT_EQ(held.wait_for(seconds(4)), std::future_status::timeout);
     client.revoke(term.lease, soon());
+    EXPECT_TRUE(fence_.stands());
     EXPECT_NE(held.get(), "");
 
     term = election.campaign(nobody_).value();
-    held = std::async(std::launch::async, [&] { return election.hold(term); });
+    fence_.open(term.sure_until);
+    held = std::async(std::launch::async, [&] { return election.hold(term, fence_); });
     stop_.request_stop();
     EXPECT_EQ(held.get(), "");
     EXPECT_FALSE(election.campaign(nobody_));
@@ -120,10 +126,37 @@ TEST_F(ElectionTest, HoldingEndsWithTheLeaseWhenEtcdDoesNotAnswer) {
     EtcdClient const client(options_);
     Election election(client, options_, "here:1", stop_.get_token());
     Term const term = election.campaign(nobody_).value();
+    fence_.open(term.sure_until);
     etcd_->freeze();
-    std::string const why = election.hold(term);
+    std::string const why = election.hold(term, fence_);
     etcd_->thaw();
     EXPECT_NE(why.find("etcd ("), std::string::npos) << why;
+    EXPECT_FALSE(fence_.stands());
+}
+
+TEST_F(ElectionTest, AStopIsHeardWhileEtcdDoesNotAnswer) {
+    options_.lease = seconds(600);
+    EtcdClient const client(options_);
+    Election election(client, options_, "here:1", stop_.get_token());
+    etcd_->freeze();
+    auto campaign = std::async(std::launch::async, [&] { return election.campaign(nobody_); });
+    EXPECT_EQ(campaign.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+    stop_.request_stop();
+    EXPECT_FALSE(campaign.get());
+    Term term;
+    term.epoch = 1;
+    EtcdStorage storage(client, options_, term, stop_.get_token());
+    EXPECT_EQ(reserve_code(storage), ErrorCode::Timeout);
+    etcd_->thaw();
+}
+
+TEST_F(ElectionTest, WhoWasStoppedForLongerThanItsLeaseLeadsNoMore) {
+    EtcdClient const client(options_);
+    Election election(client, options_, "here:1", stop_.get_token());
+    Term const term = election.campaign(nobody_).value();
+    fence_.open(BootClock::now());  // something came meanwhile, and was dropped
+    EXPECT_FALSE(fence_.stands());
+    EXPECT_NE(election.hold(term, fence_), "");
 }
 
 TEST_F(ElectionTest, IdsAreReservedOnceAndByTheLeaderOnly) {
