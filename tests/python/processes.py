@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -246,6 +247,15 @@ class Etcd(Process):
         with urllib.request.urlopen(request, timeout=5) as answer:
             status = json.load(answer)
         return status.get("leader") == status["header"]["member_id"]
+
+    def put(self, key: str, value: str) -> None:
+        entry = {
+            name: base64.b64encode(text.encode()).decode()
+            for name, text in (("key", key), ("value", value))
+        }
+        url = f"http://{self.address}/v3/kv/put"
+        request = urllib.request.Request(url, json.dumps(entry).encode())
+        urllib.request.urlopen(request, timeout=5).close()
 
 
 class Cluster:

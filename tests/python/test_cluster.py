@@ -7,7 +7,9 @@ MGI_BUILD names the build folder (build/release), so that the same runs under a 
 
 from __future__ import annotations
 
+import contextlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -321,6 +323,50 @@ def test_one_controller_and_one_etcd_die(cluster: Cluster) -> None:
 # ---- who gets in
 
 
+def test_a_leader_that_cannot_lead_tries_again(cluster: Cluster) -> None:
+    (etcd,) = cluster.etcds(1)
+    wait_for("etcd", etcd.leads)
+    etcd.put("/mgi/next/agent", "no number")
+    controller = cluster.controller("one", f"--etcd={etcd.address}", "--etcd-lease=2")
+    wait_for("the error", lambda: controller.said("/mgi/next/agent"))
+    assert controller.status()["leader"] is False
+    etcd.put("/mgi/next/agent", "1000")
+    controller.wait_leading()
+    assert controller.stop() == 0
+
+
+def test_a_slow_reader_does_not_keep_the_controller_from_its_end(cluster: Cluster) -> None:
+    controller = cluster.controller()
+    agent = cluster.agent("node0", controller.address)
+    controller.wait_state("node0", "present")
+    host, port = controller.web.split(":")
+    with socket.create_connection((host, int(port)), 30) as reader:
+        reader.sendall(b"GET / HTTP/1.1\r\nX: ")
+        controller.signal(signal.SIGTERM)
+        # A byte at a time, as far as the longest header goes; then its end would prove nothing.
+        for _ in range(8000):
+            if controller.popen.poll() is not None:
+                break
+            with contextlib.suppress(OSError):
+                reader.sendall(b"x")
+            time.sleep(0.01)
+    assert controller.popen.poll() == 0
+    assert agent.popen.poll() is None
+
+
+def test_as_many_open_files_as_the_system_allows(cluster: Cluster) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        controller = cluster.controller()
+        agent = cluster.agent("node0", controller.address)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    controller.wait_state("node0", "present")
+    for process in (controller, agent):
+        assert resource.prlimit(process.popen.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+
+
 def issue(folder: Path) -> None:
     """ca, stranger; server and agent of the first, thief of the second: each a .pem and a .key."""
 
@@ -392,6 +438,7 @@ def test_wrong_calls(cluster: Cluster) -> None:
         (["controller", "--listen", taken.address, "--state", cluster.folder / "s"], "--listen"),
         (["controller", "--state", cluster.folder / "taken"], "another controller"),
         (["controller", "--listen", "0.0.0.0:1", "--state", cluster.folder / "s"], "--insecure"),
+        (["controller", "--http", "0.0.0.0:1", "--state", cluster.folder / "s"], "--insecure"),
         (["controller", "--listen", "here", "--state", cluster.folder / "s"], "not host:port"),
         (["controller", "--ca", "ca.pem", "--state", cluster.folder / "s"], "--cert is missing"),
         (["controller", "--lease-ms", "1", "--state", cluster.folder / "s"], "lease"),
