@@ -16,6 +16,7 @@
 #include "options.hpp"
 #include "planner/channel_planner.hpp"
 #include "planner/optimizations.hpp"
+#include "planner/split.hpp"
 #include "planner/table_codec.hpp"
 #include "planner/traffic.hpp"
 #include "topology.hpp"
@@ -27,24 +28,9 @@ using namespace planner;
 using Vertices = std::vector<std::uint32_t>;
 
 /// A planner over the servers of a topology; vertices are numbered as there.
-struct TopologyPlanner {
-    explicit TopologyPlanner(Topology const& read) : TopologyPlanner(split(read.infrastructure)) {
-        auto const& vertices = read.infrastructure.graph.vertices;
-        for (std::uint32_t v = 0; v < vertices.size(); ++v) {
-            if (vertices[v].kind == VertexKind::Network) network = v;
-            if (vertices[v].kind == VertexKind::Switch && places[v].server == kNowhere) domain = v;
-        }
-        whole.resize(cluster.next_server());
-        for (ServerId const server : cluster.servers()) {
-            Shape const& shape = *cluster.shape(server);
-            whole[server].assign(shape.vertices().size(), kNowhere);
-            if (shape.network() != kNowhere) whole[server][shape.network()] = network;
-            if (shape.domain() != kNowhere) whole[server][shape.domain()] = domain;
-        }
-        for (std::uint32_t v = 0; v < vertices.size(); ++v) {
-            if (places[v].server != kNowhere) whole[places[v].server][places[v].vertex] = v;
-        }
-    }
+struct TopologyPlanner : SplitCluster {
+    explicit TopologyPlanner(Topology const& read)
+        : SplitCluster(split(read.infrastructure)), planner(cluster) {}
 
     [[nodiscard]] Place place(std::uint32_t vertex) const {
         if (vertex >= places.size()) {
@@ -64,9 +50,6 @@ struct TopologyPlanner {
         for (std::uint32_t const v : vertices) found.push_back(place(v));
         return found;
     }
-    [[nodiscard]] std::uint32_t number(Place place) const {
-        return whole[place.server][place.vertex];
-    }
     template <class List>
     [[nodiscard]] nb::list numbers(ServerId server, List const& vertices) const {
         nb::list list;
@@ -74,17 +57,8 @@ struct TopologyPlanner {
         return list;
     }
 
-    Cluster cluster;
-    std::vector<Place> places;
-    std::vector<Vertices> whole;  ///< of each server's vertices
-    std::uint32_t network = kNowhere;
-    std::uint32_t domain = kNowhere;
     ChannelPlanner planner;
     std::mutex mutex;  ///< planning lets the GIL go
-
-private:
-    explicit TopologyPlanner(SplitCluster made)
-        : cluster(std::move(made.cluster)), places(std::move(made.places)), planner(cluster) {}
 };
 
 PathRules rules_of(nb::dict const& given) {
@@ -105,7 +79,7 @@ auto locked(TopologyPlanner& planner, Work&& work) {
 
 nb::dict path_dict(TopologyPlanner const& planner, ClusterPath const& path) {
     nb::list vertices;
-    for (Place const place : path.vertices) vertices.append(planner.number(place));
+    for (Place const place : path.vertices) vertices.append(planner.whole_of(place));
     nb::dict dict;
     dict["vertices"] = vertices;
     dict["gbps"] = gbps_of(path.capacity);
@@ -242,8 +216,8 @@ nb::dict congestion(TopologyPlanner& planner, Vertices const& sources, Vertices 
             list.append(dict);
         }
         nb::dict dict;
-        dict["from"] = planner.number(traffic.pairs[k].from);
-        dict["to"] = planner.number(traffic.pairs[k].to);
+        dict["from"] = planner.whole_of(traffic.pairs[k].from);
+        dict["to"] = planner.whole_of(traffic.pairs[k].to);
         dict["bytes"] = traffic.pairs[k].demand;
         dict["paths"] = list;
         pairs.append(dict);

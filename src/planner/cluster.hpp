@@ -115,12 +115,4 @@ private:
     std::uint64_t version_ = 0;
 };
 
-/// A cluster of all servers of an infrastructure, "h0", "h1", ...; those that share an NVLink domain
-/// there share it here.
-struct SplitCluster {
-    Cluster cluster;
-    std::vector<Place> places;  ///< of each vertex; server kNowhere for those of every server
-};
-SplitCluster split(topology::Infrastructure const& infrastructure);
-
 }  // namespace mgi::planner

@@ -12,14 +12,6 @@ std::uint64_t key(std::uint32_t from, std::uint32_t to) {
 Candidates::Candidates(topology::Infrastructure const& infrastructure, planner::PathRules rules)
     : rules_(rules), split_(planner::split(infrastructure)), planner_(split_.cluster) {
     Graph const& graph = infrastructure.graph;
-    for (Vertex const& vertex : graph.vertices) {
-        planner::Place const place = split_.places[vertex.id];
-        if (place.server == planner::kNowhere) {
-            shared_.emplace(vertex.name, vertex.id);
-        } else {
-            vertices_.emplace(place, vertex.id);
-        }
-    }
     for (std::uint32_t e = 0; e < graph.edges.size(); ++e) {
         edges_.emplace(key(graph.edges[e].from, graph.edges[e].to), e);
     }
@@ -31,17 +23,12 @@ bool Candidates::are_linked(std::uint32_t source, std::uint32_t destination) con
     return a == b || split_.cluster.share_domain(a, b);
 }
 
-std::uint32_t Candidates::vertex(planner::Place place) const {
-    auto const at = vertices_.find(place);
-    return at == vertices_.end() ? shared_.at(split_.cluster.vertex_name(place)) : at->second;
-}
-
 template <class Places>
 Route Candidates::route(Places const& places) const {
     Route made;
     for (std::size_t i = 0; i + 1 < places.size(); ++i) {
-        std::uint32_t const from = vertex(places[i]);
-        std::uint32_t const to = vertex(places[i + 1]);
+        std::uint32_t const from = split_.whole_of(places[i]);
+        std::uint32_t const to = split_.whole_of(places[i + 1]);
         // Where a path changes servers, at the network or at a domain, both have the vertex.
         if (from != to) made.push_back(edges_.at(key(from, to)));
     }

@@ -3,16 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "planner/channel_planner.hpp"
-#include "planner/cluster.hpp"
 #include "planner/rules.hpp"
 #include "planner/shape_paths.hpp"
+#include "planner/split.hpp"
 #include "simulation/splits.hpp"
 #include "topology/infrastructure.hpp"
 
@@ -22,7 +20,6 @@ namespace mgi::simulation {
 /// cluster can be.
 class Candidates {
 public:
-    /// Keeps a reference to the infrastructure.
     Candidates(topology::Infrastructure const& infrastructure, planner::PathRules rules);
 
     /// Whether a pair's paths are its own: the two share a server or an NVLink domain. Others meet
@@ -36,7 +33,6 @@ public:
 
 private:
     std::vector<Route> by_network(std::uint32_t gpu, bool out);
-    [[nodiscard]] std::uint32_t vertex(planner::Place place) const;
     template <class Places>
     [[nodiscard]] Route route(Places const& places) const;
 
@@ -45,8 +41,6 @@ private:
     planner::ChannelPlanner planner_;
     planner::SmallFlow flow_;
     std::unordered_map<std::uint64_t, std::unique_ptr<planner::ShapePaths>> shapes_;
-    std::map<planner::Place, std::uint32_t> vertices_;
-    std::unordered_map<std::string, std::uint32_t> shared_;   ///< by name: of every server
     std::unordered_map<std::uint64_t, std::uint32_t> edges_;  ///< by both ends
 };
 

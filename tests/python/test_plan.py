@@ -72,6 +72,18 @@ def test_a_pair_across_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "predicted  gpu:0 to gpu:5: 1 GB in 10.0 ms, 100 GB/s" in text
 
 
+def test_racks_of_an_nvlink_domain_each(tmp_path: Path) -> None:
+    def ways(source: str, to: str) -> list[list[str]]:
+        rack = ("--preset", "gb200-nvl72", "--servers", "36")
+        (pair,) = plan(tmp_path, *rack, "--from", source, "--to", to)["pairs"]
+        return [path["vertices"] for path in pair["paths"]]
+
+    bus_id = "0000:01:00.0"
+    assert ways("gpu:0", "gpu:4")[0] == [bus_id, "nvlink domain", f"h1/{bus_id}"]
+    assert ways("gpu:72", "gpu:76")[0] == [f"h18/{bus_id}", "nvlink domain 1", f"h19/{bus_id}"]
+    assert all("network" in way for way in ways("gpu:0", "gpu:76"))
+
+
 def test_a_gpu_by_its_name(tmp_path: Path, pair: Path) -> None:
     found = plan(tmp_path, pair, "--from", "0000:0a:00.0", "--to", "gpu:1")
     assert found["pairs"][0]["src"] == "0000:0a:00.0"
