@@ -38,6 +38,7 @@ topology::Infrastructure dgx_server(std::uint32_t gpus, std::uint32_t variant) {
         std::uint32_t const nic = graph.add(VertexKind::Nic, "nic" + std::to_string(n), 0);
         graph.hang(nic, switches[n / per_switch], 48 * less, "pcie");
         graph.connect_network(nic, 400'000 * less);
+        graph.set_nic_direct(nic, true);
     }
     return std::move(graph).finish(1);
 }

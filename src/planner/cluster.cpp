@@ -94,7 +94,8 @@ ServerId Cluster::add_server(topology::Infrastructure const& one_server, std::st
                    "; add servers one by one");
         }
         bool const able = vertex.kind == VertexKind::Cpu || vertex.kind == VertexKind::Gpu;
-        vertices.push_back({vertex.kind, vertex.managed && able});
+        bool const direct = vertex.kind == VertexKind::Nic && one_server.sites[at].nic_direct;
+        vertices.push_back({vertex.kind, vertex.managed && able, direct});
     }
     if (!domain.empty() && spine == kNowhere) {
         refuse(who + "no switch of NVLink domain '" + domain + "' is among its vertices");

@@ -7,16 +7,20 @@
 namespace mgi::planner {
 namespace {
 
-/// Whether a NIC reaches the memory of the managed vertex next to it on the path, on both sides, and
-/// that is a GPU's: nothing waits in host memory between the two.
+/// Whether both NICs read and write GPU memory themselves, and the managed vertices next to them on
+/// the path are GPUs: nothing waits in host memory between the two.
 bool is_nic_direct(Cluster const& cluster, std::vector<Place> const& path) {
     auto const kind = [&](std::size_t at) {
         return cluster.shape(path[at].server)->vertices()[path[at].vertex].kind;
+    };
+    auto const direct = [&](std::size_t at) {
+        return cluster.shape(path[at].server)->nic_direct(path[at].vertex);
     };
     bool any = false;
     for (std::size_t i = 0; i < path.size(); ++i) {
         if (kind(i) != VertexKind::Network) continue;
         any = true;
+        if (!direct(i - 1) || !direct(i + 1)) return false;
         std::size_t before = i;
         std::size_t behind = i;
         auto const managed = [&](std::size_t at) {

@@ -59,7 +59,7 @@ std::string Shape::key_of(std::vector<ShapeVertex> const& vertices, std::vector<
     put(domain, 4);
     for (ShapeVertex const& vertex : vertices) {
         put(std::uint64_t(vertex.kind), 1);
-        put(vertex.managed ? 1 : 0, 1);
+        put((vertex.managed ? 1u : 0u) | (vertex.nic_direct ? 2u : 0u), 1);
     }
     for (Arc const& arc : arcs) {
         put(arc.from, 4);

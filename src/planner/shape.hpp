@@ -30,6 +30,7 @@ char const* to_string(Gateway gateway) noexcept;
 struct ShapeVertex {
     VertexKind kind = VertexKind::Cpu;
     bool managed = true;
+    bool nic_direct = false;  ///< a NIC that reads and writes GPU memory itself
     bool operator==(ShapeVertex const&) const = default;
 };
 
@@ -69,6 +70,9 @@ public:
         return vertices_[vertex].kind == kind;
     }
     [[nodiscard]] bool managed(std::uint32_t vertex) const { return vertices_[vertex].managed; }
+    [[nodiscard]] bool nic_direct(std::uint32_t vertex) const {
+        return vertices_[vertex].nic_direct;
+    }
 
     [[nodiscard]] bool is_small() const { return vertices_.size() <= SmallGraph::kMost; }
     /// Of a small shape.

@@ -50,7 +50,8 @@ SplitCluster split(topology::Infrastructure const& infrastructure) {
             Vertex vertex = graph.vertices[whole];
             vertex.id = local[whole] = std::uint32_t(one.sites.size());
             one.graph.vertices.push_back(std::move(vertex));
-            one.sites.push_back({server, topology::kNoVertex, {}});
+            one.sites.push_back(
+                {server, topology::kNoVertex, {}, infrastructure.sites[whole].nic_direct});
             made.whole[s].push_back(whole);
         };
         for (std::uint32_t const whole : vertices[s]) {

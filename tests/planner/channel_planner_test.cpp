@@ -61,6 +61,27 @@ TEST(ChannelPlanner, PathsOfAPairCarryTheMaximumFlowShortestFirst) {
     EXPECT_TRUE(planner.paths(gpus[0], gpus[0]).empty());
 }
 
+TEST(ChannelPlanner, APathIsNicDirectWhereBothNicsAre) {
+    auto const server = [](bool direct) {
+        GraphBuilder graph;
+        auto const gpu = graph.add(VertexKind::Gpu, "gpu", 0);
+        auto const nic = graph.add(VertexKind::Nic, "nic", 0);
+        graph.connect_both(gpu, nic, 20, "pcie");
+        graph.connect_network(nic, 80'000);
+        graph.set_nic_direct(nic, direct);
+        return std::move(graph).finish(1);
+    };
+    Cluster cluster;
+    for (bool const direct : {true, true, false}) {
+        cluster.add_server(server(direct), "node" + std::to_string(cluster.size()));
+    }
+    EXPECT_EQ(cluster.shapes(), 2u) << "a NIC that is not direct is another shape's";
+    ChannelPlanner planner(cluster);
+    EXPECT_TRUE(planner.paths({0, 0}, {1, 0}).at(0).nic_direct);
+    EXPECT_FALSE(planner.paths({0, 0}, {2, 0}).at(0).nic_direct);
+    EXPECT_FALSE(planner.paths({2, 0}, {0, 0}).at(0).nic_direct);
+}
+
 TEST(ChannelPlanner, RulesCloseRelaysAndNics) {
     Cluster const cluster = dgx_cluster(16, 8, 1);
     ChannelPlanner planner(cluster);

@@ -84,6 +84,25 @@ def test_racks_of_an_nvlink_domain_each(tmp_path: Path) -> None:
     assert all("network" in way for way in ways("gpu:0", "gpu:76"))
 
 
+def test_replaced_nics_are_direct_where_they_are_marked(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    pair = ("--preset", "testbed3", "--from", "gpu:0", "--to", "gpu:5", "--config", config)
+    graph = _mgi.Topology.preset("testbed3", None)
+    nics = [v for v in graph.vertices() if v["kind"] == "nic"]
+
+    def direct(*, marked: bool) -> set[bool]:
+        added = [
+            {"name": f"new {i}", "kind": "nic", "parent": nic["parent"], "gbps": 50}
+            | {"network_gbps": 200, "nic_direct": marked}
+            for i, nic in enumerate(nics)
+        ]
+        config.write_text(json.dumps({"remove": [nic["name"] for nic in nics], "add": added}))
+        return {path["nic_direct"] for path in plan(tmp_path, *pair)["pairs"][0]["paths"]}
+
+    assert direct(marked=True) == {True}
+    assert direct(marked=False) == {False}
+
+
 def test_a_gpu_by_its_name(tmp_path: Path, pair: Path) -> None:
     found = plan(tmp_path, pair, "--from", "0000:0a:00.0", "--to", "gpu:1")
     assert found["pairs"][0]["src"] == "0000:0a:00.0"
