@@ -227,6 +227,37 @@ TEST_F(Machine, OfAnNvlinkDomainNamesIt) {
     EXPECT_EQ(made.sites[*domain].server, kEveryServer);
 }
 
+TEST_F(Machine, LinksToGpusThatAreNotVisibleAreLeftOut) {
+    constexpr char const* kElsewhere = "00000000:0D:00.0";
+    fake_gpus = {{kA, {{kB, 0}, {kElsewhere, 0}, {kElsewhere, 0}}}, {kB, {{kA, 0}}}};
+    auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});
+    EXPECT_NEAR(gbps(made, "0000:0a:00.0", "0000:0b:00.0"), 20.6, 1e-9);
+    EXPECT_FALSE(find_vertex(made, "nvswitch")) << "NVML says that the peer is a GPU";
+    EXPECT_TRUE(warns_of(made, "GPU 0000:0a:00.0: 2 of its NVLinks lead to GPUs that NVML"));
+    EXPECT_FALSE(warns_of(made, "GPU 0000:0b:00.0"));
+}
+
+TEST_F(Machine, PeersOfWhichNvmlSaysNothingAreGpusItKnowsOrSwitches) {
+    constexpr int kUnknown = 255;
+    fake_gpus = {{kA, {{kB, kUnknown}, {kHidden, kUnknown}}}, {kB, {{kA, 0}, {kHidden, 2}}}};
+    auto old_driver = fake_nvml();
+    old_driver.link_peer_type = nullptr;
+    auto silent = fake_nvml();
+    silent.link_peer_type = [](Nvml::Device, unsigned, int* type) {
+        *type = Nvml::Gpu;  // what a call that fails leaves means nothing
+        return 3;
+    };
+    for (Nvml const& nvml : {fake_nvml(), old_driver, silent}) {
+        auto const made = discover_machine({{kHwloc, {}}, nvml, sys_}, {});
+        for (char const* const gpu : {"0000:0a:00.0", "0000:0b:00.0"}) {
+            EXPECT_NEAR(gbps(made, gpu, "nvswitch"), 20.6, 1e-9);
+        }
+        EXPECT_NEAR(gbps(made, "0000:0a:00.0", "0000:0b:00.0"), 20.6, 1e-9);
+        EXPECT_NEAR(gbps(made, "0000:0b:00.0", "0000:0a:00.0"), 20.6, 1e-9);
+        EXPECT_FALSE(warns_of(made, "NVLinks"));
+    }
+}
+
 TEST_F(Machine, WithoutNvmlItSaysWhatIsNotKnown) {
     auto const made = discover_machine({{kHwloc, {}}, {}, sys_}, {});
     EXPECT_EQ(gbps(made, "0000:0a:00.0", "pci 0000:00:01.0"), 4);

@@ -187,9 +187,13 @@ private:
 
     void warn_of_lost_links(std::vector<NvmlGpu> const& gpus) {
         for (NvmlGpu const& gpu : gpus) {
-            if (gpu.down == 0) continue;
-            graph_.warn("GPU " + gpu.bus_id + ": " + std::to_string(gpu.down) +
-                        " of its NVLinks are not up; left out");
+            auto const warn = [&](std::uint32_t links, std::string const& what) {
+                if (links == 0) return;
+                graph_.warn("GPU " + gpu.bus_id + ": " + std::to_string(links) +
+                            " of its NVLinks " + what + "; left out");
+            };
+            warn(gpu.down, "are not up");
+            warn(gpu.to_hidden, "lead to GPUs that NVML does not show here");
         }
     }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "topology/rates.hpp"
@@ -40,7 +41,10 @@ std::string domain_of(Nvml const& nvml, Nvml::Device device) {
     return text + "." + std::to_string(info.clique);
 }
 
-void read_links(Nvml const& nvml, Nvml::Device device, NvmlGpu& gpu) {
+/// NVLinks to peers of which NVML does not say what they are, by bus id.
+using UnknownPeers = std::map<std::string, std::uint32_t>;
+
+void read_links(Nvml const& nvml, Nvml::Device device, NvmlGpu& gpu, UnknownPeers& unknown) {
     for (unsigned link = 0; link < Nvml::kMostLinks; ++link) {
         unsigned state = 0;
         if (nvml.link_state(device, link, &state) != Nvml::kSuccess) continue;
@@ -50,18 +54,23 @@ void read_links(Nvml const& nvml, Nvml::Device device, NvmlGpu& gpu) {
             continue;
         }
         int type = -1;
-        if (nvml.link_peer_type != nullptr) nvml.link_peer_type(device, link, &type);
+        if (nvml.link_peer_type == nullptr ||
+            nvml.link_peer_type(device, link, &type) != Nvml::kSuccess) {
+            type = -1;
+        }
         if (type == Nvml::PowerNpu) {
             ++gpu.to_cpu;
         } else if (type == Nvml::Switch) {
             ++gpu.to_switch;
-        } else {
+        } else if (type == Nvml::Gpu) {
             ++gpu.to_gpus[bus_id_of(peer)];
+        } else {
+            ++unknown[bus_id_of(peer)];
         }
     }
 }
 
-std::optional<NvmlGpu> read_gpu(Nvml const& nvml, unsigned index) {
+std::optional<NvmlGpu> read_gpu(Nvml const& nvml, unsigned index, UnknownPeers& unknown) {
     Nvml::Device device = nullptr;
     Nvml::PciInfo info{};
     if (nvml.device(index, &device) != Nvml::kSuccess ||
@@ -89,23 +98,29 @@ std::optional<NvmlGpu> read_gpu(Nvml const& nvml, unsigned index) {
             gpu.pcie_gbps = pcie_encoded_gbps(*transfers, width).value_or(0);
         }
     }
-    read_links(nvml, device, gpu);
+    read_links(nvml, device, gpu, unknown);
     gpu.domain = domain_of(nvml, device);
     return gpu;
 }
 
-/// Without NVML's word for it, a peer that is none of the GPUs is an NVSwitch.
-void find_switches(std::vector<NvmlGpu>& gpus) {
+/// Tells peers apart, once all GPUs are known. A GPU that is none of them is one that this process may
+/// not see, as in a container. A peer of which NVML does not say what it is, and that is none of the
+/// GPUs, is an NVSwitch.
+void settle_peers(std::vector<NvmlGpu>& gpus, std::vector<UnknownPeers> const& unknown) {
     auto const is_gpu = [&](std::string const& bus_id) {
         return std::any_of(gpus.begin(), gpus.end(),
                            [&](NvmlGpu const& gpu) { return gpu.bus_id == bus_id; });
     };
-    for (NvmlGpu& gpu : gpus) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        NvmlGpu& gpu = gpus[i];
         std::erase_if(gpu.to_gpus, [&](auto const& peer) {
             if (is_gpu(peer.first)) return false;
-            gpu.to_switch += peer.second;
+            gpu.to_hidden += peer.second;
             return true;
         });
+        for (auto const& [bus_id, links] : unknown[i]) {
+            (is_gpu(bus_id) ? gpu.to_gpus[bus_id] : gpu.to_switch) += links;
+        }
     }
 }
 
@@ -144,16 +159,19 @@ NvmlReport ask_nvml(Nvml const& nvml) {
         report.problems.emplace_back("NVML does not say how many GPUs there are");
         count = 0;
     }
+    std::vector<UnknownPeers> unknown;  // of each GPU
     for (unsigned i = 0; i < std::min(count, kMostGpus); ++i) {
-        if (auto gpu = read_gpu(nvml, i)) {
+        UnknownPeers peers;
+        if (auto gpu = read_gpu(nvml, i, peers)) {
             report.gpus.push_back(std::move(*gpu));
+            unknown.push_back(std::move(peers));
         } else {
             report.problems.push_back("NVML: GPU " + std::to_string(i) +
                                       " does not answer; left out");
         }
     }
     nvml.shutdown();
-    find_switches(report.gpus);
+    settle_peers(report.gpus, unknown);
     return report;
 }
 

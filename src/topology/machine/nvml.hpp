@@ -60,6 +60,7 @@ struct NvmlGpu {
     std::optional<std::int64_t> sm;
     double pcie_gbps = 0;                          ///< that its link can do; 0: not known
     std::map<std::string, std::uint32_t> to_gpus;  ///< NVLinks by the peer's bus id
+    std::uint32_t to_hidden = 0;                   ///< NVLinks to GPUs that NVML does not show here
     std::uint32_t to_switch = 0;
     std::uint32_t to_cpu = 0;
     std::uint32_t down = 0;  ///< NVLinks that the GPU has and that are not up
