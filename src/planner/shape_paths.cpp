@@ -63,17 +63,25 @@ PathRange ShapePaths::find(SmallFlow& flow, std::uint32_t from, std::uint32_t to
         if (known.begin == kUnknown.begin) known = solve(flow, from, to);
         return known;
     }
-    auto const [at, is_new] = found_large_.try_emplace(std::uint64_t(from) << 32 | to);
-    if (is_new) at->second = solve(flow, from, to);
-    return at->second;
+    std::uint64_t const pair = std::uint64_t(from) << 32 | to;
+    if (auto const at = found_large_.find(pair); at != found_large_.end()) return at->second;
+    // Solved first: an entry of a search that failed would say that there is no path.
+    PathRange const found = solve(flow, from, to);
+    found_large_.emplace(pair, found);
+    return found;
 }
 
 PathRange ShapePaths::solve(SmallFlow& flow, std::uint32_t from, std::uint32_t to) {
     std::uint32_t const begin = list_.size();
-    if (shape_->is_small()) {
-        solve_small(flow, from, to);
-    } else {
-        solve_large(from, to);
+    try {
+        if (shape_->is_small()) {
+            solve_small(flow, from, to);
+        } else {
+            solve_large(from, to);
+        }
+    } catch (...) {
+        list_.truncate(begin);  // half a path would be the beginning of the next one
+        throw;
     }
     return {begin, list_.size()};
 }
