@@ -30,6 +30,9 @@ struct NextHop {
     bool operator==(NextHop const&) const = default;
 };
 
+/// Of a Forward: a path has one hop more between managed vertices at most.
+inline constexpr std::uint8_t kMostStage = 0xff;
+
 /// Ways on of segments that have so many managed vertices behind them. Since a hop leads to the next
 /// stage and there is a last one, segments cannot go round in circles, whichever hops are chosen.
 struct Forward {

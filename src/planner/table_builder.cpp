@@ -1,6 +1,9 @@
 #include "planner/table_builder.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include <mgi/error.hpp>
 
 #include "planner/table_codec.hpp"
 
@@ -34,14 +37,21 @@ void TableBuilder::add(PathList::Path const& path) {
         bool const last = to + 1 == vertices.size();
         if (!last && !shape_->managed(vertices[to])) continue;
         auto const between = vertices.subspan(from + 1, to - from - 1);
+        if (stage > kMostStage) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "the path from vertex " + std::to_string(vertices.front()) + " to vertex " +
+                            std::to_string(end) + " has more than " +
+                            std::to_string(kMostStage + 1) +
+                            " hops between GPUs and CPUs, which no forwarding table has room for");
+        }
         if (from == 0 && arrives) {
             Gateway const gateway =
                 vertices[0] == shape_->network() ? Gateway::Network : Gateway::Domain;
             add_hop(arrivals_, std::uint64_t(gateway) << 32 | end, vertices[to], between,
                     path.capacity);
         } else {
-            add_hop(entries_[vertices[from]], key_of(target, std::min(stage, 255u)), vertices[to],
-                    between, path.capacity);
+            add_hop(entries_[vertices[from]], key_of(target, stage), vertices[to], between,
+                    path.capacity);
         }
         ++stage;
         from = to;

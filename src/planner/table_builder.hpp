@@ -22,7 +22,7 @@ public:
     /// up, while of several pairs the most counts.
     void next_pair() { ++pair_; }
     /// A path from a managed vertex to a managed one or to a gateway, or from a gateway to a managed
-    /// vertex.
+    /// vertex. Throws Error(InvalidArgument) for one of more hops than there are stages.
     void add(PathList::Path const& path);
 
     /// What `encode` makes of the table.

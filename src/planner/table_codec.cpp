@@ -8,7 +8,6 @@ namespace mgi::planner {
 namespace {
 
 constexpr std::uint64_t kMostVertex = 0xffff;
-constexpr std::uint64_t kMostStage = 0xff;
 constexpr auto kMostCapacity = std::uint64_t(1) << 62;
 
 void put_hops(ByteWriter& out, std::vector<NextHop> const& hops) {

@@ -82,6 +82,33 @@ TEST(ChannelPlanner, APathIsNicDirectWhereBothNicsAre) {
     EXPECT_FALSE(planner.paths({2, 0}, {0, 0}).at(0).nic_direct);
 }
 
+TEST(ChannelPlanner, RefusesAPathOfMoreHopsThanATableHasStages) {
+    auto const plan = [](std::uint32_t gpus) {
+        GraphBuilder graph;
+        for (std::uint32_t g = 0; g < gpus; ++g) {
+            auto const gpu = graph.add(VertexKind::Gpu, "gpu" + std::to_string(g), 0);
+            if (gpu > 0) graph.connect_both(gpu - 1, gpu, 10, "nvlink");
+        }
+        Cluster cluster;
+        cluster.add_server(std::move(graph).finish(1), "chain");
+        std::vector<Place> const from{{0, 0}};
+        std::vector<Place> const to{{0, gpus - 1}};
+        return decode_table(ChannelPlanner(cluster).plan(from, to).servers.at(0).table->bytes);
+    };
+    auto const longest = plan(257);
+    ASSERT_EQ(longest.vertices.size(), 256u);
+    EXPECT_EQ(longest.vertices.back().forwards.at(0).stage, 255);
+    try {
+        plan(258);
+        FAIL();
+    } catch (Error const& error) {
+        EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+        EXPECT_STREQ(error.what(),
+                     "the path from vertex 0 to vertex 257 has more than 256 hops between GPUs and "
+                     "CPUs, which no forwarding table has room for");
+    }
+}
+
 TEST(ChannelPlanner, RulesCloseRelaysAndNics) {
     Cluster const cluster = dgx_cluster(16, 8, 1);
     ChannelPlanner planner(cluster);
