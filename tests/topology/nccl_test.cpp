@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "topology/text_topology.hpp"
 
@@ -228,6 +229,36 @@ TEST(NcclFile, ATemplateGetsItsLinksFromFacts) {
     auto const bare = read_text(text);
     EXPECT_EQ(gbps(bare, "nic 0000:01:00.0", "network"), 1.25);
     EXPECT_TRUE(warns_of(bare, "10 Gb/s assumed"));
+}
+
+TEST(NcclFile, APortWithoutASpeedGetsItsRateFromFactsOrAWarning) {
+    std::string const text =
+        system_of(cpu(nic("0000:01:00.0", "<net name=\"mlx5_0\" speed=\"200000\"/>") +
+                      nic("0000:02:00.0", "<net name=\"mlx5_1\"/>") +
+                      nic("0000:03:00.0", "<net name=\"mlx5_2\" speed=\"-1\"/>") +
+                      "<nic><net name=\"eth0\" speed=\"0\"/></nic>"));
+    auto const rates = [](Infrastructure const& made) {
+        std::vector<double> found;
+        for (char const* const name :
+             {"nic 0000:01:00.0", "nic 0000:02:00.0", "nic 0000:03:00.0", "nic eth0"}) {
+            found.push_back(gbps(made, name, "network"));
+        }
+        return found;
+    };
+    auto const bare = read_text(text);
+    EXPECT_EQ(rates(bare), (std::vector<double>{25, 1.25, 1.25, 1.25}));
+    EXPECT_TRUE(warns_of(bare, "<net name=\"mlx5_1\">, line 2: a NIC without a rate; 10 Gb/s"));
+    EXPECT_TRUE(warns_of(bare, "<net name=\"mlx5_2\">"));
+    EXPECT_TRUE(warns_of(bare, "<net name=\"eth0\">"));
+    EXPECT_FALSE(warns_of(bare, "mlx5_0"));
+    Facts facts;
+    facts.nic_gbps = 400;
+    facts.nic_gbps_of = {{"mlx5_2", 100}, {"eth0", 8}};
+    auto const told = read_text(text, facts);
+    EXPECT_EQ(rates(told), (std::vector<double>{25, 50, 12.5, 1}));
+    EXPECT_FALSE(warns_of(told, "10 Gb/s assumed"));
+    facts.nic_gbps_of = {{"0000:02:00.0", 40}};
+    EXPECT_EQ(gbps(read_text(text, facts), "nic 0000:02:00.0", "network"), 5);
 }
 
 TEST(NcclFile, AFilesOwnLinksGoBeforeFacts) {

@@ -1,5 +1,6 @@
 // NCCL's and RCCL's topology files: <system>, in it <cpu>, in it a tree of <pci> whose leaves hold
 // <gpu> or <nic>. What each element means is NCCL's src/graph/topo.cc; rates are topology/rates.hpp.
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <tuple>
@@ -195,15 +196,11 @@ private:
         std::uint32_t const vertex = at->second;
         auto const ports = nic ? nic->children("net") : std::vector<XmlElement>{};
         for (XmlElement const& port : ports) {
-            graph_.connect_network(vertex, port_mbps(port));
+            graph_.connect_network(vertex, port_mbps(port, {std::string(port.text("name")), id}));
             if (port.text("gdr") == "1") graph_.set_nic_direct(vertex, true);
         }
         if (!ports.empty()) return;
-        auto const known = nic_mbps_of(facts_, {id});
-        if (!known) {
-            graph_.warn(pci.label() + ": a NIC without a rate; 10 Gb/s assumed (fact: nic_gbps)");
-        }
-        graph_.connect_network(vertex, known.value_or(kDefaultNicMbps));
+        graph_.connect_network(vertex, unsaid_mbps(pci, {id}));
     }
 
     /// A NIC that is no PCI device, straight under a CPU: each interface is a vertex, and one that
@@ -215,7 +212,7 @@ private:
                 bare_nics_.try_emplace({server, name, std::string(port.text("guid"))}, kNoVertex);
             if (is_new) {
                 at->second = graph_.add(VertexKind::Nic, "nic " + name, server, "no PCI device");
-                graph_.connect_network(at->second, port_mbps(port));
+                graph_.connect_network(at->second, port_mbps(port, {name}));
             } else {
                 graph_.warn(port.label() + ": listed under several CPUs; taken as one NIC");
             }
@@ -225,9 +222,21 @@ private:
         }
     }
 
-    double port_mbps(XmlElement const& port) {
+    using Names = std::initializer_list<std::string>;
+
+    /// Of a NIC or a port of which the file has no rate.
+    double unsaid_mbps(XmlElement const& element, Names const& names) {
+        auto const known = nic_mbps_of(facts_, names);
+        if (!known) {
+            graph_.warn(element.label() + ", line " + std::to_string(element.line()) +
+                        ": a NIC without a rate; 10 Gb/s assumed (fact: nic_gbps)");
+        }
+        return known.value_or(kDefaultNicMbps);
+    }
+
+    double port_mbps(XmlElement const& port, Names const& names) {
         auto const speed = port.integer("speed");
-        if (!speed || *speed <= 0) return kDefaultNicMbps;
+        if (!speed || *speed <= 0) return unsaid_mbps(port, names);
         if (*speed < kSlowestPortMbps || *speed > kFastestPortMbps) {
             graph_.warn(port.label() + ", line " + std::to_string(port.line()) + ": a speed of " +
                         std::to_string(*speed) + " Mb/s, which looks like another unit");
