@@ -90,26 +90,19 @@ def main(argv: Sequence[str]) -> int:
 def made(options: argparse.Namespace) -> _mgi.Topology:
     """The graph that the options name, corrected."""
     if options.preset is not None:
-        topology = preset(options.preset, options.servers)
-    else:
-        facts = read_facts(options.facts) if options.facts else {}
-        if options.file is None:
-            return this_machine(facts, options.config)
-        topology = read(options.file, facts)
-    if options.config is not None:
-        topology.correct(str(options.config))
-    return topology
+        return _corrected(preset(options.preset, options.servers), options.config)
+    facts = read_facts(options.facts) if options.facts else {}
+    if options.file is None:
+        return this_machine(facts, options.config)
+    return read(options.file, facts, options.config)
 
 
 def this_machine(
     facts: Mapping[str, Any] | None = None, config: Path | None = None
 ) -> _mgi.Topology:
     """This machine's graph, corrected by a file; its own facts go behind those given."""
-    path = "" if config is None else str(config)
-    topology = _mgi.Topology.this_machine(_native_facts(facts or {}), path)
-    if path:
-        topology.correct(path)
-    return topology
+    topology = _mgi.Topology.this_machine(_native_facts(facts or {}), _native_path(config))
+    return _corrected(topology, config)
 
 
 def preset(name: str, servers: int | None = None) -> _mgi.Topology:
@@ -119,9 +112,24 @@ def preset(name: str, servers: int | None = None) -> _mgi.Topology:
     return _mgi.Topology.preset(name, servers)
 
 
-def read(path: Path, facts: Mapping[str, Any]) -> _mgi.Topology:
-    """Reads a topology file; raises :class:`mgi.Error` that names file and line."""
-    return _mgi.Topology.read(str(path), _native_facts(facts))
+def read(path: Path, facts: Mapping[str, Any], config: Path | None = None) -> _mgi.Topology:
+    """A topology file's graph, corrected by another file, whose own facts go behind those given.
+
+    Raises :class:`mgi.Error` that names file and line.
+    """
+    topology = _mgi.Topology.read(_native_path(path), _native_facts(facts), _native_path(config))
+    return _corrected(topology, config)
+
+
+def _corrected(topology: _mgi.Topology, config: Path | None) -> _mgi.Topology:
+    if config is not None:
+        topology.correct(_native_path(config))
+    return topology
+
+
+def _native_path(path: Path | None) -> str:
+    """As C++ takes it; empty for none."""
+    return "" if path is None else str(path)
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -27,8 +27,12 @@ namespace {
 
 using planner::Relays;
 
-/// `given`, and beside it the facts of a file of corrections.
-topology::Facts facts_of(nb::dict const& given, topology::Facts facts = {}) {
+/// `given`, and behind it the facts of a file of corrections (empty: none).
+topology::Facts facts_of(nb::dict const& given, std::string const& config = {}) {
+    topology::Facts facts;
+    if (!config.empty()) {
+        facts = topology::read_corrections(topology::Source::of_file(config)).facts;
+    }
     read_option(given, "sm", facts.sm);
     read_option(given, "nvs_links", facts.nvs_links);
     read_option(given, "pcie_gen", facts.pcie_gen);
@@ -42,8 +46,8 @@ Topology* topology_of(topology::ReadTopology read) {
     return new Topology{topology::to_string(read.format), std::move(read.infrastructure)};
 }
 
-Topology* read_file(std::string const& path, nb::dict const& given) {
-    topology::Facts const facts = facts_of(given);
+Topology* read_file(std::string const& path, nb::dict const& given, std::string const& config) {
+    topology::Facts const facts = facts_of(given, config);
     Unlocked const unlocked;
     return topology_of(topology::read_topology_file(path, facts));
 }
@@ -60,11 +64,7 @@ Topology* make_preset(std::string const& name, std::optional<std::uint32_t> serv
 }
 
 Topology* this_machine(nb::dict const& given, std::string const& config) {
-    topology::Corrections corrections;
-    if (!config.empty()) {
-        corrections = topology::read_corrections(topology::Source::of_file(config));
-    }
-    topology::Facts const facts = facts_of(given, corrections.facts);
+    topology::Facts const facts = facts_of(given, config);
     Unlocked const unlocked;
     auto made = topology::discover_machine(topology::MachineSources::of_this_machine(), facts);
     return new Topology{"machine", std::move(made)};
@@ -181,7 +181,7 @@ void bind_topology(nb::module_& module) {
     module.def("presets", preset_list);
     nb::class_<Topology>(module, "Topology")
         .def_static("preset", make_preset, nb::arg("name"), nb::arg("servers").none())
-        .def_static("read", read_file, nb::arg("path"), nb::arg("facts"))
+        .def_static("read", read_file, nb::arg("path"), nb::arg("facts"), nb::arg("config"))
         .def_static("parse", read_text, nb::arg("name"), nb::arg("text"), nb::arg("facts"))
         .def_static("this_machine", this_machine, nb::arg("facts"), nb::arg("config"))
         .def("correct", correct, nb::arg("config"))

@@ -281,6 +281,22 @@ def test_a_config_file_corrects_any_graph(tmp_path: Path, pair: Path) -> None:
         assert {e["gbps"] for e in graph["edges"] if e["from"] == "gpu9"} == {7.0}
 
 
+def test_facts_of_a_config_file_are_behind_those_given(tmp_path: Path, pair: Path) -> None:
+    text = pair.read_text().replace('speed="200000"', "")
+    assert text != pair.read_text()
+    file, config, facts = (tmp_path / name for name in ("nic.xml", "config.json", "facts.json"))
+    file.write_text(text)
+    config.write_text('{"facts": {"nic_gbps": 80}}')
+    facts.write_text('{"nic_gbps": 160}')
+
+    def to_network(*arguments: str | Path) -> set[float]:
+        return {e["gbps"] for e in run(tmp_path, file, *arguments)["edges"] if e["to"] == "network"}
+
+    assert to_network() == {1.25}
+    assert to_network("--config", config) == {10}
+    assert to_network("--config", config, "--facts", facts) == {20}
+
+
 def test_a_config_file_that_cannot_be_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
