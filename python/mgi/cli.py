@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from mgi.errors import Error
 
 USAGE = """usage: mgi COMMAND [OPTION...]
 
@@ -57,6 +60,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     what = f"there is no command '{command}'" if command else "which command?"
     print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
     return 2
+
+
+def guarded(program: str, work: Callable[[], None]) -> int:
+    """Runs a command and returns its exit status; what is refused is 1, and one line says why."""
+    try:
+        work()
+        sys.stdout.flush()
+    except Error as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = error.filename
+        if where is None:
+            where = "the output"
+            # Python would flush it once more at its end, and complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # who read it has enough
+            print(f"{program}: {where}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 class Parser(argparse.ArgumentParser):

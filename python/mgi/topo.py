@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mgi import _mgi
-from mgi.cli import Parser
-from mgi.errors import Error, InvalidArgument
+from mgi.cli import Parser, guarded
+from mgi.errors import InvalidArgument
 
 FACTS = {
     "sm": "compute capability of the GPUs, 90 for 9.0",
@@ -66,25 +66,19 @@ def main(argv: Sequence[str]) -> int:
         parser.error("--servers goes with --preset")
     if options.preset is not None and options.facts is not None:
         parser.error("--facts goes with a FILE or this machine")
-    try:
-        topology = made(options)
-        found = flows(topology) if options.flows else graph(topology)
-        if options.json:
-            write_json(found, options.json)
-        if options.svg or options.html:
-            write_drawings(topology, options)
-        if options.json != "-":
-            print(flow_text(found) if options.flows else topology.tree(), end="")
-            print_warnings(topology.warnings)
-    except Error as error:
-        print(f"mgi topo: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"mgi topo: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return guarded("mgi topo", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    topology = made(options)
+    found = flows(topology) if options.flows else graph(topology)
+    if options.json:
+        write_json(found, options.json)
+    if options.svg or options.html:
+        write_drawings(topology, options)
+    if options.json != "-":
+        print(flow_text(found) if options.flows else topology.tree(), end="")
+        print_warnings(topology.warnings)
 
 
 def made(options: argparse.Namespace) -> _mgi.Topology:
@@ -109,7 +103,7 @@ def preset(name: str, servers: int | None = None) -> _mgi.Topology:
     """A system by name, of so many servers (None: as many as it has)."""
     if servers is not None and not 0 < servers < 2**32:
         raise InvalidArgument(f"--servers is {servers}; expected 1 or more")
-    return _mgi.Topology.preset(name, servers)
+    return _mgi.Topology.preset(_native("--preset", name), servers)
 
 
 def read(path: Path, facts: Mapping[str, Any], config: Path | None = None) -> _mgi.Topology:
@@ -129,14 +123,23 @@ def _corrected(topology: _mgi.Topology, config: Path | None) -> _mgi.Topology:
 
 def _native_path(path: Path | None) -> str:
     """As C++ takes it; empty for none."""
-    return "" if path is None else str(path)
+    return "" if path is None else _native("the file's name", str(path))
+
+
+def _native(what: str, text: str) -> str:
+    """Refuses what C++ cannot take: an argument whose bytes are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{what} {text!a} is no UTF-8; expected a name that is") from None
+    return text
 
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Reads the JSON object of facts; raises :class:`mgi.InvalidArgument`."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # bytes, syntax, a number of too many digits
         raise InvalidArgument(f"{path}: is no JSON: {error}") from None
     known = ", ".join(FACTS)
     if not isinstance(facts, dict):

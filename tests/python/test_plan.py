@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,13 @@ def test_shares_follow_zipf() -> None:
     assert shares(3, 1) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
 
 
+def test_any_skew_is_fine(tmp_path: Path) -> None:
+    assert shares(3, 1e9) == [1, 0, 0]
+    assert sum(shares(100_000, 1)) == pytest.approx(1)
+    found = plan(tmp_path, "--preset", "testbed2", "--zipf", "2000")
+    assert {each["dst"] for each in found["pairs"]} == {"0000:01:00.0"}
+
+
 def test_a_matrix(tmp_path: Path, pair: Path) -> None:
     matrix = tmp_path / "gigabytes.csv"
     matrix.write_text("# from a line to a column\n1, 10.4\n\n0, 3\n")
@@ -173,6 +181,12 @@ def test_matrices_that_are_refused(
     assert expected in refusal(capsys, pair, "--matrix", matrix)
     matrix.write_bytes(b"\xff\xfe1,2")
     assert "is no CSV" in refusal(capsys, pair, "--matrix", matrix)
+
+
+def test_a_matrix_may_have_any_name(tmp_path: Path, pair: Path) -> None:
+    matrix = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
+    matrix.write_text("0, 1\n0, 0\n")
+    assert plan(tmp_path, pair, "--matrix", matrix)["traffic"]["title"] == "\ufffd.csv over 2 GPUs"
 
 
 def test_a_matrix_that_is_not_there(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,8 @@ def test_json_may_go_to_the_output(pair: Path, capsys: pytest.CaptureFixture[str
     ("facts", "words"),
     [
         ("{", "is no JSON"),
+        ('{"sm": ' + "9" * 5000 + "}", "is no JSON: Exceeds the limit"),
+        ("[" * 100_000, "is no JSON"),
         ("[]", "is no JSON object"),
         ('{"gpu": 90}', "there is no fact 'gpu'; there are: sm"),
         ('{"sm": "ninety"}', 'facts.json: sm is "ninety"; expected compute capability'),
@@ -153,6 +157,38 @@ def test_facts_that_cannot_be_are_refused(
     path.write_text(facts)
     assert main(["topo", str(pair), "--facts", str(path)]) == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["topo", "plan"])
+def test_names_that_are_no_utf8_are_refused(
+    command: str, pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.xml")
+    Path(name).write_text(pair.read_text())
+    for arguments in ([name], ["--preset", name], [str(pair), "--config", name]):
+        assert main([command, *arguments]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"mgi {command}: ")
+        assert "a\\udcff.xml' is no UTF-8" in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["topo", "plan"])
+@pytest.mark.parametrize("output", ["pipe", "full"])
+def test_an_output_that_ends(command: str, output: str) -> None:
+    arguments = [sys.executable, "-m", "mgi.cli", command, "--preset", "dgx-1"]
+    if output == "pipe":
+        end, out = os.pipe()
+        os.close(end)
+    else:
+        out = os.open("/dev/full", os.O_WRONLY)
+    ended = subprocess.run(
+        arguments, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=300
+    )
+    os.close(out)
+    assert ended.returncode == 1
+    full = f"mgi {command}: the output: No space left on device\n"
+    assert ended.stderr == ("" if output == "pipe" else full)
 
 
 def test_files_that_are_not_there_are_named(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mgi import _mgi, topo
-from mgi.cli import Parser
-from mgi.errors import Error, InvalidArgument
+from mgi.cli import Parser, guarded
+from mgi.errors import InvalidArgument
 from mgi.plan import model, paper, report, traffic
 from mgi.plan.paths import Paths, find_paths
 
@@ -35,18 +34,8 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(list(argv))
     _check(parser, options)
-    try:
-        if options.file is None and options.preset is None:
-            return _compare_with_paper(options)
-        return _plan(options)
-    except Error as error:
-        print(f"mgi plan: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"mgi plan: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    on_paper = options.file is None and options.preset is None
+    return guarded("mgi plan", lambda: (_compare_with_paper if on_paper else _plan)(options))
 
 
 def _parser() -> Parser:
@@ -171,16 +160,15 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         parser.error("--zipf goes with several destinations that share what is sent")
 
 
-def _compare_with_paper(options: argparse.Namespace) -> int:
+def _compare_with_paper(options: argparse.Namespace) -> None:
     rows = paper.compare(_conditions(options), options.partition)
     if options.json:
         topo.write_json({"comparison": rows}, options.json)
     if options.json != "-":
         print("\n".join(paper.lines(rows)))
-    return 0
 
 
-def _plan(options: argparse.Namespace) -> int:
+def _plan(options: argparse.Namespace) -> None:
     topology = topo.made(options)
     gpus = traffic.gpus_of(topology)
     sent = _traffic(options, gpus)
@@ -222,7 +210,6 @@ def _plan(options: argparse.Namespace) -> int:
             lines += report.prediction_lines(sent, conditions, made["mgi"])
         print("\n".join(lines))
         topo.print_warnings(topology.warnings)
-    return 0
 
 
 def _conditions(options: argparse.Namespace) -> model.Conditions:

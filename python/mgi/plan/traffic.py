@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,10 @@ class Traffic:
 
 def shares(count: int, theta: float) -> list[float]:
     """What each of `count` destinations gets: by Zipf's law, the first the most; 0 is all alike."""
-    weights = [1 / (rank + 1) ** theta for rank in range(count)]
-    return [weight / sum(weights) for weight in weights]
+    # As exponents, of which the large ones are 0; a power of the rank would be more than a float.
+    weights = [math.exp(-theta * math.log(rank + 1)) for rank in range(count)]
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def skewed(theta: float) -> str:
@@ -149,7 +152,8 @@ def read_matrix(path: Path, gpus: Sequence[Gpu]) -> Traffic:
     if not any(a != b for a, b, _ in demands):
         raise InvalidArgument(f"{path}: no GPU sends anything to another")
     _check_pairs(len(demands))
-    return Traffic(f"{path.name} over {len(gpus)} GPUs", demands, partitioned=True)
+    name = os.fsencode(path.name).decode(errors="replace")  # it is printed
+    return Traffic(f"{name} over {len(gpus)} GPUs", demands, partitioned=True)
 
 
 def _numbers(where: str, cells: Sequence[str], count: int) -> list[float]:
