@@ -85,7 +85,8 @@ step_asan() {
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         with_stacks 1200 build/asan/mgi_tests
-    UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
+    LSAN_OPTIONS="suppressions=tests/control/lsan.supp:print_suppressions=0 ${LSAN_OPTIONS:-}" \
+        UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
         with_stacks 600 build/asan/mgi_control_tests
     # The only leaks that count are found at the end.
     with_stacks 600 build/asan/mgi_faults
