@@ -11,11 +11,6 @@ std::uint64_t key_of(std::uint32_t from, std::uint32_t to) {
     return std::uint64_t(from) << 32 | to;
 }
 
-std::string on_server(std::string const& name, std::uint32_t server) {
-    if (server == 0 || server == kEveryServer) return name;
-    return "h" + std::to_string(server) + "/" + name;
-}
-
 /// Whether "nvlink+pcie" names "pcie".
 bool names_kind(std::string const& kinds, std::string const& kind) {
     return ("+" + kinds + "+").find("+" + kind + "+") != std::string::npos;
@@ -31,6 +26,11 @@ GraphBuilder::GraphBuilder(Infrastructure made) : made_(std::move(made)) {
     }
 }
 
+std::string GraphBuilder::name_on(std::string const& name, std::uint32_t server) {
+    if (server == 0 || server == kEveryServer) return name;
+    return "h" + std::to_string(server) + "/" + name;
+}
+
 std::uint32_t GraphBuilder::add(VertexKind kind, std::string const& name, std::uint32_t server,
                                 std::string note) {
     if (made_.sites.size() >= kMostVertices) {
@@ -39,7 +39,7 @@ std::uint32_t GraphBuilder::add(VertexKind kind, std::string const& name, std::u
                                                     " vertices; split it by server");
     }
     auto const id = std::uint32_t(made_.sites.size());
-    std::string const full = on_server(name, server);
+    std::string const full = name_on(name, server);
     std::string unique = full;
     while (!vertex_of_.try_emplace(unique, id).second) {
         unique = full + "#" + std::to_string(1 + ++times_used_[full]);
@@ -111,7 +111,7 @@ double GraphBuilder::gbps(std::uint32_t from, std::uint32_t to) const {
 
 std::uint32_t GraphBuilder::find_or_add(VertexKind kind, std::string const& name,
                                         std::uint32_t server) {
-    auto const found = find(on_server(name, server));
+    auto const found = find(name_on(name, server));
     return found ? *found : add(kind, name, server);
 }
 

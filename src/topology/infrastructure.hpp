@@ -48,8 +48,9 @@ public:
     /// Goes on with a graph.
     explicit GraphBuilder(Infrastructure made);
 
-    /// Names get "h1/" in front on the second server, "h2/" on the third; a name that its server
-    /// already has gets "#2", "#3", ... behind it.
+    /// What `name` is called on a server: with "h1/" in front on the second, "h2/" on the third.
+    static std::string name_on(std::string const& name, std::uint32_t server);
+    /// Named as `name_on` says; a name that its server already has gets "#2", "#3", ... behind it.
     std::uint32_t add(VertexKind kind, std::string const& name, std::uint32_t server,
                       std::string note = {});
     /// Adds to the edge from `from` to `to` what another link beside it carries.

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 #include "topology/readers/corrections.hpp"
 #include "topology/text_topology.hpp"
@@ -77,6 +78,44 @@ TEST(Corrections, FactsAreThoseOfTopologyFiles) {
     EXPECT_FALSE(read.facts.nic_gbps);
 }
 
+std::string refusal_of_parent(std::string const& name, std::string const& parent) {
+    return refusal(R"({"add": [{"name": "a", "kind": "switch"},
+                      {"name": ")" +
+                   name + R"(", "kind": "gpu", "parent": ")" + parent +
+                   R"(", "gbps": 1}, {"name": "z", "kind": "switch"}]})");
+}
+
+TEST(Corrections, ParentsAreThereAndNamesAreNew) {
+    EXPECT_EQ(refusal_of_parent("b", "a"), "");
+    EXPECT_EQ(refusal_of_parent("b", "x"),
+              "file: add[1].parent is \"x\", and the graph has no such vertex (mgi topo --json - "
+              "has all names)");
+    EXPECT_EQ(refusal_of_parent("b", "b"), "file: add[1].parent is the new vertex itself");
+    EXPECT_EQ(refusal_of_parent("b", "z"),
+              "file: add[1].parent is \"z\", which comes later in add; parents come first");
+    EXPECT_EQ(refusal_of_parent("b", "network"),
+              "file: add[1].parent is \"network\", which all servers share; expected a vertex of "
+              "one server (links join others)");
+    EXPECT_EQ(refusal_of_parent("a", "cpu0"),
+              "file: add[1].name is \"a\", which add[0] has already");
+    EXPECT_EQ(refusal_of_parent("cpu0", "a"),
+              "file: add[1].name is \"cpu0\", which the graph has itself");
+    EXPECT_EQ(refusal_of_parent("nvswitch", "a"),
+              "file: add[1].name is \"nvswitch\", which the graph has itself");
+    // On another server "a" is "h1/a".
+    auto const one = preset("pcie-nvlink");
+    auto const two = join_servers({&one, &one});
+    auto const correct_two = [&](char const* text) {
+        return correct(two, read_corrections(Source("file", text)));
+    };
+    char const* const far = R"({"add": [{"name": "a", "kind": "switch", "parent": "h1/cpu0",
+                                        "gbps": 1}]})";
+    EXPECT_TRUE(find_vertex(correct_two(far), "h1/a"));
+    char const* const taken = R"({"add": [{"name": "cpu0", "kind": "cpu", "parent": "h1/cpu0",
+                                          "gbps": 1}]})";
+    EXPECT_THROW(correct_two(taken), Error);
+}
+
 TEST(Corrections, AreRefusedByField) {
     EXPECT_NE(refusal("{\n\"gpus\": [}").find("file:2: is no JSON"), std::string::npos);
     EXPECT_NE(refusal("{} {}").find("file:1: is no JSON"), std::string::npos);
@@ -103,6 +142,15 @@ TEST(Corrections, AreRefusedByField) {
               "file: add[0].kind is \"tpu\"; expected cpu, gpu, nic or switch");
     EXPECT_EQ(refusal(R"({"add": [{"name": "cpu0", "kind": "cpu"}]})"),
               "file: add[0].name is \"cpu0\", which the graph has itself");
+    EXPECT_EQ(refusal(R"({"remove": ["cpu0", "cpu0"]})"),
+              "file: remove[1] is \"cpu0\", which stands in that list already");
+    EXPECT_EQ(refusal(R"({"gpus": ["0000:01:00.0", "0000:01:00.0"]})"),
+              "file: gpus[1] is \"0000:01:00.0\", which stands in that list already");
+    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0", "gbps": 1},
+                                    {"from": "cpu0", "to": "0000:01:00.0", "gbps": 2}]})"),
+              "file: links[1] is from \"cpu0\" to \"0000:01:00.0\", as an earlier one of links");
+    EXPECT_EQ(refusal(R"({"add": [], "gpus": [], "add": []})"),
+              "file: has the field \"add\" twice in one object");
     EXPECT_EQ(refusal(R"({"add": [{"name": "a", "kind": "gpu", "gbps": 1}]})"),
               "file: add[0] has one of parent and gbps; expected both or none");
     EXPECT_EQ(refusal(R"({"add": [{"name": "a", "kind": "gpu", "nic_direct": true}]})"),

@@ -1,6 +1,8 @@
 #include "topology/readers/corrections.hpp"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -20,12 +22,20 @@ std::string item_of(char const* list, std::size_t index) {
 }
 
 json parse(Source const& source) {
-    auto const too_deep = [&](int depth, json::parse_event_t, json&) {
+    std::vector<std::set<std::string>> fields;  // of the objects that are open
+    auto const check = [&](int depth, json::parse_event_t event, json& value) {
         if (depth > kMostDepth) source.fail(0, "is nested deeper than any such file");
+        if (event == json::parse_event_t::object_start) fields.emplace_back();
+        if (event == json::parse_event_t::object_end) fields.pop_back();
+        if (event == json::parse_event_t::key &&
+            !fields.back().insert(value.get<std::string>()).second) {
+            source.fail(0, "has the field " + topology::quoted(value.get<std::string>()) +
+                               " twice in one object");
+        }
         return true;
     };
     try {
-        return json::parse(source.text(), too_deep);
+        return json::parse(source.text(), check);
     } catch (json::parse_error const& error) {
         source.fail(source.line_of(error.byte == 0 ? 0 : error.byte - 1),
                     std::string("is no JSON: ") + error.what());
@@ -124,6 +134,10 @@ private:
         throw Error(ErrorCode::InvalidArgument, corrections_.file + ": " + field + " " + what);
     }
 
+    [[noreturn]] void fail_twice(std::string const& field, std::string const& name) const {
+        fail(field, "is " + topology::quoted(name) + ", which stands in that list already");
+    }
+
     std::uint32_t vertex_named(std::string const& name, std::string const& field) const {
         auto const found = graph_.find(name);
         if (!found) {
@@ -140,7 +154,9 @@ private:
     void remove(std::vector<std::string> const& names, char const* list) {
         std::vector<bool> removed(graph_.made().sites.size(), false);
         for (std::size_t i = 0; i < names.size(); ++i) {
-            removed[vertex_named(names[i], item_of(list, i))] = true;
+            std::uint32_t const vertex = vertex_named(names[i], item_of(list, i));
+            if (removed[vertex]) fail_twice(item_of(list, i), names[i]);
+            removed[vertex] = true;
         }
         drop(removed);
     }
@@ -149,17 +165,13 @@ private:
         for (std::size_t i = 0; i < corrections_.add.size(); ++i) {
             Corrections::NewVertex const& given = corrections_.add[i];
             std::string const field = item_of("add", i);
-            if (graph_.find(given.name) || given.name == "network" || given.name == "nvswitch" ||
-                given.name == "nvlink domain") {
-                fail(field + ".name",
-                     "is " + topology::quoted(given.name) + ", which the graph has itself");
-            }
             std::uint32_t server = 0;
             std::uint32_t parent = kNoVertex;
             if (!given.parent.empty()) {
-                parent = vertex_named(given.parent, field + ".parent");
+                parent = parent_of(given, field + ".parent");
                 server = graph_.made().sites[parent].server;
             }
+            check_new(i, server);
             std::uint32_t const made = graph_.add(given.kind, given.name, server, given.note);
             if (parent != kNoVertex) graph_.hang(made, parent, given.gbps, "config");
             if (given.network_gbps > 0) graph_.connect_network(made, given.network_gbps * 1000);
@@ -167,12 +179,48 @@ private:
         }
     }
 
+    /// A name that is taken would get "#2" behind it: here that is an error.
+    void check_new(std::size_t index, std::uint32_t server) const {
+        std::string const& name = corrections_.add[index].name;
+        bool const reserved = name == "network" || name == "nvswitch" || name == "nvlink domain";
+        if (!reserved && !graph_.find(GraphBuilder::name_on(name, server))) return;
+        std::string who = "the graph has itself";
+        for (std::size_t i = 0; i < index; ++i) {
+            if (corrections_.add[i].name == name) who = item_of("add", i) + " has already";
+        }
+        fail(item_of("add", index) + ".name", "is " + topology::quoted(name) + ", which " + who);
+    }
+
+    std::uint32_t parent_of(Corrections::NewVertex const& given, std::string const& field) const {
+        if (given.parent == given.name) fail(field, "is the new vertex itself");
+        bool const later =
+            !graph_.find(given.parent) &&
+            std::any_of(corrections_.add.begin(), corrections_.add.end(),
+                        [&](auto const& other) { return other.name == given.parent; });
+        if (later) {
+            fail(field, "is " + topology::quoted(given.parent) +
+                            ", which comes later in add; parents come first");
+        }
+        std::uint32_t const parent = vertex_named(given.parent, field);
+        if (graph_.made().sites[parent].server == kEveryServer) {
+            fail(field, "is " + topology::quoted(given.parent) +
+                            ", which all servers share; expected a vertex of one server (links "
+                            "join others)");
+        }
+        return parent;
+    }
+
     void set_links() {
+        std::set<std::pair<std::uint32_t, std::uint32_t>> links;
         for (std::size_t i = 0; i < corrections_.links.size(); ++i) {
             Corrections::NewLink const& given = corrections_.links[i];
             std::string const field = item_of("links", i);
             std::uint32_t const from = vertex_named(given.from, field + ".from");
             std::uint32_t const to = vertex_named(given.to, field + ".to");
+            if (!links.insert({from, to}).second) {
+                fail(field, "is from " + topology::quoted(given.from) + " to " +
+                                topology::quoted(given.to) + ", as an earlier one of links");
+            }
             graph_.set_gbps(from, to, given.gbps, "config");
             if (!given.one_way) graph_.set_gbps(to, from, given.gbps, "config");
         }
@@ -191,6 +239,7 @@ private:
                 fail(field,
                      "is " + topology::quoted((*corrections_.gpus)[i]) + ", which is no GPU");
             }
+            if (!removed[gpu]) fail_twice(field, (*corrections_.gpus)[i]);
             removed[gpu] = false;
         }
         drop(removed);
