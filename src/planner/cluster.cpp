@@ -1,14 +1,18 @@
 #include "planner/cluster.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <mgi/error.hpp>
 
+#include "planner/path_list.hpp"
 #include "planner/paths.hpp"
 
 namespace mgi::planner {
 namespace {
+
+static_assert(topology::kMostVertices - 1 <= std::numeric_limits<LocalVertex>::max());
 
 [[noreturn]] void refuse(std::string const& text) {
     throw Error(ErrorCode::InvalidArgument, text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "planner/shape_paths.hpp"
@@ -78,13 +79,7 @@ TwoServerPaths find_domain_paths(Shape const& from, std::uint32_t source, Shape 
         }
         paths = solve();
     }
-    TwoServerPaths found;
-    found.vertices_of_first = first;
-    for (FlowPath const& path : paths) {
-        for (std::uint32_t const v : path.vertices) found.list.push(v);
-        found.list.add(path.capacity);
-    }
-    return found;
+    return {std::move(paths), first};
 }
 
 }  // namespace mgi::planner

@@ -2,16 +2,18 @@
 /// Paths between two servers of one NVLink domain.
 #pragma once
 
-#include "planner/path_list.hpp"
+#include <cstdint>
+#include <vector>
+
+#include "planner/max_flow.hpp"
 #include "planner/rules.hpp"
 #include "planner/shape.hpp"
-#include "planner/small_flow.hpp"
 
 namespace mgi::planner {
 
-/// Vertices of the list are those of `from`, then those of `to`, the shared ones left out there.
+/// Vertices of the paths are those of `from`, then those of `to`, the shared ones left out there.
 struct TwoServerPaths {
-    PathList list;
+    std::vector<FlowPath> paths;
     std::uint32_t vertices_of_first = 0;
 };
 

@@ -107,20 +107,25 @@ Capacity JointFlow::solve(SmallFlow& flow) {
     std::uint32_t const from = count_ - 2;
     std::uint32_t const to = count_ - 1;
     raw_.truncate(0);
+    found_.truncate(0);
+    // Between what all sources and all sinks hang from.
+    auto const keep = [&](auto const& vertices, Capacity capacity) {
+        for (std::size_t i = 1; i + 1 < vertices.size(); ++i) raw_.push(original(vertices[i]));
+        raw_.add(capacity);
+    };
     if (count_ <= SmallGraph::kMost) {
         graph_.reset(count_);
         for (Arc const& arc : arcs_) graph_.add(arc.from, arc.to, arc.capacity);
         flow.load(graph_);
-        Capacity const value = flow.run(from, to, ~std::uint64_t(0), raw_);
+        Capacity const value = flow.run(from, to, ~std::uint64_t(0), found_);
         flow.unload();
+        for (std::uint32_t p = 0; p < found_.size(); ++p)
+            keep(found_[p].vertices, found_[p].capacity);
         return value;
     }
     FlowNetwork network(count_, arcs_);
     Flow const found = network.max_flow(from, to);
-    for (FlowPath const& path : network.paths(found, from, to)) {
-        for (std::uint32_t const v : path.vertices) raw_.push(v);
-        raw_.add(path.capacity);
-    }
+    for (FlowPath const& path : network.paths(found, from, to)) keep(path.vertices, path.capacity);
     return found.value;
 }
 
@@ -128,14 +133,8 @@ void JointFlow::emit(PathList& paths) {
     std::vector<Draft> drafts;
     drafts.reserve(raw_.size());
     for (std::uint32_t p = 0; p < raw_.size(); ++p) {
-        PathList::Path const path = raw_[p];
-        Draft draft;
-        draft.capacity = path.capacity;
-        for (std::size_t i = 1; i + 1 < path.vertices.size(); ++i) {
-            std::uint32_t const v = path.vertices[i];
-            draft.vertices.push_back(v < vertices_ ? LocalVertex(v)
-                                                   : LocalVertex(original_[v - vertices_]));
-        }
+        auto const vertices = raw_[p].vertices;
+        Draft draft{{vertices.begin(), vertices.end()}, raw_[p].capacity};
         simplify(draft.vertices);
         drafts.push_back(std::move(draft));
     }

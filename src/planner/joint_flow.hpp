@@ -54,9 +54,13 @@ private:
     std::uint32_t vertices_ = 0;
     std::uint32_t count_ = 0;
     std::vector<std::uint32_t> original_;  ///< of the second ones
+    [[nodiscard]] LocalVertex original(std::uint32_t vertex) const {
+        return LocalVertex(vertex < vertices_ ? vertex : original_[vertex - vertices_]);
+    }
     std::vector<Arc> arcs_;
     SmallGraph graph_;
-    PathList raw_;
+    PathList found_;         ///< in graph_
+    PathList raw_;           ///< the same, of the question's vertices
     std::vector<Arc> left_;  ///< of the question's arcs, ascending
 };
 

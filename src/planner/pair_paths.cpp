@@ -45,10 +45,10 @@ std::vector<ClusterPath> ChannelPlanner::paths(Place from, Place to, PathRules r
     } else if (cluster_.share_domain(from.server, to.server)) {
         auto const two = find_domain_paths(*cluster_.shape(from.server), from.vertex,
                                            *cluster_.shape(to.server), to.vertex, rules);
-        for (std::uint32_t p = 0; p < two.list.size(); ++p) {
+        for (FlowPath const& joined : two.paths) {
             ClusterPath path;
-            path.capacity = two.list[p].capacity;
-            for (std::uint32_t const v : two.list[p].vertices) {
+            path.capacity = joined.capacity;
+            for (std::uint32_t const v : joined.vertices) {
                 bool const near = v < two.vertices_of_first;
                 path.vertices.push_back(near ? Place{from.server, v}
                                              : Place{to.server, v - two.vertices_of_first});

@@ -12,7 +12,8 @@
 
 namespace mgi::planner {
 
-/// Numbers a vertex of one server (topology::kMostVertices is 2^16).
+/// Numbers a vertex of one server: `Cluster` takes no server of more than 2^16. Graphs of two servers,
+/// or with vertices of their own beside a server's, have more; their paths are FlowPaths.
 using LocalVertex = std::uint16_t;
 
 class PathList {
