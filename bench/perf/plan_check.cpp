@@ -19,11 +19,15 @@ std::vector<LocalVertex> between(std::vector<Place> const& path, std::size_t beg
     return vertices;
 }
 
-bool holds(std::vector<NextHop> const& hops, std::uint32_t next,
-           std::vector<LocalVertex> const& path, Capacity capacity) {
-    return std::any_of(hops.begin(), hops.end(), [&](NextHop const& hop) {
-        return hop.next == next && hop.path == path && hop.capacity >= capacity;
-    });
+/// Adds the stages that hops of this kind lead to.
+void follow(std::vector<NextHop> const& hops, std::uint32_t next,
+            std::vector<LocalVertex> const& path, Capacity capacity,
+            std::set<std::uint8_t>& stages) {
+    for (NextHop const& hop : hops) {
+        if (hop.next == next && hop.path == path && hop.capacity >= capacity) {
+            stages.insert(hop.stage);
+        }
+    }
 }
 
 }  // namespace
@@ -62,21 +66,21 @@ ServerTable const& PlanCheck::table(ServerId server) {
 bool PlanCheck::in_tables(Place to, ClusterPath const& path) {
     auto const& vertices = path.vertices;
     std::size_t from = 0;
-    std::uint32_t stage = 0;
+    std::set<std::uint8_t> stages{0};
     bool arriving = false;
     for (std::size_t at = 1; at < vertices.size(); ++at) {
         Shape const& shape = *cluster_.shape(vertices[at].server);
         bool const gate = shape.is(vertices[at].vertex, VertexKind::Network);
         if (!gate && !shape.managed(vertices[at].vertex)) continue;
         ServerTable const& in = table(vertices[at].server);
-        bool found = false;
+        std::set<std::uint8_t> next;
+        auto const hop_between = between(vertices, from + 1, at);
         if (arriving) {
             for (Arrival const& arrival : in.arrivals) {
                 if (arrival.destination != to.vertex || arrival.gateway != Gateway::Network)
                     continue;
                 // Paths of two servers are matched: each part may carry more than both together.
-                found = found || holds(arrival.hops, vertices[at].vertex,
-                                       between(vertices, from + 1, at), path.capacity);
+                follow(arrival.hops, vertices[at].vertex, hop_between, path.capacity, next);
             }
         } else {
             bool const leaves = vertices[from].server != to.server;
@@ -86,15 +90,14 @@ bool PlanCheck::in_tables(Place to, ClusterPath const& path) {
                     bool const there = leaves ? forward.target.kind == Target::Kind::Network
                                               : forward.target.kind == Target::Kind::Local &&
                                                     forward.target.vertex == to.vertex;
-                    if (!there || forward.stage != stage) continue;
-                    found = found || holds(forward.hops, vertices[at].vertex,
-                                           between(vertices, from + 1, at), path.capacity);
+                    if (!there || !stages.contains(forward.stage)) continue;
+                    follow(forward.hops, vertices[at].vertex, hop_between, path.capacity, next);
                 }
             }
         }
-        if (!found) return false;
+        if (next.empty()) return false;
         arriving = gate;
-        stage = gate ? 0 : stage + 1;
+        stages = std::move(next);
         from = at;
     }
     return true;

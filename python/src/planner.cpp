@@ -105,6 +105,7 @@ nb::list hop_list(TopologyPlanner const& planner, ServerId server,
     for (NextHop const& hop : hops) {
         nb::dict dict;
         dict["next"] = planner.whole[server][hop.next];
+        dict["stage"] = hop.stage;
         dict["path"] = planner.numbers(server, hop.path);
         dict["gbps"] = gbps_of(hop.capacity);
         list.append(dict);

@@ -25,6 +25,7 @@ struct Target {
 /// One way on.
 struct NextHop {
     LocalVertex next = 0;           ///< managed vertex; or the gateway's vertex, where it leaves
+    std::uint8_t stage = 0;         ///< of the segment there; 0: it has arrived
     std::vector<LocalVertex> path;  ///< unmanaged vertices passed before it
     Capacity capacity = 0;          ///< the most that the maximum flow of one pair sends this way
     bool operator==(NextHop const&) const = default;
@@ -33,11 +34,12 @@ struct NextHop {
 /// Of a Forward: a path has one hop more between managed vertices at most.
 inline constexpr std::uint8_t kMostStage = 0xff;
 
-/// Ways on of segments that have so many managed vertices behind them. Since a hop leads to the next
-/// stage and there is a last one, segments cannot go round in circles, whichever hops are chosen.
+/// Ways on of segments at a stage. Since a hop leads to a later stage and there is a last one, segments
+/// cannot go round in circles, whichever hops are chosen; and stages are given out so that no segment
+/// meets a vertex twice (TableBuilder).
 struct Forward {
     Target target;
-    std::uint8_t stage = 0;  ///< 0 at the source; behind a gateway the first managed vertex is 1
+    std::uint8_t stage = 0;  ///< 0 at the source; behind a gateway the first managed vertex has 1
     std::vector<NextHop> hops;
     bool operator==(Forward const&) const = default;
 };

@@ -14,17 +14,21 @@ void put_hops(ByteWriter& out, std::vector<NextHop> const& hops) {
     out.number(hops.size());
     for (NextHop const& hop : hops) {
         out.number(hop.next);
+        out.number(hop.stage);
         out.number(hop.path.size());
         for (LocalVertex const v : hop.path) out.number(v);
         out.number(std::uint64_t(hop.capacity));
     }
 }
 
-std::vector<NextHop> take_hops(ByteReader& in) {
-    std::vector<NextHop> hops(in.count(3, "hops"));
+/// Of an entry at `stage`.
+std::vector<NextHop> take_hops(ByteReader& in, std::uint8_t stage) {
+    std::vector<NextHop> hops(in.count(4, "hops"));
     if (hops.empty()) in.refuse("at least one hop");
     for (NextHop& hop : hops) {
         hop.next = LocalVertex(in.number(kMostVertex, "the next vertex"));
+        hop.stage = std::uint8_t(in.number(kMostStage, "the next stage"));
+        if (hop.stage != 0 && hop.stage <= stage) in.refuse("a stage behind the entry's own");
         hop.path.resize(in.count(1, "vertices of a path"));
         for (LocalVertex& v : hop.path) v = LocalVertex(in.number(kMostVertex, "a path's vertex"));
         hop.capacity = Capacity(in.number(kMostCapacity, "a capacity"));
@@ -122,7 +126,7 @@ ServerTable decode_table(std::string_view bytes) {
     for (VertexTable& vertex : table.vertices) {
         vertex.vertex = LocalVertex(in.number(kMostVertex, "a vertex"));
         ascend(in, last_vertex, vertex.vertex, "vertices");
-        vertex.forwards.resize(in.count(6, "targets"));
+        vertex.forwards.resize(in.count(7, "targets"));
         if (vertex.forwards.empty()) in.refuse("at least one target");
         std::optional<std::pair<Target, std::uint8_t>> last;
         for (Forward& forward : vertex.forwards) {
@@ -132,16 +136,16 @@ ServerTable decode_table(std::string_view bytes) {
             }
             forward.stage = std::uint8_t(in.number(kMostStage, "a stage"));
             ascend(in, last, {forward.target, forward.stage}, "targets");
-            forward.hops = take_hops(in);
+            forward.hops = take_hops(in, forward.stage);
         }
     }
-    table.arrivals.resize(in.count(6, "arrivals"));
+    table.arrivals.resize(in.count(7, "arrivals"));
     std::optional<std::pair<Gateway, LocalVertex>> last_arrival;
     for (Arrival& arrival : table.arrivals) {
         arrival.gateway = Gateway(in.number(1, "a gateway"));
         arrival.destination = LocalVertex(in.number(kMostVertex, "a destination"));
         ascend(in, last_arrival, {arrival.gateway, arrival.destination}, "arrivals");
-        arrival.hops = take_hops(in);
+        arrival.hops = take_hops(in, 0);
     }
     in.end();
     return table;

@@ -13,7 +13,7 @@
 namespace mgi::planner {
 
 inline constexpr char kTableMagic[5] = "MGIT";
-inline constexpr std::uint16_t kTableVersion = 1;
+inline constexpr std::uint16_t kTableVersion = 2;
 
 /// Writes numbers one behind the other.
 class ByteWriter {

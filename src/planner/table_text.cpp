@@ -19,28 +19,25 @@ public:
         text_ += name(table.vertex) + "\n";
         for (Forward const& forward : table.forwards) {
             text_ += "  to " + target(forward.target);
-            if (forward.stage > 0) {
-                text_ += ", behind " + std::to_string(forward.stage) +
-                         (forward.stage == 1 ? " hop" : " hops");
-            }
+            if (forward.stage > 0) text_ += ", stage " + std::to_string(forward.stage);
             text_ += "\n";
-            for (NextHop const& hop : forward.hops) {
-                text_ += "    next " + name(hop.next) + via(hop.path) + ", " +
-                         gbps_text(hop.capacity) + "\n";
-            }
+            for (NextHop const& hop : forward.hops) put("next", hop);
         }
     }
     void arrival(Arrival const& arrival) {
         text_ += "from the " + std::string(to_string(arrival.gateway)) + " to " +
                  name(arrival.destination) + "\n";
-        for (NextHop const& hop : arrival.hops) {
-            text_ += "    first " + name(hop.next) + via(hop.path) + ", " +
-                     gbps_text(hop.capacity) + "\n";
-        }
+        for (NextHop const& hop : arrival.hops) put("first", hop);
     }
     [[nodiscard]] std::string take() && { return std::move(text_); }
 
 private:
+    void put(char const* what, NextHop const& hop) {
+        text_ += "    " + std::string(what) + " " + name(hop.next) + via(hop.path) + ", " +
+                 gbps_text(hop.capacity);
+        if (hop.stage > 0) text_ += ", stage " + std::to_string(hop.stage);
+        text_ += "\n";
+    }
     [[nodiscard]] std::string name(std::uint32_t vertex) const {
         return vertex < names_.size() ? names_[vertex] : "vertex " + std::to_string(vertex);
     }

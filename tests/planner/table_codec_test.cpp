@@ -63,10 +63,20 @@ TEST(TableCodec, WhatIsAcceptedIsWhatItSays) {
     }
 }
 
+TEST(TableCodec, HopsLeadToLaterStages) {
+    auto const with = [](std::uint8_t stage, std::uint8_t next) {
+        return encode(ServerTable{{{7, {{{}, stage, {{8, next, {}, 1}}}}}}, {}});
+    };
+    EXPECT_EQ(refusal(with(2, 3)), "");
+    EXPECT_EQ(refusal(with(2, 0)), "");
+    EXPECT_NE(refusal(with(2, 2)).find("a stage behind the entry's own"), std::string::npos);
+    EXPECT_NE(refusal(with(2, 1)).find("a stage behind the entry's own"), std::string::npos);
+}
+
 TEST(TableCodec, OtherVersionsAreToldApart) {
     std::string bytes = some_table();
     bytes[4] = 9;
-    EXPECT_NE(refusal(bytes).find("version 1, not 9"), std::string::npos);
+    EXPECT_NE(refusal(bytes).find("version 2, not 9"), std::string::npos);
     EXPECT_NE(refusal("MGIX").find("expected \"MGIT\""), std::string::npos);
 }
 
