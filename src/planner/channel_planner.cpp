@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
-#include <unordered_set>
 
 #include <mgi/error.hpp>
 
@@ -17,16 +15,8 @@ namespace {
     throw Error(ErrorCode::InvalidArgument, text);
 }
 
-std::string rules_text(PathRules const& rules) {
-    std::string text;
-    auto const say = [&](char const* what) {
-        text += (text.empty() ? " (with " : ", ") + std::string(what);
-    };
-    if (!rules.relay_gpus) say("no relay through other GPUs");
-    if (!rules.relay_host) say("no relay through host memory");
-    if (rules.max_nics != 0) say("a limit of NICs");
-    return text.empty() ? text : text + ")";
-}
+/// Of a cache's entry, beside what it holds.
+constexpr std::size_t kEntryBytes = 256;
 
 constexpr std::size_t mix(std::size_t seed, std::size_t value) {
     return (seed ^ value) * 0x9e3779b97f4a7c15ULL ^ seed >> 29;
@@ -45,21 +35,6 @@ std::size_t hash_of(std::span<Place const> places) {
 }
 
 }  // namespace
-
-std::uint64_t ChannelPlan::distinct_bytes() const {
-    std::unordered_set<EncodedTable const*> seen;
-    std::uint64_t sum = directory == nullptr ? 0 : directory->size();
-    for (ServerPlan const& server : servers) {
-        if (seen.insert(server.table.get()).second) sum += server.table->bytes.size();
-    }
-    return sum;
-}
-
-std::uint64_t ChannelPlan::sent_bytes() const {
-    std::uint64_t sum = 0;
-    for (ServerPlan const& server : servers) sum += server.table->bytes.size() + directory->size();
-    return sum;
-}
 
 std::size_t ChannelPlanner::Hash::operator()(PathKey const& key) const {
     std::size_t const rules = std::size_t(key.rules.relay_gpus) |
@@ -113,9 +88,9 @@ ChannelPlan ChannelPlanner::plan(std::span<Place const> sources,
                     mix(hash_of(sources), hash_of(destinations))};
     if (auto const* known = plans_.find(request)) return **known;
     auto made = std::make_shared<ChannelPlan const>(make(sources, destinations, rules));
-    std::size_t const bytes = (sources.size() + destinations.size()) * sizeof(Place) +
-                              made->servers.size() * sizeof(ServerPlan) + made->directory->size() +
-                              sizeof(Request);
+    std::size_t const bytes = kEntryBytes + sizeof(Request) +
+                              (sources.size() + destinations.size()) * sizeof(Place) +
+                              made->kept_bytes();
     ChannelPlan plan = *made;
     plans_.put(std::move(request), std::move(made), bytes);
     return plan;
@@ -134,7 +109,7 @@ ChannelPlan ChannelPlanner::make(std::span<Place const> sources,
     for (Participant const& at : participants.servers) {
         KeptTable kept = table_of(at.server, at.role, rules);
         widest = std::max(widest, kept.table->widest);
-        plan.servers.push_back({at.server, at.needs_network, kept.role, kept.table});
+        plan.servers.push_back({at.server, kept.role, kept.table});
     }
     check_ways(plan);
     plan.lanes = choose_lanes(destinations.size(), participants.destination_servers,
@@ -168,7 +143,7 @@ ChannelPlanner::KeptTable ChannelPlanner::table_of(ServerId server, Role const& 
     TableKey key{key_of(server, rules), role};
     if (KeptTable const* known = tables_.find(key)) return *known;
     KeptTable kept{std::make_shared<Role const>(role), build(server, role, rules)};
-    std::size_t const bytes = sizeof(KeptTable) + 256 + kept.table->bytes.capacity() +
+    std::size_t const bytes = sizeof(KeptTable) + kEntryBytes + kept.table->bytes.capacity() +
                               2 * (role.sources.bytes() + role.destinations.bytes());
     tables_.put(std::move(key), kept, bytes);
     return kept;
@@ -192,22 +167,20 @@ std::shared_ptr<EncodedTable const> ChannelPlanner::build(ServerId server, Role 
         for (std::uint32_t const s : sources) {
             if (s == d || add(s, d)) continue;
             refuse("no way from " + cluster_.name({server, s}) + " to " +
-                   cluster_.name({server, d}) + rules_text(rules));
+                   cluster_.name({server, d}) + to_text(rules));
         }
     }
-    auto const out = [&](Gateway gateway, bool& whole) {
-        std::uint32_t const to = shape.gateway(gateway);
-        for (std::uint32_t const s : sources) whole = to != kNowhere && add(s, to) && whole;
+    // Across servers: whether the ways of two of them meet is for `check_ways`.
+    auto const cross = [&](bool out, std::uint32_t vertex) {
+        for (Gateway const gateway : {Gateway::Network, Gateway::Domain}) {
+            std::uint32_t const at = shape.gateway(gateway);
+            if (at == kNowhere || !role.crosses(gateway, out)) continue;
+            add(out ? vertex : at, out ? at : vertex);
+        }
+        return ways_of(*paths, role, out, vertex);
     };
-    auto const in = [&](Gateway gateway, bool& whole) {
-        std::uint32_t const from = shape.gateway(gateway);
-        for (std::uint32_t const d : destinations)
-            whole = from != kNowhere && add(from, d) && whole;
-    };
-    if (role.network_out) out(Gateway::Network, made->network_whole);
-    if (role.domain_out) out(Gateway::Domain, made->domain_whole);
-    if (role.network_in) in(Gateway::Network, made->network_whole);
-    if (role.domain_in) in(Gateway::Domain, made->domain_whole);
+    for (std::uint32_t const s : sources) made->out[cross(true, s)] = true;
+    for (std::uint32_t const d : destinations) made->in[cross(false, d)] = true;
 
     // What all of them can carry together, by each way and by all ways at once.
     auto const join = [&](std::vector<std::uint32_t> const& from,
@@ -244,43 +217,6 @@ std::shared_ptr<EncodedTable const> ChannelPlanner::build(ServerId server, Role 
     made->widest = builder_.widest();
     settle(server, *paths, rules);
     return made;
-}
-
-void ChannelPlanner::check_ways(ChannelPlan const& plan) {
-    // A domain whose links do not reach all is one whose servers need the network.
-    std::unordered_set<std::uint32_t> broken;
-    for (ServerPlan const& server : plan.servers) {
-        if (!server.table->domain_whole) broken.insert(cluster_.domain(server.server));
-    }
-    for (ServerPlan const& server : plan.servers) {
-        if (server.table->network_whole) continue;
-        if (server.needs_network) refuse_gateway(server, Gateway::Network, plan.rules);
-        if (!broken.empty() && broken.contains(cluster_.domain(server.server))) {
-            refuse_gateway(server, Gateway::Network, plan.rules);
-        }
-    }
-}
-
-void ChannelPlanner::refuse_gateway(ServerPlan const& server, Gateway gateway, PathRules rules) {
-    std::uint32_t const at = cluster_.shape(server.server)->gateway(gateway);
-    auto const paths = shape_paths(server.server, rules);
-    std::string const way = std::string("the ") + to_string(gateway);
-    auto const fails = [&](std::uint32_t from, std::uint32_t to) {
-        return at == kNowhere || paths->find(flow_, from, to).empty();
-    };
-    if (server.role->network_out) {
-        for (std::uint32_t const s : server.role->sources.list()) {
-            if (!fails(s, at)) continue;
-            refuse("no way from " + cluster_.name({server.server, s}) + " to " + way +
-                   ", and other servers have destinations" + rules_text(rules));
-        }
-    }
-    for (std::uint32_t const d : server.role->destinations.list()) {
-        if (!fails(at, d)) continue;
-        refuse("no way from " + way + " to " + cluster_.name({server.server, d}) +
-               ", and other servers have sources" + rules_text(rules));
-    }
-    refuse("server '" + cluster_.name(server.server) + "': no way to " + way + rules_text(rules));
 }
 
 }  // namespace mgi::planner

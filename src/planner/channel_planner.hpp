@@ -104,7 +104,9 @@ private:
     KeptTable table_of(ServerId server, Role const& role, PathRules rules);
     std::shared_ptr<EncodedTable const> build(ServerId server, Role const& role, PathRules rules);
     void check_ways(ChannelPlan const& plan);
-    [[noreturn]] void refuse_gateway(ServerPlan const& server, Gateway gateway, PathRules rules);
+    /// The error for an endpoint of a server that has these ways only.
+    [[noreturn]] void refuse_ways(ServerPlan const& server, bool out, Ways ways, PathRules rules);
+    Ways ways_of(ShapePaths& paths, Role const& role, bool out, std::uint32_t vertex);
     ChannelPlan make(std::span<Place const> sources, std::span<Place const> destinations,
                      PathRules rules);
     std::vector<ClusterPath> inside(Place from, Place to, PathRules rules);

@@ -20,7 +20,7 @@ public:
         std::uint32_t& at = at_[place.server];
         if (at == kNowhere) {
             at = std::uint32_t(found_.size());
-            found_.push_back({place.server, {}, 0, false});
+            found_.push_back({place.server, {}, 0});
         }
         return found_[at];
     }
@@ -109,8 +109,6 @@ Participants gather(Cluster const& cluster, std::span<Place const> sources,
         role.network_in = receives && others.sources > 0;
         role.domain_out = sends && near.destinations > 0;
         role.domain_in = receives && near.sources > 0;
-        at.needs_network = (sends && others.destinations > near.destinations) ||
-                           (receives && others.sources > near.sources);
     }
     return made;
 }

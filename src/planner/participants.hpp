@@ -16,7 +16,6 @@ struct Participant {
     ServerId server = 0;
     Role role;
     std::uint64_t destinations = 0;  ///< endpoints, several of which one vertex may have
-    bool needs_network = false;
 };
 
 struct Participants {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace mgi::planner {
 
@@ -12,5 +13,8 @@ struct PathRules {
     std::uint32_t max_nics = 0;  ///< most NICs that one GPU uses, nearest first; 0: all
     auto operator<=>(PathRules const&) const = default;
 };
+
+/// For the end of an error's text: "" or " (with ...)".
+std::string to_text(PathRules const& rules);
 
 }  // namespace mgi::planner

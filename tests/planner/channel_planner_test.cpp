@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mgi/error.hpp>
@@ -157,40 +159,38 @@ TEST(ChannelPlanner, CandidatesCarryTheJointFlow) {
     EXPECT_TRUE(ways.contains({LocalVertex(x), LocalVertex(y)}));
 }
 
-/// Whether a path inside a server stands in its table, hop by hop.
+/// Whether a path inside a server stands in its table, hop by hop, by whatever stages.
 bool leads(ServerTable const& table, Shape const& shape, std::span<LocalVertex const> path) {
     std::size_t from = 0;
-    std::uint8_t stage = 0;
+    std::set<std::uint8_t> stages{0};
     for (std::size_t to = 1; to < path.size(); ++to) {
         if (!shape.managed(path[to])) continue;
         std::vector<LocalVertex> const between(path.begin() + std::ptrdiff_t(from) + 1,
                                                path.begin() + std::ptrdiff_t(to));
-        bool found = false;
+        std::set<std::uint8_t> next;
         for (VertexTable const& vertex : table.vertices) {
             if (vertex.vertex != path[from]) continue;
             for (Forward const& forward : vertex.forwards) {
-                if (forward.stage != stage || forward.target.vertex != path.back()) continue;
+                if (!stages.contains(forward.stage) || forward.target.vertex != path.back())
+                    continue;
                 for (NextHop const& hop : forward.hops) {
-                    found = found || (hop.next == path[to] && hop.path == between);
+                    if (hop.next == path[to] && hop.path == between) next.insert(hop.stage);
                 }
             }
         }
-        if (!found) return false;
+        if (next.empty()) return false;
         from = to;
-        ++stage;
+        stages = std::move(next);
     }
-    return true;
+    return stages.contains(0);
 }
 
-TEST(ChannelPlanner, EveryPathOfTheJointFlowStandsInTheTables) {
-    test::Random random(31);
-    std::uint32_t planned = 0;
-    for (int round = 0; round < 500; ++round) {
-        SCOPED_TRACE(round);
+/// A server of vertices of any kind, every second a GPU on average, and the GPUs dealt to sources and
+/// destinations.
+struct RandomServer {
+    explicit RandomServer(test::Random& random) {
         GraphBuilder graph;
         auto const vertices = std::uint32_t(random.between(4, 12));
-        std::vector<Place> sources;
-        std::vector<Place> destinations;
         for (std::uint32_t v = 0; v < vertices; ++v) {
             bool const gpu = random.below(2) == 0;
             graph.add(gpu ? VertexKind::Gpu : VertexKind::Switch, "v" + std::to_string(v), 0);
@@ -201,8 +201,22 @@ TEST(ChannelPlanner, EveryPathOfTheJointFlowStandsInTheTables) {
             auto const to = std::uint32_t(random.below(vertices));
             if (from != to) graph.connect(from, to, double(random.between(1, 9)), "pcie");
         }
-        Cluster cluster;
         cluster.add_server(std::move(graph).finish(1), "node");
+    }
+    Cluster cluster;
+    std::vector<Place> sources;
+    std::vector<Place> destinations;
+};
+
+TEST(ChannelPlanner, EveryPathOfTheJointFlowStandsInTheTables) {
+    test::Random random(31);
+    std::uint32_t planned = 0;
+    for (int round = 0; round < 500; ++round) {
+        SCOPED_TRACE(round);
+        RandomServer server(random);
+        Cluster& cluster = server.cluster;
+        auto const& sources = server.sources;
+        auto const& destinations = server.destinations;
         ChannelPlanner planner(cluster);
         ChannelPlan plan;
         try {
@@ -230,6 +244,147 @@ TEST(ChannelPlanner, EveryPathOfTheJointFlowStandsInTheTables) {
         }
     }
     EXPECT_GT(planned, 50u);
+}
+
+/// Goes every way that a table allows, from one entry on.
+class Walks {
+public:
+    Walks(ServerTable const& table, Target target) : table_(table), target_(target) {}
+
+    /// Whether all walks from here end at the target without a managed vertex twice.
+    bool simple(LocalVertex vertex, std::uint8_t stage) {
+        if (!met_.insert(vertex).second) return false;
+        bool good = false;
+        for (VertexTable const& at : table_.vertices) {
+            if (at.vertex != vertex) continue;
+            for (Forward const& forward : at.forwards) {
+                if (forward.target != target_ || forward.stage != stage) continue;
+                good = true;
+                for (NextHop const& hop : forward.hops) good = good && simple(hop, stage);
+            }
+        }
+        met_.erase(vertex);
+        return good;
+    }
+    bool simple(NextHop const& hop, std::uint8_t stage) {
+        bool const arrived = target_.kind != Target::Kind::Local || hop.next == target_.vertex;
+        if (hop.stage == 0) return ++count, arrived && !met_.contains(hop.next);
+        return hop.stage > stage && simple(hop.next, hop.stage);
+    }
+
+    std::uint64_t count = 0;
+
+private:
+    ServerTable const& table_;
+    Target target_;
+    std::set<LocalVertex> met_;
+};
+
+/// All walks of a table, from every source and every gateway; 0: one met a vertex twice.
+std::uint64_t simple_walks(ServerTable const& table) {
+    std::uint64_t count = 0;
+    for (VertexTable const& vertex : table.vertices) {
+        for (Forward const& forward : vertex.forwards) {
+            if (forward.stage != 0) continue;
+            Walks walks(table, forward.target);
+            if (!walks.simple(vertex.vertex, 0)) return 0;
+            count += walks.count;
+        }
+    }
+    for (Arrival const& arrival : table.arrivals) {
+        Walks walks(table, {Target::Kind::Local, arrival.destination});
+        for (NextHop const& hop : arrival.hops) {
+            if (!walks.simple(hop, 0)) return 0;
+        }
+        count += walks.count;
+    }
+    return count;
+}
+
+/// The smallest case: t needs t a b d beside t a d, and b needs b a d. Were stages the hops behind a
+/// segment, both would meet at a's first, where b's segments could go back to b.
+TEST(ChannelPlanner, WalksThroughATableMeetNoVertexTwice) {
+    GraphBuilder graph;
+    auto const t = graph.add(VertexKind::Gpu, "t", 0);
+    auto const a = graph.add(VertexKind::Gpu, "a", 0);
+    auto const b = graph.add(VertexKind::Gpu, "b", 0);
+    auto const d = graph.add(VertexKind::Gpu, "d", 0);
+    graph.connect(t, a, 2, "nvlink");
+    for (auto const& [from, to] : {std::pair{a, b}, {b, a}, {a, d}, {b, d}}) {
+        graph.connect(from, to, 1, "nvlink");
+    }
+    Cluster cluster;
+    cluster.add_server(std::move(graph).finish(1), "node");
+    ChannelPlanner planner(cluster);
+    std::vector<Place> const sources{{0, t}, {0, b}};
+    std::vector<Place> const destinations{{0, d}};
+    ChannelPlan const plan = planner.plan(sources, destinations);
+    ServerTable const table = decode_table(plan.servers.at(0).table->bytes);
+    EXPECT_EQ(simple_walks(table), 4u) << "t a d, t a b d, b d, b a d";
+    for (std::vector<std::uint32_t> const& path :
+         {std::vector{t, a, d}, {t, a, b, d}, {b, d}, {b, a, d}}) {
+        std::vector<LocalVertex> const vertices(path.begin(), path.end());
+        EXPECT_TRUE(leads(table, *cluster.shape(0), vertices));
+    }
+}
+
+TEST(ChannelPlanner, WalksThroughTablesOfAnyServerMeetNoVertexTwice) {
+    test::Random random(32);
+    std::uint32_t planned = 0;
+    std::uint32_t late = 0;
+    for (int round = 0; round < 1500 && planned < 500; ++round) {
+        SCOPED_TRACE(round);
+        RandomServer server(random);
+        auto gpus = server.sources;
+        gpus.insert(gpus.end(), server.destinations.begin(), server.destinations.end());
+        ChannelPlanner planner(server.cluster);
+        ChannelPlan plan;
+        try {
+            plan = planner.plan(gpus, gpus);
+        } catch (Error const&) {
+            continue;  // some pair has no way
+        }
+        ++planned;
+        ServerTable const table = decode_table(plan.servers.at(0).table->bytes);
+        if (gpus.size() > 1) {
+            ASSERT_GT(simple_walks(table), 0u);
+        }
+        for (VertexTable const& vertex : table.vertices) {
+            for (Forward const& forward : vertex.forwards) {
+                for (NextHop const& hop : forward.hops) {
+                    late += hop.stage > forward.stage + 1 ? 1 : 0;
+                }
+            }
+        }
+    }
+    EXPECT_EQ(planned, 500u);
+    EXPECT_GT(late, 0u) << "some path had to keep out of another one's way";
+}
+
+/// Two servers of a domain with more vertices together than one server can have.
+TEST(ChannelPlanner, PathsBetweenTheLargestServersNameTheRightVertices) {
+    GraphBuilder graph;
+    auto const a = graph.add(VertexKind::Gpu, "a", 0);
+    auto const domain = graph.nvswitch(topology::kEveryServer);
+    while (graph.made().sites.size() + 1 < topology::kMostVertices) {
+        graph.add(VertexKind::Switch, "s" + std::to_string(graph.made().sites.size()), 0);
+    }
+    auto const b = graph.add(VertexKind::Gpu, "b", 0);
+    ASSERT_EQ(b, 65535u);
+    graph.connect_both(a, domain, 900, "nvlink");
+    graph.connect_both(b, domain, 400, "nvlink");
+    auto const server = std::move(graph).finish(1);
+    Cluster cluster;
+    cluster.add_server(server, "t0", "rack");
+    cluster.add_server(server, "t1", "rack");
+    ChannelPlanner planner(cluster);
+    auto const paths = planner.paths({0, b}, {1, b});
+    ASSERT_EQ(paths.size(), 1u);
+    EXPECT_EQ(paths[0].vertices, (std::vector<Place>{{0, b}, {0, domain}, {1, b}}));
+    std::vector<Place> const both{{0, a}, {0, b}, {1, b}};
+    ServerTable const table = decode_table(planner.plan(both, both).servers.at(0).table->bytes);
+    EXPECT_EQ(table.vertices.back().vertex, b);
+    EXPECT_EQ(simple_walks(table), 6u);
 }
 
 TEST(ChannelPlanner, EqualServersShareOneTable) {
@@ -357,6 +512,67 @@ TEST(ChannelPlanner, ServersOfOneDomainUseLinksAndNics) {
     EXPECT_TRUE(has(alone, Target::Kind::Network));
 }
 
+/// Every link of a tray's GPU b fails.
+void isolate_b(Cluster& cluster, ServerId server) {
+    auto const arcs = cluster.shape(server)->arcs();
+    for (Arc const arc : arcs) {
+        if (arc.from == 2 || arc.to == 2) cluster.set_link(server, arc.from, arc.to, 0);
+    }
+}
+
+/// GPU a's link to the domain fails; the domain is vertex 3.
+void leave_domain(Cluster& cluster, ServerId server) {
+    auto const arcs = cluster.shape(server)->arcs();
+    for (Arc const arc : arcs) {
+        if (arc.from == 3 || arc.to == 3) cluster.set_link(server, arc.from, arc.to, 0);
+    }
+}
+
+std::string refusal(ChannelPlanner& planner, std::vector<Place> const& from,
+                    std::vector<Place> const& to) {
+    try {
+        planner.plan(from, to);
+    } catch (Error const& error) {
+        return error.what();
+    }
+    return {};
+}
+
+TEST(ChannelPlanner, OnlyPairsWithABrokenLinkToTheDomainNeedTheNetwork) {
+    Cluster cluster;
+    cluster.add_server(tray(false), "t0", "rack");
+    cluster.add_server(tray(false), "t1", "rack");
+    cluster.add_server(tray(true), "t2", "rack");
+    cluster.add_server(tray(true), "t3", "rack");
+    ChannelPlanner planner(cluster);
+    std::vector<Place> const senders{{0, 1}, {2, 1}};
+    std::vector<Place> const receivers{{1, 1}};
+    EXPECT_EQ(refusal(planner, senders, receivers), "");
+    // The network joins t2 and t3; t0 and t1, which have no NIC, still have the domain.
+    leave_domain(cluster, 3);
+    std::vector<Place> const more{{0, 1}, {2, 1}, {3, 1}};
+    EXPECT_EQ(refusal(planner, senders, receivers), "");
+    EXPECT_EQ(refusal(planner, {{2, 1}, {3, 1}}, {{2, 1}, {3, 1}}), "");
+    // t3 and t0 both only send, t1 receives from t0, and t2 from both.
+    EXPECT_EQ(refusal(planner, {{3, 1}, {2, 2}}, {{2, 1}}), "");
+    EXPECT_EQ(refusal(planner, {{0, 1}, {3, 1}}, {{2, 1}}), "");
+    // Only t1, which t3 has to reach, lacks the network.
+    EXPECT_EQ(refusal(planner, more, receivers),
+              "no way from the network to t1/a, and other servers have sources");
+    EXPECT_EQ(refusal(planner, receivers, more),
+              "no way from t1/a to the network, and other servers have destinations");
+    // Ways are the endpoints' own: a is off the domain, and has a NIC; b has no link but the domain.
+    cluster.recover_link(3, 2, 3);
+    cluster.recover_link(3, 3, 2);
+    cluster.set_link(3, 2, 0, 0);
+    cluster.set_link(3, 0, 2, 0);
+    PathRules no_relay;
+    no_relay.relay_gpus = false;
+    ChannelPlan const mixed =
+        planner.plan(std::vector<Place>{{2, 1}}, std::vector<Place>{{3, 1}, {3, 2}}, no_relay);
+    EXPECT_EQ(mixed.servers.size(), 2u);
+}
+
 TEST(ChannelPlanner, WithoutNicsADomainMustReachAll) {
     Cluster cluster;
     cluster.add_server(tray(false), "t0", "rack");
@@ -364,13 +580,7 @@ TEST(ChannelPlanner, WithoutNicsADomainMustReachAll) {
     ChannelPlanner planner(cluster);
     auto const gpus = gpu_places(cluster, 4);
     EXPECT_EQ(planner.plan(gpus, gpus).servers.size(), 2u);
-    // b's link failed: it is reached through a, or by host memory.
-    for (ServerId const server : {0u, 1u}) {
-        for (Arc const arc : cluster.shape(server)->arcs()) {
-            bool const is_b = arc.from == 2 || arc.to == 2;
-            if (is_b) cluster.set_link(server, arc.from, arc.to, 0);
-        }
-    }
+    for (ServerId const server : {0u, 1u}) isolate_b(cluster, server);
     EXPECT_THROW(planner.plan(gpus, gpus), Error);
     cluster.add_server(tray(false), "t2", "other rack");
     std::vector<Place> const from{{0, 1}};
@@ -387,17 +597,45 @@ TEST(ChannelPlanner, WithoutNicsADomainMustReachAll) {
 TEST(ChannelPlanner, KeepsNoMoreThanItsLimits) {
     Cluster const cluster = dgx_cluster(400, 8, 0);
     PlannerLimits limits;
-    limits.path_bytes = limits.table_bytes = limits.plan_bytes = 100'000;
+    limits.path_bytes = limits.table_bytes = 100'000;
+    limits.plan_bytes = 400'000;
     ChannelPlanner planner(cluster, limits);
     auto const gpus = gpu_places(cluster, 400);
     ChannelPlan const plan = planner.plan(gpus, gpus);
-    EXPECT_LT(planner.kept_bytes(), 400'000u);
+    EXPECT_LT(planner.kept_bytes(), 700'000u);
     ChannelPlan const again = planner.plan(gpus, gpus);
     for (std::size_t s = 0; s < plan.servers.size(); ++s) {
         ASSERT_EQ(again.servers[s].table->bytes, plan.servers[s].table->bytes);
     }
     planner.clear();
     EXPECT_EQ(planner.kept_bytes(), 0u);
+}
+
+/// What the planner keeps may be kept by plans alone: their tables count.
+TEST(ChannelPlanner, CountsTheTablesThatKeptPlansHold) {
+    Cluster const cluster = dgx_cluster(800, 8, 0);
+    PlannerLimits limits;
+    limits.path_bytes = limits.table_bytes = 0;
+    ChannelPlanner planner(cluster, limits);
+    auto const gpus = gpu_places(cluster, 800);
+    std::weak_ptr<EncodedTable const> first;
+    std::uint64_t tables = 0;
+    for (std::size_t n = 0; n < 4; ++n) {
+        std::span<Place const> const some(gpus.data(), gpus.size() - 8 * n);
+        ChannelPlan const plan = planner.plan(some, some);
+        tables += plan.distinct_bytes();
+        if (n == 0) first = plan.servers[0].table;
+        EXPECT_GE(planner.kept_bytes(), tables);
+    }
+    EXPECT_FALSE(first.expired());
+    limits.plan_bytes = tables / 2;
+    ChannelPlanner frugal(cluster, limits);
+    for (std::size_t n = 0; n < 4; ++n) {
+        std::span<Place const> const some(gpus.data(), gpus.size() - 8 * n);
+        ChannelPlan const plan = frugal.plan(some, some);
+        if (n == 0) first = plan.servers[0].table;
+    }
+    EXPECT_TRUE(first.expired()) << "dropped with its plan";
 }
 
 }  // namespace
