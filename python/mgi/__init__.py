@@ -26,6 +26,7 @@ from mgi.errors import (
     Stalled,
     Timeout,
 )
+from mgi.jobs import Job, job
 from mgi.operators import exchange, group_by, join
 from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
 from mgi.runtime import Runtime, set_log_level
@@ -47,6 +48,7 @@ __all__ = [
     "Internal",
     "Interrupted",
     "InvalidArgument",
+    "Job",
     "NotFound",
     "OutOfMemory",
     "Partition",
@@ -61,6 +63,7 @@ __all__ = [
     "__version__",
     "exchange",
     "group_by",
+    "job",
     "join",
     "set_log_level",
 ]

@@ -38,6 +38,7 @@ void bind_schema(nb::module_& module);
 void bind_buffers(nb::module_& module);
 void bind_batches(nb::module_& module);
 void bind_cluster(nb::module_& module);
+void bind_job(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_channel(nb::module_& module);
 void bind_operators(nb::module_& module);

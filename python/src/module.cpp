@@ -10,6 +10,7 @@ NB_MODULE(_mgi, module) {
     mgi::python::bind_buffers(module);
     mgi::python::bind_batches(module);
     mgi::python::bind_cluster(module);
+    mgi::python::bind_job(module);
     mgi::python::bind_runtime(module);
     mgi::python::bind_channel(module);
     mgi::python::bind_operators(module);

@@ -1,0 +1,154 @@
+#include "runtime/job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include <mgi/error.hpp>
+
+namespace mgi {
+namespace {
+
+using Set = std::map<std::string, std::string>;
+
+Job job_of(Set const& set) {
+    auto const lookup = [&](char const* name) -> char const* {
+        auto const at = set.find(name);
+        return at == set.end() ? nullptr : at->second.c_str();
+    };
+    return read_job(lookup, "here");
+}
+
+std::string why_not(Set const& set) {
+    try {
+        job_of(set);
+    } catch (Error const& error) {
+        EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+        return error.what();
+    }
+    return "";
+}
+
+void expect_place(Job const& job, std::uint32_t rank, std::uint32_t size, std::uint32_t local_rank,
+                  std::uint32_t local_size) {
+    EXPECT_EQ(job.rank, rank);
+    EXPECT_EQ(job.size, size);
+    EXPECT_EQ(job.local_rank, local_rank);
+    EXPECT_EQ(job.local_size, local_size);
+}
+
+Set const kOurs{{"MGI_RANK", "3"},       {"MGI_SIZE", "4"}, {"MGI_LOCAL_RANK", "1"},
+                {"MGI_LOCAL_SIZE", "2"}, {"MGI_JOB", "q3"}, {"MGI_SERVER", "server1"}};
+Set const kSlurm{{"SLURM_PROCID", "6"},  {"SLURM_STEP_NUM_TASKS", "7"},
+                 {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
+                 {"SLURM_NODEID", "3"},  {"SLURM_JOB_ID", "4711"}};
+Set const kTorchrun{{"RANK", "5"},
+                    {"WORLD_SIZE", "8"},
+                    {"LOCAL_RANK", "1"},
+                    {"LOCAL_WORLD_SIZE", "4"},
+                    {"TORCHELASTIC_RUN_ID", "run"}};
+
+Set with(Set set, Set const& more) {
+    for (auto const& [name, value] : more) set[name] = value;
+    return set;
+}
+
+TEST(Job, WithoutALauncherIsAProcessOfItsOwn) {
+    Job const job = job_of({});
+    expect_place(job, 0, 1, 0, 1);
+    EXPECT_EQ(job.launcher, "");
+    EXPECT_EQ(job.server, "here");
+    EXPECT_EQ(job.name, "");
+}
+
+TEST(Job, OursGoesBeforeAllOthers) {
+    Job const job = job_of(with(with(kOurs, kSlurm), kTorchrun));
+    expect_place(job, 3, 4, 1, 2);
+    EXPECT_EQ(job.launcher, "mgi run");
+    EXPECT_EQ(job.server, "server1");
+    EXPECT_EQ(job.name, "q3");
+}
+
+TEST(Job, SlurmTorchrunAndMpiAreRecognized) {
+    Job job = job_of(kSlurm);
+    expect_place(job, 6, 7, 0, 1);
+    EXPECT_EQ(job.launcher, "Slurm");
+    EXPECT_EQ(job.name, "4711");
+    EXPECT_EQ(job.server, "here");
+    job = job_of(
+        with(kSlurm, {{"SLURM_PROCID", "3"}, {"SLURM_NODEID", "1"}, {"SLURM_LOCALID", "1"}}));
+    expect_place(job, 3, 7, 1, 2);
+    job = job_of(kTorchrun);
+    expect_place(job, 5, 8, 1, 4);
+    EXPECT_EQ(job.launcher, "torchrun");
+    job = job_of({{"OMPI_COMM_WORLD_RANK", "1"},
+                  {"OMPI_COMM_WORLD_SIZE", "2"},
+                  {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+    expect_place(job, 1, 2, 0, 1);
+    EXPECT_EQ(job.launcher, "Open MPI");
+    job = job_of(
+        {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}});
+    expect_place(job, 2, 4, 0, 2);
+    EXPECT_EQ(job.launcher, "MPI");
+}
+
+TEST(Job, ASingleProcessNeedsNoLocalRank) {
+    expect_place(job_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), 0, 1, 0, 1);
+}
+
+TEST(Job, WhatIsNoTaskOfAStepOrAnybodysVariableIsNoLauncher) {
+    EXPECT_EQ(
+        job_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}}).launcher,
+        "");
+    EXPECT_EQ(job_of({{"RANK", "high"}}).launcher, "");
+}
+
+TEST(Job, SlurmsPmiLeavesTheNodesPlaceToSlurm) {
+    Job const job = job_of(with(kSlurm, {{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}}));
+    EXPECT_EQ(job.launcher, "Slurm");
+    EXPECT_EQ(job.local_size, 1U);
+}
+
+TEST(Job, TheInnermostOfNestedLaunchersCounts) {
+    // srun starts torchrun once a node.
+    Job const job = job_of(with(kSlurm, kTorchrun));
+    EXPECT_EQ(job.launcher, "torchrun");
+    EXPECT_EQ(job.size, 8U);
+}
+
+TEST(Job, ContradictionsNameTheirVariables) {
+    EXPECT_NE(why_not({{"MGI_RANK", "1"}}).find("MGI_RANK is set and MGI_SIZE is not"),
+              std::string::npos);
+    EXPECT_NE(why_not({{"MGI_SIZE", "1"}}).find("MGI_SIZE is set and MGI_RANK is not"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kOurs, {{"MGI_RANK", "4"}})).find("MGI_RANK is 4 and MGI_SIZE is 4"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kOurs, {{"MGI_LOCAL_RANK", "2"}})).find("MGI_LOCAL_SIZE is 2"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kOurs, {{"MGI_LOCAL_SIZE", "5"}})).find("MGI_SIZE is 4"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kOurs, {{"MGI_RANK", "-1"}})).find("MGI_RANK is '-1'"),
+              std::string::npos);
+    EXPECT_NE(why_not({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).find("MPI_LOCALRANKID"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kTorchrun, {{"WORLD_SIZE", "7"},
+                                       {"SLURM_PROCID", "4"},
+                                       {"SLURM_STEP_NUM_TASKS", "7"},
+                                       {"SLURM_LOCALID", "0"}}))
+                  .find("RANK is 5 and SLURM_PROCID is 4"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3"}})).find("SLURM_NODEID"),
+              std::string::npos);
+    EXPECT_NE(why_not(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "two"}}))
+                  .find("SLURM_STEP_TASKS_PER_NODE is 'two'"),
+              std::string::npos);
+}
+
+TEST(Job, TheProcessOwnEnvironmentIsRead) {
+    EXPECT_FALSE(Job::from_environment().server.empty());
+}
+
+}  // namespace
+}  // namespace mgi
