@@ -17,6 +17,8 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf join       a join beside DuckDB and Polars
   mgi topo            the graph and the maximum flows of this machine, a file, a known system
   mgi plan            paths between GPUs, their forwarding tables, predicted throughput
+  mgi run             starts the processes of a program: here, on servers, in a testbed
+  mgi testbed         servers and NICs made of network namespaces, with rates and failures
   mgi controller      the control plane of a cluster: knows every server's graph, plans channels
   mgi agent           speaks for a server and its applications
   mgi status          servers, channels and failures of a cluster
@@ -53,6 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mgi.plan import main as plan
 
         return plan(rest)
+    if command == "run":
+        from mgi.run import main as run
+
+        return run(rest)
+    if command == "testbed":
+        from mgi.testbed import main as testbed
+
+        return testbed(rest)
     if command in ("controller", "agent", "status"):
         from mgi.control import main as control
 

@@ -29,6 +29,7 @@ system_packages() {
     if [ "$1" = test ]; then
         echo "libgtest-dev is the C++ test framework"
         echo "relacy-dev checks the protocols under relaxed memory (headers only)"
+        echo "iproute2 makes the namespaces and NICs of mgi testbed"
         echo "gdb prints every thread's stack when a test hangs"
         echo "spin checks the protocols' models"
         echo "etcd-server elects a controller in the tests"
