@@ -1,0 +1,337 @@
+"""The process that starts and watches others at one place: here, on another host, in a namespace.
+
+A program of its own, and nothing but Python's standard library: ``mgi run`` starts one for each
+place, over a pipe or over ssh, and tells it what to start; it sends back what is printed and how
+processes end. When the pipe ends, for whatever reason, it ends everything that it has started and
+everything that came of that: it is their subreaper, so that nobody escapes by forking.
+
+Both ways go frames: a letter, a number that tells processes apart, a length, and so many bytes.
+
+    to it      S start (JSON)   K signal (number)   F write a private file (JSON)
+    from it    H is there (JSON)   B began (pid)   N could not be started (JSON)
+               O and E what it printed   X ended (as subprocess has it: -9 is killed by SIGKILL)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+HEADER = struct.Struct("<cII")
+_CHUNK = 1 << 16
+_MOST_WAITING = 1 << 20
+"""Bytes on their way to ``mgi run`` beyond which processes have to wait with theirs."""
+_MOST_IN_PIPE = 1 << 20
+"""What a pipe holds at most; a process that has ended has left no more."""
+
+_LONGEST_BASE = 40
+"""Of the 107 bytes that a Unix socket's name may have."""
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def frame(kind: bytes, number: int, payload: bytes = b"") -> bytes:
+    """A message as it is sent."""
+    return HEADER.pack(kind, number, len(payload)) + payload
+
+
+class Frames:
+    """Messages of a stream that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def add(self, data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
+        """The messages that are whole now: kind, number, payload."""
+        self._buffer += data
+        start = 0
+        while len(self._buffer) - start >= HEADER.size:
+            kind, number, size = HEADER.unpack_from(self._buffer, start)
+            if len(self._buffer) - start - HEADER.size < size:
+                break
+            start += HEADER.size
+            yield kind, number, bytes(self._buffer[start : start + size])
+            start += size
+        del self._buffer[:start]
+
+
+def private_base() -> Path:
+    """Where private folders are made: this user's, unless a socket in it had too long a name."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and len(runtime) <= _LONGEST_BASE and os.access(runtime, os.W_OK):
+        return Path(runtime)
+    return Path("/tmp")
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of all descendants whose parents have ended."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """In a child before it runs its program: it is killed when its parent is."""
+    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def descendants() -> list[int]:
+    """All processes that come of this one, zombies too."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                stat = (entry / "stat").read_text(errors="replace")
+                parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+    mine, found = {os.getpid()}, []
+    grown = True
+    while grown:
+        new = [pid for pid, parent in parents.items() if parent in mine and pid not in mine]
+        mine.update(new)
+        found += new
+        grown = bool(new)
+    return found
+
+
+def end_descendants(grace: float, reap: Callable[[], None]) -> None:
+    """Asks all of them to end, and kills those that have not after `grace` seconds.
+
+    `reap` takes the exit statuses of those that have ended.
+    """
+    end = time.monotonic() + grace
+    asked: set[int] = set()
+    while True:
+        reap()
+        found = descendants()
+        if not found:
+            return
+        late = time.monotonic() >= end
+        for pid in found:
+            if late or pid not in asked:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+                    if not late:
+                        os.kill(pid, signal.SIGCONT)
+        asked.update(found)
+        time.sleep(0.01)
+
+
+class Warden:
+    """The processes of a place. `grace` seconds are between SIGTERM and SIGKILL at the end."""
+
+    def __init__(self, commands: int, answers: int, grace: float) -> None:
+        self._commands, self._answers, self._grace = commands, answers, grace
+        self._frames = Frames()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._running: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}  # by pid
+        self._pipes: dict[int, tuple[bytes, int]] = {}  # what processes print, by descriptor
+        self._listens = True  # to the pipes
+        self._over = False
+        self._folder = Path(tempfile.mkdtemp(prefix="mgi-run-", dir=private_base()))
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        """Serves until the commands end."""
+        adopt_orphans()
+        # Handlers, not SIG_IGN, which programs would inherit.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._stop())
+        wake, wakes = os.pipe()
+        for descriptor in (wake, wakes, self._commands, self._answers):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        for descriptor in (wake, self._commands):
+            self._selector.register(descriptor, selectors.EVENT_READ)
+        hello = {"folder": str(self._folder), "host": socket.gethostname(), "pid": os.getpid()}
+        self._say(b"H", 0, json.dumps(hello).encode())
+        try:
+            while not self._over:
+                self._send()
+                self._balance()
+                for key, _ in self._selector.select():
+                    if key.fd == wake:
+                        os.read(wake, 4096)
+                    elif key.fd == self._commands:
+                        self._obey()
+                    elif key.fd in self._pipes:
+                        self._read(key.fd)
+                self._reap()
+        finally:
+            end_descendants(self._grace, self._reap)
+            shutil.rmtree(self._folder, ignore_errors=True)
+        # Whoever still listens gets the rest; whoever does not, closes.
+        os.set_blocking(self._answers, True)
+        self._send()
+
+    def _stop(self) -> None:
+        self._over = True
+
+    def _balance(self) -> None:
+        """Waits for room while there is something to send; reads only while there is room."""
+        listens = self._waiting_bytes < _MOST_WAITING
+        if listens != self._listens:
+            change = self._listen if listens else self._selector.unregister
+            for descriptor in self._pipes:
+                change(descriptor)
+            self._listens = listens
+        watched = self._answers in self._selector.get_map()
+        if self._waiting and not watched:
+            self._selector.register(self._answers, selectors.EVENT_WRITE)
+        elif watched and not self._waiting:
+            self._selector.unregister(self._answers)
+
+    def _listen(self, descriptor: int) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def _obey(self) -> None:
+        try:
+            data = os.read(self._commands, _CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self._stop()
+        for kind, number, payload in self._frames.add(data):
+            if kind == b"S":
+                self._start(number, json.loads(payload))
+            elif kind == b"K":
+                self._signal(number, int(payload))
+            elif kind == b"F":
+                given = json.loads(payload)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                with os.fdopen(os.open(self._folder / given["name"], flags, 0o600), "w") as file:
+                    file.write(given["text"])
+
+    def _start(self, number: int, what: dict[str, Any]) -> None:
+        out, err = os.pipe(), os.pipe()
+        try:
+            process = subprocess.Popen(
+                what["argv"],
+                cwd=what["cwd"],
+                env={**os.environ, **what["env"]},
+                stdin=subprocess.DEVNULL,
+                stdout=out[1],
+                stderr=err[1],
+                start_new_session=True,
+                preexec_fn=_prepare,
+            )
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            for descriptor in (out[0], err[0]):
+                os.close(descriptor)
+            self._say(b"N", number, json.dumps(_explain(error, what)).encode())
+            return
+        finally:
+            for descriptor in (out[1], err[1]):
+                os.close(descriptor)
+        self._running[process.pid] = (number, process)
+        for descriptor, kind in ((out[0], b"O"), (err[0], b"E")):
+            os.set_blocking(descriptor, False)
+            self._pipes[descriptor] = (kind, number)
+            if self._listens:
+                self._listen(descriptor)
+        self._say(b"B", number, str(process.pid).encode())
+
+    def _signal(self, number: int, which: int) -> None:
+        """To a process and its children, unless these have left its process group."""
+        for pid, (mine, _) in self._running.items():
+            if mine == number:
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, which)
+                    if which == signal.SIGTERM:
+                        os.killpg(pid, signal.SIGCONT)  # one that was stopped could not end
+
+    def _read(self, descriptor: int, until_empty: bool = False) -> None:
+        kind, number = self._pipes[descriptor]
+        data, left = b" ", _MOST_IN_PIPE
+        while data and (left > 0 if until_empty else self._waiting_bytes < _MOST_WAITING):
+            try:
+                data = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                return
+            left -= len(data)
+            if data:
+                self._say(kind, number, data)
+        if not data:
+            if self._listens:
+                self._selector.unregister(descriptor)
+            del self._pipes[descriptor]
+            os.close(descriptor)
+
+    def _reap(self) -> None:
+        """Takes exit statuses, those of adopted orphans too."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid not in self._running:
+                continue
+            number, process = self._running.pop(pid)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            # What it printed comes before its end. Its children may go on printing.
+            for descriptor in [d for d, (_, mine) in self._pipes.items() if mine == number]:
+                self._read(descriptor, until_empty=True)
+            self._say(b"X", number, str(process.returncode).encode())
+
+    def _say(self, kind: bytes, number: int, payload: bytes) -> None:
+        message = frame(kind, number, payload)
+        self._waiting.append(message)
+        self._waiting_bytes += len(message)
+
+    def _send(self) -> None:
+        try:
+            while self._waiting:
+                sent = os.write(self._answers, self._waiting[0])
+                self._waiting_bytes -= sent
+                if sent == len(self._waiting[0]):
+                    self._waiting.popleft()
+                else:
+                    self._waiting[0] = self._waiting[0][sent:]
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody is there any more
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._stop()
+
+
+def _prepare() -> None:
+    """In a child before it runs its program."""
+    die_with_parent()
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _explain(error: Exception, what: dict[str, Any]) -> dict[str, Any]:
+    """Why something could not be started, and the exit status that shells have for it."""
+    program, cwd = what["argv"][0], what["cwd"]
+    if isinstance(error, OSError) and error.strerror:
+        if error.filename == cwd or not Path(cwd).is_dir():
+            return {"why": f"folder {cwd}: {error.strerror}", "status": 1}
+        absent = isinstance(error, FileNotFoundError)
+        if absent and "/" in program and Path(cwd, program).exists():
+            return {"why": f"{program}: the interpreter it names is not there", "status": 126}
+        why = "not found" if absent else error.strerror
+        return {"why": f"{program}: {why}", "status": 127 if absent else 126}
+    return {"why": f"{program}: {error}", "status": 126}
+
+
+if __name__ == "__main__":
+    Warden(0, 1, float(sys.argv[1])).run()
