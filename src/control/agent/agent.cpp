@@ -62,6 +62,7 @@ ServerGraph message_of(topology::Infrastructure const& infrastructure) {
         made.set_kind(static_cast<std::uint32_t>(vertex.kind));
         made.set_parent(site.parent == topology::kNoVertex ? 0 : site.parent + 1);
         made.set_note(site.note);
+        made.set_nic_direct(site.nic_direct);
         bool const spans = site.server == topology::kEveryServer;
         if (spans && vertex.kind == VertexKind::Switch) made.set_domain(vertex.name);
     }

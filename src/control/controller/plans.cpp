@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -11,38 +12,17 @@
 
 #include <mgi/error.hpp>
 
+#include "control/controller/server_graph.hpp"
 #include "planner/channel_planner.hpp"
 #include "planner/cluster.hpp"
 #include "planner/directory.hpp"
+#include "planner/lru_cache.hpp"
 
 namespace mgi::control {
 namespace {
 
-topology::Infrastructure infrastructure(ServerGraph const& graph) {
-    topology::Infrastructure made;
-    for (Vertex const& vertex : graph.vertices()) {
-        auto const kind = static_cast<VertexKind>(vertex.kind());
-        bool const managed = kind == VertexKind::Cpu || kind == VertexKind::Gpu;
-        bool const shared = kind == VertexKind::Network || !vertex.domain().empty();
-        auto const id = static_cast<std::uint32_t>(made.graph.vertices.size());
-        made.graph.vertices.push_back({id, vertex.name(), kind, managed});
-        made.sites.push_back({shared ? topology::kEveryServer : 0,
-                              vertex.parent() == 0 ? topology::kNoVertex : vertex.parent() - 1,
-                              vertex.note()});
-    }
-    for (Link const& link : graph.links()) {
-        if (link.gbps() == 0) continue;  // down
-        made.graph.edges.push_back({link.from(), link.to(), link.gbps(), link.kind()});
-    }
-    return made;
-}
-
-std::string domain_of(ServerGraph const& graph) {
-    for (Vertex const& vertex : graph.vertices()) {
-        if (!vertex.domain().empty()) return vertex.domain();
-    }
-    return {};
-}
+/// Of plans that are kept to be planned again.
+constexpr std::size_t kKeptBytes = std::size_t(128) << 20;
 
 class PlannerPlans final : public ChannelPlans {
 public:
@@ -73,6 +53,7 @@ public:
             add(change.agent, known);
         } else {
             cluster_.set_link(known.server, link.from(), link.to(), link.gbps());
+            changed_[known.server] = cluster_.version();
         }
     }
 
@@ -85,13 +66,13 @@ public:
 
     PlanMade plan(MakePlan const& request) override {
         planner::ChannelDirectory directory;
-        auto const sources = places(request.sources, directory.sources);
-        auto const destinations = places(request.destinations, directory.destinations);
-        planner::PathRules rules;
-        rules.relay_gpus = request.relay_gpus;
-        rules.relay_host = request.relay_host;
-        rules.max_nics = request.max_nics;
-        planner::ChannelPlan const plan = planner_.plan(sources, destinations, rules);
+        Asked asked;
+        asked.sources = places(request.sources, directory.sources);
+        asked.destinations = places(request.destinations, directory.destinations);
+        asked.rules.relay_gpus = request.relay_gpus;
+        asked.rules.relay_host = request.relay_host;
+        asked.rules.max_nics = request.max_nics;
+        planner::ChannelPlan const plan = plan_of(request.channel, std::move(asked));
         PlanMade made;
         // The planner numbers servers in its own way; what travels names them as agents do.
         made.directory = planner::encode(directory);
@@ -110,9 +91,49 @@ private:
         std::string wrong;  ///< not empty: the planner does not take this server
     };
 
+    /// What a channel's plan is made from. A server that came anew has another number.
+    struct Asked {
+        std::vector<planner::Place> sources;
+        std::vector<planner::Place> destinations;
+        planner::PathRules rules;
+        bool operator==(Asked const&) const = default;
+    };
+    struct Kept {
+        Asked asked;
+        planner::ChannelPlan plan;
+        std::uint64_t version = 0;  ///< of the cluster that it is for
+    };
+
+    /// A channel that was planned before is planned again for what has changed since.
+    planner::ChannelPlan plan_of(std::uint32_t channel, Asked asked) {
+        Kept* const kept = kept_.find(channel);
+        if (kept != nullptr && kept->asked == asked) {
+            std::vector<planner::ServerId> changed;
+            for (auto const& [server, version] : changed_) {
+                if (version > kept->version) changed.push_back(server);
+            }
+            kept->plan = planner_.replan(kept->plan, changed);
+            kept->version = cluster_.version();
+            return kept->plan;
+        }
+        planner::ChannelPlan plan = planner_.plan(asked.sources, asked.destinations, asked.rules);
+        std::size_t const bytes =
+            sizeof(Kept) + plan.distinct_bytes() +
+            plan.servers.size() * sizeof(planner::ServerPlan) +
+            (asked.sources.size() + asked.destinations.size()) * sizeof(planner::Place);
+        Kept fresh{std::move(asked), plan, cluster_.version()};
+        if (kept != nullptr) {
+            *kept = std::move(fresh);
+            kept_.resize(channel, bytes);
+        } else {
+            kept_.put(channel, std::move(fresh), bytes);
+        }
+        return plan;
+    }
+
     void add(std::uint32_t agent, Known& known) {
         try {
-            auto const made = infrastructure(known.graph);
+            auto const made = infrastructure_of(known.graph);
             known.server = cluster_.add_server(made, known.name, domain_of(known.graph));
             known.wrong.clear();
             agents_[known.server] = agent;
@@ -129,6 +150,7 @@ private:
     void remove(Known& known) {
         if (!known.wrong.empty()) return;
         agents_.erase(known.server);
+        changed_.erase(known.server);
         cluster_.remove_server(known.server);
         known.wrong = "it is being learned";
     }
@@ -161,6 +183,9 @@ private:
 
     planner::Cluster cluster_;
     planner::ChannelPlanner planner_{cluster_};
+    planner::LruCache<std::uint32_t, Kept, std::hash<std::uint32_t>> kept_{kKeptBytes};
+    /// Servers of which a link changed, and the cluster's version then.
+    std::unordered_map<planner::ServerId, std::uint64_t> changed_;
     std::map<std::uint32_t, Known> known_;
     std::unordered_map<planner::ServerId, std::uint32_t> agents_;
 };
