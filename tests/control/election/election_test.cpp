@@ -8,6 +8,7 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include <mgi/error.hpp>
 
@@ -71,19 +72,25 @@ protected:
 EtcdProcess* ElectionTest::etcd_ = nullptr;
 
 TEST_F(ElectionTest, OneLeadsAndTheNextFollowsWithAHigherEpoch) {
+    // Nobody renews it: on a busy machine a short one would be over before the second has looked.
+    options_.lease = seconds(600);
     EtcdClient const client(options_);
     Election first(client, options_, "first:1", stop_.get_token());
     Term const term = first.campaign(nobody_).value();
     EXPECT_GT(term.epoch, 0u);
 
     std::promise<std::string> seen;
-    bool is_seen = false;
     auto second = std::async(std::launch::async, [&] {
-        return Election(client, options_, "second:2", stop_.get_token())
-            .campaign([&](std::string const& leader) {
-                if (!leader.empty() && !is_seen) seen.set_value(leader);
-                is_seen = is_seen || !leader.empty();
-            });
+        bool is_seen = false;
+        auto const see = [&](std::string const& leader) {
+            if (!std::exchange(is_seen, true)) seen.set_value(leader);
+        };
+        auto const won = Election(client, options_, "second:2", stop_.get_token())
+                             .campaign([&](std::string const& leader) {
+                                 if (!leader.empty()) see(leader);
+                             });
+        see("nobody");  // a first leader that it never saw is a failure, and nothing to wait for
+        return won;
     });
     EXPECT_EQ(seen.get_future().get(), "first:1");
     first.resign(term);

@@ -290,6 +290,7 @@ void Simulation::create_endpoint(std::size_t index, std::string request, int tri
                 return;
             }
             oracle_.id_given(IdKind::Endpoint, answer->id, request);
+            say(me.name + " has endpoint " + std::to_string(answer->id));
             me.endpoints[answer->id] = asked.vertex();
         });
 }

@@ -1,6 +1,7 @@
 // What goes wrong in the simulation, and what must be right in the end.
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -147,7 +148,7 @@ void Simulation::check_settled() {
         }
         running[channel.id] = channel.generation;
     }
-    std::size_t held = 0;
+    std::set<std::uint32_t> held;
     for (SimAgent const& agent : agents_) {
         if (!agent.alive) continue;
         if (!agent.registered) broken(agent.name + " is not registered");
@@ -157,7 +158,7 @@ void Simulation::check_settled() {
                 broken(agent.name + " holds endpoint " + std::to_string(id) +
                        ", the controller knows nothing of that");
             }
-            ++held;
+            held.insert(id);
         }
         for (auto const& [id, channel] : agent.channels) {
             auto const known = running.find(id);
@@ -181,9 +182,10 @@ void Simulation::check_settled() {
             }
         }
     }
-    if (held != shown.endpoints.size()) {
-        broken("the controller knows " + std::to_string(shown.endpoints.size()) +
-               " endpoints, agents hold " + std::to_string(held));
+    for (auto const& [id, server] : where) {
+        if (held.contains(id)) continue;
+        broken("the controller knows endpoint " + std::to_string(id) + " of server " +
+               std::to_string(server) + ", whose agent does not hold it");
     }
 }
 

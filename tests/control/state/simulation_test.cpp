@@ -1,5 +1,5 @@
 // Thousands of lives of a cluster. MGI_CONTROL_SEED=N replays one, with MGI_CONTROL_TRACE=1 step by
-// step; MGI_CONTROL_SEEDS=N runs more of them.
+// step; MGI_CONTROL_SEEDS=N runs more of them, from the seed that the other names.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ std::uint64_t number(char const* name, std::uint64_t otherwise) {
 TEST(ControlSimulation, KeepsItsPromises) {
     std::uint64_t const first = number("MGI_CONTROL_SEED", 0);
     std::uint64_t const seeds =
-        std::getenv("MGI_CONTROL_SEED") != nullptr ? 1 : number("MGI_CONTROL_SEEDS", 60);
+        number("MGI_CONTROL_SEEDS", std::getenv("MGI_CONTROL_SEED") != nullptr ? 1 : 60);
     for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
         Simulation simulation(seed);
         simulation.trace = number("MGI_CONTROL_TRACE", 0) != 0;
