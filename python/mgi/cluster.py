@@ -6,14 +6,14 @@ import json
 import math
 import os
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 from mgi import _mgi
+from mgi.closing import Closing
 from mgi.errors import InvalidArgument
 
 
-class ClusterClient:
+class ClusterClient(Closing):
     """An application's place in a cluster, for engines that move their bytes themselves.
 
     Its endpoints may be on any device of this server, and its channels lead to other servers'; what
@@ -100,17 +100,6 @@ class ClusterClient:
     def close(self) -> None:
         """Gives everything back."""
         self._native.close()
-
-    def __enter__(self) -> ClusterClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def cluster_options(

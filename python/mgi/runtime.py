@@ -7,11 +7,11 @@ import itertools
 import math
 import os
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Literal
 
 from mgi import _mgi
 from mgi.channel import Channel
+from mgi.closing import Closing
 from mgi.cluster import cluster_options
 from mgi.endpoint import Endpoint, pair_of, pairs_of
 from mgi.errors import Deleted, InvalidArgument, NotFound
@@ -21,7 +21,7 @@ from mgi.schema import SchemaLike, as_schema
 _numbers = itertools.count(1)
 
 
-class Runtime:
+class Runtime(Closing):
     """MGI in one process, alone (:meth:`local`) or in a cluster (:meth:`connect`).
 
     Safe to use from several threads.
@@ -182,17 +182,6 @@ class Runtime:
     def close(self) -> None:
         """Ends the runtime: its channels fail with :class:`Deleted`."""
         self._native.close()
-
-    def __enter__(self) -> Runtime:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<mgi.Runtime on {', '.join(device['name'] for device in self._devices)}>"

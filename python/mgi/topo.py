@@ -33,16 +33,13 @@ def epilog() -> str:
     return "\n".join(["presets:", *systems, "", "facts (a JSON object):", *known])
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
-    parser = Parser(
-        prog="mgi topo",
-        description="Prints the infrastructure graph of this machine, of a topology file (NCCL, "
-        "RCCL, hwloc, what nvidia-smi topo -m printed), or of a system known by name, as a tree; "
-        "numbers are GB/s one way.",
-        epilog=epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def plural(count: int, one: str) -> str:
+    """``1 path``, ``4 paths``."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def graph_options(parser: Parser) -> None:
+    """The options that name a graph; :func:`made` makes it."""
     parser.add_argument("file", metavar="FILE", type=Path, nargs="?")
     parser.add_argument("--preset", metavar="NAME", help="a system by name, in place of a file")
     parser.add_argument("--servers", metavar="N", type=int, help="so many of the preset's servers")
@@ -53,6 +50,27 @@ def main(argv: Sequence[str]) -> int:
         type=Path,
         help="corrections of the graph (docs/topology.md)",
     )
+
+
+def check_graph_options(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuses calls that name two graphs, or servers of none."""
+    if options.file is not None and options.preset is not None:
+        parser.error("expected a FILE or --preset NAME, not both")
+    if options.preset is None and options.servers is not None:
+        parser.error("--servers goes with --preset")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; 0 is fine, 1 a file that is refused, 2 a wrong call, 130 Ctrl-C."""
+    parser = Parser(
+        prog="mgi topo",
+        description="Prints the infrastructure graph of this machine, of a topology file (NCCL, "
+        "RCCL, hwloc, what nvidia-smi topo -m printed), or of a system known by name, as a tree; "
+        "numbers are GB/s one way.",
+        epilog=epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    graph_options(parser)
     parser.add_argument("--flows", action="store_true", help="maximum flows in place of the graph")
     parser.add_argument("--json", metavar="OUT", help="write JSON there; - is the output itself")
     parser.add_argument("--svg", metavar="OUT.svg", type=Path, help="draw the graph there")
@@ -60,10 +78,7 @@ def main(argv: Sequence[str]) -> int:
         "--html", metavar="OUT.html", type=Path, help="write a page there: drawing, flows, links"
     )
     options = parser.parse_args(list(argv))
-    if options.file is not None and options.preset is not None:
-        parser.error("expected a FILE or --preset NAME, not both")
-    if options.preset is None and options.servers is not None:
-        parser.error("--servers goes with --preset")
+    check_graph_options(parser, options)
     if options.preset is not None and options.facts is not None:
         parser.error("--facts goes with a FILE or this machine")
     return guarded("mgi topo", lambda: _run(options))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from mgi.topo import plural
 from mgi.topo_layout import Layout
 from mgi.topo_svg import draw
 
@@ -39,7 +40,13 @@ def page(graph: Mapping[str, Any], flows: Mapping[str, Any], title: str) -> str:
     pairs = [p for p in flows["gpu_pairs"] if is_shown(p["src"])]
     network = [n for n in flows["network"] if is_shown(n["gpu"])]
     kinds = [vertex["kind"] for vertex in graph["vertices"]]
-    counts = f"{graph['servers']} servers, {kinds.count('gpu')} GPUs, {kinds.count('nic')} NICs"
+    counts = ", ".join(
+        (
+            plural(graph["servers"], "server"),
+            plural(kinds.count("gpu"), "GPU"),
+            plural(kinds.count("nic"), "NIC"),
+        )
+    )
     note = "" if all_servers else " Of servers that are alike one is shown."
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',

@@ -127,6 +127,8 @@ def test_the_command_writes_a_drawing_and_a_page(tmp_path: Path) -> None:
     assert page.count("<table>") == 3
     assert re.search(r"<td>h1/0000:02:00.0</td><td>h1/0000:03:00.0</td>", page)
     assert "2 servers, 8 GPUs, 4 NICs" in page
+    assert main(["topo", "--preset", "dgx-1", "--html", str(html)]) == 0
+    assert "1 server, 8 GPUs, 4 NICs" in html.read_text()
 
 
 def test_a_page_of_a_cluster_has_the_flows_of_what_is_drawn(tmp_path: Path) -> None:

@@ -45,16 +45,7 @@ def _parser() -> Parser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", type=Path, nargs="?")
-    parser.add_argument("--preset", metavar="NAME", help="a system by name, in place of a file")
-    parser.add_argument("--servers", metavar="N", type=int, help="so many of the preset's servers")
-    parser.add_argument("--facts", metavar="FILE.json", type=Path, help="what the file lacks")
-    parser.add_argument(
-        "--config",
-        metavar="FILE.json",
-        type=Path,
-        help="corrections of the graph (docs/topology.md)",
-    )
+    topo.graph_options(parser)
 
     who = parser.add_argument_group("who sends to whom")
     who.add_argument("--from", metavar="GPU", dest="source", help="only this GPU sends")
@@ -137,15 +128,12 @@ def _check(parser: Parser, options: argparse.Namespace) -> None:
         "--svg": options.svg,
     }
     named = [name for name, value in given.items() if value]
-    if options.file is not None and options.preset is not None:
-        parser.error("expected a FILE or --preset NAME, not both")
     if options.file is None and options.preset is None:
         if not options.compare:
             parser.error("expected a FILE, --preset NAME, or --compare for the paper's testbeds")
         if named:
             parser.error(f"{named[0]} goes with a FILE or --preset NAME")
-    if options.preset is None and options.servers is not None:
-        parser.error("--servers goes with --preset")
+    topo.check_graph_options(parser, options)
     if options.preset is not None and options.facts is not None:
         parser.error("--facts goes with a FILE")
     for alone in ("--matrix", "--all-to-all"):

@@ -10,6 +10,7 @@ from mgi.demo.units import seconds as duration
 from mgi.plan.model import POLICIES, Conditions, Prediction
 from mgi.plan.paths import Group, Paths
 from mgi.plan.traffic import Gpu, Traffic
+from mgi.topo import plural
 
 MOST_GROUPS = 12
 MOST_PATHS = 16
@@ -24,11 +25,6 @@ def gbps(value: float) -> str:
 def figure(value: float) -> str:
     """Three digits, or all before the point."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def plural(count: int, one: str) -> str:
-    """``1 path``, ``4 paths``."""
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
 def head(topology: _mgi.Topology, name: str) -> str:
