@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <type_traits>
@@ -67,49 +68,46 @@ void fill(CallOutcome& outcome, StatusReply const& reply) {
 }
 void fill(CallOutcome&, DeleteReply const&) {}
 
-template <class Stub, class Call, class Done>
-void start(Stub& stub, Call& call, CreateEndpointRequest const&, Done done) {
-    stub.CreateEndpoint(&call.context, &call.request, &call.reply, std::move(done));
-}
-template <class Stub, class Call, class Done>
-void start(Stub& stub, Call& call, DeleteEndpointRequest const&, Done done) {
-    stub.DeleteEndpoint(&call.context, &call.request, &call.reply, std::move(done));
-}
-template <class Stub, class Call, class Done>
-void start(Stub& stub, Call& call, CreateChannelRequest const&, Done done) {
-    stub.CreateChannel(&call.context, &call.request, &call.reply, std::move(done));
-}
-template <class Stub, class Call, class Done>
-void start(Stub& stub, Call& call, DeleteChannelRequest const&, Done done) {
-    stub.DeleteChannel(&call.context, &call.request, &call.reply, std::move(done));
-}
-template <class Stub, class Call, class Done>
-void start(Stub& stub, Call& call, StatusRequest const&, Done done) {
-    stub.Status(&call.context, &call.request, &call.reply, std::move(done));
-}
+using Stub = class Control::Stub::async;
 
+template <class Request, class Reply>
+using Method = void (Stub::*)(grpc::ClientContext*, Request const*, Reply*,
+                              std::function<void(grpc::Status)>);
+
+/// The call of a request: what answers it, and the stub's method.
 template <class Request>
-struct ReplyOf {
-    using Type = DeleteReply;
+struct Unary;
+template <>
+struct Unary<CreateEndpointRequest> {
+    using Reply = CreateEndpointReply;
+    static constexpr Method<CreateEndpointRequest, Reply> kMethod = &Stub::CreateEndpoint;
 };
 template <>
-struct ReplyOf<CreateEndpointRequest> {
-    using Type = CreateEndpointReply;
+struct Unary<DeleteEndpointRequest> {
+    using Reply = DeleteReply;
+    static constexpr Method<DeleteEndpointRequest, Reply> kMethod = &Stub::DeleteEndpoint;
 };
 template <>
-struct ReplyOf<CreateChannelRequest> {
-    using Type = CreateChannelReply;
+struct Unary<CreateChannelRequest> {
+    using Reply = CreateChannelReply;
+    static constexpr Method<CreateChannelRequest, Reply> kMethod = &Stub::CreateChannel;
 };
 template <>
-struct ReplyOf<StatusRequest> {
-    using Type = StatusReply;
+struct Unary<DeleteChannelRequest> {
+    using Reply = DeleteReply;
+    static constexpr Method<DeleteChannelRequest, Reply> kMethod = &Stub::DeleteChannel;
+};
+template <>
+struct Unary<StatusRequest> {
+    using Reply = StatusReply;
+    static constexpr Method<StatusRequest, Reply> kMethod = &Stub::Status;
 };
 
 template <class Request>
 struct UnaryCall {
     grpc::ClientContext context;
     Request request;
-    typename ReplyOf<Request>::Type reply;
+    typename Unary<Request>::Reply reply;
 };
 
 }  // namespace
@@ -145,21 +143,22 @@ public:
             ++running_;
         }
         hand_over(call.get());
-        start(*stub_->async(), *call, request,
-              [self = shared_from_this(), call, number](grpc::Status const& status) {
-                  take_over(call.get());
-                  CallOutcome outcome =
-                      outcome_of(status, self->security_->explain(self->address_, status));
-                  if (status.ok()) fill(outcome, call->reply);
-                  self->inbox_->post([events = self->events_, number, outcome] {
-                      events->call_ended(number, outcome);
-                  });
-                  {
-                      std::lock_guard const lock(self->mutex_);
-                      self->contexts_.erase(number);
-                  }
-                  self->count(-1);
-              });
+        (stub_->async()->*Unary<Request>::kMethod)(
+            &call->context, &call->request, &call->reply,
+            [self = shared_from_this(), call, number](grpc::Status const& status) {
+                take_over(call.get());
+                CallOutcome outcome =
+                    outcome_of(status, self->security_->explain(self->address_, status));
+                if (status.ok()) fill(outcome, call->reply);
+                self->inbox_->post([events = self->events_, number, outcome] {
+                    events->call_ended(number, outcome);
+                });
+                {
+                    std::lock_guard const lock(self->mutex_);
+                    self->contexts_.erase(number);
+                }
+                self->count(-1);
+            });
     }
 
     void cancel() {
