@@ -32,6 +32,7 @@ struct Options {
     std::uint32_t heartbeat_ms = 300;
     std::uint32_t creations = 1000;
     double seconds = 10;
+    std::uint32_t poll_ms = 0;
     bool keep = false;
     std::string json;
 };
@@ -93,6 +94,25 @@ double cpu_seconds(pid_t process) {
     std::sscanf(text.c_str() + text.rfind(')') + 1,
                 " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system);
     return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// Somebody who looks at the status page all the time.
+std::jthread poll_status(Options const& options, std::shared_ptr<grpc::Channel> const& channel,
+                         Latencies& taken) {
+    if (options.poll_ms == 0) return {};
+    return std::jthread([&taken, every = std::chrono::milliseconds(options.poll_ms),
+                         stub = std::shared_ptr<Control::Stub>(Control::NewStub(channel))](
+                            std::stop_token const& stop) {
+        for (auto next = Clock::now(); !stop.stop_requested(); next += every) {
+            std::this_thread::sleep_until(next);
+            auto const since = Clock::now();
+            grpc::ClientContext context;
+            StatusRequest request;
+            request.set_protocol(kProtocol);
+            StatusReply reply;
+            if (stub->Status(&context, request, &reply).ok()) taken.add(since);
+        }
+    });
 }
 
 nlohmann::ordered_json summary(std::vector<double> const& sorted) {
@@ -169,10 +189,13 @@ int load(Options const& options, int port, pid_t controller) {
             std::this_thread::sleep_for(std::chrono::microseconds(500));
         }
     };
+    Latencies polls;
+    auto const poller = poll_status(options, make_channel(address, security), polls);
     run(2);  // until caches and connections are warm
     beats.take();
     creations.take();
     deletions.take();
+    polls.take();
     double const busy_before = cpu_seconds(controller);
     double const own_before = cpu_seconds(getpid());
     double const took = run(options.seconds);
@@ -186,6 +209,7 @@ int load(Options const& options, int port, pid_t controller) {
     result["heartbeats"] = summary(beats.take());
     result["creations"] = summary(creations.take());
     if (!options.keep) result["deletions"] = summary(deletions.take());
+    if (options.poll_ms != 0) result["polls"] = summary(polls.take());
     for (int i = 0; i < 100 && open > 0; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -200,7 +224,7 @@ int load(Options const& options, int port, pid_t controller) {
                own * 100);
     fmt::print("{:12} {:>9} {:>12} {:>12} {:>12}\n", "", "a second", "median us", "p99 us",
                "max us");
-    for (char const* what : {"heartbeats", "creations", "deletions"}) {
+    for (char const* what : {"heartbeats", "creations", "deletions", "polls"}) {
         if (!result.contains(what)) continue;
         auto const& row = result[what];
         fmt::print("{:12} {:>9.0f} {:>12.0f} {:>12.0f} {:>12.0f}\n", what,
@@ -221,6 +245,8 @@ int run_bench(int argc, char** argv) {
     app.add_option("--creations", options.creations, "Channels a second")
         ->check(CLI::Range(0u, 100'000u));
     app.add_option("--seconds", options.seconds, "Length")->check(CLI::Range(0.1, 600.0));
+    app.add_option("--poll", options.poll_ms, "Milliseconds between two looks at the status")
+        ->check(CLI::Range(10u, 60'000u));
     app.add_flag("--keep", options.keep, "Channels are not deleted again");
     app.add_option("--json", options.json, "Write the figures to this file");
     CLI11_PARSE(app, argc, argv);
