@@ -23,6 +23,9 @@ struct CoreOptions {
     std::string version;
     ServerGraph graph;
     SessionOptions session;
+    /// Of what applications hold, in one message: a registration says it in as many as it takes. Well
+    /// below what a message may have, for its last channel goes beyond it.
+    std::size_t part_bytes = std::size_t(16) << 20;
 };
 
 /// Single-threaded.
@@ -125,6 +128,8 @@ private:
     void tell_controller_state(bool reached, std::string const& why);
     void tell_all(Json const& notice);
     void report(AgentMessage message);
+    bool tell_some(google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
+                   google::protobuf::RepeatedPtrField<HeldChannel>& channels);
     void announce();
     [[nodiscard]] std::string name_of(ApplicationId application) const;
     void add_figures(Heartbeat& heartbeat) const;
@@ -134,6 +139,7 @@ private:
     AgentPorts& ports_;
     Holdings holdings_;
     ControllerSession session_;
+    bool in_parts_ = false;             ///< the registration had no room for all
     std::vector<AgentMessage> unsaid_;  ///< what came to pass while a registration is under way
     std::map<ApplicationId, Application> applications_;
     Requests requests_;

@@ -81,9 +81,9 @@ Register AgentCore::registration() {
     for (Link const& link : graph_.links()) {
         if (link.gbps() > 0) *message.mutable_graph()->add_links() = link;
     }
-    holdings_.tell(
-        true, [this](ApplicationId id) { return name_of(id); }, *message.mutable_endpoints(),
-        *message.mutable_channels());
+    holdings_.forget_told();
+    in_parts_ = !tell_some(*message.mutable_endpoints(), *message.mutable_channels());
+    message.set_more(in_parts_);
     return message;
 }
 
@@ -109,15 +109,23 @@ void AgentCore::report(AgentMessage message) {
     }
 }
 
-// What applications have brought since the registration was sent.
+bool AgentCore::tell_some(google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
+                          google::protobuf::RepeatedPtrField<HeldChannel>& channels) {
+    return holdings_.tell(
+        options_.part_bytes, [this](ApplicationId id) { return name_of(id); }, endpoints, channels);
+}
+
+// What the registration had no room for, and what applications have brought since it was sent.
 void AgentCore::announce() {
     if (!session_.joined()) return;
-    AgentMessage message;
-    auto& held = *message.mutable_held();
-    holdings_.tell(
-        false, [this](ApplicationId id) { return name_of(id); }, *held.mutable_endpoints(),
-        *held.mutable_channels());
-    if (held.endpoints_size() != 0 || held.channels_size() != 0) session_.send(std::move(message));
+    for (bool all = false; !all;) {
+        AgentMessage message;
+        Held& held = *message.mutable_held();
+        all = tell_some(*held.mutable_endpoints(), *held.mutable_channels());
+        held.set_last(all && std::exchange(in_parts_, false));
+        bool const empty = held.endpoints_size() == 0 && held.channels_size() == 0;
+        if (!empty || held.last()) session_.send(std::move(message));
+    }
 }
 
 void AgentCore::received(ControllerMessage const& message) {

@@ -7,8 +7,8 @@ namespace mgi::control {
 
 namespace {
 
-void add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, ClusterPlan const& plan,
-              bool committed, bool creator) {
+std::size_t add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels,
+                     ClusterPlan const& plan, bool committed, bool creator) {
     HeldChannel& held = *channels.Add();
     *held.mutable_spec() = proto_of(plan.spec);
     held.set_id(plan.channel);
@@ -16,6 +16,7 @@ void add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, Cluster
     held.set_committed(committed);
     held.set_request(plan.request);
     held.set_creator(creator);
+    return held.ByteSizeLong();
 }
 
 }  // namespace
@@ -115,22 +116,35 @@ HeldPlans const* Holdings::channel(std::uint32_t id) const {
     return found == channels_.end() ? nullptr : &found->second;
 }
 
-void Holdings::tell(bool all, std::function<std::string(ApplicationId)> const& name_of,
+void Holdings::forget_told() {
+    for (auto& [id, place] : endpoints_) place.told = false;
+    for (auto& [id, channel] : channels_) channel.told = false;
+}
+
+bool Holdings::tell(std::size_t most_bytes,
+                    std::function<std::string(ApplicationId)> const& name_of,
                     google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
                     google::protobuf::RepeatedPtrField<HeldChannel>& channels) {
+    std::size_t bytes = 0;
     for (auto& [id, place] : endpoints_) {
-        if (std::exchange(place.told, true) && !all) continue;
+        if (place.told) continue;
+        if (bytes >= most_bytes) return false;
+        place.told = true;
         HeldEndpoint& held = *endpoints.Add();
         held.set_id(id);
         held.set_vertex(place.vertex);
         held.set_application(name_of(place.application));
+        bytes += held.ByteSizeLong();
     }
     for (auto& [id, channel] : channels_) {
-        if (std::exchange(channel.told, true) && !all) continue;
+        if (channel.told) continue;
+        if (bytes >= most_bytes) return false;
+        channel.told = true;
         bool const creator = channel.creator != 0;
-        if (channel.running) add_held(channels, *channel.running, true, creator);
-        if (channel.prepared) add_held(channels, *channel.prepared, false, creator);
+        if (channel.running) bytes += add_held(channels, *channel.running, true, creator);
+        if (channel.prepared) bytes += add_held(channels, *channel.prepared, false, creator);
     }
+    return true;
 }
 
 ChannelSpec proto_of(ClusterChannelSpec const& spec) {

@@ -68,8 +68,11 @@ public:
     [[nodiscard]] HeldPlans const* channel(std::uint32_t id) const;
     void remove_channel(std::uint32_t id) { channels_.erase(id); }
 
-    /// What the controller has not been told in this session, marked as told; `all`: as in a new one.
-    void tell(bool all, std::function<std::string(ApplicationId)> const& name_of,
+    /// A new session, whose controller has been told nothing.
+    void forget_told();
+    /// Some of what the controller has not been told in this session, marked as told: about so many
+    /// bytes of it, and one thing at least. Whether that was all.
+    bool tell(std::size_t most_bytes, std::function<std::string(ApplicationId)> const& name_of,
               google::protobuf::RepeatedPtrField<HeldEndpoint>& endpoints,
               google::protobuf::RepeatedPtrField<HeldChannel>& channels);
 

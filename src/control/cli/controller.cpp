@@ -165,8 +165,8 @@ int run_controller(ControllerOptions& options) {
             options.http, security,
             HttpContent{status_page(), [&service] { return service.status(); },
                         [&service] {
-                            Snapshot const snapshot = service.snapshot();
-                            return controller_metrics(snapshot, snapshot.epoch != 0);
+                            auto const snapshot = service.snapshot();
+                            return controller_metrics(*snapshot, snapshot->epoch != 0);
                         }});
     }
 

@@ -169,8 +169,13 @@ void Engine::watch_time() {
 }
 
 Snapshot Engine::snapshot() const {
-    std::lock_guard const lock(mutex_);
-    return cluster_.snapshot(now());
+    Snapshot made;
+    {
+        std::lock_guard const lock(mutex_);
+        made = cluster_.snapshot(now());
+    }
+    complete(made);
+    return made;
 }
 
 }  // namespace mgi::control

@@ -142,7 +142,7 @@ std::string ControlService::not_leader() const {
                            : fmt::format("not the leader; ask {}", leader_);
 }
 
-std::string ControlService::status(bool graph) const {
+std::string ControlService::status() const {
     About about{address_, {}, MGI_VERSION};
     std::shared_ptr<Engine> leading;
     {
@@ -150,12 +150,12 @@ std::string ControlService::status(bool graph) const {
         leading = engine_;
         if (leading == nullptr) about.leader = leader_.empty() ? "nobody yet" : leader_;
     }
-    return status_json(leading == nullptr ? Snapshot{} : leading->snapshot(), about, graph);
+    return leading == nullptr ? status_json({}, about) : *board_.json(leading, about);
 }
 
-Snapshot ControlService::snapshot() const {
+std::shared_ptr<Snapshot const> ControlService::snapshot() const {
     auto const leading = engine();
-    return leading == nullptr ? Snapshot{} : leading->snapshot();
+    return leading == nullptr ? none<Snapshot>() : board_.snapshot(leading);
 }
 
 std::shared_ptr<control::Session> ControlService::find(SessionId session) const {

@@ -13,9 +13,9 @@
 
 #include "control/controller/engine.hpp"
 #include "control/controller/session.hpp"
+#include "control/controller/status_board.hpp"
 #include "control/proto/control.grpc.pb.h"
 #include "control/rpc/security.hpp"
-#include "control/state/status_json.hpp"
 
 namespace mgi::control {
 
@@ -38,10 +38,10 @@ public:
     /// Sessions and calls end, so that the server can be shut down.
     void retire() { stand_by({}); }
 
-    /// The status page's JSON; also on standby.
-    [[nodiscard]] std::string status(bool graph = true) const;
+    /// The status page's JSON; also on standby. Both are a moment old where several ask.
+    [[nodiscard]] std::string status() const;
     /// Empty on standby.
-    [[nodiscard]] Snapshot snapshot() const;
+    [[nodiscard]] std::shared_ptr<Snapshot const> snapshot() const;
 
     void carry_out(Send const& send) override;
     void carry_out(Close const& close) override;
@@ -75,6 +75,7 @@ private:
 
     Security const& security_;
     std::string const address_;
+    mutable StatusBoard board_;
     std::atomic<std::uint64_t> next_{1};  ///< names of sessions and calls
 
     mutable std::mutex mutex_;

@@ -198,7 +198,7 @@ void Cluster::session_message(SessionId session, AgentMessage& message, Now now,
             for (std::uint32_t id : message.endpoints_gone().endpoints()) {
                 auto const endpoint = endpoints_.find(id);
                 if (endpoint == endpoints_.end() || endpoint->second.server != server.id) continue;
-                remove_endpoint(id, message.endpoints_gone().why(), effects);
+                give_up_endpoint(id, message.endpoints_gone().why(), effects);
             }
             return;
         case AgentMessage::kLeave:
@@ -210,6 +210,7 @@ void Cluster::session_message(SessionId session, AgentMessage& message, Now now,
             Effects follow;
             hold(server, Telling::More, message.held().endpoints(), message.held().channels(),
                  *reply.mutable_lost(), follow);
+            if (message.held().last()) drop_unnamed(server, follow);
             send(server.session, std::move(reply), effects);
             std::move(follow.begin(), follow.end(), std::back_inserter(effects));
             pump_renewals(effects);

@@ -79,6 +79,7 @@ private:
     /// What a list of held things is.
     enum class Telling : std::uint8_t {
         All,   ///< an agent that registers again: what it does not name is gone
+        Part,  ///< the same, and it names the rest in what follows
         Some,  ///< a restarted agent: its applications may name more within the grace
         More,  ///< what they named since
     };
@@ -121,9 +122,10 @@ private:
     bool hold_endpoint(ServerRecord& server, HeldEndpoint const& held);
     bool hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
                       Effects& effects);
-    void drop_unnamed(ServerRecord& server, Telling telling,
+    void note_unnamed(ServerRecord& server, Telling telling,
                       std::set<std::uint32_t> const& endpoints,
-                      std::map<std::uint32_t, HeldPlans> const& channels, Effects& effects);
+                      std::map<std::uint32_t, HeldPlans> const& channels);
+    void drop_unnamed(ServerRecord& server, Effects& effects);
     ChannelRecord* learn_channel(std::uint32_t id, HeldChannel const& held);
     void settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,
                       Effects& effects);
@@ -131,6 +133,8 @@ private:
     void claims_due(ServerRecord& server, Effects& effects);
 
     // endpoints.cpp
+    /// As its agent says.
+    void give_up_endpoint(std::uint32_t id, std::string const& why, Effects& effects);
     void remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects);
 
     // channels.cpp: creation, two steps, end
@@ -181,9 +185,13 @@ private:
     /// Requests whose channel is over, so that they get the same answer again.
     std::unordered_map<std::string, Remembered> over_;
     std::deque<std::string> over_order_;
-    /// An earlier controller's channels that ended under this one: whoever still holds them has lost
-    /// them. Full, nothing is learned any more.
+    /// Requests of endpoints that their agents gave up.
+    std::unordered_set<std::string> over_endpoints_;
+    std::deque<std::string> over_endpoints_order_;
+    /// An earlier controller's channels and endpoints that ended under this one: whoever still holds them
+    /// has lost them. Full, nothing is learned any more.
     std::unordered_set<std::uint32_t> ended_earlier_;
+    std::unordered_set<std::uint32_t> ended_earlier_endpoints_;
     /// Channels being recovered, by the endpoints they still miss.
     std::unordered_map<std::uint32_t, std::set<std::uint32_t>> awaited_;
     std::deque<ChannelView> ended_;

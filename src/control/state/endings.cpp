@@ -99,6 +99,7 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
         ServerRecord& server = servers_.at(agent);
         server.channels.erase(id);
         server.unclaimed_channels.erase(id);
+        server.unnamed_channels.erase(id);
     }
     if (auto const creator = servers_.find(channel.creator); creator != servers_.end()) {
         creator->second.created.erase(id);

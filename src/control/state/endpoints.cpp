@@ -28,7 +28,13 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
         effects.emplace_back(Answer{call, Problem::None, {}, known->second, 0});
         return;
     }
-    if (!carries_endpoints(server->graph, request.vertex())) {
+    if (over_endpoints_.contains(request.request())) {
+        return answer(call,
+                      {Problem::Aborted,
+                       "the endpoint of this request is gone again, by its agent's own word"},
+                      effects);
+    }
+    if (!carries_endpoints(*server->graph, request.vertex())) {
         return answer(call,
                       {Problem::InvalidArgument,
                        fmt::format("vertex {} of server {} is no CPU or GPU: endpoints live on "
@@ -81,8 +87,20 @@ void Cluster::delete_endpoint(CallId call, DeleteEndpointRequest const& request,
                                    *found->second.channels.begin())},
                       effects);
     }
-    remove_endpoint(id, "deleted", effects);
+    give_up_endpoint(id, "deleted", effects);
     answer(call, {}, effects);
+}
+
+// Its agent knows that it was made, so it asks for it no more: what comes of that request was sent before
+// its answer, and would make an endpoint of nobody.
+void Cluster::give_up_endpoint(std::uint32_t id, std::string const& why, Effects& effects) {
+    std::string const request = endpoints_.at(id).request;
+    remove_endpoint(id, why, effects);
+    if (request.empty() || !over_endpoints_.insert(request).second) return;
+    over_endpoints_order_.push_back(request);
+    if (over_endpoints_order_.size() <= settings_.limits.remembered) return;
+    over_endpoints_.erase(over_endpoints_order_.front());
+    over_endpoints_order_.pop_front();
 }
 
 void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects) {
@@ -96,7 +114,9 @@ void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects&
     ServerRecord& server = servers_.at(found->second.server);
     server.endpoints.erase(id);
     server.unclaimed_endpoints.erase(id);
+    server.unnamed_endpoints.erase(id);
     endpoint_requests_.erase(found->second.request);
+    if (ids_.earlier(IdKind::Endpoint, id)) ended_earlier_endpoints_.insert(id);
     endpoints_.erase(found);
     log::info("controller: endpoint {} is gone: {}", id, why);
 }

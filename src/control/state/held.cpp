@@ -29,6 +29,7 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         }
         named.insert(held.id());
         server.unclaimed_endpoints.erase(held.id());
+        server.unnamed_endpoints.erase(held.id());
         auto const& of = endpoints_.at(held.id()).channels;
         to_recover.insert(of.begin(), of.end());
     }
@@ -41,6 +42,7 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         plan.creator = plan.creator || held.creator();
     }
     for (auto const& [id, held] : plans) {
+        server.unnamed_channels.erase(id);
         if (hold_channel(server, id, held, effects)) {
             server.unclaimed_channels.erase(id);
             if (channels_.at(id).stale_plan) to_renew_.insert(id);
@@ -49,58 +51,57 @@ void Cluster::hold(ServerRecord& server, Telling telling,
             lost.add_channels(id);
         }
     }
-    if (telling != Telling::More) drop_unnamed(server, telling, named, plans, effects);
+    if (telling != Telling::More) note_unnamed(server, telling, named, plans);
+    if (telling == Telling::All) drop_unnamed(server, effects);
     for (std::uint32_t id : to_recover) {
         auto const channel = channels_.find(id);
         if (channel != channels_.end()) try_recover(channel->second, effects);
     }
 }
 
-void Cluster::drop_unnamed(ServerRecord& server, Telling telling,
+void Cluster::note_unnamed(ServerRecord& server, Telling telling,
                            std::set<std::uint32_t> const& endpoints,
-                           std::map<std::uint32_t, HeldPlans> const& channels, Effects& effects) {
-    std::vector<std::uint32_t> gone;
+                           std::map<std::uint32_t, HeldPlans> const& channels) {
+    bool const some = telling == Telling::Some;
+    server.unnamed_endpoints.clear();
+    server.unnamed_channels.clear();
     for (std::uint32_t id : server.endpoints) {
         if (endpoints.contains(id) || server.unclaimed_endpoints.contains(id)) continue;
-        if (telling == Telling::Some) {
-            server.unclaimed_endpoints.insert(id);
-        } else {
-            gone.push_back(id);
-        }
+        (some ? server.unclaimed_endpoints : server.unnamed_endpoints).insert(id);
     }
-    for (std::uint32_t id : gone) remove_endpoint(id, "its server holds it no more", effects);
-
-    gone.clear();
     for (std::uint32_t id : server.channels) {
         if (channels.contains(id) || server.unclaimed_channels.contains(id)) continue;
         ChannelRecord& channel = channels_.at(id);
-        if (channel.recovery) {
+        if (channel.recovery && telling != Telling::Part) {
             channel.recovery->reports.erase(server.id);  // the others' time to come back decides
-        } else if (telling == Telling::Some) {
-            server.unclaimed_channels.insert(id);
         } else {
-            gone.push_back(id);
+            (some ? server.unclaimed_channels : server.unnamed_channels).insert(id);
         }
-    }
-    std::sort(gone.begin(), gone.end());
-    for (std::uint32_t id : gone) {
-        auto const channel = channels_.find(id);
-        if (channel == channels_.end()) continue;
-        end(channel->second, true, Problem::Aborted,
-            fmt::format("server {} holds it no more", server.name), effects);
     }
     for (std::uint32_t id : server.created) {
         // The same instance may be asking for it yet: that request will be repeated.
-        if (telling == Telling::Some && !channels.contains(id)) {
-            server.unclaimed_channels.insert(id);
-        }
+        if (some && !channels.contains(id)) server.unclaimed_channels.insert(id);
     }
-    if (!server.unclaimed_endpoints.empty() || !server.unclaimed_channels.empty()) {
-        if (telling == Telling::Some) {
-            timers_.set(Due::Claims, server.id, now_ + settings_.grace_ms);
-        }
-    } else {
+    if (server.unclaimed_endpoints.empty() && server.unclaimed_channels.empty()) {
         timers_.cancel(Due::Claims, server.id);
+    } else if (some) {
+        timers_.set(Due::Claims, server.id, now_ + settings_.grace_ms);
+    }
+}
+
+void Cluster::drop_unnamed(ServerRecord& server, Effects& effects) {
+    for (std::uint32_t id : std::exchange(server.unnamed_endpoints, {})) {
+        remove_endpoint(id, "its server holds it no more", effects);
+    }
+    for (std::uint32_t id : std::exchange(server.unnamed_channels, {})) {
+        auto const channel = channels_.find(id);
+        if (channel == channels_.end()) continue;
+        if (channel->second.recovery) {
+            channel->second.recovery->reports.erase(server.id);
+            continue;
+        }
+        end(channel->second, true, Problem::Aborted,
+            fmt::format("server {} holds it no more", server.name), effects);
     }
 }
 
@@ -121,7 +122,7 @@ void Cluster::claims_due(ServerRecord& server, Effects& effects) {
 }
 
 bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
-    if (!carries_endpoints(server.graph, held.vertex())) return false;
+    if (!carries_endpoints(*server.graph, held.vertex())) return false;
     auto const known = endpoints_.find(held.id());
     if (known != endpoints_.end()) {
         EndpointRecord& endpoint = known->second;
@@ -134,8 +135,10 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
         }
         return true;
     }
+    std::size_t const most = settings_.limits.endpoints;
     if (!ids_.earlier(IdKind::Endpoint, held.id()) ||
-        endpoints_.size() >= settings_.limits.endpoints) {
+        ended_earlier_endpoints_.contains(held.id()) || ended_earlier_endpoints_.size() >= most ||
+        endpoints_.size() >= most) {
         return false;
     }
     EndpointRecord& endpoint = endpoints_[held.id()];

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "control/state/effects.hpp"
+#include "control/state/use.hpp"
 
 namespace mgi::control {
 
@@ -18,19 +20,6 @@ enum class Presence : std::uint8_t {
     Present,
     Away,    ///< its lease is over or its session broke; its channels go on
     Failed,  ///< away for longer than the grace, or left; only its name and id are kept, for an hour
-};
-
-/// Figures that came with heartbeats. Applications bring theirs about once a second, which is less
-/// often: rates are those since a sample that is some seconds old, and `middle` will be the next one.
-struct Use {
-    struct Sample {
-        google::protobuf::RepeatedPtrField<ChannelUse> channels;
-        Millis at = 0;
-    };
-    google::protobuf::RepeatedPtrField<LinkUse> links;
-    Sample last;
-    Sample middle;
-    Sample before;
 };
 
 struct ServerRecord {
@@ -44,13 +33,16 @@ struct ServerRecord {
     Millis heard = 0;       ///< its last word
     Millis away_since = 0;
     Millis clock_off = 0;
-    ServerGraph graph;
+    std::shared_ptr<ServerGraph const> graph = none<ServerGraph>();
     std::set<std::uint32_t> endpoints;
     std::unordered_set<std::uint32_t> channels;  ///< with endpoints here
     std::set<std::uint32_t> created;             ///< channels, with endpoints here or without
     /// Known before this agent's process, and not announced again yet: gone after the grace.
     std::set<std::uint32_t> unclaimed_endpoints;
     std::set<std::uint32_t> unclaimed_channels;
+    /// What its registration in parts has not named yet: gone after the last part.
+    std::set<std::uint32_t> unnamed_endpoints;
+    std::set<std::uint32_t> unnamed_channels;
     Use use;
 };
 

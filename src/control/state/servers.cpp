@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -131,8 +132,10 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
     }
     bool const first = server.incarnation == 0;
     bool const was_failed = server.presence == Presence::Failed;
-    Telling const telling = server.instance == message.instance() ? Telling::All : Telling::Some;
-    bool const new_graph = was_failed || !same(server.graph, message.graph());
+    Telling const telling = server.instance != message.instance() ? Telling::Some
+                            : message.more()                      ? Telling::Part
+                                                                  : Telling::All;
+    bool const new_graph = was_failed || !same(*server.graph, message.graph());
     sessions_[session] = server.id;
     server.session = session;
     server.instance = message.instance();
@@ -150,8 +153,8 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
     }
     timers_.set(Due::Lease, server.id, now_ + settings_.lease_ms);
     if (new_graph) {
-        server.graph.Swap(message.mutable_graph());
-        effects.emplace_back(LearnServer{server.id, server.name, server.graph});
+        server.graph = std::make_shared<ServerGraph const>(std::move(*message.mutable_graph()));
+        effects.emplace_back(LearnServer{server.id, server.name, *server.graph});
         for (std::uint32_t id : server.channels) channels_.at(id).stale_plan = true;
     }
     log::info("controller: server {} (id {}) registered, incarnation {}", server.name, server.id,
@@ -185,19 +188,20 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
 
 void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects) {
     ++counters_.heartbeats;
-    if (message.links_size() > server.graph.links_size() ||
+    if (message.links_size() > server.graph->links_size() ||
         static_cast<std::size_t>(message.channels_size()) > server.channels.size() + 1024) {
         refuse(server.session, Refused::LIMIT,
                fmt::format("a heartbeat with figures of {} links and {} channels; {} and {} are "
                            "known",
-                           message.links_size(), message.channels_size(), server.graph.links_size(),
-                           server.channels.size()),
+                           message.links_size(), message.channels_size(),
+                           server.graph->links_size(), server.channels.size()),
                effects);
         return;
     }
     Use& use = server.use;
-    use.links.Swap(message.mutable_links());
-    use.last.channels.Swap(message.mutable_channels());
+    use.links = std::make_shared<LinkFigures const>(std::move(*message.mutable_links()));
+    use.last.channels =
+        std::make_shared<ChannelFigures const>(std::move(*message.mutable_channels()));
     use.last.at = now_;
     if (use.middle.at == 0 || now_ - use.middle.at >= settings_.rate_ms) {
         use.before = std::exchange(use.middle, use.last);
@@ -210,14 +214,14 @@ void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effec
 
 void Cluster::link_change(ServerRecord& server, LinkChange const& message, Effects& effects) {
     Link const& link = message.link();
-    std::string const wrong = wrong_link(link, server.graph.vertices_size());
-    auto& links = *server.graph.mutable_links();
-    auto known = links.begin();
-    while (known != links.end() && (known->from() != link.from() || known->to() != link.to())) {
-        ++known;
-    }
+    ServerGraph const& graph = *server.graph;
+    std::string const wrong = wrong_link(link, graph.vertices_size());
+    auto const known = std::find_if(
+        graph.links().begin(), graph.links().end(),
+        [&](Link const& one) { return one.from() == link.from() && one.to() == link.to(); });
+    bool const is_new = known == graph.links().end();
     bool const full =
-        known == links.end() && static_cast<std::size_t>(links.size()) >= settings_.limits.links;
+        is_new && static_cast<std::size_t>(graph.links_size()) >= settings_.limits.links;
     if (!wrong.empty() || full || link.kind().size() > settings_.limits.text) {
         refuse(server.session, Refused::BAD_GRAPH,
                fmt::format("graph of server {}: {}", server.name,
@@ -225,21 +229,23 @@ void Cluster::link_change(ServerRecord& server, LinkChange const& message, Effec
                effects);
         return;
     }
-    if (known == links.end()) {
-        *links.Add() = link;
-    } else if (known->gbps() == link.gbps()) {
-        return;
+    if (!is_new && known->gbps() == link.gbps()) return;
+    // Snapshots may hold the graph as it was.
+    auto changed = std::make_shared<ServerGraph>(graph);
+    if (is_new) {
+        *changed->add_links() = link;
     } else {
-        known->set_gbps(link.gbps());
+        changed->mutable_links(static_cast<int>(known - graph.links().begin()))
+            ->set_gbps(link.gbps());
     }
-    note(link.gbps() == 0
-             ? fmt::format("link {} -> {} of server {} is down",
-                           server.graph.vertices(static_cast<int>(link.from())).name(),
-                           server.graph.vertices(static_cast<int>(link.to())).name(), server.name)
-             : fmt::format("link {} -> {} of server {} has {} GB/s",
-                           server.graph.vertices(static_cast<int>(link.from())).name(),
-                           server.graph.vertices(static_cast<int>(link.to())).name(), server.name,
-                           link.gbps()));
+    server.graph = std::move(changed);
+    auto const name = [&](std::uint32_t vertex) {
+        return server.graph->vertices(static_cast<int>(vertex)).name();
+    };
+    note(link.gbps() == 0 ? fmt::format("link {} -> {} of server {} is down", name(link.from()),
+                                        name(link.to()), server.name)
+                          : fmt::format("link {} -> {} of server {} has {} GB/s", name(link.from()),
+                                        name(link.to()), server.name, link.gbps()));
     effects.emplace_back(LearnLink{server.id, link});
     for (std::uint32_t id : server.channels) {
         channels_.at(id).stale_plan = true;
@@ -308,7 +314,9 @@ void Cluster::failed(ServerRecord& server, std::string const& why, Effects& effe
     }
     server.unclaimed_endpoints.clear();
     server.unclaimed_channels.clear();
-    server.graph.Clear();
+    server.unnamed_endpoints.clear();
+    server.unnamed_channels.clear();
+    server.graph = none<ServerGraph>();
     server.use = {};
     effects.emplace_back(ForgetServer{server.id});
 }

@@ -3,25 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "control/state/use.hpp"
+
 namespace mgi::control {
-
-struct LinkView {
-    std::string from;
-    std::string to;
-    double gbps = 0;
-    double used_gbps = 0;
-    std::string kind;
-};
-
-struct VertexView {
-    std::string name;
-    std::uint32_t kind = 0;    ///< mgi::VertexKind
-    std::uint32_t parent = 0;  ///< position + 1; 0: none
-    std::string note;
-};
 
 struct ServerView {
     std::uint32_t id = 0;
@@ -32,14 +20,14 @@ struct ServerView {
     std::size_t endpoints = 0;
     std::int64_t lease_left_ms = 0;
     std::int64_t clock_off_ms = 0;
-    std::vector<VertexView> vertices;
-    std::vector<LinkView> links;
+    std::shared_ptr<ServerGraph const> graph = none<ServerGraph>();
+    Use use;
 };
 
 struct EndpointView {
     std::uint32_t id = 0;
     std::uint32_t server = 0;
-    std::string device;
+    std::uint32_t vertex = 0;  ///< of its server's graph
     std::string application;
 };
 
@@ -76,6 +64,8 @@ struct Counters {
     std::uint64_t plans_aborted = 0;
 };
 
+/// Taken under the controller's lock, so it shares graphs and figures as they were: who shows them reads
+/// them without.
 struct Snapshot {
     std::uint64_t epoch = 0;
     double uptime_s = 0;
@@ -85,5 +75,9 @@ struct Snapshot {
     std::vector<FailureView> failures;    ///< oldest first
     Counters counters;
 };
+
+/// The rest, which needs no lock: rates and totals of the channels that there are, from the servers'
+/// figures, and the order of the endpoints.
+void complete(Snapshot& snapshot);
 
 }  // namespace mgi::control

@@ -1,6 +1,9 @@
 #include "control/state/status_json.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <utility>
 
 #include <mgi/graph.hpp>
 
@@ -11,7 +14,39 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json of(ServerView const& server, bool graph) {
+/// Figures name vertices by position, which a peer may get wrong.
+std::string vertex_name(ServerGraph const& graph, std::uint32_t vertex) {
+    if (vertex >= static_cast<std::uint32_t>(graph.vertices_size())) return "?";
+    return graph.vertices(static_cast<int>(vertex)).name();
+}
+
+Json of(Vertex const& vertex) {
+    Json json{{"name", vertex.name()},
+              {"kind", to_string(static_cast<VertexKind>(vertex.kind()))},
+              {"parent", vertex.parent()},
+              {"note", vertex.note()}};
+    if (vertex.nic_direct()) json["nic_direct"] = true;
+    return json;
+}
+
+Json links_of(ServerView const& server) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, double> used;
+    for (LinkUse const& figure : *server.use.links) {
+        used[{figure.from(), figure.to()}] = figure.gbps();
+    }
+    Json links = Json::array();
+    for (Link const& link : server.graph->links()) {
+        auto const figure = used.find({link.from(), link.to()});
+        links.push_back({{"from", vertex_name(*server.graph, link.from())},
+                         {"to", vertex_name(*server.graph, link.to())},
+                         {"kind", link.kind()},
+                         {"gbps", link.gbps()},
+                         {"used_gbps", figure == used.end() ? 0 : figure->second}});
+    }
+    return links;
+}
+
+Json of(ServerView const& server) {
     Json json{{"id", server.id},
               {"name", server.name},
               {"state", server.state},
@@ -20,23 +55,9 @@ Json of(ServerView const& server, bool graph) {
               {"endpoints", server.endpoints},
               {"lease_left_ms", server.lease_left_ms},
               {"clock_off_ms", server.clock_off_ms}};
-    if (graph) {
-        Json& vertices = json["vertices"] = Json::array();
-        for (VertexView const& vertex : server.vertices) {
-            vertices.push_back({{"name", vertex.name},
-                                {"kind", to_string(static_cast<VertexKind>(vertex.kind))},
-                                {"parent", vertex.parent},
-                                {"note", vertex.note}});
-        }
-    }
-    Json& links = json["links"] = Json::array();
-    for (LinkView const& link : server.links) {
-        links.push_back({{"from", link.from},
-                         {"to", link.to},
-                         {"kind", link.kind},
-                         {"gbps", link.gbps},
-                         {"used_gbps", link.used_gbps}});
-    }
+    Json& vertices = json["vertices"] = Json::array();
+    for (Vertex const& vertex : server.graph->vertices()) vertices.push_back(of(vertex));
+    json["links"] = links_of(server);
     return json;
 }
 
@@ -64,7 +85,7 @@ Json of(Counters const& counters) {
 
 }  // namespace
 
-std::string status_json(Snapshot const& snapshot, About const& about, bool graph) {
+std::string status_json(Snapshot const& snapshot, About const& about) {
     Json json{{"protocol", kProtocol},
               {"epoch", snapshot.epoch},
               {"controller", about.controller},
@@ -73,12 +94,16 @@ std::string status_json(Snapshot const& snapshot, About const& about, bool graph
               {"uptime_s", snapshot.uptime_s},
               {"version", about.version}};
     Json& servers = json["servers"] = Json::array();
-    for (ServerView const& server : snapshot.servers) servers.push_back(of(server, graph));
+    std::unordered_map<std::uint32_t, ServerGraph const*> graphs;
+    for (ServerView const& server : snapshot.servers) {
+        servers.push_back(of(server));
+        graphs[server.id] = server.graph.get();
+    }
     Json& endpoints = json["endpoints"] = Json::array();
     for (EndpointView const& endpoint : snapshot.endpoints) {
         endpoints.push_back({{"id", endpoint.id},
                              {"server", endpoint.server},
-                             {"device", endpoint.device},
+                             {"device", vertex_name(*graphs.at(endpoint.server), endpoint.vertex)},
                              {"application", endpoint.application}});
     }
     Json& channels = json["channels"] = Json::array();

@@ -15,7 +15,7 @@ struct About {
     std::string version;     ///< of MGI
 };
 
-/// As docs/control.md has it. `graph` also puts each server's vertices in.
-std::string status_json(Snapshot const& snapshot, About const& about, bool graph = true);
+/// As docs/control.md has it.
+std::string status_json(Snapshot const& snapshot, About const& about);
 
 }  // namespace mgi::control

@@ -1,7 +1,6 @@
 // What the status page shows.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -19,12 +18,6 @@ char const* to_string(Presence presence) {
     return "?";
 }
 
-/// Names of vertices; figures name them by position, which a peer may get wrong.
-std::string vertex_name(ServerGraph const& graph, std::uint32_t vertex) {
-    if (vertex >= static_cast<std::uint32_t>(graph.vertices_size())) return "?";
-    return graph.vertices(static_cast<int>(vertex)).name();
-}
-
 struct Moved {
     std::uint64_t rows = 0;
     std::uint64_t bytes = 0;
@@ -38,11 +31,11 @@ void add_use(Use const& use, std::unordered_map<std::uint32_t, Moved>& moved) {
     };
     std::unordered_map<std::uint32_t, Then> before;
     for (Use::Sample const* sample : {&use.before, &use.middle}) {  // the older one, if it is there
-        for (ChannelUse const& figure : sample->channels) {
+        for (ChannelUse const& figure : *sample->channels) {
             before.try_emplace(figure.channel(), Then{figure.bytes(), sample->at});
         }
     }
-    for (ChannelUse const& figure : use.last.channels) {
+    for (ChannelUse const& figure : *use.last.channels) {
         Moved& to = moved[figure.channel()];
         to.rows += figure.rows();
         to.bytes += figure.bytes();
@@ -64,45 +57,42 @@ ServerView view(ServerRecord const& server, Millis lease_left) {
     view.endpoints = server.endpoints.size();
     view.lease_left_ms = lease_left;
     view.clock_off_ms = server.clock_off;
-    for (Vertex const& vertex : server.graph.vertices()) {
-        view.vertices.push_back({vertex.name(), vertex.kind(), vertex.parent(), vertex.note()});
-    }
-    std::map<std::pair<std::uint32_t, std::uint32_t>, double> used;
-    for (LinkUse const& figure : server.use.links) {
-        used[{figure.from(), figure.to()}] = figure.gbps();
-    }
-    for (Link const& link : server.graph.links()) {
-        auto const figure = used.find({link.from(), link.to()});
-        view.links.push_back({vertex_name(server.graph, link.from()),
-                              vertex_name(server.graph, link.to()), link.gbps(),
-                              figure == used.end() ? 0 : figure->second, link.kind()});
-    }
+    view.graph = server.graph;
+    view.use = server.use;
     return view;
 }
 
 }  // namespace
 
+void complete(Snapshot& snapshot) {
+    std::sort(snapshot.endpoints.begin(), snapshot.endpoints.end(),
+              [](EndpointView const& a, EndpointView const& b) { return a.id < b.id; });
+    std::unordered_map<std::uint32_t, Moved> moved;
+    for (ServerView const& server : snapshot.servers) add_use(server.use, moved);
+    for (ChannelView& channel : snapshot.channels) {
+        auto const found = moved.find(channel.id);
+        bool const over = channel.state == "failed" || channel.state == "deleted";
+        if (over || found == moved.end()) continue;
+        channel.rows = found->second.rows;
+        channel.bytes = found->second.bytes;
+        channel.gbps = found->second.gbps;
+    }
+}
+
 Snapshot Cluster::snapshot(Now now) const {
     Snapshot made;
     made.epoch = epoch_;
     made.uptime_s = static_cast<double>(now.steady - started_) / 1e3;
-    std::unordered_map<std::uint32_t, Moved> moved;
     Millis const time = std::max(now.steady - slept_, now_);
     for (auto const& [id, server] : servers_) {
         Millis const left = server.heard + settings_.lease_ms - time;
         made.servers.push_back(
             view(server, server.presence == Presence::Present ? std::max<Millis>(left, 0) : 0));
-        add_use(server.use, moved);
     }
     for (auto const& [id, endpoint] : endpoints_) {
-        made.endpoints.push_back({id, endpoint.server,
-                                  vertex_name(servers_.at(endpoint.server).graph, endpoint.vertex),
-                                  endpoint.application});
+        made.endpoints.push_back({id, endpoint.server, endpoint.vertex, endpoint.application});
     }
-    std::sort(made.endpoints.begin(), made.endpoints.end(),
-              [](EndpointView const& a, EndpointView const& b) { return a.id < b.id; });
     for (auto const& [id, channel] : channels_) {
-        Moved const figures = moved[id];
         char const* const state = channel.recovery          ? "recovering"
                                   : channel.generation == 0 ? "preparing"
                                                             : "running";
@@ -113,9 +103,9 @@ Snapshot Cluster::snapshot(Now now) const {
                                  static_cast<std::size_t>(channel.spec.sources_size()),
                                  static_cast<std::size_t>(channel.spec.destinations_size()),
                                  {channel.servers.begin(), channel.servers.end()},
-                                 figures.rows,
-                                 figures.bytes,
-                                 figures.gbps,
+                                 0,
+                                 0,
+                                 0,
                                  {}});
     }
     made.channels.insert(made.channels.end(), ended_.begin(), ended_.end());

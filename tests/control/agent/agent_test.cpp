@@ -67,7 +67,7 @@ public:
         server_->Shutdown(std::chrono::system_clock::now());
     }
     [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-    [[nodiscard]] Snapshot snapshot() const { return service_.snapshot(); }
+    [[nodiscard]] Snapshot snapshot() const { return *service_.snapshot(); }
 
 private:
     StateFile storage_;

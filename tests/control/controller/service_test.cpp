@@ -159,7 +159,7 @@ TEST(ControlService, AfterARestartItLearnsFromItsAgents) {
     ASSERT_TRUE(a.join(held));
     EXPECT_EQ(a.sender.agent(), id);
     EXPECT_EQ(a.sender.epoch(), 2u);
-    Snapshot const shown = served.service().snapshot();
+    Snapshot const shown = *served.service().snapshot();
     ASSERT_EQ(shown.endpoints.size(), 1u);
     EXPECT_EQ(shown.endpoints[0].id, end);
     // The old sender is stale, wherever it speaks.

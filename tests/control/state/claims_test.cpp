@@ -45,5 +45,33 @@ TEST(ControlClaims, WhatNobodyClaimsIsToldAsLost) {
     EXPECT_EQ(rig.got(again, Kind::kLost)[0].lost().endpoints().at(0), id);
 }
 
+// Found by the simulation: a request that was long on its way, whose repetition had been answered.
+TEST(ControlClaims, ALateRequestMakesNoSecondEndpoint) {
+    Rig rig;
+    Agent a = rig.register_agent("a");
+    std::uint32_t const gone = rig.answers.at(rig.create_endpoint(a, "request-1")).id;
+    std::uint32_t const deleted = rig.answers.at(rig.create_endpoint(a, "request-2")).id;
+    AgentMessage message;
+    message.mutable_endpoints_gone()->add_endpoints(gone);
+    rig.say(a, message);
+    rig.delete_endpoint(a, deleted);
+    for (char const* const request : {"request-1", "request-2"}) {
+        EXPECT_EQ(rig.answers.at(rig.create_endpoint(a, request)).problem, Problem::Aborted);
+    }
+    EXPECT_EQ(endpoints(rig), 0u);
+}
+
+TEST(ControlClaims, ARequestWhoseAnswerTheAgentNeverHadIsAnsweredAnew) {
+    Rig rig;
+    Agent const a = rig.register_agent("a");
+    rig.create_endpoint(a, "request-1");
+    rig.close(a);
+    // It does not name what it does not know of, so that is gone; then it asks again.
+    Agent const again = rig.register_agent("a", "instance-1", {}, a.sender);
+    EXPECT_EQ(endpoints(rig), 0u);
+    EXPECT_EQ(rig.answers.at(rig.create_endpoint(again, "request-1")).problem, Problem::None);
+    EXPECT_EQ(endpoints(rig), 1u);
+}
+
 }  // namespace
 }  // namespace mgi::control::test

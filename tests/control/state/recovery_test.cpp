@@ -182,5 +182,23 @@ TEST_F(ControlRecovery, ALostCommitIsSentAgain) {
     EXPECT_EQ(rig.got(again, Kind::kCommitPlan).at(0).commit_plan().generation(), 3u);
 }
 
+// Found by the simulation: what a restarted agent named, while the word was on its way to it that nobody
+// had claimed it in time.
+TEST_F(ControlRecovery, AnEndpointThatEndedIsNotLearnedAgain) {
+    Register held;
+    *held.add_endpoints() = held_endpoint(11);
+    Agent a = rig.register_agent("a", "instance-1", held, earlier(1));
+    rig.close(a);
+    a = rig.register_agent("a", "instance-2", {}, a.sender);
+    rig.pass(10'000, {&a});
+    ASSERT_EQ(rig.got(a, Kind::kLost).size(), 1u);
+    AgentMessage message;
+    *message.mutable_held()->add_endpoints() = held_endpoint(11);
+    rig.say(a, message);
+    ASSERT_EQ(rig.got(a, Kind::kLost).size(), 2u);
+    EXPECT_EQ(rig.got(a, Kind::kLost)[1].lost().endpoints().at(0), 11u);
+    EXPECT_TRUE(rig.cluster.snapshot(Now{rig.time, 0}).endpoints.empty());
+}
+
 }  // namespace
 }  // namespace mgi::control::test

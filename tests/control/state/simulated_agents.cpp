@@ -8,24 +8,65 @@
 
 namespace mgi::control::test {
 
-Register Simulation::registration(SimAgent const& agent) const {
+namespace {
+
+template <class Message>
+void name(SimAgent::Channel const& channel, Message& word) {
+    for (bool const committed : {true, false}) {
+        std::uint64_t const generation = committed ? channel.committed : channel.prepared;
+        if (generation == 0) continue;
+        HeldChannel& held = *word.add_channels();
+        held = channel.held;
+        held.set_generation(generation);
+        held.set_committed(committed);
+    }
+}
+
+}  // namespace
+
+Register Simulation::registration(SimAgent& agent) {
     Register word;
     word.set_name(agent.name);
     word.set_instance(agent.instance);
     *word.mutable_graph() = server_graph();
-    for (auto const& [id, vertex] : agent.endpoints)
-        *word.add_endpoints() = held_endpoint(id, vertex);
-    for (auto const& [id, channel] : agent.channels) {
-        for (bool const committed : {true, false}) {
-            std::uint64_t const generation = committed ? channel.committed : channel.prepared;
-            if (generation == 0) continue;
-            HeldChannel& held = *word.add_channels();
-            held = channel.held;
-            held.set_generation(generation);
-            held.set_committed(committed);
+    agent.unnamed_endpoints.clear();
+    agent.unnamed_channels.clear();
+    word.set_more(random_.one_in(3));  // too much for one message
+    for (auto const& [id, vertex] : agent.endpoints) {
+        if (word.more() && random_.one_in(2)) {
+            agent.unnamed_endpoints.insert(id);
+        } else {
+            *word.add_endpoints() = held_endpoint(id, vertex);
         }
     }
+    for (auto const& [id, channel] : agent.channels) {
+        if (word.more() && random_.one_in(2)) {
+            agent.unnamed_channels.insert(id);
+        } else {
+            name(channel, word);
+        }
+    }
+    agent.in_parts = word.more();
     return word;
+}
+
+void Simulation::name_rest(std::size_t index) {
+    SimAgent& agent = agents_[index];
+    if (!std::exchange(agent.in_parts, false)) return;
+    AgentMessage first;
+    for (std::uint32_t id : agent.unnamed_endpoints) {
+        auto const held = agent.endpoints.find(id);
+        if (held == agent.endpoints.end()) continue;
+        *first.mutable_held()->add_endpoints() = held_endpoint(id, held->second);
+    }
+    if (first.has_held()) agent_says(index, std::move(first));
+    AgentMessage last;
+    for (std::uint32_t id : agent.unnamed_channels) {
+        auto const held = agent.channels.find(id);
+        if (held != agent.channels.end()) name(held->second, *last.mutable_held());
+    }
+    last.mutable_held()->set_last(true);
+    agent_says(index, std::move(last));
 }
 
 void Simulation::connect(std::size_t index) {
@@ -176,6 +217,7 @@ void Simulation::hear_registered(std::size_t index, Registered const& reply, std
         agent.ended.insert(id);
     }
     for (std::uint32_t id : reply.lost_endpoints()) agent.endpoints.erase(id);
+    name_rest(index);
     if (!agent.later_endpoints.empty() || !agent.later_channels.empty()) {
         at(soon(2500), [this, index] { announce(index); });
     }

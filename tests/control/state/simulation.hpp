@@ -42,6 +42,9 @@ struct SimAgent {
     std::map<std::uint32_t, Channel> channels;
     std::map<std::uint32_t, std::uint32_t> later_endpoints;  ///< of applications not back yet
     std::map<std::uint32_t, Channel> later_channels;
+    bool in_parts = false;  ///< its registration had not room for all
+    std::set<std::uint32_t> unnamed_endpoints;
+    std::set<std::uint32_t> unnamed_channels;
     std::set<std::uint32_t> ended;   ///< channels whose end it was told
     std::vector<AgentMessage> said;  ///< some of its words, to be said again when they are old
 };
@@ -101,7 +104,9 @@ private:
     void beat(std::size_t index);
     void crash(std::size_t index, bool for_ever);
     void announce(std::size_t index);
-    [[nodiscard]] Register registration(SimAgent const& agent) const;
+    [[nodiscard]] Register registration(SimAgent& agent);
+    /// What the registration left out.
+    void name_rest(std::size_t index);
 
     // clients
     void create_endpoint(std::size_t index, std::string request, int tries);

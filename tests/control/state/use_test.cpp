@@ -14,7 +14,11 @@ struct Used : ::testing::Test {
     std::uint32_t const eb = rig.endpoint(b);
     std::uint32_t const id = rig.running(a, b);
 
-    double gbps() const { return rig.cluster.snapshot(Now{rig.time, 0}).channels.at(0).gbps; }
+    double gbps() const {
+        Snapshot shown = rig.cluster.snapshot(Now{rig.time, 0});
+        complete(shown);
+        return shown.channels.at(0).gbps;
+    }
     void beat(std::uint64_t bytes) {
         rig.pass(100, {&b});
         AgentMessage message;
