@@ -91,6 +91,10 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
         return true;
     }
     ServerRecord& server = servers_.at(request.sender().agent());
+    if (server.unnamed_channels.contains(channel.id)) {
+        answer(call, {Problem::Unavailable, kInParts}, effects);
+        return true;
+    }
     if (channel.creator == 0) set_creator(channel, server);  // nobody else knows the request
     bool const came_back =
         channel.creator == server.id && server.unclaimed_channels.erase(channel.id) != 0;
@@ -339,7 +343,8 @@ void Cluster::pump_renewals(Effects& effects) {
             std::all_of(channel.servers.begin(), channel.servers.end(), [&](std::uint32_t id) {
                 ServerRecord const& server = servers_.at(id);
                 return server.presence == Presence::Present && server.session != 0 &&
-                       !server.unclaimed_channels.contains(channel.id);
+                       !server.unclaimed_channels.contains(channel.id) &&
+                       !server.unnamed_channels.contains(channel.id);
             });
         if (possible) start_plan(channel, 0, effects);
     }

@@ -84,6 +84,9 @@ private:
         More,  ///< what they named since
     };
 
+    /// Of what such a registration has not named yet, nobody knows whether it is held.
+    static constexpr char const* kInParts = "its server's registration is not complete yet: repeat";
+
     // cluster.cpp: time, senders, messages out
     void advance(Now now, Effects& effects);
     void due(Due what, std::uint64_t id, Effects& effects);

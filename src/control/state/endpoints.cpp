@@ -24,6 +24,9 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
             return answer(call, {Problem::InvalidArgument, "another server used this request"},
                           effects);
         }
+        if (server->unnamed_endpoints.contains(known->second)) {
+            return answer(call, {Problem::Unavailable, kInParts}, effects);
+        }
         server->unclaimed_endpoints.erase(known->second);  // whoever knows the request holds it
         effects.emplace_back(Answer{call, Problem::None, {}, known->second, 0});
         return;

@@ -108,7 +108,7 @@ protected:
         core_.application_said(id, message, now_);
         return ports_.told[id].empty() ? Json() : ports_.told[id].front();
     }
-    Json ask(ApplicationId id, Json message) {
+    Json ask(ApplicationId id, Json const& message) {
         core_.application_said(id, message, now_);
         return ports_.told[id].empty() ? Json() : ports_.told[id].back();
     }

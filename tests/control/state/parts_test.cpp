@@ -66,6 +66,34 @@ TEST_F(ControlParts, WhatNoPartNamesIsGoneAfterTheLast) {
     EXPECT_EQ(rig.got(b, Kind::kChannelEnded).size(), 1u);
 }
 
+// A call may overtake the parts.
+TEST_F(ControlParts, ARequestOfWhatIsNotNamedYetWaits) {
+    CallId const made = rig.create_endpoint(a, "request-fresh");  // whose answer is lost
+    Agent const back = come_back();
+    EXPECT_EQ(rig.answers.at(rig.create_endpoint(back, "request-fresh")).problem,
+              Problem::Unavailable);
+    CallId const call = rig.create_channel(back, "request-1", {first}, {other});
+    EXPECT_EQ(rig.answers.at(call).problem, Problem::Unavailable);
+    tell(back, true, true, true);
+    Answer const again = rig.answers.at(rig.create_endpoint(back, "request-fresh"));
+    EXPECT_EQ(again.problem, Problem::None) << again.text;
+    EXPECT_NE(again.id, rig.answers.at(made).id);
+    EXPECT_EQ(rig.answers.at(rig.create_channel(back, "request-1", {first}, {other})).id, channel);
+}
+
+TEST_F(ControlParts, AChannelIsRenewedOnceItIsNamed) {
+    rig.close(a);
+    Register part;
+    *part.add_endpoints() = held_endpoint(first);
+    *part.mutable_graph() = server_graph();
+    part.mutable_graph()->mutable_links(0)->set_gbps(3);
+    part.set_more(true);
+    Agent const back = rig.register_agent("a", "instance-1", part, a.sender);
+    EXPECT_TRUE(rig.plans.empty());
+    tell(back, true, true, true);
+    EXPECT_EQ(rig.plans.size(), 1u);
+}
+
 TEST_F(ControlParts, ARegistrationThatBreaksOffIsForgotten) {
     rig.close(come_back());
     Register whole;
