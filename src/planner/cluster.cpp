@@ -101,6 +101,10 @@ ServerId Cluster::add_server(topology::Infrastructure const& one_server, std::st
         bool const direct = vertex.kind == VertexKind::Nic && one_server.sites[at].nic_direct;
         vertices.push_back({vertex.kind, vertex.managed && able, direct});
     }
+    auto const managed = std::count_if(vertices.begin(), vertices.end(),
+                                       [](ShapeVertex const& vertex) { return vertex.managed; });
+    std::string const large = too_large(std::size_t(managed), vertices.size(), graph.edges.size());
+    if (!large.empty()) refuse(who + large);
     if (!domain.empty() && spine == kNowhere) {
         refuse(who + "no switch of NVLink domain '" + domain + "' is among its vertices");
     }

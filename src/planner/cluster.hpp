@@ -34,8 +34,8 @@ class Cluster {
 public:
     /// Adds a server that this graph describes: all vertices are of server 0 or of every server, and
     /// keep their ids. A switch of every server is the NVLink domain's; servers that say the same
-    /// `domain` share it, one that says none has it alone. Refuses what no server can be: a name that
-    /// is taken or empty, an edge to a vertex that there is not, from a vertex to itself (but one of
+    /// `domain` share it, one that says none has it alone. Refuses what no server can be: one that is
+    /// too large (planner/limits.hpp), a name that is taken or empty, an edge to a vertex that there is not, from a vertex to itself (but one of
     /// kind "memory", which is left out), twice, or with a capacity that is not above 0; two networks
     /// or two domains; vertices whose ids are not 0, 1, 2, ...
     ServerId add_server(topology::Infrastructure const& one_server, std::string name,

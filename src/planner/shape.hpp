@@ -12,6 +12,7 @@
 
 #include <mgi/graph.hpp>
 
+#include "planner/limits.hpp"
 #include "planner/max_flow.hpp"
 
 namespace mgi::planner {
@@ -36,7 +37,7 @@ struct ShapeVertex {
 
 /// A graph of at most 64 vertices as bits and a matrix: what `SmallFlow` searches.
 struct SmallGraph {
-    static constexpr std::uint32_t kMost = 64;
+    static constexpr std::uint32_t kMost = std::uint32_t(kFewVertices);
     std::uint32_t vertices = 0;
     std::array<std::uint64_t, kMost> heads{};  ///< of each vertex: where its arcs lead
     std::vector<Capacity> capacities;          ///< vertices x vertices

@@ -85,23 +85,22 @@ TEST(ChannelPlanner, APathIsNicDirectWhereBothNicsAre) {
 }
 
 TEST(ChannelPlanner, RefusesAPathOfMoreHopsThanATableHasStages) {
-    auto const plan = [](std::uint32_t gpus) {
-        GraphBuilder graph;
-        for (std::uint32_t g = 0; g < gpus; ++g) {
-            auto const gpu = graph.add(VertexKind::Gpu, "gpu" + std::to_string(g), 0);
-            if (gpu > 0) graph.connect_both(gpu - 1, gpu, 10, "nvlink");
-        }
-        Cluster cluster;
-        cluster.add_server(std::move(graph).finish(1), "chain");
-        std::vector<Place> const from{{0, 0}};
-        std::vector<Place> const to{{0, gpus - 1}};
-        return decode_table(ChannelPlanner(cluster).plan(from, to).servers.at(0).table->bytes);
+    auto const table = [](std::uint32_t gpus) {
+        Shape const chain(0, std::vector<ShapeVertex>(gpus, {VertexKind::Gpu, true, false}), {},
+                          kNowhere);
+        TableBuilder builder;
+        builder.start(chain);
+        PathList list;
+        for (std::uint32_t g = 0; g < gpus; ++g) list.push(g);
+        list.add(1);
+        builder.add(list[0]);
+        return decode_table(builder.bytes());
     };
-    auto const longest = plan(257);
+    auto const longest = table(257);
     ASSERT_EQ(longest.vertices.size(), 256u);
     EXPECT_EQ(longest.vertices.back().forwards.at(0).stage, 255);
     try {
-        plan(258);
+        table(258);
         FAIL();
     } catch (Error const& error) {
         EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);

@@ -118,5 +118,34 @@ TEST(Cluster, ThousandsOfServersAreOneShape) {
     EXPECT_EQ(cluster.shapes(), 1u);
 }
 
+std::string refusal(std::uint32_t gpus, std::uint32_t switches, std::uint32_t links) {
+    topology::GraphBuilder graph;
+    for (std::uint32_t v = 0; v < gpus + switches; ++v) {
+        graph.add(v < gpus ? VertexKind::Gpu : VertexKind::Switch, "v" + std::to_string(v), 0);
+    }
+    std::uint32_t const vertices = gpus + switches;
+    for (std::uint32_t l = 0; l < links; ++l) {
+        graph.connect(l % vertices, (l % vertices + 1 + l / vertices) % vertices, 1, "pcie");
+    }
+    Cluster cluster;
+    try {
+        cluster.add_server(std::move(graph).finish(1), "node");
+    } catch (Error const& error) {
+        return error.what();
+    }
+    return {};
+}
+
+TEST(Cluster, RefusesServersThatTakeTooLongToPlan) {
+    EXPECT_EQ(refusal(kMostManaged, 20, kMostLinks), "");
+    EXPECT_EQ(refusal(64, 0, 64 * 63), "") << "small ones may have all links that there can be";
+    EXPECT_EQ(refusal(73, 0, 0),
+              "server 'node': 73 GPUs and CPUs, at most 72 of one server can be planned in time; "
+              "leave out what takes no part (\"gpus\" and \"remove\" of a --config file), or "
+              "describe it as several servers");
+    EXPECT_NE(refusal(60, 5, 1025).find("1025 links between 65 vertices, at most 1024 of one"),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace mgi::planner

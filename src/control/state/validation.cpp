@@ -11,6 +11,8 @@
 #include <mgi/error.hpp>
 #include <mgi/graph.hpp>
 
+#include "planner/limits.hpp"
+
 namespace mgi::control {
 namespace {
 
@@ -71,6 +73,13 @@ std::string wrong_graph(ServerGraph const& graph, Limits const& limits) {
     if (static_cast<std::size_t>(graph.links_size()) > limits.links) {
         return fmt::format("{} links; {} are possible", graph.links_size(), limits.links);
     }
+    std::size_t managed = 0;
+    for (int i = 0; i < vertices; ++i) {
+        managed += carries_endpoints(graph, static_cast<std::uint32_t>(i)) ? 1 : 0;
+    }
+    std::string large = planner::too_large(managed, static_cast<std::size_t>(vertices),
+                                           static_cast<std::size_t>(graph.links_size()));
+    if (!large.empty()) return large;
     std::unordered_set<std::string> names;
     for (int i = 0; i < vertices; ++i) {
         Vertex const& vertex = graph.vertices(i);

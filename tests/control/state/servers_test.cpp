@@ -210,6 +210,8 @@ TEST(ControlServers, BadRegistrationsSayWhatIsWrong) {
                   Refused::BAD_GRAPH, "parent 2"},
              Case{[](Register& r) { r.mutable_graph()->mutable_vertices()->Clear(); },
                   Refused::BAD_GRAPH, "0 vertices"},
+             Case{[](Register& r) { *r.mutable_graph() = server_graph(72); }, Refused::BAD_GRAPH,
+                  "73 GPUs and CPUs, at most 72 of one server can be planned in time"},
          }) {
         Rig rig;
         Register word;
