@@ -160,13 +160,6 @@ class Planner:
     def optimizations(
         self, sources: Sequence[int], destinations: Sequence[int], rules: Mapping[str, Any]
     ) -> list[dict[str, Any]]: ...
-    def congestion(
-        self,
-        sources: Sequence[int],
-        destinations: Sequence[int],
-        bytes: Sequence[float],
-        rules: Mapping[str, Any],
-    ) -> dict[str, Any]: ...
 
 def joint_flow(
     vertices: int,

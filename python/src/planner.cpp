@@ -15,10 +15,10 @@
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "planner/channel_planner.hpp"
+#include "planner/congestion.hpp"
 #include "planner/optimizations.hpp"
 #include "planner/split.hpp"
 #include "planner/table_codec.hpp"
-#include "planner/traffic.hpp"
 #include "topology.hpp"
 
 namespace mgi::python {
@@ -199,37 +199,6 @@ nb::list optimizations_of(TopologyPlanner& planner, Vertices const& sources,
     return list;
 }
 
-nb::dict congestion(TopologyPlanner& planner, Vertices const& sources, Vertices const& destinations,
-                    std::vector<double> const& bytes, nb::dict const& given) {
-    PathRules const rules = rules_of(given);
-    auto const [traffic, found] = locked(planner, [&] {
-        Traffic made = traffic_over(planner.planner, planner.cluster, planner.all(sources),
-                                    planner.all(destinations), bytes, rules);
-        PathWeights weights = least_congestion(made.commodities, made.capacities);
-        return std::make_pair(std::move(made), std::move(weights));
-    });
-    nb::list pairs;
-    for (std::size_t k = 0; k < traffic.pairs.size(); ++k) {
-        nb::list list;
-        for (std::size_t p = 0; p < traffic.pairs[k].paths.size(); ++p) {
-            nb::dict dict = path_dict(planner, traffic.pairs[k].paths[p]);
-            dict["weight"] = found.weights[k][p];
-            list.append(dict);
-        }
-        nb::dict dict;
-        dict["from"] = planner.whole_of(traffic.pairs[k].from);
-        dict["to"] = planner.whole_of(traffic.pairs[k].to);
-        dict["bytes"] = traffic.pairs[k].demand;
-        dict["paths"] = list;
-        pairs.append(dict);
-    }
-    nb::dict dict;
-    dict["pairs"] = pairs;
-    dict["seconds"] = found.congestion;
-    dict["least_seconds"] = found.bound;
-    return dict;
-}
-
 using LinkLists = std::vector<std::vector<Vertices>>;
 
 std::tuple<std::vector<std::vector<double>>, double, double> path_weights(
@@ -288,9 +257,7 @@ void bind_planner(nb::module_& module) {
         .def("paths", paths, nb::arg("source"), nb::arg("destination"), nb::arg("rules"))
         .def("plan", plan, nb::arg("sources"), nb::arg("destinations"), nb::arg("rules"))
         .def("optimizations", optimizations_of, nb::arg("sources"), nb::arg("destinations"),
-             nb::arg("rules"))
-        .def("congestion", congestion, nb::arg("sources"), nb::arg("destinations"),
-             nb::arg("bytes"), nb::arg("rules"));
+             nb::arg("rules"));
     module.def("joint_flow", joint_flow, nb::arg("vertices"), nb::arg("arcs"), nb::arg("sources"),
                nb::arg("sinks"));
     module.def("path_weights", path_weights, nb::arg("demands"), nb::arg("paths"),

@@ -11,7 +11,7 @@
 #include "planner/rules.hpp"
 #include "planner/shape_paths.hpp"
 #include "planner/split.hpp"
-#include "simulation/splits.hpp"
+#include "simulation/fluid.hpp"
 #include "topology/infrastructure.hpp"
 
 namespace mgi::simulation {

@@ -8,9 +8,11 @@
 
 namespace mgi::simulation {
 
+using Route = std::vector<std::uint32_t>;  ///< links, as numbers in the list of capacities
+
 /// Bytes that cross a set of links at once. On no link at all they take no time.
 struct FluidFlow {
-    std::vector<std::uint32_t> links;  ///< numbers in the list of capacities
+    Route links;
     double gigabytes = 0;
     double weight = 1;  ///< of its share of a link; more than 0
     double start = 0;   ///< seconds

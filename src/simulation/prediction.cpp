@@ -8,6 +8,7 @@
 
 #include <mgi/error.hpp>
 
+#include "planner/congestion.hpp"
 #include "simulation/candidates.hpp"
 #include "simulation/fluid.hpp"
 #include "simulation/single_paths.hpp"
@@ -15,7 +16,11 @@
 namespace mgi::simulation {
 namespace {
 
+using planner::Commodity;
 using topology::Infrastructure;
+
+/// How far a plan's split of the traffic may be from the best one.
+constexpr double kTolerance = 1e-3;
 
 /// From so many flows on, those that end within a hundredth of the time end together.
 constexpr std::size_t kManyFlows = 4096;
@@ -56,8 +61,8 @@ public:
             auto const [at, is_new] = known.try_emplace(gpu, commodities.size());
             if (is_new)
                 commodities.push_back({0, outward ? candidates.out(gpu) : candidates.in(gpu)});
-            commodities[at->second].gigabytes += gigabytes;
-            return !commodities[at->second].routes.empty();
+            commodities[at->second].demand += gigabytes;
+            return !commodities[at->second].paths.empty();
         };
         for (std::size_t d = 0; d < demands_.size(); ++d) {
             auto const& [source, destination, gigabytes] = demands_[d];
@@ -65,7 +70,7 @@ public:
             if (candidates.are_linked(source, destination)) {
                 linked[d] = commodities.size();
                 commodities.push_back({gigabytes, candidates.between(source, destination)});
-                if (commodities.back().routes.empty()) throw no_path(demands_[d]);
+                if (commodities.back().paths.empty()) throw no_path(demands_[d]);
                 continue;
             }
             // The network has no limit of its own, so that where a source's bytes leave and where
@@ -74,25 +79,26 @@ public:
                 throw no_path(demands_[d]);
             }
         }
-        Splits const splits = least_congestion(capacities_, commodities, partition_load());
+        auto const split =
+            planner::least_congestion(commodities, capacities_, kTolerance, partition_load());
         for (std::size_t d = 0; d < demands_.size(); ++d) {
             auto const& [source, destination, gigabytes] = demands_[d];
             if (gigabytes == 0) continue;
             if (source == destination) {
                 add_flow(d, {}, gigabytes);
             } else if (linked[d] != SIZE_MAX) {
-                auto const& routes = commodities[linked[d]].routes;
+                auto const& routes = commodities[linked[d]].paths;
                 for (std::size_t r = 0; r < routes.size(); ++r) {
-                    add_flow(d, routes[r], splits.gigabytes[linked[d]][r]);
+                    add_flow(d, routes[r], split.weights[linked[d]][r] * gigabytes);
                 }
             } else {
                 std::size_t const outward = out.at(source), inward = in.at(destination);
-                add_network_flows(d, commodities[outward], splits.gigabytes[outward],
-                                  commodities[inward], splits.gigabytes[inward]);
+                add_network_flows(d, commodities[outward].paths, split.weights[outward],
+                                  commodities[inward].paths, split.weights[inward]);
             }
         }
         Prediction made = run();
-        made.least_seconds = splits.least_seconds;
+        made.least_seconds = split.bound;
         return made;
     }
 
@@ -180,16 +186,17 @@ private:
     }
 
     /// Each part of what enters comes from the next part of what leaves.
-    void add_network_flows(std::size_t d, Commodity const& out, std::vector<double> const& left,
-                           Commodity const& in, std::vector<double> const& entered) {
+    void add_network_flows(std::size_t d, std::vector<Route> const& out,
+                           std::vector<double> const& left, std::vector<Route> const& in,
+                           std::vector<double> const& entered) {
         double const gigabytes = demands_[d].gigabytes;
         std::size_t o = 0, i = 0;
         double out_share = 0, in_share = 0;
         while (o < left.size() && i < entered.size()) {
-            if (out_share <= 0) out_share = left[o] / out.gigabytes;
-            if (in_share <= 0) in_share = entered[i] / in.gigabytes;
+            if (out_share <= 0) out_share = left[o];
+            if (in_share <= 0) in_share = entered[i];
             double const both = std::min(out_share, in_share);
-            if (both > 0) add_flow(d, joined(out.routes[o], in.routes[i]), both * gigabytes);
+            if (both > 0) add_flow(d, joined(out[o], in[i]), both * gigabytes);
             out_share -= both;
             in_share -= both;
             if (out_share <= kNothing) ++o, out_share = 0;

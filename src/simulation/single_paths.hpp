@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "simulation/splits.hpp"
+#include "simulation/fluid.hpp"
 #include "topology/infrastructure.hpp"
 
 namespace mgi::simulation {

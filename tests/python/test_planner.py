@@ -59,16 +59,6 @@ def test_optimizations_say_why() -> None:
     assert not found["nic-direct"]["applies"]
 
 
-def test_congestion_spreads_known_traffic() -> None:
-    planner, _, gpus = over("hgx-h100", 2)
-    traffic = [1e9 if i == 0 and j >= 8 else 0 for i in range(16) for j in range(16)]
-    found = planner.congestion(gpus, gpus, traffic, {})
-    assert found["seconds"] <= 1.03 * found["least_seconds"]
-    assert len(found["pairs"]) == 8
-    for pair in found["pairs"]:
-        assert sum(path["weight"] for path in pair["paths"]) == pytest.approx(1)
-
-
 def test_what_cannot_be_is_refused() -> None:
     planner, vertices, gpus = over("hgx-h100", 2)
     network = next(v for v, vertex in enumerate(vertices) if vertex["kind"] == "network")
@@ -80,8 +70,6 @@ def test_what_cannot_be_is_refused() -> None:
         planner.plan([], gpus, {})
     with pytest.raises(mgi.InvalidArgument, match="max_nics"):
         planner.plan(gpus, gpus, {"max_nics": -1})
-    with pytest.raises(mgi.InvalidArgument, match="traffic matrix"):
-        planner.congestion(gpus, gpus, [1.0], {})
 
 
 @pytest.mark.parametrize(("gpus", "shapes", "found"), [(20, 1, 1), (40, 2, 2), (24, 0, 3)])

@@ -8,6 +8,8 @@
 
 #include <mgi/error.hpp>
 
+#include "perf/plan_cluster.hpp"
+#include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace mgi::simulation {
@@ -54,6 +56,17 @@ System triangle() {
     graph.connect_both(b, c, 10, "nvlink");
     graph.connect_both(a, c, 10, "nvlink");
     return System(std::move(graph).finish(1));
+}
+
+TEST(Prediction, OneGpuUsesEveryNicOfItsServer) {
+    auto const server = perf::dgx_server(8, 0);
+    System const system(topology::join_servers({&server, &server}));
+    std::vector<Demand> demands;
+    // Its own NIC alone would take 20 ms.
+    for (std::size_t j = 8; j < 16; ++j) {
+        demands.push_back({system.gpus[0], system.gpus[j], 0.125});
+    }
+    EXPECT_LT(system.seconds(Policy::Mgi, demands), 0.005);
 }
 
 TEST(Prediction, APairAloneTakesEveryPathAndOthersOne) {
