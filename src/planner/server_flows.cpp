@@ -8,81 +8,67 @@
 namespace mgi::planner {
 
 ServerFlows::ServerFlows(topology::Infrastructure const& infrastructure, std::uint32_t server)
-    : local_of_(infrastructure.sites.size(), kNone), inside_(0, {}), out_(0, {}), in_(0, {}) {
+    : local_of_(infrastructure.sites.size(), kNowhere) {
     if (server >= infrastructure.servers) {
         throw Error(ErrorCode::InvalidArgument, "server " + std::to_string(server) + " of " +
                                                     std::to_string(infrastructure.servers) +
                                                     "; they count from 0");
     }
+    std::vector<ShapeVertex> vertices;
     for (Vertex const& vertex : infrastructure.graph.vertices) {
         std::uint32_t const at = infrastructure.sites[vertex.id].server;
         if (at != server && at != topology::kEveryServer) continue;
-        if (vertex.kind == VertexKind::Network) net_ = locals_;
         if (vertex.kind == VertexKind::Gpu) gpus_.push_back(vertex.id);
-        local_of_[vertex.id] = locals_++;
+        local_of_[vertex.id] = std::uint32_t(vertices.size());
+        is_gpu_.push_back(vertex.kind == VertexKind::Gpu);
+        vertices.push_back({vertex.kind, vertex.managed, false});
     }
-    inside_ = network(infrastructure, Nics::None);
-    out_ = network(infrastructure, Nics::Out);
-    in_ = network(infrastructure, Nics::In);
-}
-
-FlowNetwork ServerFlows::network(topology::Infrastructure const& infrastructure, Nics nics) const {
-    auto const kind_of = [&](std::uint32_t vertex) {
-        return infrastructure.graph.vertices[vertex].kind;
-    };
-    auto const is_network = [&](std::uint32_t vertex) {
-        return kind_of(vertex) == VertexKind::Network;
-    };
     std::vector<Arc> arcs;
     for (Edge const& edge : infrastructure.graph.edges) {
         std::uint32_t const from = local_of_[edge.from];
         std::uint32_t const to = local_of_[edge.to];
-        if (from == kNone || to == kNone) continue;
-        bool const from_nic = kind_of(edge.from) == VertexKind::Nic;
-        bool const to_nic = kind_of(edge.to) == VertexKind::Nic;
-        if ((from_nic || to_nic) && nics == Nics::None) continue;
-        // Outward a NIC is entered from the server and left for the network; inward the other way.
-        if (from_nic && (nics == Nics::Out) != is_network(edge.to)) continue;
-        if (to_nic && (nics == Nics::In) != is_network(edge.from)) continue;
+        if (from == kNowhere || to == kNowhere) continue;
         arcs.push_back({from, to, capacity_of(edge.gbps)});
     }
-    return {locals_, std::move(arcs)};
-}
-
-std::uint32_t ServerFlows::local(std::uint32_t vertex) const {
-    return vertex < local_of_.size() ? local_of_[vertex] : kNone;
+    auto const count = std::uint32_t(vertices.size());
+    Shape const shape(0, std::move(vertices), std::move(arcs), kNowhere);
+    network_ = shape.network();
+    for (std::size_t scope = 0; scope < kScopes; ++scope) {
+        std::vector<Arc> carried;
+        for (Arc const& arc : shape.arcs()) {
+            if (shape.carries(arc, Scope(scope))) carried.push_back(arc);
+        }
+        networks_.emplace_back(count, std::move(carried));
+    }
 }
 
 std::uint32_t ServerFlows::local_gpu(std::uint32_t vertex) const {
-    for (std::uint32_t const gpu : gpus_) {
-        if (gpu == vertex) return local(vertex);
-    }
-    return kNone;
+    std::uint32_t const local = vertex < local_of_.size() ? local_of_[vertex] : kNowhere;
+    return local != kNowhere && is_gpu_[local] ? local : kNowhere;
 }
 
-Capacity ServerFlows::flow(FlowNetwork& network, std::uint32_t source, std::uint32_t sink,
-                           Relays relays) {
-    if (source == kNone || sink == kNone) return 0;
+Capacity ServerFlows::flow(Scope scope, std::uint32_t source, std::uint32_t sink, Relays relays) {
+    if (source == kNowhere || sink == kNowhere) return 0;
     std::vector<bool> closed;
     if (relays == Relays::None) {
-        closed.assign(locals_, false);
-        for (std::uint32_t const gpu : gpus_) closed[local(gpu)] = true;
+        closed = is_gpu_;
         closed[source] = closed[sink] = false;
     }
+    FlowNetwork& network = networks_[std::size_t(scope)];
     network.close(std::move(closed));
     return network.max_flow_value(source, sink);
 }
 
 Capacity ServerFlows::between(std::uint32_t source, std::uint32_t destination, Relays relays) {
-    return flow(inside_, local_gpu(source), local_gpu(destination), relays);
+    return flow(Scope::Inside, local_gpu(source), local_gpu(destination), relays);
 }
 
 Capacity ServerFlows::to_network(std::uint32_t gpu, Relays relays) {
-    return flow(out_, local_gpu(gpu), net_, relays);
+    return flow(Scope::Out, local_gpu(gpu), network_, relays);
 }
 
 Capacity ServerFlows::from_network(std::uint32_t gpu, Relays relays) {
-    return flow(in_, net_, local_gpu(gpu), relays);
+    return flow(Scope::In, network_, local_gpu(gpu), relays);
 }
 
 }  // namespace mgi::planner

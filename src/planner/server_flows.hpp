@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/max_flow.hpp"
+#include "planner/shape.hpp"
 #include "topology/infrastructure.hpp"
 
 namespace mgi::planner {
@@ -13,9 +14,9 @@ namespace mgi::planner {
 /// Whether other GPUs of the server may pass traffic on.
 enum class Relays { Allowed, None };
 
-/// The vertices of one server, and those that servers share. A NIC carries only traffic from or to the
-/// network, so that it joins no two CPUs; a flow between GPUs meets neither NIC nor network. Not
-/// thread-safe.
+/// The vertices of one server, and those that servers share, over the links that `Shape::carries`
+/// gives each question: only how much gets through, of any graph, where `ShapePaths` has the paths of
+/// what a `Cluster` takes for a server. Not thread-safe.
 class ServerFlows {
 public:
     /// Throws Error(InvalidArgument) for an edge whose capacity is negative or no number.
@@ -30,22 +31,14 @@ public:
     [[nodiscard]] Capacity from_network(std::uint32_t gpu, Relays relays);
 
 private:
-    static constexpr std::uint32_t kNone = UINT32_MAX;
-
-    /// Which of a NIC's edges a network has.
-    enum class Nics { None, Out, In };
-    FlowNetwork network(topology::Infrastructure const& infrastructure, Nics nics) const;
-    Capacity flow(FlowNetwork& network, std::uint32_t source, std::uint32_t sink, Relays relays);
-    [[nodiscard]] std::uint32_t local(std::uint32_t vertex) const;
+    Capacity flow(Scope scope, std::uint32_t source, std::uint32_t sink, Relays relays);
     [[nodiscard]] std::uint32_t local_gpu(std::uint32_t vertex) const;
 
-    std::vector<std::uint32_t> local_of_;  ///< number in this server, kNone for others' vertices
-    std::uint32_t locals_ = 0;
-    std::uint32_t net_ = kNone;  ///< the network's, in this server
+    std::vector<std::uint32_t> local_of_;  ///< number in this server, kNowhere for others' vertices
+    std::vector<bool> is_gpu_;             ///< by number in this server
+    std::uint32_t network_ = kNowhere;
     std::vector<std::uint32_t> gpus_;
-    FlowNetwork inside_;
-    FlowNetwork out_;
-    FlowNetwork in_;
+    std::vector<FlowNetwork> networks_;  ///< by scope
 };
 
 }  // namespace mgi::planner
