@@ -43,6 +43,12 @@ Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
     for (auto const* ends : {&spec.sources(), &spec.destinations()}) {
         for (std::uint32_t id : *ends) {
             auto const endpoint = endpoints_.find(id);
+            if (endpoint == endpoints_.end() && may_come_back(id)) {
+                return {Problem::Unavailable,
+                        fmt::format("the server of endpoint {} has not come back yet after the "
+                                    "controller was restarted",
+                                    id)};
+            }
             if (endpoint == endpoints_.end()) {
                 return {Problem::NotFound, fmt::format("there is no endpoint {}", id)};
             }
@@ -70,6 +76,11 @@ Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
                 fmt::format("{} plans are under way: repeat", settings_.limits.preparing)};
     }
     return {};
+}
+
+bool Cluster::may_come_back(std::uint32_t endpoint) const {
+    return young() && ids_.earlier(IdKind::Endpoint, endpoint) &&
+           !ended_earlier_endpoints_.contains(endpoint);
 }
 
 bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& request,

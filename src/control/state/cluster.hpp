@@ -98,6 +98,8 @@ private:
                      Effects& effects) const;
     void refuse(SessionId session, Refused::Why why, std::string text, Effects& effects);
     void answer(CallId call, Failure failure, Effects& effects);
+    /// This controller is so young that what agents held under an earlier one may not be known yet.
+    [[nodiscard]] bool young() const { return now_ - started_ < settings_.grace_ms; }
     void note(std::string what);
 
     // servers.cpp: registration, leases, presence
@@ -142,6 +144,7 @@ private:
 
     // channels.cpp: creation, two steps, end
     [[nodiscard]] Failure check_spec(ChannelSpec const& spec) const;
+    [[nodiscard]] bool may_come_back(std::uint32_t endpoint) const;
     bool answer_known_request(CallId call, CreateChannelRequest const& request, Effects& effects);
     /// Milliseconds; 0 is the controller's own.
     [[nodiscard]] Millis limit(std::uint32_t deadline_ms) const;
@@ -159,6 +162,9 @@ private:
     void pump_renewals(Effects& effects);
     void clear_next(ChannelRecord& channel);
     void answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects);
+    /// Of what may be registered yet, although it is over.
+    static void note_ended(std::unordered_set<std::uint32_t>& ended, std::size_t most,
+                           std::uint32_t id);
     void forget(ChannelRecord& channel, Failure const& failure, std::string const& state);
 
     [[nodiscard]] std::string name_of(std::uint32_t agent) const;

@@ -17,10 +17,25 @@ void Cluster::delete_channel(CallId call, DeleteChannelRequest const& request, N
     if (server == nullptr) return;
     auto const found = channels_.find(request.channel());
     if (found == channels_.end() && ids_.given(IdKind::Channel, request.channel())) {
-        return answer(call, {}, effects);  // perhaps by this very call, whose answer got lost
+        // Perhaps by this very call, whose answer got lost; or its servers have not come back yet.
+        if (ids_.earlier(IdKind::Channel, request.channel())) {
+            note_ended(ended_earlier_, settings_.limits.channels, request.channel());
+        }
+        return answer(call, {}, effects);
     }
-    if (found == channels_.end() ||
-        (found->second.creator != server->id && !found->second.servers.contains(server->id))) {
+    bool const others = found == channels_.end() || (found->second.creator != server->id &&
+                                                     !found->second.servers.contains(server->id));
+    bool const unsure = others && found != channels_.end() &&
+                        (found->second.recovery || (found->second.creator == 0 && young()));
+    if (unsure) {
+        return answer(call,
+                      {Problem::Unavailable,
+                       fmt::format("not all that have channel {} have come back yet after the "
+                                   "controller was restarted",
+                                   request.channel())},
+                      effects);
+    }
+    if (others) {
         return answer(call,
                       {Problem::NotFound,
                        fmt::format("server {} has no channel {}", server->name, request.channel())},
@@ -66,6 +81,12 @@ void Cluster::end(ChannelRecord& channel, bool failure, Problem problem, std::st
     forget(channel, told_callers, failure ? "failed" : "deleted");
 }
 
+// Full, nothing is learned any more, so that nothing needs to be kept out.
+void Cluster::note_ended(std::unordered_set<std::uint32_t>& ended, std::size_t most,
+                         std::uint32_t id) {
+    if (ended.size() < most) ended.insert(id);
+}
+
 void Cluster::answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects) {
     for (CallId call : std::exchange(channel.calls, {})) {
         calls_.erase(call);
@@ -108,7 +129,7 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
     timers_.cancel(Due::Recovery, id);
     timers_.cancel(Due::Replan, id);
     to_renew_.erase(id);
-    if (ids_.earlier(IdKind::Channel, id)) ended_earlier_.insert(id);
+    if (ids_.earlier(IdKind::Channel, id)) note_ended(ended_earlier_, limits.channels, id);
 
     auto const request = channel_requests_.find(channel.request);
     if (request != channel_requests_.end() && request->second == id) {

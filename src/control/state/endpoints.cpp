@@ -76,7 +76,14 @@ void Cluster::delete_endpoint(CallId call, DeleteEndpointRequest const& request,
     std::uint32_t const id = request.endpoint();
     auto const found = endpoints_.find(id);
     bool const gone = found == endpoints_.end() && ids_.given(IdKind::Endpoint, id);
-    if (gone) return answer(call, {}, effects);  // perhaps by this very call, whose answer got lost
+    if (gone) {
+        // Perhaps by this very call, whose answer got lost; or it stands in a later part of what this
+        // server registers.
+        if (ids_.earlier(IdKind::Endpoint, id)) {
+            note_ended(ended_earlier_endpoints_, settings_.limits.endpoints, id);
+        }
+        return answer(call, {}, effects);
+    }
     if (found == endpoints_.end() || found->second.server != server->id) {
         return answer(
             call,
@@ -119,7 +126,9 @@ void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects&
     server.unclaimed_endpoints.erase(id);
     server.unnamed_endpoints.erase(id);
     endpoint_requests_.erase(found->second.request);
-    if (ids_.earlier(IdKind::Endpoint, id)) ended_earlier_endpoints_.insert(id);
+    if (ids_.earlier(IdKind::Endpoint, id)) {
+        note_ended(ended_earlier_endpoints_, settings_.limits.endpoints, id);
+    }
     endpoints_.erase(found);
     log::info("controller: endpoint {} is gone: {}", id, why);
 }

@@ -175,7 +175,9 @@ bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans con
     }
     if (held.creator && channel->creator == 0) set_creator(*channel, server);
     // A creator without endpoints of it gets no plans: what it says of generations does not count.
-    if (!channel->servers.contains(server.id)) return channel->creator == server.id;
+    if (!channel->servers.contains(server.id)) {
+        return held.creator && channel->creator == server.id;
+    }
     if (channel->generation != 0) settle_plans(*channel, server.id, held, effects);
     return true;
 }

@@ -100,15 +100,17 @@ TEST_F(ControlCreators, OnlyWhoSaysThatItIsOneIsTaken) {
     EXPECT_EQ(rig.answers.at(rig.delete_channel(d, id)).problem, Problem::NotFound);
 }
 
+/// What an agent knows from an earlier controller.
+Sender earlier(std::uint32_t agent) {
+    Sender sender;
+    sender.set_agent(agent);
+    sender.set_epoch(1);
+    sender.set_incarnation(1);
+    return sender;
+}
+
 TEST(ControlRecoveredCreators, AreLearnedByANewController) {
     Rig rig({}, 2, 1000);
-    auto const earlier = [](std::uint32_t agent) {
-        Sender sender;
-        sender.set_agent(agent);
-        sender.set_epoch(1);
-        sender.set_incarnation(1);
-        return sender;
-    };
     auto const state = [&] {
         Snapshot const shown = rig.cluster.snapshot(Now{rig.time, 0});
         return shown.channels.empty() ? std::string("none") : shown.channels.at(0).state;
@@ -133,6 +135,55 @@ TEST(ControlRecoveredCreators, AreLearnedByANewController) {
     EXPECT_TRUE(rig.got(c, Kind::kPreparePlan).empty());
     EXPECT_EQ(rig.answers.at(rig.delete_channel(c, 5)).problem, Problem::None);
     EXPECT_EQ(rig.got(c, Kind::kChannelEnded).size(), 1u);
+}
+
+// Its agent was restarted, and its application says that it has given the channel up.
+TEST_F(ControlCreators, WhoseAgentDoesNotNameThemTakeTheirChannelsAlong) {
+    std::uint32_t const id = running();
+    Agent const again = restarted();
+    AgentMessage word;
+    *word.mutable_held()->add_channels() = held_channel(id, {ea}, {eb}, 1, true);
+    rig.say(again, word);
+    EXPECT_EQ(rig.got(again, Kind::kLost).at(0).lost().channels().at(0), id);
+    rig.pass(10'000, {&a, &b, &again});
+    EXPECT_EQ(channel_state(id), "failed");
+}
+
+// A channel's own servers may come after its creator's word that it is over.
+TEST(ControlRecoveredCreators, ADeletionIsRememberedOfWhatIsNotKnownYet) {
+    Rig rig({}, 2, 1000);
+    Agent const c = rig.register_agent("c", "instance-1", {}, earlier(3));
+    EXPECT_EQ(rig.answers.at(rig.delete_channel(c, 5)).problem, Problem::None);
+    EXPECT_EQ(rig.answers.at(rig.delete_endpoint(c, 12)).problem, Problem::None);
+    for (std::uint32_t agent : {1u, 2u}) {
+        Register word;
+        *word.add_endpoints() = held_endpoint(10 + agent);
+        *word.add_channels() = held_channel(5, {11}, {12}, 3, true);
+        Agent const came =
+            rig.register_agent(agent == 1 ? "a" : "b", "instance-1", word, earlier(agent));
+        Registered const told = rig.got(came, Kind::kRegistered).at(0).registered();
+        EXPECT_EQ(told.lost_channels_size(), 1);
+        EXPECT_EQ(told.lost_endpoints_size(), agent == 1 ? 0 : 1);
+    }
+    EXPECT_TRUE(rig.cluster.snapshot(Now{rig.time, 0}).channels.empty());
+}
+
+// The call may overtake the word by which its agent's part in the channel is known.
+TEST(ControlRecoveredCreators, ADeletionWaitsUntilItIsKnownWhoseChannelItIs) {
+    Rig rig({}, 2, 1000);
+    for (std::uint32_t agent : {1u, 2u}) {
+        Register word;
+        *word.add_endpoints() = held_endpoint(10 + agent);
+        *word.add_channels() = held_channel(5, {11}, {12}, 3, true);
+        rig.register_agent(agent == 1 ? "a" : "b", "instance-1", word, earlier(agent));
+    }
+    Agent const c = rig.register_agent("c", "instance-2", {}, earlier(3));
+    EXPECT_EQ(rig.answers.at(rig.delete_channel(c, 5)).problem, Problem::Unavailable);
+    AgentMessage word;
+    *word.mutable_held()->add_channels() = held_channel(5, {11}, {12}, 3, true);
+    word.mutable_held()->mutable_channels(0)->set_creator(true);
+    rig.say(c, word);
+    EXPECT_EQ(rig.answers.at(rig.delete_channel(c, 5)).problem, Problem::None);
 }
 
 }  // namespace

@@ -200,5 +200,36 @@ TEST_F(ControlRecovery, AnEndpointThatEndedIsNotLearnedAgain) {
     EXPECT_TRUE(rig.cluster.snapshot(Now{rig.time, 0}).endpoints.empty());
 }
 
+// Some servers come later than others: what they hold may be named before they are there.
+TEST_F(ControlRecovery, AnEndpointThatIsNotRegisteredYetIsWaitedFor) {
+    Register held;
+    *held.add_endpoints() = held_endpoint(11);
+    Agent const a = rig.register_agent("a", "instance-1", held, earlier(1));
+    auto const create = [&] { return rig.create_channel(a, "request-2", {11}, {12}); };
+    Answer const early = rig.answers.at(create());
+    EXPECT_EQ(early.problem, Problem::Unavailable) << early.text;
+    EXPECT_NE(early.text.find("endpoint 12"), std::string::npos) << early.text;
+    held.mutable_endpoints(0)->set_id(12);
+    Agent const b = rig.register_agent("b", "instance-1", held, earlier(2));
+    CallId const call = create();
+    EXPECT_FALSE(rig.answers.contains(call));
+    EXPECT_EQ(rig.plans.size(), 1u);
+    // What was given up under this controller, or given to nobody, is not there.
+    EXPECT_EQ(rig.answers.at(rig.create_channel(a, "request-3", {11}, {2000})).problem,
+              Problem::NotFound);
+    rig.pass(10'000, {&a, &b});
+    EXPECT_EQ(rig.answers.at(rig.create_channel(a, "request-4", {11}, {13})).problem,
+              Problem::NotFound);
+}
+
+TEST_F(ControlRecovery, AnEndpointThatWasGivenBackIsNotWaitedFor) {
+    Agent const a = come(1, 3, true);
+    Agent const b = come(2, 3, true);
+    EXPECT_EQ(rig.answers.at(rig.delete_channel(b, 5)).problem, Problem::None);
+    EXPECT_EQ(rig.answers.at(rig.delete_endpoint(b, 12)).problem, Problem::None);
+    EXPECT_EQ(rig.answers.at(rig.create_channel(a, "request-3", {11}, {12})).problem,
+              Problem::NotFound);
+}
+
 }  // namespace
 }  // namespace mgi::control::test
