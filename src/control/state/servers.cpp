@@ -188,13 +188,14 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
 
 void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effects) {
     ++counters_.heartbeats;
+    std::size_t const channels = server.channels.size() + server.created.size();
     if (message.links_size() > server.graph->links_size() ||
-        static_cast<std::size_t>(message.channels_size()) > server.channels.size() + 1024) {
+        static_cast<std::size_t>(message.channels_size()) > channels + 1024) {
         refuse(server.session, Refused::LIMIT,
                fmt::format("a heartbeat with figures of {} links and {} channels; {} and {} are "
                            "known",
                            message.links_size(), message.channels_size(),
-                           server.graph->links_size(), server.channels.size()),
+                           server.graph->links_size(), channels),
                effects);
         return;
     }

@@ -294,5 +294,25 @@ TEST(ControlServers, SessionsAndServersHaveLimits) {
     EXPECT_EQ(refusal(rig, rig.open()).why(), Refused::LIMIT);
 }
 
+// An agent tells figures of the channels that it created, too, with endpoints of them or without.
+TEST(ControlServers, FiguresOfCreatedChannelsAreTaken) {
+    Rig rig;
+    Agent a = rig.register_agent("a");
+    Agent b = rig.register_agent("b");
+    Agent const c = rig.register_agent("c");
+    std::uint32_t const from = rig.endpoint(a);
+    std::uint32_t const to = rig.endpoint(b);
+    rig.create_channel(c, "request-1", {from}, {to});
+    AgentMessage message;
+    for (std::uint32_t i = 0; i < 1025; ++i) {
+        message.mutable_heartbeat()->add_channels()->set_channel(1 + i);
+    }
+    rig.say(c, message);
+    EXPECT_TRUE(rig.last(c.session).has_heartbeat_ack());
+    message.mutable_heartbeat()->add_channels();
+    rig.say(c, message);
+    EXPECT_EQ(rig.last(c.session).refused().why(), Refused::LIMIT);
+}
+
 }  // namespace
 }  // namespace mgi::control::test
