@@ -105,6 +105,7 @@ private:
 
     // core_requests.cpp
     void ask(Request request);
+    bool take_over(Request const& request);
     void dispatch(Time now);
     void send(Requests::iterator at, Time now);
     void done(Requests::iterator at, CallOutcome const& outcome);
@@ -113,6 +114,7 @@ private:
     void fail(Requests::iterator at, ErrorCode code, std::string const& text);
     Requests::iterator forget(Requests::iterator at);
     void give_back(UnaryRequest message);
+    [[nodiscard]] bool is_given_back(std::uint32_t channel) const;
     void renew_give_backs();
     [[nodiscard]] static bool makes(UnaryRequest const& message);
     [[nodiscard]] bool expires(Request const& request) const;

@@ -118,6 +118,11 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
     std::vector<Announced> endpoints;
     std::vector<std::pair<ClusterPlan, bool>> channels;
     if (has(message, "endpoints")) {
+        if (message["endpoints"].size() > kMostEndpointsEach) {
+            throw Error(ErrorCode::Refused, "a hello with more than " +
+                                                std::to_string(kMostEndpointsEach) +
+                                                " endpoints, the most that an application has");
+        }
         for (Json const& held : message["endpoints"]) {
             endpoints.push_back({id_in(held, "endpoint"), id_in(held, "vertex")});
         }
@@ -205,7 +210,7 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
         DeleteChannelRequest undo;
         undo.set_channel(channel);
         give_back(std::move(undo));
-        holdings_.set_creator(channel, 0);
+        holdings_.creator_ended(channel);
     }
     if (!name.empty()) {
         log::info("application {} left: {}; it had {} endpoints", name, why, endpoints.size());

@@ -18,14 +18,45 @@ Message const* get_if(UnaryRequest const& request) {
     return std::get_if<Message>(&request);
 }
 
+// The device may be another one: what it is made on was decided when it was asked for first.
+bool same_request(UnaryRequest const& one, UnaryRequest const& other) {
+    if (auto const* endpoint = get_if<CreateEndpointRequest>(one)) {
+        auto const* again = get_if<CreateEndpointRequest>(other);
+        return again != nullptr && again->request() == endpoint->request();
+    }
+    auto const* channel = get_if<CreateChannelRequest>(one);
+    auto const* again = get_if<CreateChannelRequest>(other);
+    return channel != nullptr && again != nullptr && again->request() == channel->request() &&
+           again->spec().SerializeAsString() == channel->spec().SerializeAsString();
+}
+
 }  // namespace
 
 void AgentCore::ask(Request request) {
+    if (take_over(request)) return;
     std::uint64_t const number = next_request_++;
     if (auto const found = applications_.find(request.application); found != applications_.end()) {
         ++found->second.requests;
     }
     requests_.emplace(number, std::move(request));
+}
+
+// An application whose connection broke asks again for what is under way for nobody: both would get the
+// same answer, of which one is theirs, and the other one gives back.
+bool AgentCore::take_over(Request const& request) {
+    if (!makes(request.message)) return false;
+    for (auto& [number, orphan] : requests_) {
+        bool const same = orphan.application == 0 && orphan.made == 0 &&
+                          same_request(orphan.message, request.message);
+        if (!same) continue;
+        orphan.application = request.application;
+        orphan.id = request.id;
+        orphan.op = request.op;
+        orphan.deadline = request.deadline;
+        ++applications_.at(request.application).requests;
+        return true;
+    }
+    return false;
 }
 
 bool AgentCore::makes(UnaryRequest const& message) {
@@ -127,25 +158,25 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
         holdings_.remove_endpoint(gone->endpoint());
         answer(request, Json::object());
     } else if (auto const* channel = get_if<CreateChannelRequest>(request.message)) {
-        if (request.application == 0) {
+        std::string const wrong = holdings_.created(
+            {outcome.id, outcome.generation, spec_of(channel->spec()), "", "", channel->request()},
+            request.application);
+        if (request.application == 0 || !wrong.empty()) {
             DeleteChannelRequest undo;
             undo.set_channel(outcome.id);
-            forget(at);
+            if (wrong.empty()) {
+                forget(at);
+            } else {
+                fail(at, ErrorCode::Internal,
+                     "the controller made channel " + std::to_string(outcome.id) + ": " + wrong);
+            }
             return give_back(std::move(undo));
         }
         request.made = outcome.id;
         request.generation = outcome.generation;
-        holdings_.set_creator(outcome.id, request.application);
         HeldPlans const* const held = holdings_.channel(outcome.id);
-        bool const runs = held->running && held->running->generation >= outcome.generation;
-        ClusterChannelSpec const spec = spec_of(channel->spec());
-        bool const gets_plans = holdings_.has_endpoint_of(spec);
-        if (!gets_plans) {
-            holdings_.announce({outcome.id, outcome.generation, spec, "", "", channel->request()},
-                               request.application);
-        }
         // The commit comes by the session, the answer by a call of its own: either may be first.
-        if (runs || !gets_plans) answer_channel(at);
+        if (held->running && held->running->generation >= outcome.generation) answer_channel(at);
         return;
     } else if (auto const* ended = get_if<DeleteChannelRequest>(request.message)) {
         if (HeldPlans const* const held = holdings_.channel(ended->channel())) {
@@ -191,7 +222,18 @@ void AgentCore::fail(Requests::iterator at, ErrorCode code, std::string const& t
         gone != nullptr && code == ErrorCode::NotFound) {
         holdings_.remove_endpoint(gone->endpoint());
     }
+    auto const* deleted = get_if<DeleteChannelRequest>(request.message);
+    if (deleted != nullptr && code == ErrorCode::NotFound) {
+        end_channel(deleted->channel(), true, text);
+    }
     answer(request, {{"error", error_value(code, text)}});
+    if (deleted != nullptr && code == ErrorCode::Timeout && request.application != 0) {
+        // Whoever deletes it needs it no more, and may not ask again.
+        DeleteChannelRequest undo = *deleted;
+        forget(at);
+        if (!is_given_back(undo.channel())) give_back(std::move(undo));
+        return;
+    }
     if (unknown && request.application != 0 && makes(request.message)) {
         // It goes on for nobody, and is undone when its outcome is known.
         Request orphan = request;
@@ -218,6 +260,13 @@ AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
         --found->second.requests;
     }
     return requests_.erase(at);
+}
+
+bool AgentCore::is_given_back(std::uint32_t channel) const {
+    return std::any_of(requests_.begin(), requests_.end(), [&](auto const& entry) {
+        auto const* deleted = get_if<DeleteChannelRequest>(entry.second.message);
+        return entry.second.application == 0 && deleted != nullptr && deleted->channel() == channel;
+    });
 }
 
 // Deletes what nobody holds any more, however long the controller is away: nobody else would do it.

@@ -19,6 +19,11 @@ std::size_t add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels,
     return held.ByteSizeLong();
 }
 
+std::string wrong_generation(ClusterPlan const& plan) {
+    if (plan.generation != 0 && plan.generation <= Holdings::kLastGeneration) return "";
+    return "its generation, " + std::to_string(plan.generation) + ", is none that a channel has";
+}
+
 }  // namespace
 
 std::size_t Holdings::endpoints_at(std::uint32_t vertex) const {
@@ -84,6 +89,7 @@ ClusterPlan const* Holdings::commit(std::uint32_t channel, std::uint64_t generat
     if (!held.prepared || held.prepared->generation != generation) return nullptr;
     held.running = std::move(held.prepared);
     held.prepared.reset();
+    held.awaited.reset();
     return &*held.running;
 }
 
@@ -92,22 +98,36 @@ void Holdings::abort(std::uint32_t channel, std::uint64_t generation) {
     if (found == channels_.end()) return;
     HeldPlans& held = found->second;
     if (held.prepared && held.prepared->generation == generation) held.prepared.reset();
-    if (!held.running && !held.prepared) channels_.erase(found);
+    if (!held.running && !held.prepared && !held.created) channels_.erase(found);
 }
 
 std::string Holdings::announce(ClusterPlan plan, ApplicationId creator) {
-    if (plan.generation == 0 || plan.generation > kLastGeneration) {
-        return "its generation, " + std::to_string(plan.generation) +
-               ", is none that a channel has";
-    }
+    std::string why = wrong_generation(plan);
+    if (!why.empty()) return why;
     HeldPlans& held = channels_[plan.channel];
     if (creator != 0 && held.creator != creator) {
         held.creator = creator;
+        held.created = true;
         held.told = false;
     }
     if (held.running && held.running->generation >= plan.generation) return "";
     held.running = std::move(plan);
+    held.awaited.reset();
     held.told = false;
+    return "";
+}
+
+std::string Holdings::created(ClusterPlan plan, ApplicationId creator) {
+    std::string why = wrong_generation(plan);
+    if (!why.empty()) return why;
+    bool const gets_plans = has_endpoint_of(plan.spec);
+    HeldPlans& held = channels_[plan.channel];
+    held.creator = creator;
+    held.created = true;
+    if (!gets_plans) return announce(std::move(plan), creator);
+    if (held.running || held.prepared) return "";
+    plan.generation = 0;
+    held.awaited = std::move(plan);
     return "";
 }
 
@@ -140,9 +160,10 @@ bool Holdings::tell(std::size_t most_bytes,
         if (channel.told) continue;
         if (bytes >= most_bytes) return false;
         channel.told = true;
-        bool const creator = channel.creator != 0;
+        bool const creator = channel.created;
         if (channel.running) bytes += add_held(channels, *channel.running, true, creator);
         if (channel.prepared) bytes += add_held(channels, *channel.prepared, false, creator);
+        if (channel.awaited) bytes += add_held(channels, *channel.awaited, true, creator);
     }
     return true;
 }

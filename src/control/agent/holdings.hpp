@@ -26,7 +26,9 @@ struct HeldPlace {
 struct HeldPlans {
     std::optional<ClusterPlan> running;   ///< committed
     std::optional<ClusterPlan> prepared;  ///< a newer one
-    ApplicationId creator = 0;            ///< 0: an application of another server
+    std::optional<ClusterPlan> awaited;   ///< what was created here, until its plan comes (again)
+    ApplicationId creator = 0;            ///< 0: of another server, or one that has ended
+    bool created = false;                 ///< by an application of this server, ended or not
     bool told = false;
 };
 
@@ -62,9 +64,11 @@ public:
     /// endpoint here: such a channel gets no plans. A newer plan stays. Why it cannot be held, or
     /// nothing.
     std::string announce(ClusterPlan plan, ApplicationId creator);
-    void set_creator(std::uint32_t channel, ApplicationId creator) {
-        channels_[channel].creator = creator;
-    }
+    /// An application of this server has created it (0: one that has ended meanwhile), whatever plan of
+    /// it is here. Until it is removed it counts as created here, also when its creator has ended:
+    /// nobody but this server ends it then. As announce.
+    std::string created(ClusterPlan plan, ApplicationId creator);
+    void creator_ended(std::uint32_t channel) { channels_.at(channel).creator = 0; }
     [[nodiscard]] HeldPlans const* channel(std::uint32_t id) const;
     void remove_channel(std::uint32_t id) { channels_.erase(id); }
 

@@ -166,6 +166,59 @@ TEST_F(ClusterOfAgents, ACreatorWithoutEndpointsIsLearnedFromItsAgent) {
         world.run_until([&] { return !a.node->notices(a.application, "channel_ended").empty(); }));
 }
 
+// Nobody else deletes it, whichever server the new controller hears of first.
+TEST_F(ClusterOfAgents, ACreatorsEndWithoutAControllerEndsItsChannels) {
+    for (bool const creator_first : {true, false}) {
+        SCOPED_TRACE(creator_first ? "its server first" : "its server last");
+        World world(3);
+        Party const a = party(world, 0);
+        Party const b = party(world, 1);
+        Party const creator{&world.node(2), world.node(2).application("planner"), 0, 0};
+        Json const answer = world.answer(*creator.node, creator.application, channel_request(a, b));
+        ASSERT_TRUE(answer.contains("ok")) << answer;
+        std::uint32_t const id = plan_in(answer).channel;
+        world.kill_controller();
+        world.run(Milliseconds(100));
+        creator.node->leave(creator.application);
+        auto const part = [&](bool parted) {
+            for (Party const& late : {a, b}) late.node->parted = parted && creator_first;
+            creator.node->parted = parted && !creator_first;
+        };
+        part(true);
+        world.run(Milliseconds(100));
+        world.start_controller();
+        ASSERT_TRUE(world.run_until(
+            [&] { return server_state(world, creator_first ? "node2" : "node0") == "present"; }));
+        part(false);
+        ASSERT_TRUE(world.run_until([&] {
+            return !a.node->notices(a.application, "channel_ended").empty() &&
+                   !b.node->notices(b.application, "channel_ended").empty();
+        })) << state_of(world, id);
+        world.run(Milliseconds(15'000));
+        EXPECT_NE(state_of(world, id), "running");
+        EXPECT_EQ(creator.node->core().status()["requests"], 0u);
+        EXPECT_EQ(creator.node->core().status()["channels"], 0u);
+    }
+}
+
+// One server's agent comes back first, and its application goes on at once.
+TEST_F(ClusterOfAgents, AChannelAskedForWhileOthersComeBackIsMade) {
+    World world(2);
+    Party const a = party(world, 0);
+    Party const b = party(world, 1);
+    world.kill_controller();
+    b.node->parted = true;
+    world.run(Milliseconds(200));
+    std::uint64_t const waits = a.node->ask(a.application, channel_request(a, b));
+    world.start_controller();
+    ASSERT_TRUE(world.run_until([&] { return server_state(world, "node0") == "present"; }));
+    world.run(Milliseconds(500));
+    EXPECT_FALSE(a.node->answer(a.application, waits).has_value());
+    b.node->parted = false;
+    ASSERT_TRUE(world.run_until([&] { return a.node->answer(a.application, waits).has_value(); }));
+    EXPECT_TRUE(a.node->answer(a.application, waits)->contains("ok"));
+}
+
 TEST_F(ClusterOfAgents, ErrorsComeBackInTheControllersWords) {
     World world(1);
     Party const a = party(world, 0);
