@@ -16,8 +16,9 @@ namespace mgi::control {
 /// Used by one thread.
 class ApplicationServer {
 public:
-    /// An application that reads so slowly that more than this waits for it is closed.
-    static constexpr std::size_t kMostQueued = 8u << 20;
+    /// An application that reads so slowly that more than this waits for it is closed: one answer of
+    /// any size, and what is said while it is being read.
+    static constexpr std::size_t kMostQueued = kMostAnswerBytes + (8u << 20);
 
     struct Events {
         std::function<void(ApplicationId, std::uint32_t pid, std::uint32_t uid)> came;
