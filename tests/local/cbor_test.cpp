@@ -70,6 +70,16 @@ TEST(Cbor, WhatNoMessageOfOursUsesIsRefused) {
     refuse("\xa1\x61k", "one more item");
 }
 
+// One byte of it may become an item of 16.
+TEST(Cbor, MoreItemsThanAnyMessageHasAreRefused) {
+    constexpr std::size_t kItems = kMostItems + 1;
+    std::string message = {char(0xA1), 0x61, 'a', char(0x9A)};
+    for (int i = 3; i >= 0; --i) message += static_cast<char>(kItems >> (8 * i));
+    message.append(kItems, '\0');
+    expect_error(ErrorCode::InvalidArgument, {"at most 4194304 items"},
+                 [&] { (void)message_from(message); });
+}
+
 TEST(Frames, ComeInAnyPieces) {
     std::string const stream = frame_of(kMessage) + frame_of({{"op", "x"}}) + frame_of(kMessage);
     for (std::size_t piece = 1; piece <= stream.size(); ++piece) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kDeepest = 16;
 constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kKeptBytes = 1u << 20;
 
 [[noreturn]] void refuse(std::string const& text) {
     throw Error(ErrorCode::InvalidArgument, text);
@@ -109,11 +110,16 @@ private:
     // Each item has a byte at least.
     std::uint64_t contained(std::uint64_t count, std::uint64_t each) {
         if (count > (bytes_.size() - at_) / each) fail("fewer items, or more bytes");
+        if (count * each > kMostItems - items_) {
+            fail("at most " + std::to_string(kMostItems) + " items");
+        }
+        items_ += count * each;
         return count * each;
     }
 
     std::string_view bytes_;
     std::size_t at_ = 0;
+    std::size_t items_ = 0;  // of what has begun
 };
 
 Json const& at(Json const& message, char const* field, char const* expected) {
@@ -167,8 +173,14 @@ std::optional<Json> FrameReader::next() {
                std::to_string(most_));
     }
     if (rest.size() - kLengthBytes < length) return std::nullopt;
+    Json message = message_from(rest.substr(kLengthBytes, length));
     start_ += kLengthBytes + length;
-    return message_from(rest.substr(kLengthBytes, length));
+    // A long message, mostly the first one, keeps no room for as long as the connection lives.
+    if (start_ == buffer_.size() && buffer_.capacity() > kKeptBytes) {
+        buffer_ = std::string();
+        start_ = 0;
+    }
+    return message;
 }
 
 std::uint64_t number_in(Json const& message, char const* field, std::uint64_t most) {

@@ -22,13 +22,15 @@ inline constexpr std::uint64_t kMostEndpoints = 1u << 20;
 inline constexpr std::size_t kMostRequestBytes = 1u << 20;
 /// Answers and notices; and a hello, which names what the application holds.
 inline constexpr std::size_t kMostAnswerBytes = 64u << 20;
+/// Of a message, at all levels: one of a byte takes 16 bytes and more once it is decoded.
+inline constexpr std::size_t kMostItems = 1u << 22;
 
 /// A message with its length in front.
 std::string frame_of(Json const& message);
 
 /// One CBOR map. Throws Error(InvalidArgument) that says at which byte and what was expected: for what is
-/// no CBOR, is cut off, has something behind it, nests deeper than 16, has text that is not UTF-8, or uses
-/// what no message of ours does (tags, indefinite lengths).
+/// no CBOR, is cut off, has something behind it, nests deeper than 16, has more than kMostItems, has text
+/// that is not UTF-8, or uses what no message of ours does (tags, indefinite lengths).
 Json message_from(std::string_view cbor);
 
 /// Messages out of a stream of bytes that comes in any pieces.

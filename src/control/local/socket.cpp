@@ -121,7 +121,10 @@ void MessageSocket::write() {
         }
         sent_ += static_cast<std::size_t>(sent);
     }
-    if (sent_ == out_.size() || sent_ >= 1u << 20) {
+    if (sent_ == out_.size() && out_.capacity() > 1u << 20) {
+        out_ = std::string();  // a long answer keeps no room
+        sent_ = 0;
+    } else if (sent_ == out_.size() || sent_ >= 1u << 20) {
         out_.erase(0, sent_);
         sent_ = 0;
     }
