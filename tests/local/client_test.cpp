@@ -209,6 +209,27 @@ TEST_F(Client, ComesBackAfterTheAgentWithWhatItHolds) {
     EXPECT_EQ(hello["channels"][0]["generation"], 1u);
 }
 
+// A channel that is not deleted yet has its creator: the next agent must hear so.
+TEST_F(Client, AChannelIsItsCreatorsUntilItsDeletionIsAnswered) {
+    auto agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    auto const notes = std::make_shared<Notes>();
+    ClusterClient client(options(), notes);
+    client.create_channel(spec());
+    agent = nullptr;
+    EXPECT_TRUE(notes->wait_for("no agent"));
+    client.release_channel(77);
+    agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    auto const heard = agent->heard(2);
+    ASSERT_EQ(heard.size(), 2u);
+    ASSERT_EQ(heard[0]["channels"].size(), 1u);
+    EXPECT_EQ(heard[0]["channels"][0]["created"], true);
+    EXPECT_EQ(heard[1]["op"], "delete_channel");
+    EXPECT_EQ(client.status(), "{}");  // its answer comes behind that of the deletion
+    agent = nullptr;
+    agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    EXPECT_TRUE(agent->heard(1).front()["channels"].empty());
+}
+
 TEST_F(Client, ARequestAgainIsTheSameRequest) {
     auto agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"),
                                              [](Json const& message) -> std::vector<Json> {

@@ -178,11 +178,6 @@ void ClusterClient::Impl::check_channel(std::uint32_t id) const {
                 "channel " + std::to_string(id) + " has ended: " + found->second->why);
 }
 
-void ClusterClient::Impl::forget_channel(std::uint32_t id) {
-    std::lock_guard const lock(lock_);
-    created_.erase(id);
-}
-
 // ---- the thread
 
 void ClusterClient::Impl::run() noexcept {
@@ -364,6 +359,10 @@ void ClusterClient::Impl::take_answer(Json const& message) {
         log::debug("{}: {}", call->request["op"].get<std::string>(),
                    control::error_in(message["error"]).what());
     }
+    bool const no_more = call->request["op"] == "delete_channel" &&
+                         control::has(message, "error") &&
+                         control::error_in(message["error"]).code() == ErrorCode::NotFound;
+    if (no_more) note_made(call->request, message);  // it ended otherwise
     if (!control::has(message, "error")) {
         if (call->left) {
             undo(call->request, message);
@@ -391,6 +390,7 @@ void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
         endpoints_.erase(request["endpoint"].get<std::uint32_t>());
     } else if (op == "delete_channel") {
         channels_.erase(request["channel"].get<std::uint32_t>());
+        created_.erase(request["channel"].get<std::uint32_t>());
     }
 }
 

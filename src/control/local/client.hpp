@@ -36,7 +36,6 @@ public:
     [[nodiscard]] std::string server() const;
     [[nodiscard]] std::vector<ClusterDevice> devices() const;
     void check_channel(std::uint32_t id) const;
-    void forget_channel(std::uint32_t id);
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -47,13 +47,11 @@ ClusterPlan ClusterClient::create_channel(ClusterChannelSpec const& spec) {
 }
 
 void ClusterClient::delete_channel(std::uint32_t id) {
-    impl_->forget_channel(id);
     impl_->call({{"op", "delete_channel"}, {"channel", id}});
 }
 
 void ClusterClient::release_channel(std::uint32_t id) noexcept {
     try {
-        impl_->forget_channel(id);
         impl_->post({{"op", "delete_channel"}, {"channel", id}});
     } catch (std::exception const& error) {
         log::warn("channel {} is left to its cluster: {}", id, error.what());
