@@ -114,14 +114,13 @@ private:
             }
             kept->plan = planner_.replan(kept->plan, changed);
             kept->version = cluster_.version();
-            return kept->plan;
+            planner::ChannelPlan plan = kept->plan;
+            kept_.resize(channel, bytes_of(*kept));
+            return plan;
         }
         planner::ChannelPlan plan = planner_.plan(asked.sources, asked.destinations, asked.rules);
-        std::size_t const bytes =
-            sizeof(Kept) + plan.distinct_bytes() +
-            plan.servers.size() * sizeof(planner::ServerPlan) +
-            (asked.sources.size() + asked.destinations.size()) * sizeof(planner::Place);
         Kept fresh{std::move(asked), plan, cluster_.version()};
+        std::size_t const bytes = bytes_of(fresh);
         if (kept != nullptr) {
             *kept = std::move(fresh);
             kept_.resize(channel, bytes);
@@ -129,6 +128,13 @@ private:
             kept_.put(channel, std::move(fresh), bytes);
         }
         return plan;
+    }
+
+    static std::size_t bytes_of(Kept const& kept) {
+        return sizeof(Kept) + kept.plan.distinct_bytes() +
+               kept.plan.servers.size() * sizeof(planner::ServerPlan) +
+               (kept.asked.sources.size() + kept.asked.destinations.size()) *
+                   sizeof(planner::Place);
     }
 
     void add(std::uint32_t agent, Known& known) {
