@@ -96,6 +96,9 @@ double cpu_seconds(pid_t process) {
     return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+/// A controller that does not answer must not keep the bench from its end.
+constexpr std::chrono::seconds kStatusLimit{5};
+
 /// Somebody who looks at the status page all the time.
 std::jthread poll_status(Options const& options, std::shared_ptr<grpc::Channel> const& channel,
                          Latencies& taken) {
@@ -107,6 +110,7 @@ std::jthread poll_status(Options const& options, std::shared_ptr<grpc::Channel> 
             std::this_thread::sleep_until(next);
             auto const since = Clock::now();
             grpc::ClientContext context;
+            context.set_deadline(std::chrono::system_clock::now() + kStatusLimit);
             StatusRequest request;
             request.set_protocol(kProtocol);
             StatusReply reply;
