@@ -47,8 +47,8 @@ enum class Problem : std::uint8_t {
 struct Send {
     SessionId session = 0;
     std::shared_ptr<ControllerMessage const> message;
-    /// Of a PreparePlan: its server's table. What is common to all servers stands in memory once, and
-    /// is not copied for each of them while the state machine runs.
+    /// Of a PreparePlan: its server's table. What is common to all servers stands in memory once until
+    /// its session writes it, and is not copied for each of them while the state machine runs.
     std::string table;
 };
 /// The message as its session gets it.
