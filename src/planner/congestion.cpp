@@ -117,7 +117,7 @@ private:
     /// than all links earn in the time. What no path here explains was on the links before.
     [[nodiscard]] double bound() const {
         double earned = 0;
-        std::vector<double> prices(capacities_.size());
+        std::vector<double> prices(load_.size());
         for (std::uint32_t link = 0; link < capacities_.size(); ++link) {
             if (load_[link] == 0) continue;
             prices[link] = price(link, load_[link]);

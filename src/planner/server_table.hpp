@@ -36,7 +36,7 @@ inline constexpr std::uint8_t kMostStage = 0xff;
 
 /// Ways on of segments at a stage. Since a hop leads to a later stage and there is a last one, segments
 /// cannot go round in circles, whichever hops are chosen; and stages are given out so that no segment
-/// meets a vertex twice (TableBuilder).
+/// meets a vertex twice, as long as there are stages left (TableBuilder).
 struct Forward {
     Target target;
     std::uint8_t stage = 0;  ///< 0 at the source; behind a gateway the first managed vertex has 1
