@@ -1,15 +1,10 @@
 #include "topology/machine/nics.hpp"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <fstream>
-#include <memory>
 #include <optional>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
+#include "topology/machine/sys_files.hpp"
 #include "topology/readers/bus_id.hpp"
 #include "topology/readers/numbers.hpp"
 
@@ -17,36 +12,6 @@ namespace mgi::topology {
 namespace {
 
 using std::filesystem::path;
-
-/// The names in a directory, sorted; none where there is no such directory.
-std::vector<std::string> names_in(path const& directory) {
-    struct Close {
-        void operator()(DIR* entries) const { closedir(entries); }
-    };
-    std::vector<std::string> names;
-    std::unique_ptr<DIR, Close> const entries(opendir(directory.c_str()));
-    if (entries == nullptr) return names;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): a directory stream of our own
-    while (dirent const* const entry = readdir(entries.get())) {
-        std::string name = entry->d_name;
-        if (!name.starts_with('.')) names.push_back(std::move(name));
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-/// The first line of a file; empty where it cannot be read (as of an interface that is down).
-std::string line_of(path const& file) {
-    std::ifstream stream(file);
-    std::string line;
-    std::getline(stream, line);
-    return line;
-}
-
-double number_in(path const& file) {
-    double value = 0;
-    return read_leading(line_of(file), value) ? value : 0;
-}
 
 /// The PCI device that something in /sys/class belongs to. Between the two may be others, as a virtio
 /// device: /sys/devices/pci0000:00/0000:00:03.0/virtio2.
@@ -67,7 +32,7 @@ double rdma_mbps(path const& device) {
     for (std::string const& port : names_in(device / "ports")) {
         path const at = device / "ports" / port;
         if (!line_of(at / "state").starts_with("4")) continue;
-        mbps += number_in(at / "rate") * 1000;
+        mbps += number_in<double>(at / "rate").value_or(0) * 1000;
     }
     return mbps;
 }
@@ -90,6 +55,7 @@ std::map<std::string, LinuxNic> read_nics(path const& sys) {
         if (!id) continue;
         LinuxNic& nic = nic_of(nics, sys, *id, name);
         nic.rdma = true;
+        nic.ports.rdma_devices.push_back(name);
         nic.mbps += rdma_mbps(rdma / name);
     }
     path const net = sys / "class/net";
@@ -97,9 +63,9 @@ std::map<std::string, LinuxNic> read_nics(path const& sys) {
     for (std::string const& name : names_in(net)) {
         auto const id = pci_device_of(net / name);
         if (!id) continue;
-        nic_of(nics, sys, *id, name);
+        nic_of(nics, sys, *id, name).ports.interfaces.push_back(name);
         // -1 where nobody knows.
-        interfaces[*id] += std::max(0.0, number_in(net / name / "speed"));
+        interfaces[*id] += std::max(0.0, number_in<double>(net / name / "speed").value_or(0));
     }
     // An RDMA device and an interface of one PCI device are the same ports.
     for (auto const& [id, mbps] : interfaces) {

@@ -5,14 +5,22 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace mgi::topology {
+
+/// By what Linux calls the ports of one device: both lists are the same ports.
+struct PortNames {
+    std::vector<std::string> rdma_devices;
+    std::vector<std::string> interfaces;
+};
 
 struct LinuxNic {
     std::string names;  ///< "mlx5_0 eth0"
     double mbps = 0;    ///< of all its ports that are up; 0: nobody says
     bool rdma = false;
     int numa_node = -1;  ///< -1: not known
+    PortNames ports;
 };
 
 /// By bus id. What is no PCI device (loopback, bridges, bonds, tunnels) is left out, so that nothing
