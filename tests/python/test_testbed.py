@@ -7,8 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import mgi
@@ -265,6 +267,79 @@ def test_a_job_on_its_servers(made: None) -> None:
         f"[3] 3 0 server2 server2 {all_three}",
     ]
     assert marked(mark) == {}
+
+
+# Rank 0 says by which generation a channel runs, and which table one gets that is made now; rank 1
+# what the NICs of server0 can carry.
+CHANNEL = """
+import mgi, time
+with mgi.ClusterClient(timeout=30) as client:
+    client.create_endpoint()
+    while len(endpoints := client.status()["endpoints"]) < 2:
+        time.sleep(0.02)
+    ends = [[one["id"]] for one in sorted(endpoints, key=lambda one: one["server"])]
+    if mgi.job().rank == 0:
+        first = client.create_channel(*ends)
+        generation = first["generation"]
+    while True:
+        if mgi.job().rank == 0:
+            for event in client.events():
+                if event["event"] == "plan" and event["channel"] == first["channel"]:
+                    generation = event["generation"]
+            new = client.create_channel(*ends)
+            client.delete_channel(new["channel"])
+            client.check_channel(first["channel"])
+            print(generation, new["table"].hex(), flush=True)
+        else:
+            server = [s for s in client.status()["servers"] if s["name"] == "server0"][0]
+            out = {l["from"]: l["gbps"] for l in server["links"] if l["to"] == "network"}
+            print(out.get("nic0", 0), out.get("nic1", 0), flush=True)
+        time.sleep(0.05)
+"""
+
+
+@needs_kernel
+@needs_control
+def test_a_nic_that_fails_makes_plans_without_it(made: None) -> None:
+    mark = new_mark()
+    words = ["-n", "2", "--servers-of-testbed", NAME, "--", sys.executable, "-c", CHANNEL]
+    said: Queue[list[str]] = Queue()
+    with subprocess.Popen(
+        [sys.executable, "-m", "mgi.cli", "run", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **mark},
+    ) as job:
+        out = job.stdout
+        assert out is not None
+        Thread(target=lambda: [said.put(line.split()) for line in out], daemon=True).start()
+
+        def plan(right: Callable[[int, str], bool]) -> tuple[int, str]:
+            """What rank 0 says once it is right."""
+            while True:
+                rank, generation, table = said.get(timeout=PATIENCE)
+                if rank == "[0]" and right(int(generation), table):
+                    return int(generation), table
+
+        def shown(nic0: float, nic1: float) -> None:
+            """Waits until the status has it so."""
+            while True:
+                rank, *rates = said.get(timeout=PATIENCE)
+                if rank == "[1]" and [float(rate) for rate in rates] == [nic0, nic1]:
+                    return
+
+        try:
+            before, whole = plan(lambda _, table: True)
+            fail("nic", "0", "1")
+            shown(0.025, 0)
+            without, _ = plan(lambda generation, table: generation > before and table != whole)
+            fail("nic", "0", "1", "--up")
+            shown(0.025, 0.025)
+            plan(lambda generation, table: generation > without and table == whole)
+        finally:
+            job.terminate()
+            fail("nic", "0", "1", "--up")
+    wait_for("the end of all processes", lambda: not marked(mark))
 
 
 @needs_kernel

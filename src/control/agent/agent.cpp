@@ -102,11 +102,38 @@ Agent::Agent(AgentOptions options) : options_(completed(std::move(options))) {
                    [this, now](CallNumber number, CallOutcome outcome) {
                        core_->call_ended(number, std::move(outcome), now());
                    }});
+    watch_nics();
     publish_status(now());
     log::info("agent of {}: applications' socket {}", options_.name, options_.socket);
 }
 
 Agent::~Agent() = default;
+
+void Agent::watch_nics() {
+    if (options_.nics.empty()) return;
+    nics_ = std::make_unique<NicWatch>(message_of(options_.graph), options_.nics);
+    topology::NicReader reader(options_.nics, options_.sys);
+    nics_read(reader.read(true), std::chrono::steady_clock::now());
+    poll_ =
+        std::make_unique<NicPoll>(std::move(reader), inbox_,
+                                  [this](auto const& states, Time now) { nics_read(states, now); });
+    for (topology::LocalNic const& nic : options_.nics) log::info("watches {}", nic.name);
+}
+
+void Agent::nics_read(std::vector<topology::NicState> const& states, Time now) {
+    for (NicWatch::Change const& change : nics_->take(states, now)) {
+        log::warn("{}", change.what);
+        for (auto const& link : change.links) core_->link_changed(link.from, link.to, link.gbps);
+    }
+    std::vector<LinkUse> uses;
+    for (auto const& used : nics_->uses()) {
+        LinkUse& use = uses.emplace_back();
+        use.set_from(used.from);
+        use.set_to(used.to);
+        use.set_gbps(used.gbps);
+    }
+    core_->links_used(std::move(uses));
+}
 
 void Agent::open_session(std::uint64_t session, std::string const& controller) {
     link_->open(session, controller);

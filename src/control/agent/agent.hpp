@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,8 +13,11 @@
 #include "control/agent/core.hpp"
 #include "control/agent/inbox.hpp"
 #include "control/agent/link.hpp"
+#include "control/agent/nic_poll.hpp"
+#include "control/agent/nic_watch.hpp"
 #include "control/rpc/security.hpp"
 #include "topology/infrastructure.hpp"
+#include "topology/machine/local_nics.hpp"
 
 namespace mgi::control {
 
@@ -22,6 +26,8 @@ struct AgentOptions {
     std::vector<std::string> controllers;  ///< "host:port"
     std::string socket;                    ///< empty: own_socket()
     topology::Infrastructure graph;        ///< of this server
+    std::vector<topology::LocalNic> nics;  ///< of the graph, that are watched
+    std::filesystem::path sys = "/sys";    ///< where they are
     SecurityOptions security;
     std::int64_t clock_shift_ms = 0;  ///< for tests: how far this server's wall clock is off
 };
@@ -56,6 +62,8 @@ private:
 
     void serve_once();
     void publish_status(Time now);
+    void watch_nics();
+    void nics_read(std::vector<topology::NicState> const& states, Time now);
 
     AgentOptions options_;
     std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
@@ -66,6 +74,8 @@ private:
     mutable std::mutex status_mutex_;
     std::string status_;
     Time status_time_{};
+    std::unique_ptr<NicWatch> nics_;
+    std::unique_ptr<NicPoll> poll_;  ///< the last: its thread ends first
 };
 
 /// The graph as the messages have it. Throws Error(InvalidArgument) for one of several servers.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mgi/cluster.hpp>
@@ -57,6 +58,8 @@ public:
 
     /// A link changed its rate; 0: it is down.
     void link_changed(std::uint32_t from, std::uint32_t to, double gbps);
+    /// What links move now, for the heartbeats that follow; the others move nothing that is known.
+    void links_used(std::vector<LinkUse> uses) { links_used_ = std::move(uses); }
     /// The server leaves the cluster; false if it does not, because applications hold something.
     bool leave(std::string const& why);
     [[nodiscard]] bool joined() const { return session_.joined(); }
@@ -149,6 +152,7 @@ private:
     std::map<CallNumber, std::uint64_t> calls_;  ///< under way, and whose
     CallNumber next_call_ = 1;
     std::map<std::uint32_t, ChannelUse> used_;
+    std::vector<LinkUse> links_used_;
     Time now_{};  ///< of the event at hand
 };
 

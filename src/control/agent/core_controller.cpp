@@ -249,6 +249,7 @@ void AgentCore::tell_all(Json const& notice) {
 
 void AgentCore::add_figures(Heartbeat& heartbeat) const {
     for (auto const& [id, use] : used_) *heartbeat.add_channels() = use;
+    for (LinkUse const& use : links_used_) *heartbeat.add_links() = use;
 }
 
 void AgentCore::link_changed(std::uint32_t from, std::uint32_t to, double gbps) {

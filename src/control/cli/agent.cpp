@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <mgi/error.hpp>
@@ -17,6 +18,7 @@
 #include "control/http/metric_text.hpp"
 #include "control/http/server.hpp"
 #include "core/log.hpp"
+#include "topology/machine/local_nics.hpp"
 #include "topology/machine/machine.hpp"
 #include "topology/presets.hpp"
 #include "topology/readers/corrections.hpp"
@@ -54,8 +56,9 @@ std::string agent_metrics(std::string const& status) {
     return text.text();
 }
 
-/// This server's graph, wherever it comes from, as the file of corrections wants it.
-topology::Infrastructure graph_of(AgentCommand const& options) {
+/// This server's graph, wherever it comes from, as the file of corrections wants it; and its NICs that
+/// are here.
+void find_graph(AgentCommand& options) {
     topology::Corrections corrections;
     if (!options.corrections.empty()) {
         corrections = topology::read_corrections(topology::Source::of_file(options.corrections));
@@ -68,7 +71,9 @@ topology::Infrastructure graph_of(AgentCommand const& options) {
                                          corrections.facts);
     if (!options.corrections.empty()) found = topology::correct(found, corrections);
     for (std::string const& warning : found.warnings) log::warn("topology: {}", warning);
-    return found;
+    bool const discovered = options.preset.empty() && options.topology.empty();
+    options.agent.nics = topology::local_nics(found, corrections, discovered);
+    options.agent.graph = std::move(found);
 }
 
 int run_agent_command(AgentCommand& options) {
@@ -82,7 +87,7 @@ int run_agent_command(AgentCommand& options) {
     if (!options.http.address.empty()) {
         check_web_address("--http", options.http.address, security, options.insecure);
     }
-    options.agent.graph = graph_of(options);
+    find_graph(options);
     Agent agent(options.agent);
     std::unique_ptr<HttpServer> http;
     if (!options.http.address.empty()) {

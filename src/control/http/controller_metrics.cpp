@@ -1,12 +1,42 @@
 #include "control/http/controller_metrics.hpp"
 
+#include <cstdint>
 #include <map>
+#include <utility>
+
+#include <mgi/graph.hpp>
 
 #include "control/http/metric_text.hpp"
 
 namespace mgi::control {
 
 namespace {
+
+/// What joins NICs to the network; agents measure no others.
+void add_links(MetricText& text, ServerView const& server) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, double> used;
+    for (LinkUse const& figure : *server.use.links) {
+        used[{figure.from(), figure.to()}] = figure.gbps();
+    }
+    auto const vertex = [&](std::uint32_t at) -> Vertex const& {
+        return server.graph->vertices(static_cast<int>(at));
+    };
+    auto const is_network = [&](std::uint32_t at) {
+        return vertex(at).kind() == static_cast<std::uint32_t>(VertexKind::Network);
+    };
+    for (Link const& link : server.graph->links()) {
+        if (!is_network(link.from()) && !is_network(link.to())) continue;
+        MetricText::Labels const labels{{"server", server.name},
+                                        {"from", vertex(link.from()).name()},
+                                        {"to", vertex(link.to()).name()}};
+        text.gauge("mgi_network_link_capacity_bytes_per_second",
+                   "What a NIC's link to or from the network can carry; 0: it is down",
+                   link.gbps() * 1e9, labels);
+        text.gauge("mgi_network_link_used_bytes_per_second",
+                   "What it carries, MGI's or not, where its agent can measure it",
+                   used[{link.from(), link.to()}] * 1e9, labels);
+    }
+}
 
 void add_servers(MetricText& text, Snapshot const& snapshot) {
     std::map<std::string, double> states{{"present", 0}, {"away", 0}, {"failed", 0}};
@@ -22,6 +52,7 @@ void add_servers(MetricText& text, Snapshot const& snapshot) {
                    labels);
         text.gauge("mgi_server_clock_off_seconds", "The server's clock minus the controller's",
                    double(server.clock_off_ms) / 1e3, labels);
+        add_links(text, server);
     }
 }
 

@@ -9,13 +9,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <mgi/error.hpp>
+#include <mgi/graph.hpp>
 
 #include "control/http/controller_metrics.hpp"
 #include "control/http/metric_text.hpp"
@@ -196,6 +199,42 @@ TEST(ControllerMetrics, StatesThatNobodyIsInAreZero) {
         EXPECT_NE(text.find(line), std::string::npos) << line << text;
     }
     EXPECT_EQ(controller_metrics({}, false).find("mgi_servers"), std::string::npos);
+}
+
+TEST(ControllerMetrics, WhatNicsCanCarryAndDo) {
+    auto graph = std::make_shared<ServerGraph>();
+    graph->add_vertices()->set_name("cpu0");
+    Vertex& nic = *graph->add_vertices();
+    nic.set_name("nic0");
+    nic.set_kind(static_cast<std::uint32_t>(VertexKind::Nic));
+    Vertex& network = *graph->add_vertices();
+    network.set_name("network");
+    network.set_kind(static_cast<std::uint32_t>(VertexKind::Network));
+    for (std::uint32_t const to : {0u, 2u}) {
+        Link& link = *graph->add_links();
+        link.set_from(1);
+        link.set_to(to);
+        link.set_gbps(12.5);
+    }
+    LinkFigures figures;
+    LinkUse& use = *figures.Add();
+    use.set_from(1);
+    use.set_to(2);
+    use.set_gbps(0.5);
+    Snapshot snapshot;
+    snapshot.servers.push_back({});
+    snapshot.servers[0].name = "node1";
+    snapshot.servers[0].graph = std::move(graph);
+    snapshot.servers[0].use.links = std::make_shared<LinkFigures const>(figures);
+    std::string const text = controller_metrics(snapshot, true);
+    std::string const labels = R"({from="nic0",server="node1",to="network"} )";
+    EXPECT_NE(text.find("mgi_network_link_capacity_bytes_per_second" + labels + "12500000000\n"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("mgi_network_link_used_bytes_per_second" + labels + "500000000\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("to=\"cpu0\""), std::string::npos) << text;
 }
 
 }  // namespace
