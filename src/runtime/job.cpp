@@ -172,6 +172,11 @@ Job read_job(Variables const& variables, std::string const& host) {
             check_agreement(reader, *found, job, launcher);
         }
     }
+    if (found == nullptr && reader.has("PMIX_RANK")) {
+        fail(
+            "PMIX_RANK is set, and nothing says how many processes there are; set MGI_RANK, "
+            "MGI_SIZE, MGI_LOCAL_RANK and MGI_LOCAL_SIZE, or start it by mpirun or srun");
+    }
     job.server = reader.text("MGI_SERVER").value_or(host);
     return job;
 }

@@ -445,3 +445,41 @@ def test_what_a_rank_of_a_launcher_cannot_ask_for(runner: Runner) -> None:
     status, _, err = runner.run("--", "true", **spread)
     assert status == 1
     assert "several servers, which need a controller" in err
+
+
+@needs_control
+def test_a_failure_ends_all_ranks_that_a_launcher_has_made_here(runner: Runner) -> None:
+    script = '[ "$MGI_RANK" = 1 ] && exit 6; sleep 1000'
+    started = [runner.start("--", "sh", "-c", script, **slurm(rank, 3)) for rank in range(3)]
+    found = [runner.finish(one) for one in started]
+    assert [status for status, _, _ in found] == [143, 6, 143]
+    for rank in (0, 2):
+        assert (
+            f"rank {rank} was ended, since another one of its server has failed" in found[rank][2]
+        )
+    runner.wait_until_gone()
+
+
+@needs_control
+def test_nothing_is_left_when_the_first_rank_of_a_launcher_is_killed(runner: Runner) -> None:
+    script = "echo >> ready; exec sleep 1000"
+    words = ("--grace", "0.3", "--", "sh", "-c", script)
+    first, second = (runner.start(*words, **slurm(rank, 2)) for rank in range(2))
+    runner.wait_for_file("ready", 2)
+    first.kill()
+    second.kill()
+    runner.wait_until_gone()
+
+
+@needs_control
+def test_the_others_hear_that_the_first_has_no_agent(runner: Runner) -> None:
+    first = runner.start("--controller", "nowhere", "--", "true", **slurm(0, 2))
+    second = runner.start("--controller", "nowhere", "--", "true", **slurm(1, 2))
+    status, _, err = runner.finish(first)
+    assert status == 1
+    assert "the agent of" in err
+    assert "did not start" in err
+    status, _, err = runner.finish(second)
+    assert status == 1
+    assert "the first mgi run of this server has ended" in err
+    runner.wait_until_gone()

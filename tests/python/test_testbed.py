@@ -125,8 +125,8 @@ def test_rates_are_read_and_shown() -> None:
     assert show_rate(200_000_000) == "200 Mbit/s"
     assert show_rate(None) == "unshaped"
     assert show_bytes(1_234_567) == "1.23 MB"
-    assert shape(["a"], None) == []
-    assert shape(["a"], None, shaped=True) == ["qdisc del dev a root"]
+    assert shape("a", None) == []
+    assert shape("a", None, shaped=True) == ["qdisc del dev a root"]
 
 
 def test_names_tell_testbeds_apart() -> None:

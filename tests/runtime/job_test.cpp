@@ -131,6 +131,7 @@ TEST(Job, ContradictionsNameTheirVariables) {
               std::string::npos);
     EXPECT_NE(why_not(with(kOurs, {{"MGI_RANK", "-1"}})).find("MGI_RANK is '-1'"),
               std::string::npos);
+    EXPECT_NE(why_not({{"PMIX_RANK", "2"}}).find("PMIX_RANK is set"), std::string::npos);
     EXPECT_NE(why_not({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).find("MPI_LOCALRANKID"),
               std::string::npos);
     EXPECT_NE(why_not(with(kTorchrun, {{"WORLD_SIZE", "7"},

@@ -157,13 +157,12 @@ def _one_of(job: Job, common: dict[str, Any]) -> int:
         if job.local_size < job.size and common["controller"] is None:
             raise launched.needs_controller(job)
         meeting = launched.Meeting(job)
-        if job.local_rank != 0:
-            common["agent"] = meeting.join()
+        common["agent"] = meeting.join()
     name = common["name"] or job.name
     plan = Plan(
         places=[(here(job.server), 1)],
         job=replace(job, name=name),
-        meeting=meeting if job.local_rank == 0 else None,
+        meeting=meeting,
         **common,
     )
     try:

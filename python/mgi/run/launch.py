@@ -44,7 +44,7 @@ class Plan:
     job: Job | None = None
     """The place that another launcher has given our only process."""
     meeting: Meeting | None = None
-    """Where others of this server ask for our agent."""
+    """Where it finds the others of its server, and the first of them these."""
 
 
 @dataclass(eq=False)
@@ -78,6 +78,7 @@ class Launch:
         self._ranks: list[Rank] = []
         self._first: Rank | None = None
         """The first that failed."""
+        self._fellow_has_failed = False
         self._stopped_by: int | None = None
         self._kill_at: float | None = None
         self._writing = self._discards = False
@@ -91,10 +92,13 @@ class Launch:
         self._supervisor.catch([*_ENDING, *_PASSED_ON])
         try:
             if self._plan.meeting is not None:
-                self._plan.meeting.open(self._supervisor)
+                self._plan.meeting.watch(self._supervisor, self._fellow_failed)
             stations = self._open()
             if self._plan.with_cluster and self._plan.agent is None:
                 self._start_cluster(stations)
+            if self._plan.meeting is not None and self._plan.meeting.own_folder is not None:
+                # A warden outlives us if we are killed.
+                self._supervisor.remove(stations[0], self._plan.meeting.own_folder)
             self._start_ranks(stations)
             self._serve()
             if self._plan.meeting is not None:
@@ -104,8 +108,6 @@ class Launch:
             pass
         finally:
             self._supervisor.close()
-            if self._plan.meeting is not None:
-                self._plan.meeting.close()
         return self._conclude()
 
     def _open(self) -> list[Station]:
@@ -153,6 +155,8 @@ class Launch:
             if agent is None and self._plan.with_cluster:
                 agent = str(self._cluster.socket(station))
             for local in range(count):
+                if self._stopped_by is not None or self._fellow_has_failed:
+                    return
                 job = self._plan.job or self._job(len(self._ranks), place.server, local, count)
                 rank = Rank(job.rank, job.server)
                 self._ranks.append(rank)
@@ -162,7 +166,6 @@ class Launch:
                     env["MGI_AGENT"] = agent
                 printer = _Printer(self, job.rank, job.size)
                 rank.process = self._supervisor.start(station, self._plan.argv, env, printer.hear)
-                self._check_stopped()
 
     def _job(self, rank: int, server: str, local: int, count: int) -> Job:
         size = sum(count for _, count in self._plan.places)
@@ -189,8 +192,16 @@ class Launch:
         for rank in self._ranks:
             if rank.process is process and process.failed and self._first is None:
                 self._first = rank
-                if self._stopped_by is None:
+                if self._stopped_by is None and not self._fellow_has_failed:
                     self._end(signal.SIGTERM)
+                    if self._plan.meeting is not None:
+                        self._plan.meeting.tell_failure()
+
+    def _fellow_failed(self) -> None:
+        """Another launcher has started us and one that has failed."""
+        if self._first is None and not self._fellow_has_failed:
+            self._fellow_has_failed = True
+            self._end(signal.SIGTERM)
 
     def _report(self, service: Service) -> None:
         """What runs goes on without controller and agents; the user should know."""
@@ -269,6 +280,10 @@ class Launch:
                 what = f"all {count} processes have ended" if count else "nothing was started yet"
                 _complain(f"{name}; {what}")
             return 128 + self._stopped_by
+        if self._fellow_has_failed and (first is not None or not self._ranks):
+            rank = self._plan.job.rank if self._plan.job is not None else 0
+            _complain(f"rank {rank} was ended, since another one of its server has failed")
+            return 128 + signal.SIGTERM
         if first is None or first.process is None:
             return 0
         others = sum(1 for rank in self._ranks if rank is not first)

@@ -1,7 +1,8 @@
 """Inside another launcher's job each ``mgi run`` is one rank; those of a server share an agent.
 
 The one with local rank 0 starts the agent; the others ask it where that is, over a socket whose
-place follows from the job. It stays until they have gone.
+place follows from the job. It stays until they have gone. Over the same socket they hear when one
+has failed, since not every launcher ends the others then.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import socket
 import stat
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from mgi.errors import Error, InvalidArgument, Refused
 from mgi.jobs import Job
 from mgi.run.supervisor import Supervisor
 from mgi.run.warden import private_base
 
+_FAILED = "failed"
 PATIENCE = 120.0
 """Seconds that the agent of a server may take to be there."""
 
@@ -44,61 +49,74 @@ def needs_controller(job: Job) -> InvalidArgument:
 
 
 class Meeting:
-    """Where the ranks of one server find each other."""
+    """Where the ranks of one server find each other, and hear of it when one of them fails."""
 
     def __init__(self, job: Job) -> None:
+        self._is_first = job.local_rank == 0
         self._others = job.local_size - 1
+        self._came = 0
         self._folder = private_base() / f"mgi-run-{os.getuid()}-{_key(job)}"
         self._path = self._folder / "meeting.sock"
         self._listener: socket.socket | None = None
         self._members: list[socket.socket] = []
-        self._came = 0
-        self._agent = b""
+        """The others; for these, the way to the first."""
+        self._agent = ""
+        self._failed: Callable[[], None] = lambda: None
 
-    def join(self) -> str:
-        """For all but the first: where the agent is, once it is there. Holds it until we end."""
+    def join(self) -> str | None:
+        """Makes the meeting, or finds it: for all but the first, where the agent is."""
+        if self._is_first:
+            self._make()
+            return None
         end = time.monotonic() + PATIENCE
-        while True:
+        while time.monotonic() < end:
             member = socket.socket(socket.AF_UNIX)
             member.settimeout(PATIENCE)
             try:
                 self._check_owner()
                 member.connect(str(self._path))
-                said = member.makefile("rb").readline()
-            except FileNotFoundError:
-                said = b""
-            except ConnectionError:
-                said = b""
-            if said.endswith(b"\n"):
-                self._members.append(member)
-                return said.decode().rstrip("\n")
-            member.close()
-            if time.monotonic() > end:
-                raise Error(
-                    f"the first mgi run of this server did not tell of its agent at {self._path} "
-                    f"in {PATIENCE:.0f} s; what did it say?"
-                )
-            time.sleep(0.05)
+            except (FileNotFoundError, ConnectionError):  # not yet
+                member.close()
+                time.sleep(0.05)
+                continue
+            agent = _line(member)
+            if agent in ("", _FAILED):
+                raise Error("the first mgi run of this server has ended; it says why")
+            self._members.append(member)
+            return agent
+        raise Error(
+            f"the first mgi run of this server, with local rank 0, was not to be found at "
+            f"{self._path} in {PATIENCE:.0f} s; has it been started?"
+        )
 
-    def open(self, supervisor: Supervisor) -> None:
-        """For the first: takes the others in, from now on."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._check_owner()
-        self._path.unlink(missing_ok=True)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self._path))
-        self._listener.listen(self._others + 1)
-        supervisor.watch(self._listener.fileno(), lambda: self._take_in(supervisor))
+    def watch(self, supervisor: Supervisor, failed: Callable[[], None]) -> None:
+        """From now on takes the others in, and has `failed` called when one of them has."""
+        self._failed = failed
+        if self._listener is not None:
+            supervisor.watch(self._listener.fileno(), lambda: self._take_in(supervisor))
+        for member in self._members:
+            self._watch_member(supervisor, member)
 
     def tell(self, agent: str) -> None:
         """Says where the agent is to all who ask."""
-        self._agent = agent.encode() + b"\n"
+        self._agent = agent
         for member in self._members:
-            self._say(member)
+            _say(member, agent)
+
+    def tell_failure(self, but: socket.socket | None = None) -> None:
+        """Says to the others that a rank has failed."""
+        for member in self._members:
+            if member is not but:
+                _say(member, _FAILED)
+
+    @property
+    def own_folder(self) -> Path | None:
+        """The meeting's place, for the first."""
+        return self._folder if self._is_first else None
 
     def over(self) -> bool:
         """Whether all others have come and gone."""
-        return self._came >= self._others and not self._members
+        return not self._is_first or (self._came >= self._others and not self._members)
 
     def close(self) -> None:
         """Takes the meeting's place away."""
@@ -106,24 +124,33 @@ class Meeting:
             member.close()
         if self._listener is not None:
             self._listener.close()
-            self._path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self._folder.rmdir()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _make(self) -> None:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._check_owner()
+        self._path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self._path))
+        self._listener.listen(self._others + 1)
 
     def _take_in(self, supervisor: Supervisor) -> None:
         assert self._listener is not None
         member, _ = self._listener.accept()
         self._came += 1
         self._members.append(member)
-        supervisor.watch(member.fileno(), lambda: self._let_go(supervisor, member))
+        self._watch_member(supervisor, member)
         if self._agent:
-            self._say(member)
+            _say(member, self._agent)
 
-    def _say(self, member: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it has gone, which its socket will tell
-            member.sendall(self._agent)
+    def _watch_member(self, supervisor: Supervisor, member: socket.socket) -> None:
+        supervisor.watch(member.fileno(), lambda: self._hear(supervisor, member))
 
-    def _let_go(self, supervisor: Supervisor, member: socket.socket) -> None:
+    def _hear(self, supervisor: Supervisor, member: socket.socket) -> None:
+        if _line(member) == _FAILED:
+            self.tell_failure(but=member)
+            self._failed()
+            return
         supervisor.unwatch(member.fileno())
         self._members.remove(member)
         member.close()
@@ -132,6 +159,20 @@ class Meeting:
         status = self._folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise Refused(f"{self._folder} belongs to somebody else; remove it")
+
+
+def _say(member: socket.socket, text: str) -> None:
+    with contextlib.suppress(OSError):  # it has gone, which its socket will tell
+        member.sendall(f"{text}\n".encode())
+
+
+def _line(member: socket.socket) -> str:
+    """What the other end says, without its end; empty if it has gone."""
+    said = b""
+    with contextlib.suppress(OSError):
+        while (byte := member.recv(1)) not in (b"", b"\n"):
+            said += byte
+    return said.decode()
 
 
 def _key(job: Job) -> str:

@@ -76,6 +76,7 @@ def in_testbed(testbed: Testbed) -> tuple[Place, list[Place]]:
     """The switch, as the place of a controller, and the servers."""
     from mgi.testbed.layout import CONTROL_ADDRESS
 
+    testbed.check_files()
     switch = Place("switch", before=lambda: testbed.enter(None), address=CONTROL_ADDRESS)
     return switch, [
         Place(

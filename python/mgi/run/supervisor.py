@@ -118,6 +118,10 @@ class Supervisor:
         assert station.folder is not None
         return station.folder / name
 
+    def remove(self, station: Station, folder: Path) -> None:
+        """Has a folder of the station's machine removed when all is over."""
+        self._send(station, b"R", 0, str(folder).encode())
+
     def start(self, station: Station, argv: list[str], env: dict[str, str], hear: Hear) -> Process:
         """Starts a process in the folder that we are in; `env` is what it has beside its own."""
         process = Process(len(self._processes), station, hear)

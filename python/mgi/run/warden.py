@@ -8,6 +8,7 @@ everything that came of that: it is their subreaper, so that nobody escapes by f
 Both ways go frames: a letter, a number that tells processes apart, a length, and so many bytes.
 
     to it      S start (JSON)   K signal (number)   F write a private file (JSON)
+               R remove a folder at the end
     from it    H is there (JSON)   B began (pid)   N could not be started (JSON)
                O and E what it printed   X ended (as subprocess has it: -9 is killed by SIGKILL)
 """
@@ -18,6 +19,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import selectors
 import shutil
 import signal
@@ -39,6 +41,8 @@ _MOST_WAITING = 1 << 20
 _MOST_IN_PIPE = 1 << 20
 """What a pipe holds at most; a process that has ended has left no more."""
 
+_PATIENCE = 5.0
+"""Seconds after which a process that was killed is taken for one that cannot be."""
 _LONGEST_BASE = 40
 """Of the 107 bytes that a Unix socket's name may have."""
 
@@ -110,11 +114,12 @@ def descendants() -> list[int]:
 def end_descendants(grace: float, reap: Callable[[], None]) -> None:
     """Asks all of them to end, and kills those that have not after `grace` seconds.
 
-    `reap` takes the exit statuses of those that have ended.
+    `reap` takes the exit statuses of those that have ended. What cannot be killed (another user's,
+    by sudo; one that waits for a dead disk) is left after a while.
     """
     end = time.monotonic() + grace
     asked: set[int] = set()
-    while True:
+    while time.monotonic() < end + _PATIENCE:
         reap()
         found = descendants()
         if not found:
@@ -142,12 +147,16 @@ class Warden:
         self._pipes: dict[int, tuple[bytes, int]] = {}  # what processes print, by descriptor
         self._listens = True  # to the pipes
         self._over = False
+        self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._folder = Path(tempfile.mkdtemp(prefix="mgi-run-", dir=private_base()))
+        self._folders = [self._folder]  # that go in the end
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
         """Serves until the commands end."""
         adopt_orphans()
+        # Two pipes a process are more than programs are usually allowed to have open.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files[1], self._files[1]))
         # Handlers, not SIG_IGN, which programs would inherit.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -174,7 +183,8 @@ class Warden:
                 self._reap()
         finally:
             end_descendants(self._grace, self._reap)
-            shutil.rmtree(self._folder, ignore_errors=True)
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
         # Whoever still listens gets the rest; whoever does not, closes.
         os.set_blocking(self._answers, True)
         self._send()
@@ -211,6 +221,8 @@ class Warden:
                 self._start(number, json.loads(payload))
             elif kind == b"K":
                 self._signal(number, int(payload))
+            elif kind == b"R":
+                self._folders.append(Path(os.fsdecode(payload)))
             elif kind == b"F":
                 given = json.loads(payload)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -228,7 +240,7 @@ class Warden:
                 stdout=out[1],
                 stderr=err[1],
                 start_new_session=True,
-                preexec_fn=_prepare,
+                preexec_fn=self._prepare,
             )
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             for descriptor in (out[0], err[0]):
@@ -245,6 +257,13 @@ class Warden:
             if self._listens:
                 self._listen(descriptor)
         self._say(b"B", number, str(process.pid).encode())
+
+    def _prepare(self) -> None:
+        """In a child before it runs its program."""
+        die_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
 
     def _signal(self, number: int, which: int) -> None:
         """To a process and its children, unless these have left its process group."""
@@ -310,13 +329,6 @@ class Warden:
             self._waiting.clear()
             self._waiting_bytes = 0
             self._stop()
-
-
-def _prepare() -> None:
-    """In a child before it runs its program."""
-    die_with_parent()
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _explain(error: Exception, what: dict[str, Any]) -> dict[str, Any]:

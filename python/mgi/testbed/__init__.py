@@ -125,6 +125,7 @@ def _exec(testbed: Testbed, options: argparse.Namespace) -> None:
     server = None if options.server == "switch" else testbed.server(options.server)
     if not options.program:
         raise InvalidArgument("exec needs a program behind --")
+    testbed.check_files()
     testbed.enter(server)
     sys.stdout.flush()
     try:

@@ -169,8 +169,8 @@ SERVER_SETTINGS = {
     # An answer may come by another NIC than the main table would take to its sender.
     "net/ipv4/conf/*/rp_filter": 2,
     "net/ipv4/conf/*/accept_redirects": 0,
-    # Unbound sockets take the rail of the address they talk to, unless its cable is out.
-    "net/ipv4/conf/*/ignore_routes_with_linkdown": 1,
+    # A NIC without carrier keeps its routes: what is bound to it does not leave by another one.
+    "net/ipv4/conf/*/ignore_routes_with_linkdown": 0,
     "net/ipv6/conf/*/disable_ipv6": 1,
 }
 SWITCH_SETTINGS = {

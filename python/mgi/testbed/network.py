@@ -97,23 +97,24 @@ class Testbed:
         kernel.batch("ip", self.switch, commands)
         for server, space in enumerate(spaces):
             kernel.batch("ip", space, layout.server_commands(server, nics))
-        for port in ports:
-            if rates.get(port) is not None:
-                self._shape(port, rates[port], shaped=False)
+            mine = [port for port in ports if port.server == server]
+            self._shape({port: rates.get(port) for port in mine}, shaped=False)
         self._write_files(servers, nics, rate)
 
     def _can_shape(self) -> bool:
         try:
-            kernel.batch("tc", self.switch, [*shape(["lo"], LEAST), "qdisc del dev lo root"])
+            kernel.batch("tc", self.switch, [*shape("lo", LEAST), "qdisc del dev lo root"])
         except Error:
             return False
         return True
 
-    def _shape(self, port: Port, bits: int | None, shaped: bool) -> None:
-        """Both directions: what the server sends, and what the switch sends to it."""
-        space = layout.server_space(self.name, port.server)
-        kernel.batch("tc", space, shape([port.interface], bits, shaped))
-        kernel.batch("tc", self.switch, shape([port.device], bits, shaped))
+    def _shape(self, rates: dict[Port, int | None], shaped: bool) -> None:
+        """Both directions of ports of one server: what it sends, what the switch sends to it."""
+        space = layout.server_space(self.name, next(iter(rates)).server)
+        own = [line for port, bits in rates.items() for line in shape(port.interface, bits, shaped)]
+        kernel.batch("tc", space, own)
+        other = [line for port, bits in rates.items() for line in shape(port.device, bits, shaped)]
+        kernel.batch("tc", self.switch, other)
 
     def nics(self) -> list[Nic]:
         """Every NIC's state, by server, management last."""
@@ -170,7 +171,7 @@ class Testbed:
             )
         found = mine[int(number)]
         if slow is not None:
-            self._shape(found.port, slow, shaped=found.rate_now is not None)
+            self._shape({found.port: slow}, shaped=found.rate_now is not None)
         else:
             self._plug(found, up)
 
@@ -184,7 +185,7 @@ class Testbed:
         state = "up" if up else "down"
         kernel.run("ip", "-n", self.switch, "link", "set", "dev", nic.port.device, state)
         if up and nic.rate_now != nic.rate:
-            self._shape(nic.port, nic.rate, shaped=nic.rate_now is not None)
+            self._shape({nic.port: nic.rate}, shaped=nic.rate_now is not None)
 
     @property
     def folder(self) -> Path:
@@ -196,10 +197,14 @@ class Testbed:
         """The file that tells a graph of the NICs (docs/topology.md)."""
         return self.folder / "topology.json"
 
+    def check_files(self) -> None:
+        """Raises unless what :meth:`enter` needs is there."""
+        for path in (self.folder / "hosts", self.folder / "sys", self.corrections):
+            if not path.exists():
+                raise NotFound(f"{path} is gone; make the testbed anew (down, then up)")
+
     def enter(self, server: int | None) -> None:
         """Makes this process one of a server, of the switch for None, before it runs a program."""
-        if not (self.folder / "hosts").exists():
-            raise NotFound(f"{self.folder}/hosts is gone; make the testbed anew (down, then up)")
         host = "switch" if server is None else f"server{server}"
         space = self.switch if server is None else layout.server_space(self.name, server)
         kernel.enter(space, host, self.folder / "hosts", self.folder / "sys")

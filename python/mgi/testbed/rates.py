@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from mgi.errors import InvalidArgument
 
@@ -50,8 +49,8 @@ def show_bytes(count: int) -> str:
     return f"{size:.4g} TB"
 
 
-def shape(devices: Iterable[str], bits: int | None, shaped: bool = False) -> list[str]:
-    """``tc`` commands that give devices a rate for what they send; `shaped`: they have one now.
+def shape(device: str, bits: int | None, shaped: bool = False) -> list[str]:
+    """The ``tc`` command that gives a device a rate for what it sends; `shaped`: it has one now.
 
     The burst is what is sent at once after a pause: enough for the largest packets the kernel
     hands over (64 KiB before segmentation) and for a timer that is late by a millisecond, so that
@@ -59,10 +58,7 @@ def shape(devices: Iterable[str], bits: int | None, shaped: bool = False) -> lis
     as a switch with a full buffer does it; a sender's own sockets stop before that.
     """
     if bits is None:
-        return [f"qdisc del dev {device} root" for device in devices] if shaped else []
+        return [f"qdisc del dev {device} root"] if shaped else []
     burst = max(_LEAST_BURST, round(bits / 8 * _BURST_SECONDS))
     limit = burst + max(_LEAST_BURST, round(bits / 8 * _QUEUE_SECONDS))
-    return [
-        f"qdisc replace dev {device} root tbf rate {bits}bit burst {burst} limit {limit}"
-        for device in devices
-    ]
+    return [f"qdisc replace dev {device} root tbf rate {bits}bit burst {burst} limit {limit}"]
