@@ -23,5 +23,5 @@ def marked(mark: dict[str, str]) -> dict[int, str]:
             with contextlib.suppress(OSError):
                 if wanted in (entry / "environ").read_bytes().split(b"\0"):
                     words = (entry / "cmdline").read_bytes().split(b"\0")
-                    found[int(entry.name)] = b" ".join(words).decode(errors="replace")
+                    found[int(entry.name)] = b" ".join(words).decode(errors="replace").strip()
     return found
