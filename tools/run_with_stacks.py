@@ -54,9 +54,11 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
-def allow_tracing() -> None:
-    """In the child before it starts: lets gdb attach where the kernel restricts that (Yama)."""
+def before_start() -> None:
+    """In the child: lets gdb attach where the kernel restricts that (Yama); and lets Ctrl-C end
+    what tests send it to, also where a shell started all this with SIGINT ignored."""
     prctl(PR_SET_PTRACER, ctypes.c_ulong(-1).value)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def children_of(parent: int) -> list[int]:
@@ -154,7 +156,7 @@ def main() -> int:
         arguments.command,
         stdout=subprocess.PIPE if watched else None,
         stderr=subprocess.STDOUT if watched else None,
-        preexec_fn=allow_tracing,
+        preexec_fn=before_start,
         env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
     last_output = time.monotonic()
