@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Queue
@@ -316,15 +317,17 @@ def test_a_nic_that_fails_makes_plans_without_it(made: None) -> None:
 
         def plan(right: Callable[[int, str], bool]) -> tuple[int, str]:
             """What rank 0 says once it is right."""
+            end = time.monotonic() + PATIENCE
             while True:
-                rank, generation, table = said.get(timeout=PATIENCE)
+                rank, generation, table = said.get(timeout=max(end - time.monotonic(), 0))
                 if rank == "[0]" and right(int(generation), table):
                     return int(generation), table
 
         def shown(nic0: float, nic1: float) -> None:
             """Waits until the status has it so."""
+            end = time.monotonic() + PATIENCE
             while True:
-                rank, *rates = said.get(timeout=PATIENCE)
+                rank, *rates = said.get(timeout=max(end - time.monotonic(), 0))
                 if rank == "[1]" and [float(rate) for rate in rates] == [nic0, nic1]:
                     return
 
