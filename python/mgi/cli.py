@@ -72,6 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 2
 
 
+def split_program(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """A command's own arguments, and the program behind ``--`` with its own, if there is one."""
+    arguments = list(argv)
+    if "--" not in arguments:
+        return arguments, None
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
 def guarded(program: str, work: Callable[[], None]) -> int:
     """Runs a command and returns its exit status; what is refused is 1, and one line says why."""
     try:

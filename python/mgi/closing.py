@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TypeVar
 
 Self = TypeVar("Self", bound="Closing")
 
 
-class Closing:
+class Closing(ABC):
     """A context manager whose block ends with `close()`."""
 
+    @abstractmethod
     def close(self) -> None:
         """Gives back what it holds."""
-        raise NotImplementedError
 
     def __enter__(self: Self) -> Self:
         return self

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mgi import jobs
-from mgi.cli import Parser, guarded
+from mgi.cli import Parser, guarded, split_program
 from mgi.errors import InvalidArgument
 from mgi.jobs import Job
 from mgi.run import launched
@@ -33,10 +33,7 @@ for a program that is not found, 130 after Ctrl-C. docs/running.md says more."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns the job's exit status, 1 if it is refused, 2 for a wrong call."""
-    arguments, program = list(argv), None
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, program = arguments[:at], arguments[at + 1 :]
+    arguments, program = split_program(argv)
     parser = _parser()
     options = parser.parse_args(arguments)
     if not program:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mgi.cli import Parser, guarded
+from mgi.cli import Parser, guarded, split_program
 from mgi.errors import InvalidArgument
 from mgi.testbed import kernel, layout
 from mgi.testbed.network import Testbed, known_testbeds
@@ -27,10 +27,7 @@ EPILOG = """\
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command; 0 is fine, 1 refused, 2 a wrong call; ``exec`` becomes its program."""
-    arguments, program = list(argv), None
-    if "--" in arguments:
-        at = arguments.index("--")
-        arguments, program = arguments[:at], arguments[at + 1 :]
+    arguments, program = split_program(argv)
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
