@@ -11,12 +11,13 @@
 #   hostile   10 000 hostile schedules                   relacy    the protocols, relaxed memory
 #   fuzz      each fuzz target for a while               mutate    that tests notice: a sample
 #
-# A test that hangs prints every thread's stack and fails. Environment: JOBS (compiler processes,
-# default: one per core), FUZZ (seconds for each fuzz target, default: 8), GTEST_FILTER and
-# PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
+# A test that hangs prints every thread's stack and fails. Environment: JOBS (compilers, or
+# programs with one thread, at a time; default: one per core), FUZZ (seconds for each fuzz target,
+# default: 8), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
+jobs=${JOBS:-$(nproc)}
 
 all_steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
 if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
@@ -42,7 +43,7 @@ build() {
     logged "build/configure-$preset.log" cmake --preset "$preset" "$@"
     local quiet=()
     [ -t 1 ] || quiet=(-- --quiet)
-    cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" "${quiet[@]}"
+    cmake --build --preset "$preset" -j "$jobs" "${quiet[@]}"
 }
 
 # with_stacks <seconds> <command...>: the whole run's limit; five minutes without a word is a hang too.
@@ -52,10 +53,18 @@ with_stacks() {
     python3 tools/run_with_stacks.py --limit "$limit" --silence 300 -- "$@"
 }
 
+# side_by_side <seconds> <command line...>: as many at a time as compilers; for those with one thread.
+side_by_side() {
+    local limit=$1
+    shift
+    printf '%s\0' "$@" >build/side_by_side
+    with_stacks "$limit" xargs -0 -a build/side_by_side -P "$jobs" -I{} bash -c {}
+}
+
 step_lint() {
     logged build/configure-release.log cmake --preset release
     # Every public header on its own; and the generated headers that clang-tidy reads.
-    cmake --build build/release --target mgi_header_check mgi_control_proto -j "${JOBS:-$(nproc)}" -- --quiet
+    cmake --build build/release --target mgi_header_check mgi_control_proto -j "$jobs" -- --quiet
     tools/lint.sh
 }
 
@@ -92,21 +101,26 @@ step_asan() {
     with_stacks 600 build/asan/mgi_faults
 }
 
-# Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent.
+# Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent. The longest
+# come first.
 step_hostile() {
     build release
-    with_stacks 300 build/release/mgi_hostile --seeds 4000
-    with_stacks 300 build/release/mgi_hostile --sweep 200
     build tsan
-    with_stacks 600 tools/fixed_addresses.sh build/tsan/mgi_hostile --first 4000 --seeds 3500
     build asan
-    with_stacks 600 build/asan/mgi_hostile --first 7500 --seeds 2500
+    side_by_side 900 \
+        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 4000 --seeds 3500" \
+        "build/asan/mgi_hostile --first 7500 --seeds 2500" \
+        "build/release/mgi_hostile --sweep 200" \
+        "build/release/mgi_hostile --seeds 4000"
 }
 
 step_relacy() {
     logged build/configure-release.log cmake --preset release
-    cmake --build build/release --target mgi_relacy -j "${JOBS:-$(nproc)}" -- --quiet
-    with_stacks 600 build/release/mgi_relacy
+    cmake --build build/release --target mgi_relacy -j "$jobs" -- --quiet
+    local scenarios
+    mapfile -t scenarios < <(build/release/mgi_relacy --list | cut -d ' ' -f 1)
+    [ "${#scenarios[@]}" -gt 0 ] || { echo "mgi_relacy lists no scenario"; return 1; }
+    side_by_side 600 "${scenarios[@]/#/build/release/mgi_relacy }"
 }
 
 step_fuzz() {
@@ -116,7 +130,7 @@ step_fuzz() {
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
 step_mutate() {
     MGI_RELACY_ITERATIONS=0.5 with_stacks 600 tools/mutate --check relacy --sample 12 \
-        --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "${JOBS:-$(nproc)}"
+        --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "$jobs"
 }
 
 step_python() {

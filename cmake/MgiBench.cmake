@@ -1,6 +1,6 @@
-# bench/perf is a library, because the Python module's `mgi perf` runs it; every bench/*.cpp is a
-# program of its own.
-mgi_glob(perf_sources bench/perf/*.cpp bench/limits/*.cpp)
+# bench/perf, with bench/limits and bench/peers, is a library, because the Python module's `mgi perf`
+# runs it; every bench/*.cpp is a program of its own.
+mgi_glob(perf_sources bench/perf/*.cpp bench/limits/*.cpp bench/peers/*.cpp)
 add_library(mgi_perf STATIC ${perf_sources})
 mgi_target_defaults(mgi_perf)
 set_target_properties(mgi_perf PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
@@ -17,4 +17,14 @@ if(MGI_BUILD_BENCH)
         mgi_target_defaults(bench_${name})
         target_link_libraries(bench_${name} PRIVATE mgi_perf)
     endforeach()
+endif()
+
+# Links over TCP beside plain sockets; looks behind the public headers.
+if(MGI_BUILD_BENCH)
+    mgi_glob(wires_bench_sources bench/wires/*.cpp)
+    add_executable(bench_wires ${wires_bench_sources})
+    mgi_target_defaults(bench_wires)
+    target_include_directories(bench_wires PRIVATE
+        "${PROJECT_SOURCE_DIR}/bench" "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(bench_wires PRIVATE mgi mgi_json)
 endif()

@@ -6,7 +6,7 @@ if(NOT MGI_RELACY_INCLUDE_DIR)
     return()
 endif()
 
-mgi_glob(relacy_sources tests/relacy/*.cpp src/memory/segment_ranges.cpp)
+mgi_glob(relacy_sources tests/relacy/*.cpp src/memory/segment_ranges.cpp src/mover/intake.cpp)
 add_executable(mgi_relacy EXCLUDE_FROM_ALL ${relacy_sources})
 mgi_target_defaults(mgi_relacy)
 target_include_directories(mgi_relacy PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")

@@ -35,9 +35,16 @@ function(mgi_target_defaults target)
     if(MGI_SANITIZE)
         set(flags -fsanitize=${MGI_SANITIZE} -fno-omit-frame-pointer)
         if(MGI_SANITIZE MATCHES "undefined")
-            list(APPEND flags -fno-sanitize-recover=undefined)
+            # Null and the end of an object AddressSanitizer sees where they are touched.
+            list(APPEND flags -fno-sanitize-recover=undefined -fno-sanitize=null,object-size)
         endif()
         target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
         target_link_options(${target} PRIVATE -fsanitize=${MGI_SANITIZE})
     endif()
+endfunction()
+
+# mgi_test_defaults(<target>): a test is compiled more often than it runs, so it is optimized little.
+function(mgi_test_defaults target)
+    mgi_target_defaults(${target})
+    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()

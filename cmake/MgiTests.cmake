@@ -24,9 +24,20 @@ endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|fuzz/entry\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/member)\\.cpp$)")
+if(MGI_SANITIZE STREQUAL "thread")
+    # What has one thread has nothing for ThreadSanitizer to see.
+    list(FILTER test_sources EXCLUDE REGEX "/tests/(fuzz|planner|simulation|topology)/")
+endif()
 add_executable(mgi_tests ${test_sources})
-mgi_target_defaults(mgi_tests)
+mgi_test_defaults(mgi_tests)
+if(MGI_SANITIZE)
+    # Not in the other builds: there each source must include what it uses.
+    target_precompile_headers(mgi_tests PRIVATE
+        <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstring> <filesystem> <functional> <map> <memory>
+        <mutex> <optional> <set> <span> <sstream> <string> <thread> <unordered_map> <vector>
+        <mgi/runtime.hpp>)
+endif()
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
 target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
@@ -40,7 +51,22 @@ endif()
 if(TARGET mgi_perf)
     target_link_libraries(mgi_tests PRIVATE mgi_perf)
 endif()
+if(NOT MGI_SANITIZE)
+    # The device headers' code is in their tests: optimized as a user's kernels are.
+    mgi_glob(optimized_tests tests/device/*.cpp)
+    set_source_files_properties(${optimized_tests} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+endif()
 add_test(NAME mgi_tests COMMAND mgi_tests)
+
+# A process of its own that tests/process starts.
+add_executable(mgi_test_member tests/process/member.cpp tests/process/exchange.cpp)
+mgi_target_defaults(mgi_test_member)
+target_include_directories(mgi_test_member PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(mgi_test_member PRIVATE mgi mgi_spdlog)
+add_dependencies(mgi_tests mgi_test_member)
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/process/process_test.cpp" PROPERTIES
+    COMPILE_DEFINITIONS "MGI_TEST_MEMBER=\"$<TARGET_FILE:mgi_test_member>\"")
 
 
 # The device headers' protocols under hostile schedules: a program of its own, run by seeds.
@@ -55,7 +81,7 @@ add_test(NAME mgi_hostile COMMAND mgi_hostile --seeds 200)
 
 # The device tests alone, without the runtime: what tools/mutate builds to see barriers missed.
 mgi_glob(device_test_sources tests/device/*.cpp tests/support/*.cpp src/core/*.cpp src/memory/*.cpp)
-list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/flow.cpp$")
+list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/(flow|flow_runtimes|shared_channel)\\.cpp$")
 add_executable(mgi_device_tests EXCLUDE_FROM_ALL ${device_test_sources})
 mgi_target_defaults(mgi_device_tests)
 target_compile_definitions(mgi_device_tests PRIVATE MGI_VERSION="${PROJECT_VERSION}")
@@ -66,12 +92,14 @@ target_link_libraries(mgi_device_tests PRIVATE
 
 # Faults: every allocation fails once, callbacks throw, channels fail at any time. A program of its
 # own, since it replaces operator new.
-mgi_glob(faults_sources tests/faults/*.cpp tests/support/flow.cpp tests/support/hang_guard.cpp
-    tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
+mgi_glob(faults_sources tests/faults/*.cpp
+    tests/support/flow.cpp tests/support/flow_runtimes.cpp tests/support/hang_guard.cpp
+    tests/support/offered.cpp tests/support/rows.cpp tests/support/shared_channel.cpp
+    tests/support/tables.cpp)
 add_executable(mgi_faults ${faults_sources})
 mgi_target_defaults(mgi_faults)
 target_include_directories(mgi_faults PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-target_link_options(mgi_faults PRIVATE "-Wl,--wrap=mmap")
+target_link_options(mgi_faults PRIVATE "-Wl,--wrap=mmap,--wrap=memfd_create,--wrap=fallocate")
 target_link_libraries(mgi_faults PRIVATE mgi GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
 add_test(NAME mgi_faults COMMAND mgi_faults)

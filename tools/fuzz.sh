@@ -12,8 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tools/setup/common.sh
 
 targets=(core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections agent_message
-         plan_bytes cluster)
-target=${1:-all} what=${2:-60}
+         plan_bytes cluster wire)
+target=${1:-all} what=${2:-60} jobs=${JOBS:-$(nproc)}
 case " all ${targets[*]} " in
     *" $target "*) ;;
     *) echo "fuzz: no target '$target'; there are: ${targets[*]}, and all" >&2; exit 2 ;;
@@ -38,29 +38,33 @@ fi
 mkdir -p build/fuzz/found
 PATH="$PWD/.venv/bin:$PATH"
 logged build/configure-fuzz.log cmake --preset fuzz
-logged build/build-fuzz.log cmake --build --preset fuzz -j "${JOBS:-$(nproc)}"
+logged build/build-fuzz.log cmake --build --preset fuzz -j "$jobs"
 
 if [ -z "$limit" ]; then
     exec "build/fuzz/fuzz_$target" "$what"
 fi
-passed=0 failed=0
-for name in "${targets[@]}"; do
-    learned=build/fuzz/corpus/$name log=build/fuzz/$name.log
+
+# Runs one target and prints, in one piece, how that went.
+fuzz() {
+    local name=$1 learned=build/fuzz/corpus/$1 log=build/fuzz/$1.log file seeds=()
     mkdir -p "$learned"
-    seeds=()
     if [ -d "tests/fuzz/corpus/$name" ]; then seeds=("tests/fuzz/corpus/$name"); fi
     if "build/fuzz/fuzz_$name" "$limit" -timeout=20 -rss_limit_mb=1500 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$name-" "$learned" "${seeds[@]}" >"$log" 2>&1; then
-        passed=$((passed + 1))
         printf 'ok      %-13s %s\n' "$name" "$(grep -a '^Done' "$log")"
-    else
-        failed=$((failed + 1))
-        printf 'FAILED  %s: the end of %s:\n' "$name" "$log"
-        grep -a -E 'what\(\)|ERROR|runtime error|SUMMARY' "$log" | head -n 5
-        tail -n 20 "$log"
-        file=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
-        printf 'run it again with: tools/fuzz.sh %s %s\n' "$name" "${file:-<no file was written>}"
+        return
     fi
-done
+    file=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+    printf 'FAILED  %s: the end of %s:\n%s\n%s\nrun it again with: tools/fuzz.sh %s %s\n' "$name" "$log" \
+        "$(grep -a -E 'what\(\)|ERROR|runtime error|SUMMARY' "$log" | head -n 5)" \
+        "$(tail -n 20 "$log")" "$name" "${file:-<no file was written>}"
+}
+export -f fuzz
+export limit
+
+# Each has one thread: as many at a time as compilers.
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}' | tee build/fuzz/results
+passed=$(grep -a -c '^ok ' build/fuzz/results || true)
+failed=$((${#targets[@]} - passed))
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

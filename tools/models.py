@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the design-level Spin models of the protocols (tests/models/*.pml, docs/protocols.md).
 
-    tools/models.py [-k WORD] [-v]
+    tools/models.py [-k WORD] [-v] [-j SEARCHES]
 
 A model says in its comments what is to be checked, one line a search:
 
@@ -17,6 +17,7 @@ that passes has gone through all states: one cut short by depth or memory fails.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import resource
 import shutil
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +88,7 @@ def command(words: list[str], folder: str) -> str:
 
 def run(search: Search) -> tuple[bool, str, str]:
     """(as it should be, what to print, the whole output)."""
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         output = command(["spin", "-a", *search.defines, str(search.model)], folder)
         if not (Path(folder) / "pan.c").exists():
@@ -114,13 +117,17 @@ def run(search: Search) -> tuple[bool, str, str]:
         cut = CUT_SHORT.search(output)
         good = bool(errors) and int(errors[1]) == 0 and not cut and not found
         verdict = "holds" if good else f"FAILS: {found or (cut and cut[0]) or 'see -v'}"
-    return good, f"{states:>9} states  {verdict}", output
+    line = f"{states:>9} states  {verdict}, {time.monotonic() - start:.1f} s"
+    return good, line, output
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-k", default="", metavar="WORD", help="only searches with this word")
     parser.add_argument("-v", action="store_true", help="print what pan says of failures")
+    parser.add_argument(
+        "-j", type=int, default=len(os.sched_getaffinity(0)), help="searches at a time"
+    )
     options = parser.parse_args()
     for tool in ("spin", "gcc"):
         if shutil.which(tool) is None:
@@ -128,14 +135,12 @@ def main() -> int:
     models = sorted((ROOT / "tests/models").glob("*.pml"))
     chosen = [s for model in models for s in searches_of(model) if options.k in s.name]
     failed = 0
-    for search in chosen:
-        start = time.monotonic()
-        good, line, output = run(search)
-        failed += not good
-        mark = "ok    " if good else "FAILED"
-        print(f"{mark} {search.name:<58} {line}, {time.monotonic() - start:.1f} s", flush=True)
-        if options.v and not good:
-            print(output)
+    with ThreadPoolExecutor(max(1, options.j)) as pool:
+        for search, (good, line, output) in zip(chosen, pool.map(run, chosen), strict=True):
+            failed += not good
+            print(f"{'ok    ' if good else 'FAILED'} {search.name:<58} {line}", flush=True)
+            if options.v and not good:
+                print(output)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU, {used.ru_maxrss / 1024:.0f} MiB at most")
     print(f"{len(chosen) - failed} passed, {failed} failed")

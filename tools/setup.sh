@@ -32,4 +32,4 @@ if [ "$purpose" = test ]; then
         install_requirements cuda requirements-cuda.txt
     fi
 fi
-install_package
+install_package "$purpose"

@@ -12,11 +12,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "control/controller/service.hpp"
@@ -88,11 +89,13 @@ double cpu_seconds(pid_t process) {
     std::ifstream file("/proc/" + std::to_string(process) + "/stat");
     std::string text;
     std::getline(file, text);
+    // The name, in brackets, may hold anything; 11 fields are between it and the two.
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    std::string skipped;
+    for (int field = 0; field < 11; ++field) fields >> skipped;
     unsigned long long user = 0;
     unsigned long long system = 0;
-    // The name, in brackets, may hold anything; 11 fields are between it and the two.
-    std::sscanf(text.c_str() + text.rfind(')') + 1,
-                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system);
+    fields >> user >> system;
     return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cstring>
 #include <thread>
 
+#include "limits/scatter.hpp"
 #include "perf/kernels.hpp"
-#include "simd/tile_ops.hpp"
 
 namespace mgi::limits {
 
-using device::TileOps;
 using perf::Checksum;
 using perf::Clock;
 using perf::Rows;
@@ -32,30 +29,7 @@ struct Partition::Ring {
 
 namespace {
 
-constexpr std::uint32_t kKeyBytes = 8;
-
-std::uint32_t best_segment_bytes(std::uint32_t fan_out) {
-    return fan_out <= 16 ? 256u << 10 : 64u << 10;
-}
-
-std::uint32_t best_tile_rows(std::uint32_t fan_out) {
-    return fan_out <= 16 ? 1024 : fan_out <= 64 ? 4096 : 8192;
-}
-
-void pin(std::uint32_t thread) {
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-    std::uint32_t const cpus = std::uint32_t(CPU_COUNT(&allowed));
-    std::uint32_t left = thread % std::max(1u, cpus);
-    for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-        if (!CPU_ISSET(cpu, &allowed) || left-- != 0) continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        sched_setaffinity(0, sizeof(one), &one);
-        return;
-    }
-}
+constexpr std::uint32_t kWord = 8;
 
 }  // namespace
 
@@ -66,11 +40,7 @@ public:
         : all_(all),
           thread_(thread),
           fan_out_(all.options_.fan_out),
-          ops_(simd::tile_ops()),
-          lane_(all.options_.tile_rows + TileOps::kSlack),
-          order_(all.options_.tile_rows + TileOps::kSlack),
-          first_(fan_out_),
-          end_(fan_out_) {}
+          scatter_(fan_out_, all.options_.tile_rows) {}
 
     void run(std::atomic<std::uint32_t>& starting, std::atomic<std::uint32_t>& producing,
              std::atomic<bool> const& abandoned) {
@@ -119,39 +89,19 @@ private:
     }
 
     void send(Rows const& input, std::uint64_t at, std::uint32_t rows) {
-        std::uint32_t const width = input.structs() ? input.columns() * kKeyBytes : kKeyBytes;
-        char const* const keys = reinterpret_cast<char const*>(input.words()) + at * width;
-        ops_.route(keys, width, rows, fan_out_, lane_.data());
-        ops_.sort(lane_.data(), rows, fan_out_, order_.data(), first_.data(), end_.data());
-        std::uint32_t const columns = input.structs() ? 1 : input.columns();
+        scatter_.sort(input, at, rows);
         for (std::uint32_t d = 0; d < fan_out_; ++d) {
             Ring& ring = ring_to(d);
-            for (std::uint32_t k = first_[d]; k < end_[d];) {
+            for (std::uint32_t k = scatter_.first(d); k < scatter_.end(d);) {
                 wait_for_room(ring);
-                std::uint32_t const some = std::min(end_[d] - k, all_.segment_rows_ - ring.filled);
-                char* const segment = segment_of(ring, ring.open);
-                for (std::uint32_t c = 0; c < columns; ++c) {
-                    char const* const from = keys + c * input.size() * kKeyBytes;
-                    char* const to = segment + std::uint64_t(c) * all_.segment_rows_ * kKeyBytes +
-                                     std::uint64_t(ring.filled) * width;
-                    gather(to, from, order_.data() + k, some, width,
-                           from + std::uint64_t(rows + k) * width);
-                }
+                std::uint32_t const some =
+                    std::min(scatter_.end(d) - k, all_.segment_rows_ - ring.filled);
+                scatter_.copy(k, some, segment_of(ring, ring.open), ring.filled,
+                              all_.segment_rows_);
                 ring.filled += some;
                 k += some;
                 if (ring.filled == all_.segment_rows_) publish(ring);
             }
-        }
-    }
-
-    void gather(char* to, char const* from, std::uint16_t const* order, std::uint32_t count,
-                std::uint32_t width, char const* ahead) const {
-        if (std::has_single_bit(width) && width <= 64) {
-            return ops_.gather[device::log2_of(width)](to, from, order, count, ahead);
-        }
-        for (std::uint32_t k = 0; k < count; ++k) {
-            std::memcpy(to + std::uint64_t(k) * width, from + std::uint64_t(order[k]) * width,
-                        width);
         }
     }
 
@@ -206,11 +156,7 @@ private:
     Partition& all_;
     std::uint32_t const thread_;
     std::uint32_t const fan_out_;
-    TileOps const& ops_;
-    std::vector<std::uint16_t> lane_;
-    std::vector<std::uint16_t> order_;
-    std::vector<std::uint32_t> first_;
-    std::vector<std::uint32_t> end_;
+    Scatter scatter_;
 };
 
 Partition::Partition(PartitionOptions const& options,
@@ -220,11 +166,10 @@ Partition::Partition(PartitionOptions const& options,
     if (options_.segment_bytes == 0) {
         options_.segment_bytes = best_segment_bytes(options_.fan_out);
     }
-    // Wide rows: 64 of them at least.
-    options_.segment_bytes =
-        std::max(options_.segment_bytes, 64 * inputs_.front()->columns() * kKeyBytes);
     if (options_.tile_rows == 0) options_.tile_rows = best_tile_rows(options_.fan_out);
-    segment_rows_ = options_.segment_bytes / (inputs_.front()->columns() * kKeyBytes) / 64 * 64;
+    std::uint32_t const columns = inputs_.front()->columns();
+    segment_rows_ = segment_rows(options_.segment_bytes, columns);
+    options_.segment_bytes = std::max(options_.segment_bytes, segment_rows_ * columns * kWord);
     std::uint64_t const ring_bytes = std::uint64_t(options_.slots) * options_.segment_bytes;
     pool_ = perf::make_buffer<char>(rings_.size() * ring_bytes);
     for (std::size_t r = 0; r < rings_.size(); ++r) {

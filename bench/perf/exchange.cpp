@@ -1,7 +1,6 @@
 #include "perf/exchange.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -9,7 +8,7 @@
 #include <mgi/runtime.hpp>
 
 #include "limits/partition.hpp"
-#include "perf/kernels.hpp"
+#include "perf/launches.hpp"
 #include "perf/resident.hpp"
 
 namespace mgi::perf {
@@ -137,8 +136,6 @@ public:
     }
 
 private:
-    using Start = std::function<Launch(std::uint32_t, EndpointRun*)>;
-
     static std::uint32_t cores() { return std::max(1u, std::thread::hardware_concurrency()); }
     static std::uint64_t group_threads(ExchangeOptions const& options) {
         return std::uint64_t(options.endpoints) * std::max(options.groups, 1u) * options.threads;
@@ -193,7 +190,11 @@ private:
 
     /// Starts all endpoints, waits for them, and returns the seconds from the first thread's start to
     /// the last one's end.
-    double timed(Start const& start, Channel const* channel);
+    double timed(Start const& start, Channel const* channel) {
+        runs_ = std::vector<EndpointRun>(options_.endpoints);
+        for (std::uint32_t e = 0; e < options_.endpoints; ++e) runs_[e].rows = rows_[e].get();
+        return run_launches(runs_, launch_options(), start, channel, options_.cancel).seconds();
+    }
 
     ExchangeOptions options_;
     std::unique_ptr<Runtime> runtime_;
@@ -203,71 +204,8 @@ private:
     std::vector<std::uint64_t> copy_bytes_;
     std::vector<Buffer<char>> copies_;
     std::unique_ptr<limits::Partition> partition_;
-    StartLine line_;
     std::vector<EndpointRun> runs_;
 };
-
-double Exchange::timed(Start const& start, Channel const* channel) {
-    std::uint32_t const threads = options_.groups * options_.threads;
-    runs_ = std::vector<EndpointRun>(options_.endpoints);
-    line_.abandoned.store(false);
-    line_.missing.store(threads * options_.endpoints);
-    std::vector<Launch> launches;
-    std::exception_ptr failure;
-    auto const give_up = [&] {
-        if (failure != nullptr) return;
-        failure = std::current_exception();
-        line_.abandoned.store(true);
-        if (channel == nullptr) return;
-        try {
-            channel->check();
-        } catch (Error const&) {
-            // It says more than that a group ended early because of it.
-            failure = std::current_exception();
-        }
-        channel->fail(ErrorCode::Interrupted, "the benchmark was stopped");
-    };
-    try {
-        for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
-            runs_[e].rows = rows_[e].get();
-            runs_[e].line = &line_;
-            runs_[e].results = std::vector<ThreadResult>(threads);
-            runs_[e].progress = std::vector<GroupProgress>(options_.groups);
-            launches.push_back(start(e, &runs_[e]));
-        }
-    } catch (...) {
-        give_up();
-    }
-    // The groups use this object's memory: whatever happens, all of them are waited for.
-    for (Launch& launched : launches) {
-        for (bool over = false; !over;) {
-            bool const ended = launched.done();
-            try {
-                if (!failure && options_.cancel != nullptr && options_.cancel->load()) {
-                    throw Error(ErrorCode::Interrupted, "the benchmark was stopped");
-                }
-                launched.wait(std::chrono::milliseconds(20));
-                over = true;
-            } catch (Error const& error) {
-                over = ended;
-                if (error.code() != ErrorCode::Timeout || ended) give_up();
-            } catch (...) {
-                over = ended;
-                give_up();
-            }
-        }
-    }
-    if (failure != nullptr) std::rethrow_exception(failure);
-    auto first = Clock::time_point::max();
-    auto last = Clock::time_point::min();
-    for (EndpointRun const& part : runs_) {
-        for (ThreadResult const& result : part.results) {
-            first = std::min(first, result.start);
-            last = std::max(last, result.end);
-        }
-    }
-    return std::chrono::duration<double>(last - first).count();
-}
 
 }  // namespace
 

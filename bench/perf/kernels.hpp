@@ -48,6 +48,7 @@ struct alignas(128) GroupProgress {
 struct EndpointRun {
     Rows const* rows = nullptr;
     std::uint64_t slice = 0;  ///< rows that a group offers at a time
+    bool sends = true;        ///< or only receives
     StartLine* line = nullptr;
     std::vector<device::Channel>
         inboxes;                          ///< the channel at each destination that is received here
@@ -110,7 +111,7 @@ public:
         std::vector<device::ColumnView> views;
         std::uint64_t const slice = run->slice;
         Inboxes inboxes(*run);
-        bool flushed = false;
+        bool flushed = !run->sends;
         for (std::uint32_t idle = 0;;) {
             if (rest.first < rest.last) {
                 // A slice at a time, so that what arrives is consumed in between.

@@ -5,8 +5,9 @@
 namespace mgi::perf {
 
 Rows::Rows(ExchangeOptions const& options, std::uint32_t endpoint)
-    : rows_(options.rows * (endpoint + 1) / options.endpoints -
-            options.rows * endpoint / options.endpoints),
+    : rows_(endpoint < options.endpoints ? options.rows * (endpoint + 1) / options.endpoints -
+                                               options.rows * endpoint / options.endpoints
+                                         : 0),
       columns_(options.row_bytes / 8),
       structs_(options.layout == Layout::Rows || options.staged),
       words_(make_buffer<std::int64_t>(rows_ * columns_)) {

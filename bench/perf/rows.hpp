@@ -30,7 +30,7 @@ struct Checksum {
 /// One endpoint's rows: int64 columns one behind the other, or structs of int64.
 class Rows {
 public:
-    /// Makes the rows; throws Error(Interrupted) when `options.cancel` says so.
+    /// Makes the rows, none for an endpoint that does not send; throws Error(Interrupted) when `options.cancel` says so.
     Rows(ExchangeOptions const& options, std::uint32_t endpoint);
 
     /// Rows [first, first + count) as `send` takes them; uses `views`, one for each column.

@@ -102,6 +102,7 @@ struct QueueStats {
     std::uint64_t rows = 0;  ///< received
 };
 
+/// Of what is on this server, where a channel is over several.
 struct ChannelStats {
     std::string name;
     std::uint64_t rows = 0;  ///< published by all sources

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <mgi/error.hpp>
+#include <mgi/job.hpp>
 
 namespace mgi {
 
@@ -20,6 +22,8 @@ struct ClusterOptions {
     std::string agent;
     /// The application's name in logs and status; empty: the program's.
     std::string name;
+    /// Which of the processes that were started together this one is; none: what the environment says.
+    std::optional<Job> job;
     /// The longest that a call takes. While agent or controller are away, calls wait for them so long.
     std::chrono::milliseconds timeout{10'000};
 };
@@ -63,11 +67,70 @@ struct ClusterPlan {
         request;  ///< the call that asked for the channel: random, so that it can be repeated
 };
 
-/// Rows and payload bytes that this application has sent on a channel since it was made.
+/// What has been sent from somewhere to somewhere since a channel was made, and what holds it up now.
+struct ClusterFlow {
+    std::uint64_t rows = 0;
+    std::uint64_t bytes = 0;      ///< payload
+    std::uint64_t segments = 0;   ///< that stand in their receive queues, or have stood there
+    std::uint64_t in_flight = 0;  ///< segments that do not stand there yet
+    std::uint64_t waiting = 0;    ///< of lanes: those that wait for a credit now
+    /// Segments that have waited for a credit, all of that time together, and the longest of them: as
+    /// seen by who looks every 50 ms, so shorter waits are mostly missed.
+    std::uint64_t waits = 0;
+    std::uint64_t waited_ms = 0;
+    std::uint64_t longest_wait_ms = 0;
+    std::uint64_t resends = 0;  ///< segments that were sent again, since a wire had died
+};
+
+/// A part of a channel's flow: from one endpoint to another, or over one wire of a link to a process of
+/// another server. What goes by wire is a part of both, and only there `resends` are known.
+struct ClusterPathUse {
+    static constexpr std::uint32_t kAll = UINT32_MAX;
+    std::uint32_t source = kAll;       ///< endpoint; kAll: of all of them
+    std::uint32_t destination = kAll;  ///< endpoint; kAll: one lane, or wire, is for all of them
+    std::string by;    ///< "reference", "copy", "wire" to another server, or "copy and wire"
+    std::string nic;   ///< of a wire: by which it leaves this server
+    std::string peer;  ///< of a wire: whom it leads to, "rank 3 on server b"
+    ClusterFlow flow;  ///< of a wire: bytes as they travel, and no rows
+};
+
+/// The part of a channel's flow that leaves this server by one NIC.
+struct ClusterNicUse {
+    std::string nic;
+    ClusterFlow flow;  ///< as of a wire
+};
+
+/// Somebody who cannot go on, and whom he waits for.
+struct ClusterWait {
+    enum class For : std::uint8_t {
+        Credit,  ///< a source, for a destination to give segments back
+        Rows,    ///< a destination, for sources to send or to end
+        Mover,   ///< a source, for its segments to be moved although there is room for them
+        Link,    ///< a source, for its segments that are on their way to another server
+    };
+    For what = For::Credit;
+    std::uint32_t who = 0;            ///< endpoint
+    std::vector<std::uint32_t> whom;  ///< endpoints, the first kMost of them
+    std::uint32_t more = 0;           ///< so many more
+    std::uint64_t ms = 0;             ///< so long
+    std::string why;                  ///< what is known of those: "has not flushed", ...
+    static constexpr std::size_t kMost = 8;
+};
+
+/// What this application does with a channel: its own sources' flow, and who of its endpoints waits.
 struct ClusterUse {
     std::uint32_t channel = 0;
-    std::uint64_t rows = 0;
-    std::uint64_t bytes = 0;
+    ClusterFlow flow;
+    std::uint64_t queued = 0;  ///< segments that its destinations have not taken yet
+    /// The busiest paths, and how many more there are; likewise the longest waits.
+    std::vector<ClusterPathUse> paths;
+    std::uint64_t more_paths = 0;
+    std::vector<ClusterNicUse> nics;  ///< all of them
+    std::vector<ClusterWait> waits;
+    std::uint64_t more_waits = 0;
+    static constexpr std::size_t kMostPaths = 16;
+    static constexpr std::size_t kMostNics = 64;
+    static constexpr std::size_t kMostWaits = 8;
 };
 
 /// What happens without being asked for. Called on a ClusterClient's own thread, one at a time; calls
@@ -124,9 +187,37 @@ public:
     void delete_channel(std::uint32_t id);
     /// The same without waiting for it; what fails is logged.
     void release_channel(std::uint32_t id) noexcept;
-    /// Throws the reason if a channel that this client created has ended otherwise: GroupFailed when
-    /// it failed, Deleted.
+    /// Throws the reason if a channel that this client created, or has had endpoints in, has ended
+    /// otherwise: GroupFailed when it failed, Deleted. Of others' channels the last 1024 are known.
     void check_channel(std::uint32_t id) const;
+
+    /// This client's endpoints leave the channel, and a creator its right to it: they may be given back,
+    /// and this process may end, without the channel's end. It is over when all have left it. Returns
+    /// when the agent knows, which tells the controller as soon as it can. No error for a channel that
+    /// has ended. Throws Error(NotFound) for a channel of others.
+    void leave_channel(std::uint32_t id);
+    /// The same without waiting for it; what fails is logged.
+    void abandon_channel(std::uint32_t id) noexcept;
+
+    /// Hands a file descriptor (a channel's shared memory) to the agent, for the other processes of
+    /// this server that have endpoints of the channel. It stays the caller's: the agent has one of its
+    /// own until the channel ends here, or another one is put in its place. When the agent is started
+    /// again, this client hands it over again, until the channel ends or is left. Throws
+    /// Error(NotFound) for a channel without an endpoint of this client.
+    void put_part(std::uint32_t channel, int descriptor);
+    /// The descriptor that another process of this server has put, or will put within the timeout. The
+    /// caller closes it. Throws as put_part, and Error(Timeout).
+    int get_part(std::uint32_t channel);
+
+    /// What `size` processes say to each other, each with its own rank, under one key: all get what all
+    /// have said, by rank. Across servers; waits until all have come. At most 256 KiB each, 32 MiB
+    /// together. A key may be used again once its gather has returned everywhere. Throws
+    /// Error(Timeout) that names the ranks which have not come, InvalidArgument for a size or rank
+    /// that contradicts the others'.
+    /// `timeout` 0 is the client's own.
+    std::vector<std::string> gather(
+        std::string const& key, std::uint32_t rank, std::uint32_t size, std::string const& data,
+        std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
     /// The cluster's status, JSON (docs/control.md).
     std::string status();

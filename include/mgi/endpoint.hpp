@@ -8,8 +8,11 @@ namespace mgi {
 
 /// Names an endpoint; a plain value.
 struct Endpoint {
-    std::uint32_t id = 0;      ///< unique in the runtime, never used twice
-    std::uint32_t device = 0;  ///< index of its device
+    /// The device of an endpoint that is another process'.
+    static constexpr std::uint32_t kElsewhere = UINT32_MAX - 1;
+
+    std::uint32_t id = 0;      ///< unique in the runtime, or in its cluster; never used twice
+    std::uint32_t device = 0;  ///< index of its device, or kElsewhere
 
     friend bool operator==(Endpoint const&, Endpoint const&) = default;
 };

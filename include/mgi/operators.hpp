@@ -1,9 +1,16 @@
 /// \file
 /// Operators over tables that are spread over endpoints: part i lies at endpoint i before, and so
 /// does result i after (paper section 6.1, "Workloads"). Clients of the public API.
+///
+/// Endpoints may belong to several processes (Runtime::gather_endpoints). Then every process that has
+/// some among them makes the same calls in the same order, with the same endpoints and arguments, and
+/// its own parts: those at others' endpoints have no rows here, and neither have their results. What
+/// fails in one process (a bad column, no more memory, a kernel, a caller who cancels, the process
+/// itself) is an error in all, which names whose it is; nobody gets a part of the result.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +20,8 @@
 namespace mgi {
 
 struct OperatorOptions {
-    std::uint32_t groups = 0;  ///< of each endpoint; 0: the device's cores shared by its endpoints
+    /// Of each endpoint, may differ between processes; 0: the device's cores shared by its endpoints.
+    std::uint32_t groups = 0;
     Hash hash = Hash::Murmur3;
     bool by_reference = true;
     /// Bytes that results and tables may take; 0: what the runtime has left.
@@ -22,6 +30,9 @@ struct OperatorOptions {
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
     /// within about 50 ms it throws Error(Interrupted). Must outlive the call; null: never.
     std::atomic<bool> const* cancel = nullptr;
+    /// With endpoints of several processes: how long one that has come to the operator's beginning,
+    /// or to its end, waits for the others while no row moves; then Error(Timeout) names them.
+    std::chrono::milliseconds patience{60'000};
 };
 
 /// What an operator did.

@@ -11,7 +11,8 @@ namespace mgi {
 
 enum class Transfer : std::uint8_t {
     ByReference,  ///< destinations read the producer's segments in place
-    ByCopy,       ///< a mover copies segment to segment
+    ByCopy,       ///< a mover copies segment to segment, or a link carries it
+    Mixed,        ///< by reference where source and destination are on one server, by copy between
 };
 
 /// One way to a destination: the next managed vertex, and the vertices passed on the way to it.

@@ -25,6 +25,10 @@ struct RuntimeOptions {
     std::uint64_t memory_limit = 0;
     /// Pin group threads to the cores of their device. Off when a device has no core of its own.
     bool pin = true;
+    /// This process' NICs for rows from and to other servers: addresses ("10.0.0.5") or names of
+    /// interfaces ("eth0"), the same number in the same order on each server. Empty: $MGI_ADDRESSES,
+    /// separated by commas. Nothing is listened on before a channel needs it, and only there.
+    std::vector<std::string> addresses = {};
 };
 
 /// How a kernel is launched on an endpoint.
@@ -58,9 +62,8 @@ public:
     /// A runtime of this process in a cluster, joined through this server's agent: endpoints and
     /// channels have the cluster's ids, channels are planned by its controller and fail when it says
     /// so (GroupFailed). While agent or controller are away, what there is goes on, and calls that
-    /// need them wait until ClusterOptions::timeout. A channel's endpoints must be this process' own:
-    /// between processes ClusterClient plans channels, and rows do not move yet. Throws Error as
-    /// ClusterClient does; so do create and delete calls.
+    /// need them wait until ClusterOptions::timeout. Channels may have endpoints of other processes
+    /// (gather_endpoints). Throws Error as ClusterClient does; so do create and delete calls.
     static Runtime connect(ClusterOptions const& cluster = {}, RuntimeOptions const& options = {});
 
     [[nodiscard]] std::vector<Device> const& devices() const;
@@ -72,13 +75,29 @@ public:
     /// An endpoint on a device ("cpu:0"), or on the first free one: the device with the fewest
     /// endpoints, lowest number first. Throws Error(NotFound) that lists the devices.
     Endpoint create_endpoint(std::string const& device = "");
+    /// All endpoints of all processes of the job (<mgi/job.hpp>): each calls it with its own, and gets
+    /// everybody's, in the order of the processes' ranks. Those of others have the device kElsewhere,
+    /// and may be named in create_channel. Waits for the others until ClusterOptions::timeout; throws
+    /// Error(Timeout) that names the ranks which have not come, InvalidArgument for endpoints that are
+    /// not this runtime's, and for a runtime of a process alone in a job of several.
+    std::vector<Endpoint> gather_endpoints(std::vector<Endpoint> const& mine);
     /// Throws Error(NotFound), or Error(InvalidArgument) while a channel uses it.
     void delete_endpoint(Endpoint endpoint);
 
     /// Plans the channel and allocates all its memory. Throws Error: InvalidArgument (names the
     /// offending column, endpoint or option), NotFound, OutOfMemory.
+    ///
+    /// With endpoints of other processes, which gather_endpoints has told of, every process that has
+    /// endpoints in it calls this with the same specification, in the same order where there are
+    /// several such channels. It returns once all have the channel, or throws in all: also
+    /// Error(Timeout) that names the ranks which have not come within ClusterOptions::timeout. With
+    /// endpoints on several servers rows go over the NICs of RuntimeOptions::addresses, and
+    /// InvalidArgument says so where a process has none.
     Channel create_channel(ChannelSpec const& spec);
     /// Fails the channel with Deleted and forgets it. Throws Error(NotFound).
+    ///
+    /// With endpoints of other processes this one leaves the channel, which goes on for the others if
+    /// its sources have flushed and its destinations have taken everything; else it fails everywhere.
     void delete_channel(Channel const& channel);
 
     /// Starts `kernel(group, shared, args...)` in every group of the endpoint's device. The kernel is

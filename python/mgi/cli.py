@@ -22,6 +22,7 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi controller      the control plane of a cluster: knows every server's graph, plans channels
   mgi agent           speaks for a server and its applications
   mgi status          servers, channels and failures of a cluster
+  mgi top             what channels, paths and NICs do now, and who waits for whom
   mgi --version
 
 mgi COMMAND --help says more about a command."""
@@ -63,6 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mgi.testbed import main as testbed
 
         return testbed(rest)
+    if command == "top":
+        from mgi.top import main as top
+
+        return top(rest)
     if command in ("controller", "agent", "status"):
         from mgi.control import main as control
 

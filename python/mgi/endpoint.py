@@ -15,7 +15,7 @@ class Endpoint:
     id: int
     """Unique in the runtime, never used twice."""
     device: str
-    """Where it lives: ``cpu:0``."""
+    """Where it lives: ``cpu:0``; ``elsewhere`` in another process."""
     _place: int = dataclasses.field(repr=False)
     _runtime: int = dataclasses.field(repr=False)
 

@@ -12,8 +12,11 @@ from mgi import _mgi
 from mgi.endpoint import Endpoint, pairs_of
 from mgi.errors import InvalidArgument
 from mgi.routing import column_names
-from mgi.runtime import Runtime, _whole
+from mgi.runtime import Runtime, _milliseconds, _whole
 from mgi.table import Table, TableLike, as_table, is_table
+
+#: The place of an endpoint that is another process', as the compiled module has it.
+_ELSEWHERE = 2**32 - 2
 
 
 @dataclasses.dataclass
@@ -22,6 +25,14 @@ class _Place:
 
     runtime: Runtime
     pairs: list[tuple[int, int]]
+
+    def deal(self, parts: list[_mgi.Table] | _mgi.Table) -> list[_mgi.Table]:
+        """A table for each endpoint: those given, or one's rows dealt out to this process' own."""
+        if isinstance(parts, list):
+            return parts
+        own = [place != _ELSEWHERE for _, place in self.pairs]
+        dealt = iter(parts.deal(sum(own)))
+        return [next(dealt) if mine else _mgi.Table.empty() for mine in own]
 
 
 def exchange(
@@ -33,6 +44,7 @@ def exchange(
     by_reference: bool = True,
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
+    patience: float = 60.0,
 ) -> list[Table]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
@@ -40,24 +52,32 @@ def exchange(
         evenly. A table is anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow,
         Polars, DuckDB results, results of these functions), or a mapping of NumPy arrays.
     :param key: one column, or several with murmur3.
-    :param endpoints: how many, or a list of `runtime`'s. None: one for each table of a list, else
-        one for each core.
+    :param endpoints: how many, or a list of `runtime`'s, also those that
+        :meth:`Runtime.gather_endpoints` returns. None: one for each table of a list, else one for
+        each core.
     :param runtime: None makes one for the time of the call.
     :param hash: ``"murmur3"``, or ``"modulo"`` for one integer column.
     :param by_reference: False copies rows through receive pools, also where memory is shared.
     :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
     :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
         (of the whole call in C++), ``rows``, ``bytes``, ``channels``, ``plans`` and ``graph``.
+    :param patience: with endpoints of several processes, how many seconds one that has come to the
+        beginning or to the end waits for the others while no row moves.
+
+    Endpoints may belong to several processes: each that has some among them makes the same calls
+    in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
+    list the tables at others' endpoints are None or empty, and the results there have no rows. What
+    fails in one process raises in all, and says whose it is.
 
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.
     """
     keys = list(column_names(key, "key"))
     parts, count = _parts(tables, endpoints, "tables")
-    options = _options(hash, by_reference, groups)
+    options = _options(hash, by_reference, groups, patience)
     with _place(count, endpoints, runtime) as place:
         outcome = _mgi.exchange(
-            place.runtime._native, place.pairs, _dealt(parts, count), keys, options
+            place.runtime._native, place.pairs, place.deal(parts), keys, options
         )
         return _results(outcome, place, stats)
 
@@ -72,6 +92,7 @@ def group_by(
     by_reference: bool = True,
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
+    patience: float = 60.0,
 ) -> list[Table]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
@@ -85,10 +106,10 @@ def group_by(
     by = list(column_names(keys, "keys"))
     wanted = [_aggregate(aggregate) for aggregate in aggregates]
     parts, count = _parts(tables, endpoints, "tables")
-    options = _options(hash, by_reference, groups)
+    options = _options(hash, by_reference, groups, patience)
     with _place(count, endpoints, runtime) as place:
         outcome = _mgi.group_by(
-            place.runtime._native, place.pairs, _dealt(parts, count), by, wanted, options
+            place.runtime._native, place.pairs, place.deal(parts), by, wanted, options
         )
         return _results(outcome, place, stats)
 
@@ -105,6 +126,7 @@ def join(
     by_reference: bool = True,
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
+    patience: float = 60.0,
 ) -> list[Table]:
     """Inner join of two tables on equal keys; returns one table per endpoint.
 
@@ -122,13 +144,13 @@ def join(
         raise InvalidArgument(
             f"left is a list of {count} tables and right one of {right_count}: give equally many"
         )
-    options = _options(hash, by_reference, groups)
+    options = _options(hash, by_reference, groups, patience)
     with _place(count, endpoints, runtime) as place:
         outcome = _mgi.join(
             place.runtime._native,
             place.pairs,
-            _dealt(left_parts, count),
-            _dealt(right_parts, count),
+            place.deal(left_parts),
+            place.deal(right_parts),
             [pair[0] for pair in pairs],
             [pair[1] for pair in pairs],
             _columns(left_columns, "left_columns"),
@@ -138,11 +160,15 @@ def join(
         return _results(outcome, place, stats)
 
 
-def _options(hash: str, by_reference: bool, groups: int | None) -> dict[str, Any]:
+def _options(hash: str, by_reference: bool, groups: int | None, patience: float) -> dict[str, Any]:
+    milliseconds = _milliseconds("patience", patience)
+    if milliseconds is None:
+        raise InvalidArgument("patience is None: give seconds, more than 0")
     return {
         "hash": hash,
         "by_reference": bool(by_reference),
         "groups": _whole("groups", groups, 1),
+        "patience": milliseconds,
     }
 
 
@@ -180,11 +206,13 @@ def _parts(
             f"{what} is a list of {len(tables)} for {count} endpoints: give one table for each, or "
             "one table alone, whose rows are dealt out"
         )
-    return [as_table(table) for table in tables], len(tables)
-
-
-def _dealt(parts: list[_mgi.Table] | _mgi.Table, count: int) -> list[_mgi.Table]:
-    return parts if isinstance(parts, list) else parts.deal(count)
+    elsewhere = [False] * len(tables)
+    if isinstance(endpoints, Sequence):
+        elsewhere = [getattr(endpoint, "_place", 0) == _ELSEWHERE for endpoint in endpoints]
+    return [
+        _mgi.Table.empty() if table is None and other else as_table(table)
+        for table, other in zip(tables, elsewhere, strict=True)
+    ], len(tables)
 
 
 @contextlib.contextmanager

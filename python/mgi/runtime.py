@@ -63,8 +63,7 @@ class Runtime(Closing):
 
         Endpoints and channels have the cluster's ids, and its controller plans channels and says
         when one has failed. What there is goes on while agent or controller are away; calls that
-        need them wait. Rows move inside this process: between processes :class:`ClusterClient`
-        plans channels.
+        need them wait. Channels may have endpoints of other processes (:meth:`gather_endpoints`).
 
         `agent` is the path of the agent's socket (None: ``$MGI_AGENT``, this user's, the system's);
         `name` names this application in logs and status (None: the program's); `timeout` is the
@@ -98,6 +97,23 @@ class Runtime(Closing):
         """Deletes an endpoint that no channel uses."""
         self._native.delete_endpoint(pair_of(endpoint, "endpoint", self._number))
 
+    def gather_endpoints(self, mine: Sequence[Endpoint]) -> list[Endpoint]:
+        """All endpoints of all processes of the job (:func:`mgi.job`), in the order of their ranks.
+
+        Every process calls it with its own. Those of others have the device ``"elsewhere"``, and
+        may be named in :meth:`create_channel`. Waits for the others as long as the `timeout` of
+        :meth:`connect`; :class:`mgi.Timeout` names the ranks that have not come.
+        """
+        pairs = self._native.gather_endpoints(pairs_of(mine, "mine", self._number))
+        own = {endpoint.id: endpoint for endpoint in mine}
+        return [
+            own.get(number) or Endpoint(number, self._place(place), place, self._number)
+            for number, place in pairs
+        ]
+
+    def _place(self, place: int) -> str:
+        return self._devices[place]["name"] if place < len(self._devices) else "elsewhere"
+
     def create_channel(
         self,
         sources: Sequence[Endpoint],
@@ -118,6 +134,12 @@ class Runtime(Closing):
         gone_limit: float | None = None,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
+
+        With endpoints of other processes (:meth:`gather_endpoints`), every process that has some of
+        them calls this with the same arguments. It returns once all have the channel, or raises in
+        all: :class:`mgi.Timeout` names the ranks that have not come, :class:`InvalidArgument` the
+        argument that differs. With endpoints on several servers rows go over the NICs that
+        ``MGI_ADDRESSES`` names in each process.
 
         :param schema: the columns (see :class:`Schema`); None for raw messages (``send_bytes``).
         :param routing: :class:`Partition`, :class:`Broadcast`, :class:`Direct` or :class:`Balance`.
@@ -169,7 +191,11 @@ class Runtime(Closing):
         return Channel(native, self, list(sources), list(destinations))
 
     def delete_channel(self, channel: Channel) -> None:
-        """Fails the channel with :class:`Deleted` and forgets it; received batches stay."""
+        """Fails the channel with :class:`Deleted` and forgets it; received batches stay.
+
+        With endpoints of other processes this one leaves it: it goes on for the others if its
+        sources have flushed and its destinations have taken everything, else it fails everywhere.
+        """
         if not isinstance(channel, Channel):
             raise InvalidArgument(f"{channel!r} is no channel")
         self._native.delete_channel(channel._native)

@@ -195,6 +195,7 @@ void bind_batches(nb::module_& module) {
         .def_static(
             "of_batch", [](RecordBatch const& batch) { return Table{batch.schema, {batch}}; },
             nb::arg("batch"))
+        .def_static("empty", [] { return Table{}; })
         .def_ro("schema", &Table::schema, nb::rv_policy::copy)
         .def("rows", &Table::rows)
         .def("nbytes", &Table::bytes, nb::call_guard<Unlocked>())

@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "runtime.hpp"
+#include "runtime/runtime_impl.hpp"
 
 namespace mgi::python {
 namespace {
@@ -26,6 +27,9 @@ OperatorOptions operator_options(nb::dict const& options) {
     read_option(options, "by_reference", made.by_reference);
     read_option(options, "receive_limit", made.receive_limit);
     read_option(options, "segment_bytes", made.segment_bytes);
+    std::int64_t patience = made.patience.count();
+    read_option(options, "patience", patience);
+    made.patience = std::chrono::milliseconds(patience);
     std::string hash = "murmur3";
     read_option(options, "hash", hash);
     made.hash = hash_named(hash);
@@ -50,6 +54,7 @@ template <class Operator>
 nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator const& run) {
     release_queued();
     OperatorOptions const chosen = operator_options(options);
+    std::weak_ptr<Runtime::Impl> const impl = holder.get().impl();
     Outcome outcome = run_beside<Outcome>(
         [runtime = holder.get(), chosen, run](std::atomic<bool> const& cancel) mutable {
             OperatorOptions mine = chosen;
@@ -60,6 +65,10 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
             made.call_seconds =
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
             return made;
+        },
+        // What waits for other processes waits no more.
+        [impl] {
+            if (auto const runtime = impl.lock()) runtime->coordinator().interrupt();
         });
     nb::dict report;
     report["seconds"] = outcome.report.seconds;

@@ -1,8 +1,10 @@
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
 #include "interpreter.hpp"
 #include "options.hpp"
+#include "peers/ours.hpp"
 #include "perf/exchange.hpp"
 #include "perf/plan.hpp"
 
@@ -77,6 +79,8 @@ nb::dict plan(nb::dict const& given) {
 void bind_perf(nb::module_& module) {
     module.def("perf_exchange", exchange, nb::arg("options"));
     module.def("perf_plan", plan, nb::arg("options"));
+    module.def("perf_member", &peers::run_own_member, nb::arg("kind"), nb::arg("words"),
+               nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace mgi::python

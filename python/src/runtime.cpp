@@ -66,6 +66,17 @@ void delete_endpoint(RuntimeHolder& holder, EndpointPair endpoint) {
     });
 }
 
+std::vector<EndpointPair> gather_endpoints(RuntimeHolder& holder,
+                                           std::vector<EndpointPair> const& mine) {
+    auto const all = beside_with<std::vector<Endpoint>>(
+        holder,
+        [own = endpoints_of(mine)](Runtime& runtime) { return runtime.gather_endpoints(own); });
+    std::vector<EndpointPair> pairs;
+    pairs.reserve(all.size());
+    for (Endpoint const endpoint : all) pairs.emplace_back(endpoint.id, endpoint.device);
+    return pairs;
+}
+
 ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
                               std::vector<EndpointPair> const& destinations, Schema const* schema,
                               std::string const& routing, std::vector<std::string> const& keys,
@@ -100,6 +111,7 @@ void bind_runtime(nb::module_& module) {
         .def("graph", [](RuntimeHolder& holder) { return as_dict(holder.get().graph()); })
         .def("create_endpoint", create_endpoint, nb::arg("device"))
         .def("delete_endpoint", delete_endpoint, nb::arg("endpoint"))
+        .def("gather_endpoints", gather_endpoints, nb::arg("mine"))
         .def("create_channel", create_channel, nb::arg("sources"), nb::arg("destinations"),
              nb::arg("schema").none(), nb::arg("routing"), nb::arg("keys"), nb::arg("hash"),
              nb::arg("options"))

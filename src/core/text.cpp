@@ -19,4 +19,12 @@ std::string bytes_text(std::uint64_t bytes) {
     return text + " " + kUnits[unit];
 }
 
+std::string list_text(std::vector<std::uint32_t> const& numbers) {
+    std::string text;
+    for (std::uint32_t const number : numbers) {
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+    }
+    return text;
+}
+
 }  // namespace mgi

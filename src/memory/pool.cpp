@@ -15,16 +15,14 @@ namespace mgi::memory {
 Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
            std::shared_ptr<Account> account)
     : fixed_((fixed + 4095) / 4096 * 4096),
+      charge_(fixed_),
+      growth_(fixed_),
       segment_(segment),
       segments_(segment == 0 ? 0 : limit / segment),
       account_(std::move(account)) {
     // Made at its first use, for which there may be no memory: before anything is taken.
     BlockCache& blocks = BlockCache::shared();
-    if (!account_->take(fixed_)) {
-        throw Error(ErrorCode::OutOfMemory,
-                    "a channel's pool of " + bytes_text(fixed_) + " is more than the " +
-                        bytes_text(account_->left()) + " left of the memory limit");
-    }
+    charge();
     // Pages come when they are first touched, so room for all segments costs nothing.
     std::uint64_t const bytes = fixed_ + segments_ * segment_;
     block_ = blocks.take(bytes);
@@ -33,8 +31,28 @@ Pool::Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
     zero_ = block_.zero;
 }
 
+Pool::Pool(Shared shared, std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
+           std::shared_ptr<Account> account)
+    : fixed_(fixed),
+      charge_(shared.charge),
+      growth_(shared.growth - shared.begin),
+      segment_(segment),
+      segments_(segment == 0 ? 0 : limit / segment),
+      account_(std::move(account)),
+      shared_(std::move(shared.block)) {
+    charge();
+    base_ = shared_->data() + shared.begin;
+}
+
+void Pool::charge() {
+    if (account_->take(charge_)) return;
+    throw Error(ErrorCode::OutOfMemory, "a channel's pool of " + bytes_text(charge_) +
+                                            " is more than the " + bytes_text(account_->left()) +
+                                            " left of the memory limit");
+}
+
 void Pool::fail(std::uint64_t bytes) {
-    account_->give(fixed_);
+    account_->give(charge_);
     std::string const why = std::strerror(errno);
     throw Error(ErrorCode::OutOfMemory,
                 "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " + why +
@@ -42,9 +60,15 @@ void Pool::fail(std::uint64_t bytes) {
 }
 
 Pool::~Pool() {
-    block_.used = std::max<std::size_t>(block_.used, fixed_ + most_fresh_ * segment_);
-    BlockCache::shared().give(block_);
-    account_->give(fixed_ + fresh_ * segment_);
+    if (shared_ != nullptr) {
+        // Other processes have the block still, and in this one another runtime may.
+        for (std::uint64_t const offset : free_) unpoison(base_ + offset, segment_);
+        unpoison(base_ + growth_ + fresh_ * segment_, (most_fresh_ - fresh_) * segment_);
+    } else {
+        block_.used = std::max<std::size_t>(block_.used, fixed_ + most_fresh_ * segment_);
+        BlockCache::shared().give(block_);
+    }
+    account_->give(charge_ + fresh_ * segment_);
 }
 
 Pool::Loan Pool::borrow() {
@@ -63,7 +87,7 @@ void Pool::settle() noexcept {
 void Pool::give_back(std::uint64_t offset) noexcept {
     std::lock_guard const lock(mutex_);
     --loans_;
-    if (offset == fixed_ + segment_ * (fresh_ - 1)) {
+    if (offset == growth_ + segment_ * (fresh_ - 1)) {
         // As if it had never been taken: other channels may need what it was charged.
         poison(base_ + offset, segment_);
         --fresh_;
@@ -89,7 +113,13 @@ std::optional<std::uint64_t> Pool::take_locked() {
     // Room for every segment there is, so that giving back cannot fail.
     if (free_.capacity() <= fresh_) free_.reserve(2 * fresh_ + 16);
     if (!account_->take(segment_)) return std::nullopt;
-    std::uint64_t const offset = fixed_ + segment_ * fresh_++;
+    std::uint64_t const offset = growth_ + segment_ * fresh_;
+    if (shared_ != nullptr &&
+        !shared_->reserve(std::uint64_t(base_ - shared_->data()) + offset, segment_)) {
+        account_->give(segment_);
+        return std::nullopt;
+    }
+    ++fresh_;
     most_fresh_ = std::max(most_fresh_, fresh_);
     unpoison(base_ + offset, segment_);
     return offset;

@@ -2,7 +2,8 @@
 // received batches are kept. One range of addresses, so that an offset names any byte of it. The
 // account is charged for the fixed part at creation and for the growing part as it grows; the machine
 // is, for either, when pages are first touched. Later pools use them again (see core/block_cache): a
-// channel lives no longer than a query.
+// channel lives no longer than a query. A channel of several processes has its memory in a block that
+// they share: one fixed part, and a growing part for each process.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 
 #include "core/block_cache.hpp"
 #include "memory/account.hpp"
+#include "memory/shared_block.hpp"
 
 namespace mgi::memory {
 
@@ -22,6 +24,15 @@ public:
     // `fixed` bytes now, up to `limit` more in segments of `segment` bytes. Throws
     // Error(OutOfMemory).
     Pool(std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
+         std::shared_ptr<Account> account);
+    // One process' pool in a block that is shared; `fixed` and the two places are multiples of 4096.
+    struct Shared {
+        std::shared_ptr<SharedBlock> block;
+        std::uint64_t begin = 0;   // where the fixed part lies in the block; reserved already
+        std::uint64_t growth = 0;  // where this process' growing part does
+        std::uint64_t charge = 0;  // what of the fixed part this process is charged
+    };
+    Pool(Shared shared, std::uint64_t fixed, std::uint64_t segment, std::uint64_t limit,
          std::shared_ptr<Account> account);
     ~Pool();
     Pool(Pool const&) = delete;
@@ -51,12 +62,16 @@ public:
 private:
     std::optional<std::uint64_t> take_locked();
     void give_locked(std::uint64_t offset) noexcept;
+    void charge();
     [[noreturn]] void fail(std::uint64_t bytes);
 
     std::uint64_t const fixed_;
+    std::uint64_t const charge_;  // for the fixed part
+    std::uint64_t const growth_;  // offset of the growing part
     std::uint64_t const segment_;
     std::uint64_t const segments_;  // of the growing part
     std::shared_ptr<Account> account_;
+    std::shared_ptr<SharedBlock> shared_;  // else block_
     BlockCache::Block block_;
     char* base_ = nullptr;
     bool zero_ = true;

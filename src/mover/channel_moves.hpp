@@ -1,30 +1,37 @@
 // A mover's loop over one channel (paper section 5.2): finds published segments of its device's
-// sources, copies each to its destination when a credit allows, and puts it into the receive queue
-// there. No I/O and no clock of its own: it drives a transport, one `step` at a time.
+// sources, and sends each by its route when a credit allows: a copy puts it into the receive queue on
+// this server, a link brings it to another one. No I/O and no clock of its own, one `step` at a time.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "mover/route.hpp"
+#include "mover/copy_route.hpp"
+#include "mover/work.hpp"
 
 namespace mgi::mover {
 
 template <class A>
-class BasicChannelMoves {
+class BasicChannelMoves final : public Work {
 public:
     using State = device::ChannelState<A>;
+    // The route of a lane to a destination on another server; null for one on this server.
+    using FarRoutes = std::function<std::unique_ptr<Route<A>>(
+        std::uint32_t source, std::uint32_t lane, std::uint32_t destination)>;
 
-    // Takes care of the sources listed, given by their indices in the channel.
+    // Takes care of what the sources listed, given by their indices in the channel, send by copy.
     BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
-                      std::unique_ptr<transport::Transport> transport);
+                      std::unique_ptr<transport::Transport> transport,
+                      FarRoutes const& far_routes = {});
 
     // One round over all lanes; true if anything moved. Never blocks.
-    bool step();
+    bool step() override;
     // Every source has closed and every segment has arrived, or the channel has failed.
-    [[nodiscard]] bool done() const {
+    [[nodiscard]] bool done() const override {
         return open_lanes_ == 0 || state_.failed.load(device::relaxed) != 0;
     }
 
@@ -42,7 +49,8 @@ private:
     bool finish(LaneMoves& moves);
     [[nodiscard]] std::uint64_t delivered_below(LaneMoves const& moves) const;
     void close(LaneMoves& moves);
-    bool start(std::uint32_t route, std::uint64_t sequence);
+    std::unique_ptr<Route<A>> make_copy_route(std::uint32_t source, std::uint32_t lane,
+                                              std::uint32_t destination);
     bool step_lanes();
     bool step_in_turn();
     [[nodiscard]] device::Lane<A>& lane_of(LaneMoves const& moves) const;
@@ -50,7 +58,8 @@ private:
 
     State& state_;
     std::unique_ptr<transport::Transport> transport_;
-    std::vector<Route<A>> routes_;
+    std::vector<std::unique_ptr<Route<A>>> routes_;
+    std::vector<CopyRoute<A>*> copies_;  // of them, by the transport's tokens
     std::vector<LaneMoves> lanes_;
     std::size_t open_lanes_ = 0;
     std::size_t turn_ = 0;  // ordered broadcast: the lane whose segment is on its way
@@ -60,12 +69,14 @@ private:
 
 template <class A>
 BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
-                                        std::unique_ptr<transport::Transport> transport)
+                                        std::unique_ptr<transport::Transport> transport,
+                                        FarRoutes const& far_routes)
     : state_(state), transport_(std::move(transport)) {
     bool const one_to_one = state.routing == device::RoutingKind::Partition ||
                             state.routing == device::RoutingKind::Direct;
     for (std::uint32_t const source : sources) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
+            if (state.sources[source].lanes[l].by_reference) continue;
             LaneMoves moves;
             moves.source = source;
             moves.lane = l;
@@ -75,12 +86,24 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
             for (std::uint32_t d = first; d < last; ++d) {
                 moves.routes.push_back(std::uint32_t(routes_.size()));
                 moves.next_of.push_back(moves.next);
-                routes_.emplace_back(state, source, l, d);
+                auto route = far_routes ? far_routes(source, l, d) : nullptr;
+                if (route == nullptr) route = make_copy_route(source, l, d);
+                routes_.push_back(std::move(route));
             }
             lanes_.push_back(std::move(moves));
         }
     }
     open_lanes_ = lanes_.size();
+}
+
+template <class A>
+std::unique_ptr<Route<A>> BasicChannelMoves<A>::make_copy_route(std::uint32_t source,
+                                                                std::uint32_t lane,
+                                                                std::uint32_t destination) {
+    auto route = std::make_unique<CopyRoute<A>>(state_, source, lane, destination, *transport_,
+                                                copies_.size());
+    copies_.push_back(route.get());
+    return route;
 }
 
 template <class A>
@@ -94,15 +117,9 @@ bool BasicChannelMoves<A>::step() {
     complete_.clear();
     transport_->poll(complete_);
     for (std::uint64_t const token : complete_) {
-        routes_[token >> Route<A>::kSequenceBits].complete(token);
+        copies_[token >> Route<A>::kSequenceBits]->complete_copy(token);
     }
-    bool const in_turn = state_.ordered && state_.routing == device::RoutingKind::Broadcast;
-    return (in_turn ? step_in_turn() : step_lanes()) || !complete_.empty();
-}
-
-template <class A>
-bool BasicChannelMoves<A>::start(std::uint32_t route, std::uint64_t sequence) {
-    return routes_[route].start(*transport_, route, sequence);
+    return (state_.one_order() ? step_in_turn() : step_lanes()) || !complete_.empty();
 }
 
 template <class A>
@@ -125,7 +142,7 @@ template <class A>
 bool BasicChannelMoves<A>::start_one(LaneMoves& moves) {
     if (lane_of(moves).published.load(device::acquire) == moves.next) return false;
     std::uint32_t const route = pick(moves);
-    if (route == UINT32_MAX || !start(route, moves.next)) return false;
+    if (route == UINT32_MAX || !routes_[route]->start(moves.next)) return false;
     ++moves.next;
     return true;
 }
@@ -135,8 +152,8 @@ std::uint32_t BasicChannelMoves<A>::pick(LaneMoves const& moves) const {
     std::uint32_t best = UINT32_MAX;
     std::uint64_t least = UINT64_MAX;
     for (std::uint32_t const route : moves.routes) {
-        if (!routes_[route].has_credit()) continue;
-        std::uint64_t const load = routes_[route].backlog() + routes_[route].in_flight();
+        if (!routes_[route]->has_credit()) continue;
+        std::uint64_t const load = routes_[route]->backlog() + routes_[route]->in_flight();
         if (load < least) {
             least = load;
             best = route;
@@ -150,8 +167,8 @@ template <class A>
 bool BasicChannelMoves<A>::start_broadcast(LaneMoves& moves, std::uint64_t until) {
     bool moved = false;
     for (std::size_t i = 0; i < moves.routes.size(); ++i) {
-        if (moves.next_of[i] == until || !routes_[moves.routes[i]].has_credit()) continue;
-        if (!start(moves.routes[i], moves.next_of[i])) continue;
+        if (moves.next_of[i] == until || !routes_[moves.routes[i]]->has_credit()) continue;
+        if (!routes_[moves.routes[i]]->start(moves.next_of[i])) continue;
         ++moves.next_of[i];
         moved = true;
     }
@@ -187,7 +204,7 @@ bool BasicChannelMoves<A>::step_in_turn() {
 template <class A>
 bool BasicChannelMoves<A>::finish(LaneMoves& moves) {
     std::uint32_t count = 0;
-    for (std::uint32_t const route : moves.routes) count += routes_[route].finish();
+    for (std::uint32_t const route : moves.routes) count += routes_[route]->finish();
     if (count != 0) lane_of(moves).delivered.store(delivered_below(moves), device::release);
     close(moves);
     return count != 0;
@@ -198,14 +215,14 @@ std::uint64_t BasicChannelMoves<A>::delivered_below(LaneMoves const& moves) cons
     std::uint64_t delivered = UINT64_MAX;
     if (state_.routing != device::RoutingKind::Balance) {
         for (std::uint32_t const route : moves.routes) {
-            delivered = std::min(delivered, routes_[route].finished());
+            delivered = std::min(delivered, routes_[route]->finished());
         }
         return delivered;
     }
     // Routes share the lane's sequences: delivered is what none of them still has on its way.
     delivered = moves.next;
     for (std::uint32_t const route : moves.routes) {
-        if (auto const oldest = routes_[route].oldest()) delivered = std::min(delivered, *oldest);
+        if (auto const oldest = routes_[route]->oldest()) delivered = std::min(delivered, *oldest);
     }
     return delivered;
 }
@@ -216,7 +233,7 @@ void BasicChannelMoves<A>::close(LaneMoves& moves) {
     // relaxed: a count is a fact; what was delivered up to it this thread has delivered.
     std::uint64_t const closed = lane.closed.load(device::relaxed);
     if (closed == 0 || lane.delivered.load(device::relaxed) != closed - 1) return;
-    for (std::uint32_t const route : moves.routes) routes_[route].announce_end();
+    for (std::uint32_t const route : moves.routes) routes_[route]->announce_end();
     moves.open = false;
     --open_lanes_;
 }

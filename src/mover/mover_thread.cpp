@@ -7,6 +7,14 @@
 
 namespace mgi::mover {
 
+namespace {
+
+// Rounds without anything to move (some tenths of a second) after which a mover looks but now and then,
+// so that channels that nobody uses cost next to nothing.
+constexpr std::uint32_t kQuiet = 1500;
+
+}  // namespace
+
 MoverThread::~MoverThread() {
     {
         std::lock_guard const lock(mutex_);
@@ -16,33 +24,33 @@ MoverThread::~MoverThread() {
     if (thread_.joinable()) thread_.join();
 }
 
-void MoverThread::add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves,
-                      std::shared_ptr<void> keep, Fail fail) {
+void MoverThread::add(std::uint64_t id, std::unique_ptr<Work> work, std::shared_ptr<void> keep,
+                      Fail fail) {
     {
         std::lock_guard const lock(mutex_);
-        entries_.insert_or_assign(id, Entry{std::move(moves), std::move(keep), std::move(fail)});
+        entries_.emplace(id, Entry{std::move(work), std::move(keep), std::move(fail)});
         if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     }
     changed_.notify_all();
 }
 
 void MoverThread::remove(std::uint64_t id) {
-    Entry gone;  // dies behind the lock: it may be the last owner of a channel
+    std::multimap<std::uint64_t, Entry>
+        gone;  // dies behind the lock: may be a channel's last owner
     std::lock_guard const lock(mutex_);
-    auto const at = entries_.find(id);
-    if (at == entries_.end()) return;
-    gone = std::move(at->second);
-    entries_.erase(at);
+    for (auto at = entries_.find(id); at != entries_.end(); at = entries_.find(id)) {
+        gone.insert(entries_.extract(at));
+    }
 }
 
 bool MoverThread::has_work() const {
     return std::any_of(entries_.begin(), entries_.end(),
-                       [](auto const& entry) { return !entry.second.moves->done(); });
+                       [](auto const& entry) { return !entry.second.work->done(); });
 }
 
 bool MoverThread::step(Entry& entry) {
     try {
-        return entry.moves->step();
+        return entry.work->step();
     } catch (std::bad_alloc const& error) {
         entry.fail(ErrorCode::OutOfMemory, error.what());
         return false;
@@ -63,7 +71,7 @@ void MoverThread::run() {
             for (auto& [id, entry] : entries_) moved |= step(entry);
             idle = moved ? 0 : idle + 1;
         }
-        if (idle != 0) device::backoff(idle);
+        if (idle != 0) device::backoff(idle < kQuiet ? idle : device::kRest);
     }
 }
 

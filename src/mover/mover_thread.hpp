@@ -1,4 +1,4 @@
-// The mover of a device: a host thread that moves the segments of all channels of that device by copy.
+// The mover of a device: a host thread that works for all channels of that device whose segments move.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,9 @@
 #include <mutex>
 #include <thread>
 
-#include "mover/channel_moves.hpp"
+#include <mgi/error.hpp>
+
+#include "mover/work.hpp"
 
 namespace mgi::mover {
 
@@ -21,12 +23,11 @@ public:
     MoverThread(MoverThread const&) = delete;
     MoverThread& operator=(MoverThread const&) = delete;
 
-    // Called with the reason when a step throws; makes the moves done, and throws nothing itself.
+    // Called with the reason when a step throws; makes the work done, and throws nothing itself.
     using Fail = std::function<void(ErrorCode, char const* reason)>;
-    // `keep` owns the memory that the moves work on; `id` names the channel. Throws std::system_error
-    // when there can be no thread.
-    void add(std::uint64_t id, std::unique_ptr<ChannelMoves> moves, std::shared_ptr<void> keep,
-             Fail fail);
+    // `keep` owns the memory that it works on; `id` names the channel. Throws std::system_error when
+    // there can be no thread.
+    void add(std::uint64_t id, std::unique_ptr<Work> work, std::shared_ptr<void> keep, Fail fail);
     // When this returns, the mover no longer touches the channel.
     void remove(std::uint64_t id);
 
@@ -35,14 +36,14 @@ private:
     [[nodiscard]] bool has_work() const;
 
     struct Entry {
-        std::unique_ptr<ChannelMoves> moves;
+        std::unique_ptr<Work> work;
         std::shared_ptr<void> keep;
         Fail fail;
     };
     static bool step(Entry& entry);
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::map<std::uint64_t, Entry> entries_;
+    std::multimap<std::uint64_t, Entry> entries_;
     bool stop_ = false;
     std::thread thread_;
 };

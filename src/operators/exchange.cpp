@@ -74,47 +74,57 @@ private:
 };
 
 }  // namespace
+
+std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
+                                  std::vector<Endpoint> const& endpoints,
+                                  std::vector<Table> const& parts,
+                                  std::vector<std::string> const& keys,
+                                  OperatorOptions const& options, OperatorReport* report) {
+    Conversation talk(processes, "exchange",
+                      call_of(endpoints, options, {{"keys", names_text(keys)}}), options);
+    return converse(talk, [&] {
+        Input const input("exchange", endpoints, parts, talk);
+        check_keys(input, input.columns(keys), options.hash);
+        // A column without a null travels without validity, whatever its schema allows.
+        std::vector<Field> fields = input.schema().fields();
+        std::vector<bool> has_nulls;
+        std::vector<u32> all;
+        for (u32 c = 0; c < fields.size(); ++c) {
+            has_nulls.push_back(input.has_nulls(c));
+            fields[c].nullable = has_nulls[c];
+            all.push_back(c);
+        }
+        Run run(runtime, talk, endpoints, options);
+        Channel const channel =
+            run.open("exchange", Schema(fields), keys, measure_texts(input, all), true);
+
+        std::vector<std::unique_ptr<Morsels>> morsels;
+        std::vector<std::vector<std::vector<RecordBatch>>> kept;
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            morsels.push_back(std::make_unique<Morsels>(input.part(e)));
+            kept.emplace_back(run.groups(e));
+        }
+        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+            Exchanger one(channel, endpoints[e], has_nulls, input.schema(), *morsels[e]);
+            kept[e][group.block] = one.run(group, shared);
+        });
+        run.report(report);
+
+        std::vector<Table> results(endpoints.size());
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            results[e] = table_of(input.schema(), kept[e]);
+        }
+        return results;
+    });
+}
+
 }  // namespace operators
 
 std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                             std::vector<Table> const& parts, std::vector<std::string> const& keys,
                             OperatorOptions const& options, OperatorReport* report) {
-    using namespace operators;
-    Input const input("exchange", endpoints, parts);
-    check_keys(input, input.columns(keys), options.hash);
-    // A column without a null travels without validity, whatever its schema allows.
-    std::vector<Field> fields = input.schema().fields();
-    std::vector<bool> has_nulls;
-    std::vector<u32> all;
-    for (u32 c = 0; c < fields.size(); ++c) {
-        has_nulls.push_back(input.has_nulls(c));
-        fields[c].nullable = has_nulls[c];
-        all.push_back(c);
-    }
-    Run run(runtime, "exchange", endpoints, options);
-    Channel const channel =
-        run.open("exchange", Schema(fields), keys, measure_texts(input, all), true);
-
-    std::vector<std::unique_ptr<Morsels>> morsels;
-    std::vector<std::vector<std::vector<RecordBatch>>> kept;
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        morsels.push_back(std::make_unique<Morsels>(input.part(e)));
-        kept.emplace_back(run.groups(e));
-    }
-    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-        Exchanger one(channel, endpoints[e], has_nulls, input.schema(), *morsels[e]);
-        kept[e][group.block] = one.run(group, shared);
-    });
-    run.report(report);
-
-    std::vector<Table> results(endpoints.size());
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        results[e].schema = input.schema();
-        for (auto& batches : kept[e]) {
-            for (RecordBatch& batch : batches) results[e].batches.push_back(std::move(batch));
-        }
-    }
-    return results;
+    auto const processes = operators::processes_of(runtime, endpoints);
+    return operators::exchange_among(*processes, runtime, endpoints, parts, keys, options, report);
 }
 
 }  // namespace mgi

@@ -132,11 +132,12 @@ private:
     ReceivedColumns columns_;
 };
 
-std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& endpoints,
-                              Input const& input, GroupByPlan const& plan,
-                              OperatorOptions const& options, OperatorReport* report) {
+std::vector<Table> group_once(Runtime& runtime, Conversation& talk,
+                              std::vector<Endpoint> const& endpoints, Input const& input,
+                              GroupByPlan const& plan, OperatorOptions const& options,
+                              OperatorReport* report) {
     TextNeeds const texts = measure_texts(input, plan.input_columns());
-    Run run(runtime, "group_by", endpoints, options);
+    Run run(runtime, talk, endpoints, options);
     Channel const raw =
         run.open("group_by rows", plan.raw_schema(), plan.key_names(), texts, false);
     Channel const partial =
@@ -155,31 +156,59 @@ std::vector<Table> group_once(Runtime& runtime, std::vector<Endpoint> const& end
 
     std::vector<Table> results(endpoints.size());
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        results[e].schema = plan.result_schema();
-        for (auto& batches : all[e]->results) {
-            for (RecordBatch& batch : batches) results[e].batches.push_back(std::move(batch));
-        }
+        results[e] = table_of(plan.result_schema(), all[e]->results);
     }
     return results;
 }
 
+// What all processes must have asked for alike.
+Conversation::Call describe(std::vector<Endpoint> const& endpoints,
+                            std::vector<std::string> const& keys,
+                            std::vector<Aggregate> const& aggregates,
+                            OperatorOptions const& options) {
+    std::vector<std::string> texts;
+    for (Aggregate const& aggregate : aggregates) {
+        texts.push_back(std::string(name_of(aggregate.function)) + "(" + aggregate.column +
+                        ") as " + aggregate.name);
+    }
+    return call_of(endpoints, options,
+                   {{"keys", names_text(keys)}, {"aggregates", names_text(texts)}});
+}
+
 }  // namespace
+
+std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
+                                  std::vector<Endpoint> const& endpoints,
+                                  std::vector<Table> const& parts,
+                                  std::vector<std::string> const& keys,
+                                  std::vector<Aggregate> const& aggregates,
+                                  OperatorOptions const& options, OperatorReport* report) {
+    Conversation talk(processes, "group_by", describe(endpoints, keys, aggregates, options),
+                      options);
+    return converse(talk, [&] {
+        std::vector<std::string> used = keys;
+        for (Aggregate const& aggregate : aggregates) used.push_back(aggregate.column);
+        Input const input("group_by", endpoints, parts, talk, used);
+        check_keys(input, input.columns(keys), options.hash);
+        try {
+            GroupByPlan const plan(input, keys, aggregates, false);
+            return group_once(runtime, talk, endpoints, input, plan, options, report);
+        } catch (NarrowOverflow const&) {
+            GroupByPlan const plan(input, keys, aggregates, true);
+            return group_once(runtime, talk, endpoints, input, plan, options, report);
+        }
+    });
+}
+
 }  // namespace operators
 
 std::vector<Table> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                             std::vector<Table> const& parts, std::vector<std::string> const& keys,
                             std::vector<Aggregate> const& aggregates,
                             OperatorOptions const& options, OperatorReport* report) {
-    using namespace operators;
-    Input const input("group_by", endpoints, parts);
-    check_keys(input, input.columns(keys), options.hash);
-    try {
-        GroupByPlan const plan(input, keys, aggregates, false);
-        return group_once(runtime, endpoints, input, plan, options, report);
-    } catch (NarrowOverflow const&) {
-        GroupByPlan const plan(input, keys, aggregates, true);
-        return group_once(runtime, endpoints, input, plan, options, report);
-    }
+    auto const processes = operators::processes_of(runtime, endpoints);
+    return operators::group_by_among(*processes, runtime, endpoints, parts, keys, aggregates,
+                                     options, report);
 }
 
 }  // namespace mgi

@@ -9,16 +9,6 @@ namespace {
 // Digits that always fit 64 bits.
 constexpr int kNarrowDigits = 18;
 
-char const* name_of(AggregateFunction function) {
-    switch (function) {
-        case AggregateFunction::Sum: return "sum";
-        case AggregateFunction::Count: return "count";
-        case AggregateFunction::Min: return "min";
-        case AggregateFunction::Max: return "max";
-        default: return "avg";
-    }
-}
-
 bool is_float(Type const& type) {
     return type.id == TypeId::Float32 || type.id == TypeId::Float64;
 }
@@ -34,6 +24,16 @@ Type sum_type(Type const& source) {
 }
 
 }  // namespace
+
+char const* name_of(AggregateFunction function) {
+    switch (function) {
+        case AggregateFunction::Sum: return "sum";
+        case AggregateFunction::Count: return "count";
+        case AggregateFunction::Min: return "min";
+        case AggregateFunction::Max: return "max";
+        default: return "avg";
+    }
+}
 
 GroupByPlan::GroupByPlan(Input const& input, std::vector<std::string> const& keys,
                          std::vector<Aggregate> const& aggregates, bool wide)

@@ -10,6 +10,9 @@
 
 namespace mgi::operators {
 
+// "sum"
+char const* name_of(AggregateFunction function);
+
 // A column of the channel that carries rows as they are.
 struct RawColumn {
     enum class Form : u8 {

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "operators/message.hpp"
+
 namespace mgi::operators {
 
 namespace {
+
+// That another process may say it has.
+constexpr u64 kMostColumns = 1u << 20;
 
 [[noreturn]] void refuse(std::string const& what, std::string const& why) {
     throw Error(ErrorCode::InvalidArgument, what + ": " + why);
@@ -27,17 +32,6 @@ bool any_unset(u8 const* bits, i64 offset, i64 rows) {
     return false;
 }
 
-struct TextSum {
-    u64 bytes = 0;
-    u64 longest = 0;
-
-    void add(u64 size) {
-        u64 const counted = size > device::StringView16::kInline ? size : 0;
-        bytes += counted;
-        longest = std::max(longest, counted);
-    }
-};
-
 template <class Offset>
 void add_texts(Column const& column, i64 rows, TextSum& sum) {
     auto const* const at = static_cast<Offset const*>(column.values) + column.offset;
@@ -58,50 +52,72 @@ void add_texts(Column const& column, i64 rows, TextSum& sum) {
 
 }  // namespace
 
+void TextSum::add(u64 size) {
+    u64 const counted = size > device::StringView16::kInline ? size : 0;
+    bytes += counted;
+    longest = std::max(longest, counted);
+}
+
 Input::Input(std::string what, std::vector<Endpoint> const& endpoints,
-             std::vector<Table> const& parts)
+             std::vector<Table> const& parts, Conversation& talk,
+             std::vector<std::string> const& used)
     : what_(std::move(what)), parts_(parts) {
-    if (endpoints.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
-    if (parts.size() != endpoints.size()) {
-        refuse(what_, std::to_string(parts.size()) + " parts for " +
-                          std::to_string(endpoints.size()) +
-                          " endpoints; part i is what lies at endpoint i");
-    }
-    std::vector<Field> fields;
-    auto const join_in = [&](Schema const& schema, std::string const& where) {
-        if (fields.empty()) {
-            fields = schema.fields();
-            return;
-        }
-        if (!schema.same_columns(Schema(fields))) {
-            refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
-                              Schema(fields).to_string());
-        }
-        for (std::size_t c = 0; c < fields.size(); ++c) {
-            fields[c].nullable = fields[c].nullable || schema[c].nullable;
-        }
-    };
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-        std::string const where = "part " + std::to_string(p);
-        // A part that says nothing about its columns and has no rows is an empty one.
-        if (!parts[p].schema.empty()) join_in(parts[p].schema, where);
-        for (std::size_t b = 0; b < parts[p].batches.size(); ++b) {
-            RecordBatch const& batch = parts[p].batches[b];
-            join_in(batch.schema, where + ", batch " + std::to_string(b));
-            if (batch.columns.size() != fields.size()) {
-                refuse(what_, where + ", batch " + std::to_string(b) + " has " +
-                                  std::to_string(batch.columns.size()) + " columns in place of " +
-                                  std::to_string(fields.size()));
-            }
-        }
-    }
+    read_parts(endpoints, talk);
+    if (!talk.alone()) hear(talk.gather(describe(used)), talk);
+    std::vector<Field> fields = schema_.fields();
     if (fields.empty()) refuse(what_, "no part has any columns");
-    schema_ = Schema(fields);
     // Whoever says that there are no nulls and has some is believed in the latter.
     for (u32 c = 0; c < fields.size(); ++c) {
         fields[c].nullable = fields[c].nullable || has_nulls(c);
     }
     schema_ = Schema(std::move(fields));
+}
+
+void Input::join_in(Schema const& schema, std::string const& where) {
+    if (schema_.empty()) {
+        schema_ = schema;
+        return;
+    }
+    if (schema == schema_) return;
+    if (!schema.same_columns(schema_)) {
+        refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
+                          schema_.to_string());
+    }
+    std::vector<Field> fields = schema_.fields();
+    for (std::size_t c = 0; c < fields.size(); ++c) {
+        fields[c].nullable = fields[c].nullable || schema[c].nullable;
+    }
+    schema_ = Schema(std::move(fields));
+}
+
+void Input::read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk) {
+    if (endpoints.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
+    if (parts_.size() != endpoints.size()) {
+        refuse(what_, std::to_string(parts_.size()) + " parts for " +
+                          std::to_string(endpoints.size()) +
+                          " endpoints; part i is what lies at endpoint i");
+    }
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+        std::string const where = "part " + std::to_string(p);
+        if (!talk.processes().mine(endpoints[p])) {
+            if (parts_[p].rows() == 0) continue;
+            refuse(what_, where + " has " + std::to_string(parts_[p].rows()) +
+                              " rows, but endpoint " + std::to_string(endpoints[p].id) +
+                              " is another process'; rows go in where their endpoint is");
+        }
+        // A part that says nothing about its columns and has no rows is an empty one.
+        if (!parts_[p].schema.empty()) join_in(parts_[p].schema, where);
+        for (std::size_t b = 0; b < parts_[p].batches.size(); ++b) {
+            RecordBatch const& batch = parts_[p].batches[b];
+            join_in(batch.schema, where + ", batch " + std::to_string(b));
+            if (batch.columns.size() != schema_.size()) {
+                refuse(what_, where + ", batch " + std::to_string(b) + " has " +
+                                  std::to_string(batch.columns.size()) + " columns in place of " +
+                                  std::to_string(schema_.size()));
+            }
+        }
+        rows_ += u64(parts_[p].rows());
+    }
 }
 
 u32 Input::column(std::string const& name) const {
@@ -122,8 +138,10 @@ std::vector<u32> Input::columns(std::vector<std::string> const& names) const {
 }
 
 bool Input::has_nulls(u32 column) const {
+    if (!facts_.empty()) return facts_[column].has_nulls;
     for (Table const& part : parts_) {
         for (RecordBatch const& batch : part.batches) {
+            if (batch.rows == 0) continue;
             Column const& one = batch.columns[column];
             if (one.validity != nullptr && any_unset(one.validity, one.offset, batch.rows)) {
                 return true;
@@ -133,26 +151,80 @@ bool Input::has_nulls(u32 column) const {
     return false;
 }
 
+TextSum Input::texts(u32 column) const {
+    if (!facts_.empty()) return facts_[column].texts;
+    TextSum sum;
+    for (Table const& part : parts_) {
+        for (RecordBatch const& batch : part.batches) {
+            if (batch.rows != 0) add_texts(batch.columns[column], batch.rows, sum);
+        }
+    }
+    return sum;
+}
+
+// Columns of this process' parts, if they say any, and what the others must know of them.
+std::string Input::describe(std::vector<std::string> const& used) const {
+    MessageWriter facts;
+    facts.number(rows_).number(schema_.size());
+    for (u32 c = 0; c < schema_.size(); ++c) {
+        Field const& field = schema_[c];
+        facts.text(field.name).number(u64(field.type.id)).number(u64(field.type.width));
+        facts.number(u64(field.type.precision)).number(u64(field.type.scale));
+        facts.number(field.nullable ? 1 : 0).number(has_nulls(c) ? 1 : 0);
+        bool const asked =
+            used.empty() || std::find(used.begin(), used.end(), field.name) != used.end();
+        TextSum const sum = asked && field.type.is_variable() ? texts(c) : TextSum{};
+        facts.number(sum.bytes).number(sum.longest);
+    }
+    return facts.take();
+}
+
+// Takes in what all processes say, this one too, in the same order everywhere.
+void Input::hear(std::vector<std::string> const& all, Conversation const& talk) {
+    schema_ = Schema();
+    rows_ = 0;
+    std::vector<Facts> heard;
+    for (std::size_t p = 0; p < all.size(); ++p) {
+        MessageReader from(all[p]);
+        rows_ += from.number();
+        std::vector<Field> fields(from.number(kMostColumns));
+        if (heard.empty()) heard.resize(fields.size());
+        for (std::size_t c = 0; c < fields.size(); ++c) {
+            Field& field = fields[c];
+            field.name = from.text();
+            field.type.id = TypeId(from.number(u64(TypeId::Binary)));
+            field.type.width = std::int32_t(from.number(INT32_MAX));
+            field.type.precision = std::int32_t(from.number(INT32_MAX));
+            field.type.scale = std::int32_t(i64(from.number()));
+            field.nullable = from.number(1) == 1;
+            Facts facts;
+            facts.has_nulls = from.number(1) == 1;
+            facts.texts.bytes = from.number();
+            facts.texts.longest = from.number();
+            // Other columns than those before are refused below.
+            if (c >= heard.size()) continue;
+            heard[c].has_nulls = heard[c].has_nulls || facts.has_nulls;
+            heard[c].texts.bytes += facts.texts.bytes;
+            heard[c].texts.longest = std::max(heard[c].texts.longest, facts.texts.longest);
+        }
+        if (!fields.empty()) join_in(Schema(std::move(fields)), talk.processes().name(p));
+    }
+    facts_ = std::move(heard);
+}
+
 TextNeeds measure_texts(Input const& input, std::vector<u32> const& columns) {
     TextNeeds needs;
     u64 bytes = 0;
-    u64 rows = 0;
     bool any = false;
-    for (std::size_t p = 0; p < input.parts(); ++p) rows += u64(input.part(p).rows());
     for (u32 const c : columns) {
         if (!input.schema()[c].type.is_variable()) continue;
         any = true;
-        TextSum sum;
-        for (std::size_t p = 0; p < input.parts(); ++p) {
-            for (RecordBatch const& batch : input.part(p).batches) {
-                add_texts(batch.columns[c], batch.rows, sum);
-            }
-        }
+        TextSum const sum = input.texts(c);
         bytes += sum.bytes;
         needs.longest_row += sum.longest;
     }
     if (any) {
-        u64 const average = rows == 0 ? 0 : bytes / rows;
+        u64 const average = input.rows() == 0 ? 0 : bytes / input.rows();
         needs.bytes_per_row = u32(std::min<u64>(average + average / 4 + 1, u64{1} << 20));
     }
     return needs;

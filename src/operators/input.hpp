@@ -1,4 +1,5 @@
-// Tables as operators take them in: parts that must agree, dealt out to groups in small runs of rows.
+// Tables as operators take them in: parts that must agree, also with those of other processes, dealt
+// out to groups in small runs of rows.
 #pragma once
 
 #include <atomic>
@@ -8,18 +9,28 @@
 #include <mgi/operators.hpp>
 
 #include "operators/columns.hpp"
+#include "operators/conversation.hpp"
 
 namespace mgi::operators {
 
-// The parts of one table, one for each endpoint.
+// Long texts of a column.
+struct TextSum {
+    u64 bytes = 0;
+    u64 longest = 0;
+
+    void add(u64 size);
+};
+
+// The parts of one table, one for each endpoint: this process' rows, and what others say of theirs.
 class Input {
 public:
     // Throws Error(InvalidArgument) naming the part and what is wrong with it. `what` starts every
-    // message: "join: left".
-    Input(std::string what, std::vector<Endpoint> const& endpoints,
-          std::vector<Table> const& parts);
+    // message: "join: left". With other processes, `used` are the columns whose texts may be asked
+    // for; none means all.
+    Input(std::string what, std::vector<Endpoint> const& endpoints, std::vector<Table> const& parts,
+          Conversation& talk, std::vector<std::string> const& used = {});
 
-    // Of all parts; a column is nullable if it is in any of them.
+    // Of all parts of all processes; a column is nullable if it is in any of them.
     [[nodiscard]] Schema const& schema() const { return schema_; }
     [[nodiscard]] Table const& part(std::size_t endpoint) const { return parts_[endpoint]; }
     [[nodiscard]] std::size_t parts() const { return parts_.size(); }
@@ -29,14 +40,32 @@ public:
     [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const;
     // Whether any row is null there: channels carry validity only where there is some.
     [[nodiscard]] bool has_nulls(u32 column) const;
+    // Of all parts of all processes.
+    [[nodiscard]] u64 rows() const { return rows_; }
+    // Of a column of texts.
+    [[nodiscard]] TextSum texts(u32 column) const;
 
 private:
+    // What is true of a column in all processes.
+    struct Facts {
+        bool has_nulls = false;
+        TextSum texts;
+    };
+
+    // Joins columns in that `where` has; throws where they are others.
+    void join_in(Schema const& schema, std::string const& where);
+    void read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk);
+    [[nodiscard]] std::string describe(std::vector<std::string> const& used) const;
+    void hear(std::vector<std::string> const& all, Conversation const& talk);
+
     std::string what_;
     std::vector<Table> const& parts_;
     Schema schema_;
+    u64 rows_ = 0;
+    std::vector<Facts> facts_;  // by column; none where this process is alone
 };
 
-// What a channel must know of the texts that go through it.
+// What a channel must know of the texts that go through it, in all processes.
 struct TextNeeds {
     u32 bytes_per_row = 0;  // of long texts, with some room to spare; 0: there is no text column
     u64 longest_row = 0;    // bytes of a row's long texts, at most

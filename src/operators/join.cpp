@@ -142,47 +142,78 @@ private:
     Step step_ = Step::Receive;
 };
 
+// What all processes must have asked for alike.
+Conversation::Call describe(std::vector<Endpoint> const& endpoints, JoinSpec const& spec,
+                            OperatorOptions const& options) {
+    return call_of(endpoints, options,
+                   {{"left keys", names_text(spec.left_keys)},
+                    {"right keys", names_text(spec.right_keys)},
+                    {"left columns", names_text(spec.left_columns)},
+                    {"right columns", names_text(spec.right_columns)}});
+}
+
+// Columns whose texts may travel; none: any.
+std::vector<std::string> used(std::vector<std::string> const& keys,
+                              std::vector<std::string> const& columns) {
+    std::vector<std::string> names = columns;
+    if (!columns.empty()) names.insert(names.end(), keys.begin(), keys.end());
+    return names;
+}
+
 }  // namespace
+
+std::vector<Table> join_among(Processes& processes, Runtime& runtime,
+                              std::vector<Endpoint> const& endpoints,
+                              std::vector<Table> const& left, std::vector<Table> const& right,
+                              JoinSpec const& spec, OperatorOptions const& options,
+                              OperatorReport* report) {
+    Conversation talk(processes, "join", describe(endpoints, spec, options), options);
+    return converse(talk, [&] {
+        Input const left_input("join: left", endpoints, left, talk,
+                               used(spec.left_keys, spec.left_columns));
+        Input const right_input("join: right", endpoints, right, talk,
+                                used(spec.right_keys, spec.right_columns));
+        // Where an address means the same everywhere, texts may stay where they are: in one process.
+        // By copy everything goes through the pools, as it does between processes.
+        JoinPlan const plan(left_input, right_input, spec, options.hash,
+                            options.by_reference && talk.alone());
+        Run run(runtime, talk, endpoints, options);
+        Channel const right_channel =
+            run.open("join right", plan.right().schema, plan.right().keys,
+                     measure_texts(right_input, plan.right().moved_texts()), true);
+        Channel const left_channel =
+            run.open("join left", plan.left().schema, plan.left().keys,
+                     measure_texts(left_input, plan.left().moved_texts()), false);
+
+        std::vector<std::unique_ptr<EndpointJoin>> all;
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            all.push_back(std::make_unique<EndpointJoin>(plan, left_input.part(e),
+                                                         right_input.part(e), run.groups(e), run));
+        }
+        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+            auto const joiner = std::make_unique<Joiner>(plan, left_channel, right_channel,
+                                                         endpoints[e], *all[e], run);
+            joiner->run(group, shared);
+        });
+        run.report(report);
+
+        std::vector<Table> results(endpoints.size());
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            results[e] = table_of(plan.result_schema(), all[e]->results);
+        }
+        return results;
+    });
+}
+
 }  // namespace operators
 
 std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                         std::vector<Table> const& left, std::vector<Table> const& right,
                         JoinSpec const& spec, OperatorOptions const& options,
                         OperatorReport* report) {
-    using namespace operators;
-    Input const left_input("join: left", endpoints, left);
-    Input const right_input("join: right", endpoints, right);
-    // Every endpoint of a runtime is in this process, where an address means the same everywhere. By
-    // copy everything goes through the pools, as it will between processes.
-    JoinPlan const plan(left_input, right_input, spec, options.hash, options.by_reference);
-    Run run(runtime, "join", endpoints, options);
-    Channel const right_channel =
-        run.open("join right", plan.right().schema, plan.right().keys,
-                 measure_texts(right_input, plan.right().moved_texts()), true);
-    Channel const left_channel =
-        run.open("join left", plan.left().schema, plan.left().keys,
-                 measure_texts(left_input, plan.left().moved_texts()), false);
-
-    std::vector<std::unique_ptr<EndpointJoin>> all;
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        all.push_back(std::make_unique<EndpointJoin>(plan, left_input.part(e), right_input.part(e),
-                                                     run.groups(e), run));
-    }
-    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-        auto const joiner =
-            std::make_unique<Joiner>(plan, left_channel, right_channel, endpoints[e], *all[e], run);
-        joiner->run(group, shared);
-    });
-    run.report(report);
-
-    std::vector<Table> results(endpoints.size());
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        results[e].schema = plan.result_schema();
-        for (auto& batches : all[e]->results) {
-            for (RecordBatch& batch : batches) results[e].batches.push_back(std::move(batch));
-        }
-    }
-    return results;
+    auto const processes = operators::processes_of(runtime, endpoints);
+    return operators::join_among(*processes, runtime, endpoints, left, right, spec, options,
+                                 report);
 }
 
 }  // namespace mgi

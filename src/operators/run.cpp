@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
+
+#include "operators/message.hpp"
 
 namespace mgi::operators {
 
@@ -18,33 +19,48 @@ constexpr u32 kSegmentBytes = 256u << 10;
 
 }  // namespace
 
-Run::Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoints,
+Run::Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endpoints,
          OperatorOptions const& options)
     : runtime_(runtime),
-      what_(std::move(what)),
+      talk_(talk),
+      what_(talk.what()),
       endpoints_(endpoints),
       options_(options),
-      budget_(what_, options.receive_limit != 0 ? options.receive_limit : runtime.memory_left()) {
+      memory_(runtime.memory_left()),
+      budget_(what_, options.receive_limit != 0 ? options.receive_limit : memory_) {
     auto const& devices = runtime.devices();
     for (Endpoint const& endpoint : endpoints) {
+        if (!talk.processes().mine(endpoint)) {
+            groups_.push_back(0);
+            continue;
+        }
         if (endpoint.device >= devices.size()) {
             throw Error(ErrorCode::NotFound,
                         what_ + ": endpoint " + std::to_string(endpoint.id) + " is on device " +
                             std::to_string(endpoint.device) + ", which this runtime does not have");
         }
         auto const sharing =
-            std::count_if(endpoints.begin(), endpoints.end(),
-                          [&](Endpoint const& other) { return other.device == endpoint.device; });
+            std::count_if(endpoints.begin(), endpoints.end(), [&](Endpoint const& other) {
+                return talk.processes().mine(other) && other.device == endpoint.device;
+            });
         u32 const cores = u32(devices[endpoint.device].cores.size());
         groups_.push_back(options.groups != 0 ? options.groups
                                               : std::max(1u, cores / u32(sharing)));
+    }
+    most_groups_ = *std::max_element(groups_.begin(), groups_.end());
+    // A channel is the same for all who create it.
+    for (std::string const& facts :
+         talk.gather(MessageWriter().number(most_groups_).number(memory_).take())) {
+        MessageReader from(facts);
+        most_groups_ = std::max(most_groups_, u32(from.number(UINT32_MAX)));
+        memory_ = std::min(memory_, from.number());
     }
 }
 
 Run::~Run() {
     for (Channel const& channel : channels_) {
         try {
-            runtime_.delete_channel(channel);
+            talk_.processes().delete_channel(channel);
         } catch (std::exception const&) {
             // Deleted already, with the runtime; or there is no memory to forget it, which the
             // runtime then does at its end.
@@ -68,22 +84,24 @@ Channel Run::open(std::string const& name, Schema const& schema, std::vector<std
     options.name = name;
     options.by_reference = options_.by_reference;
     options.segment_bytes = options_.segment_bytes;
-    options.max_groups = *std::max_element(groups_.begin(), groups_.end());
+    options.max_groups = most_groups_;
     options.text_bytes_per_row = texts.bytes_per_row;
     if (keeps) {
-        options.receive_limit =
-            options_.receive_limit != 0 ? options_.receive_limit : std::numeric_limits<u64>::max();
+        // All that is left, where the caller says nothing.
+        u64 const all = talk_.alone() ? std::numeric_limits<u64>::max() : memory_;
+        options.receive_limit = options_.receive_limit != 0 ? options_.receive_limit : all;
     }
     for (;;) {
         channels_.reserve(channels_.size() + 1);  // what is created is also deleted
-        Channel channel = runtime_.create_channel(spec);
+        channels_.push_back(talk_.processes().create_channel(spec));
+        Channel const channel = channels_.back();
         bool const fits = channel.plan().text_bytes >= texts.longest_row;
         // Who chose the size of a segment is told which row does not fit, when it comes to it.
-        if (fits || options_.segment_bytes != 0) {
-            channels_.push_back(channel);
-            return channel;
-        }
-        runtime_.delete_channel(channel);
+        if (fits || options_.segment_bytes != 0) return channel;
+        // Not before all have it: a channel ends for all when one deletes it.
+        talk_.gather("");
+        channels_.pop_back();
+        talk_.processes().delete_channel(channel);
         // Half of a segment for texts, and then large enough.
         u32 fixed = 0;
         for (Field const& field : schema.fields()) fixed += field.type.row_width();
@@ -121,7 +139,10 @@ void Run::record(std::exception_ptr failure) {
     }
     {
         std::lock_guard const lock(mutex_);
-        if (!failure_) failure_ = std::move(failure);
+        if (!failure_) {
+            failure_ = std::move(failure);
+            followed_ = any_failed(channels_);
+        }
     }
     failed_.store(true, std::memory_order_release);
     fail_channels(code, message);
@@ -163,6 +184,7 @@ void Run::run(Body const& body) {
     std::vector<Launch> launches;
     launches.reserve(endpoints_.size());  // what is launched is also waited for
     for (std::size_t e = 0; e < endpoints_.size(); ++e) {
+        if (!mine(e)) continue;
         try {
             LaunchOptions launch;
             launch.groups = groups_[e];
@@ -175,7 +197,7 @@ void Run::run(Body const& body) {
     // All of them, also after a failure: their groups use what the caller owns.
     for (Launch& launch : launches) wait_for(launch);
     seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
-    if (failure_) std::rethrow_exception(failure_);
+    talk_.end({failure_, followed_}, channels_);
 }
 
 void Run::report(OperatorReport* report) const {
@@ -193,6 +215,15 @@ void Run::report(OperatorReport* report) const {
 void throw_failure(Channel const& channel, ErrorCode code) {
     channel.check();
     throw Error(code, "channel '" + channel.name() + "' refused a call: " + to_string(code));
+}
+
+Table table_of(Schema const& schema, std::vector<std::vector<RecordBatch>>& groups) {
+    Table table;
+    table.schema = schema;
+    for (auto& batches : groups) {
+        for (RecordBatch& batch : batches) table.batches.push_back(std::move(batch));
+    }
+    return table;
 }
 
 u64 Outbox::send(device::Group const& group, device::Shared& shared) {

@@ -13,17 +13,17 @@
 #include <mgi/operators.hpp>
 
 #include "operators/budget.hpp"
+#include "operators/conversation.hpp"
 #include "operators/input.hpp"
 
 namespace mgi::operators {
 
 // Owns the operator's channels, which are gone when it is. The first failure of any group fails all
 // channels, so that every other group comes to its end, and is what `run` throws. Thread-safe where
-// groups call it.
+// groups call it. Every process that talks has a run of its own, with groups at its endpoints.
 class Run {
 public:
-    // `what` names the operator in messages and in channel names.
-    Run(Runtime& runtime, std::string what, std::vector<Endpoint> const& endpoints,
+    Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endpoints,
         OperatorOptions const& options);
     ~Run();
     Run(Run const&) = delete;
@@ -34,13 +34,15 @@ public:
     Channel open(std::string const& name, Schema const& schema, std::vector<std::string> keys,
                  TextNeeds const& texts, bool keeps);
 
-    // Groups of an endpoint.
+    // Whether an endpoint is this process' own.
+    [[nodiscard]] bool mine(std::size_t endpoint) const { return groups_[endpoint] != 0; }
+    // Groups of an endpoint; none of another process'.
     [[nodiscard]] u32 groups(std::size_t endpoint) const { return groups_[endpoint]; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
 
     using Body = std::function<void(std::size_t endpoint, device::Group const&, device::Shared&)>;
-    // Runs `body` in every group of every endpoint and waits for all of them. Throws the first
-    // failure; Error(Interrupted) when the caller cancels.
+    // Runs `body` in every group of every endpoint of this process and waits for all of them, and for
+    // all processes. Throws the first failure; Error(Interrupted) when the caller cancels.
     void run(Body const& body);
 
     // Whether a group has failed or the operator was cancelled: groups that wait for each other ask.
@@ -67,20 +69,27 @@ private:
     [[nodiscard]] bool cancelled() const;
 
     Runtime runtime_;
-    std::string what_;
+    Conversation& talk_;
+    std::string const& what_;
     std::vector<Endpoint> endpoints_;
     OperatorOptions options_;
     std::vector<u32> groups_;
+    u32 most_groups_ = 0;  // of an endpoint of any process
+    u64 memory_;           // that is left in every process
     std::vector<Channel> channels_;
     Budget budget_;
     std::atomic<bool> failed_{false};
     std::mutex mutex_;
     std::exception_ptr failure_;
+    bool followed_ = false;  // it came when a channel had failed already
     double seconds_ = 0;
 };
 
 // Throws why a device call returned Error: the channel's failure, or `code`.
 [[noreturn]] void throw_failure(Channel const& channel, ErrorCode code);
+
+// The table of an endpoint, of what each of its groups has made; takes the batches.
+Table table_of(Schema const& schema, std::vector<std::vector<RecordBatch>>& groups);
 
 // A group's sending end of a channel: columns that are to go, and how many rows of them went.
 class Outbox {

@@ -10,7 +10,12 @@
 namespace mgi {
 
 char const* to_string(Transfer transfer) noexcept {
-    return transfer == Transfer::ByReference ? "by reference" : "by copy";
+    switch (transfer) {
+        case Transfer::ByReference: return "by reference";
+        case Transfer::ByCopy: return "by copy";
+        case Transfer::Mixed: break;
+    }
+    return "by reference on a server, by copy between servers";
 }
 
 namespace planner {
@@ -45,9 +50,11 @@ void check_memory(Plan const& plan, PlanRequest const& request, std::string cons
     throw Error(
         ErrorCode::OutOfMemory,
         who + " needs " + bytes_text(plan.pool_bytes) + " (" + std::to_string(plan.pool_bytes) +
-            " bytes: " + std::to_string(request.sources.size()) + " sources x " +
-            std::to_string(plan.lanes) + " lanes x " + std::to_string(plan.slots) + " slots of " +
-            bytes_text(plan.segment_bytes) +
+            " bytes: " +
+            std::to_string(request.sources_here == 0 ? request.sources.size()
+                                                     : request.sources_here) +
+            " sources x " + std::to_string(plan.lanes) + " lanes x " + std::to_string(plan.slots) +
+            " slots of " + bytes_text(plan.segment_bytes) +
             (plan.transfer == Transfer::ByCopy
                  ? ", receive pools of " + std::to_string(plan.credits) + " credits"
                  : "") +
@@ -78,6 +85,9 @@ Plan make_plan(PlanRequest const& request, PathFinder const& paths) {
     ChannelShape shape;
     shape.sources = request.sources.size();
     shape.destinations = request.destinations.size();
+    bool const one_server = request.sources_here == 0 && request.destinations_here == 0;
+    shape.sources_here = one_server ? shape.sources : request.sources_here;
+    shape.destinations_here = one_server ? shape.destinations : request.destinations_here;
     shape.lanes = plan.lanes;
     shape.memory_limit = request.memory_limit;
     shape.memory_left = request.memory_left;

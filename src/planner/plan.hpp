@@ -26,7 +26,10 @@ struct PlanRequest {
     ChannelOptions options;
     std::uint64_t memory_limit = 0;  ///< bytes of all channels together
     std::uint64_t memory_left = 0;   ///< of it, not taken by other channels
-    std::uint32_t cores = 0;         ///< most cores of a device that takes part; 0: not known
+    /// Of several servers: the most endpoints that one of them has; 0: all are on one.
+    std::uint64_t sources_here = 0;
+    std::uint64_t destinations_here = 0;
+    std::uint32_t cores = 0;  ///< most cores of a device that takes part; 0: not known
 };
 
 /// Decides everything that the options leave open; what they ask for is kept, but for rounding that

@@ -96,12 +96,13 @@ private:
 
     /// Segments that a source fills; receive pools come on top of them.
     [[nodiscard]] std::uint64_t lane_segments() const {
-        return times(times(shape_.sources, shape_.lanes), plan_.slots);
+        return times(times(shape_.sources_here, shape_.lanes), plan_.slots);
     }
     [[nodiscard]] std::uint64_t segment_bytes_in_all() const {
         std::uint64_t count = lane_segments();
         if (shape_.by_copy) {
-            count = plus(count, times(times(shape_.sources, shape_.destinations), plan_.credits));
+            count =
+                plus(count, times(times(shape_.sources, shape_.destinations_here), plan_.credits));
         }
         return times(count, plan_.segment_bytes);
     }
@@ -149,7 +150,8 @@ private:
     }
 
     [[nodiscard]] std::uint64_t default_bytes() const {
-        std::uint64_t budget = std::max<std::uint64_t>(128u << 20, times(8u << 20, shape_.sources));
+        std::uint64_t budget =
+            std::max<std::uint64_t>(128u << 20, times(8u << 20, shape_.sources_here));
         budget = std::min(budget, shape_.memory_left / 4);
         std::uint64_t bytes = kDefaultSegmentBytes;
         while (bytes > kSmallestDefaultSegment && times(lane_segments(), bytes) > budget)
@@ -175,7 +177,7 @@ private:
     [[nodiscard]] std::uint64_t carry_bytes_in_all() const {
         std::uint64_t const text =
             text_per_row_ == 0 ? 0 : carry_text_bytes(plan_.text_bytes, shape_.lanes);
-        return times(times(shape_.sources, plan_.max_groups),
+        return times(times(shape_.sources_here, plan_.max_groups),
                      segment_size(schema_, options_.layout, plan_.tile_rows, text));
     }
 

@@ -33,7 +33,9 @@ inline constexpr std::uint32_t kLeastMaxGroups = 16;
 struct ChannelShape {
     std::uint64_t sources = 0;
     std::uint64_t destinations = 0;
-    std::uint64_t lanes = 0;  ///< of each source
+    std::uint64_t sources_here = 0;       ///< whose lanes and carry buffers are in the pools
+    std::uint64_t destinations_here = 0;  ///< whose receive rings are
+    std::uint64_t lanes = 0;              ///< of each source
     std::uint64_t memory_limit = 0;
     std::uint64_t memory_left = 0;
     std::uint32_t cores = 0;

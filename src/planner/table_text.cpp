@@ -20,7 +20,7 @@ public:
         for (Forward const& forward : table.forwards) {
             text_ += "  to " + target(forward.target);
             if (forward.stage > 0) text_ += ", stage " + std::to_string(forward.stage);
-            text_ += "\n";
+            text_ += '\n';
             for (NextHop const& hop : forward.hops) put("next", hop);
         }
     }
@@ -36,7 +36,7 @@ private:
         text_ += "    " + std::string(what) + " " + name(hop.next) + via(hop.path) + ", " +
                  gbps_text(hop.capacity);
         if (hop.stage > 0) text_ += ", stage " + std::to_string(hop.stage);
-        text_ += "\n";
+        text_ += '\n';
     }
     [[nodiscard]] std::string name(std::uint32_t vertex) const {
         return vertex < names_.size() ? names_[vertex] : "vertex " + std::to_string(vertex);

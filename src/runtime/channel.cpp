@@ -13,12 +13,34 @@ ChannelImpl& impl_of(std::shared_ptr<ChannelImpl> const& impl) {
     return *impl;
 }
 
+[[noreturn]] void refuse_others(ChannelImpl const& channel, Endpoint endpoint, char const* call) {
+    throw Error(ErrorCode::InvalidArgument,
+                channel.describe() + ": endpoint " + std::to_string(endpoint.id) +
+                    " is another process'; only that one may " + call + " there");
+}
+
 std::uint32_t index_or_throw(ChannelImpl const& channel, std::uint32_t index, Endpoint endpoint,
                              char const* role) {
     if (index != ChannelImpl::kNone) return index;
     throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +
                                                 std::to_string(endpoint.id) + " is not a " + role +
                                                 " of it");
+}
+
+// The endpoint's index among the channel's sources or destinations; throws where it is none, or another
+// process'.
+std::uint32_t own_source(ChannelImpl const& channel, Endpoint endpoint) {
+    std::uint32_t const index =
+        index_or_throw(channel, channel.source_index(endpoint), endpoint, "source");
+    if (!channel.is_own_source(index)) refuse_others(channel, endpoint, "send");
+    return index;
+}
+
+std::uint32_t own_destination(ChannelImpl const& channel, Endpoint endpoint) {
+    std::uint32_t const index =
+        index_or_throw(channel, channel.destination_index(endpoint), endpoint, "destination");
+    if (!channel.is_own_destination(index)) refuse_others(channel, endpoint, "receive");
+    return index;
 }
 
 void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t groups) {
@@ -55,14 +77,15 @@ device::Channel Channel::on(Endpoint endpoint) const {
     if (source == ChannelImpl::kNone) {
         index_or_throw(channel, destination, endpoint, "source or destination");
     }
+    if (source != ChannelImpl::kNone) (void)own_source(channel, endpoint);
+    if (destination != ChannelImpl::kNone) (void)own_destination(channel, endpoint);
     return {&channel.state(), source, destination};
 }
 
 Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t groups) const {
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
-    std::uint32_t const index =
-        index_or_throw(channel, channel.source_index(source), source, "source");
+    std::uint32_t const index = own_source(channel, source);
     check_group(channel, group, groups);
     return Sender(channel.sender(index, group, groups));
 }
@@ -70,16 +93,14 @@ Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t group
 Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
-    std::uint32_t const index =
-        index_or_throw(channel, channel.destination_index(destination), destination, "destination");
+    std::uint32_t const index = own_destination(channel, destination);
     check_group(channel, group, group + 1);
     return Receiver(channel.receiver(index, group));
 }
 
 RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& batch) const {
     ChannelImpl& channel = impl_of(impl_);
-    std::uint32_t const index =
-        index_or_throw(channel, channel.destination_index(destination), destination, "destination");
+    std::uint32_t const index = own_destination(channel, destination);
     if (!channel.can_grow()) return channel.view_in_place(index, batch);
     for (device::u32 round = 0;; ++round) {
         memory::Pool::Loan const loan = channel.pool().borrow();

@@ -1,10 +1,10 @@
 #include "runtime/channel_impl.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 
 #include "core/log.hpp"
+#include "runtime/crossing.hpp"
 #include "runtime/host_groups.hpp"
 #include "simd/tile_ops.hpp"
 
@@ -17,20 +17,38 @@ namespace {
 constexpr std::uint32_t kStagedRows = 256;
 constexpr std::uint32_t kStagedBytes = 8192;
 
+Here here_of(ChannelSpec const& spec, std::optional<ChannelImpl::Sharing> const& sharing) {
+    auto const list = [&](std::size_t count, auto const& member_of) {
+        std::vector<std::uint32_t> here;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            if (!sharing || sharing->members.is_here(member_of(sharing->members)[i])) {
+                here.push_back(i);
+            }
+        }
+        return here;
+    };
+    using Members = std::vector<std::uint32_t>;
+    return {list(spec.sources.size(),
+                 [](PartMembers const& all) -> Members const& { return all.source_member; }),
+            list(spec.destinations.size(),
+                 [](PartMembers const& all) -> Members const& { return all.destination_member; })};
+}
+
 }  // namespace
 
 using device::relaxed;
-using device::RoutingKind;
 
 std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec spec, Schema schema,
                                                  Plan plan,
-                                                 std::shared_ptr<memory::Account> account) {
+                                                 std::shared_ptr<memory::Account> account,
+                                                 std::optional<Sharing> sharing) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
-                                                        std::move(plan), std::move(account)));
+                                                        std::move(plan), std::move(account),
+                                                        std::move(sharing)));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                         std::shared_ptr<memory::Account> account)
+                         std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing)
     : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),
@@ -42,14 +60,39 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
           schema_, spec_.options.layout, plan_.tile_rows,
           plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes) {
     fill_in_state();
+    here_ = here_of(spec_, sharing);
+    ChannelTables tables(state_, plan_, here_);
     plan_.segment_bytes = layout_.get().size;
-    plan_.pool_bytes = pool_bytes();
+    plan_.pool_bytes = tables.pool_bytes();
+    if (sharing) {
+        share(tables, std::move(*sharing), std::move(account));
+        return;
+    }
     pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
                                            spec_.options.receive_limit, std::move(account));
+    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
     state_.pool = pool_->base();
     memory::Carver carver(*pool_);
-    build_sources(carver);
-    build_destinations(carver);
+    tables.build(*tables_, carver);
+}
+
+void ChannelImpl::share(ChannelTables& tables, Sharing sharing,
+                        std::shared_ptr<memory::Account> account) {
+    std::uint64_t const segment = layout_.get().size;
+    std::uint64_t const limit = spec_.options.receive_limit;
+    PartSizes const sizes{tables.bytes(), plan_.pool_bytes, limit / segment * segment};
+    bool const found = sharing.found != nullptr;
+    part_ = found ? std::move(sharing.found)
+                  : Part::create(id_, std::move(sharing.members), plan_, limit, sizes);
+    part_->check(sizes);
+    pool_ = std::make_unique<memory::Pool>(part_->pool(), plan_.pool_bytes, segment, limit,
+                                           std::move(account));
+    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(
+        part_->tables(), sizes.tables, std::pmr::null_memory_resource());
+    state_.pool = pool_->base();
+    if (found) return tables.find(*tables_);
+    memory::Carver carver(*pool_);
+    tables.build(*tables_, carver);
 }
 
 std::string ChannelImpl::describe() const {
@@ -71,7 +114,6 @@ void ChannelImpl::fill_in_state() {
     state_.hash =
         spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo : device::HashKind::Murmur3;
     state_.ordered = spec_.options.ordered;
-    state_.by_reference = plan_.transfer == Transfer::ByReference;
     state_.source_count = static_cast<std::uint32_t>(spec_.sources.size());
     state_.destination_count = static_cast<std::uint32_t>(spec_.destinations.size());
     state_.lane_count = plan_.lanes;
@@ -80,114 +122,6 @@ void ChannelImpl::fill_in_state() {
     state_.chunk_rows = plan_.chunk_rows;
     state_.max_groups = plan_.max_groups;
     state_.destination_ids = destination_ids_.data();
-}
-
-std::uint64_t ChannelImpl::pool_bytes() const {
-    using memory::Carver;
-    std::uint64_t const segment = layout_.get().size;
-    std::uint64_t const lanes = std::uint64_t{state_.source_count} * plan_.lanes;
-    std::uint64_t bytes = lanes * plan_.slots * segment;
-    if (!state_.by_reference) {
-        bytes +=
-            std::uint64_t{state_.source_count} * state_.destination_count * plan_.credits * segment;
-    }
-    std::uint64_t const group =
-        Carver::piece(carry_layout_.get().size) +
-        Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
-        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
-        Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
-    return bytes + std::uint64_t{state_.source_count} * state_.max_groups * group;
-}
-
-template <class T>
-T* ChannelImpl::table(std::size_t count) {
-    T* const at = static_cast<T*>(tables_.allocate(count * sizeof(T), alignof(T)));
-    std::uninitialized_value_construct_n(at, count);
-    return at;
-}
-
-device::Slot<Words>* ChannelImpl::build_slots(memory::Carver& carver, std::uint32_t count) {
-    auto* const slots = table<device::Slot<Words>>(count);
-    for (std::uint32_t i = 0; i < count; ++i) {
-        slots[i].sequence.store(i, relaxed);
-        slots[i].offset = carver.take_bytes(layout_.get().size, layout_.get().bit_bytes);
-    }
-    return slots;
-}
-
-void ChannelImpl::build_sources(memory::Carver& carver) {
-    state_.sources = table<device::Source<Words>>(state_.source_count);
-    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-        auto& source = state_.sources[s];
-        source.lanes = table<device::Lane<Words>>(plan_.lanes);
-        for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            source.lanes[l].slots = build_slots(carver, plan_.slots);
-            source.lanes[l].mask = plan_.slots - 1;
-            source.lanes[l].capacity = layout_.get().rows;
-            source.lanes[l].units = layout_.get().units;
-        }
-        build_groups(carver, source);
-    }
-}
-
-void ChannelImpl::build_groups(memory::Carver& carver, device::Source<Words>& source) {
-    auto const& layout = carry_layout_.get();
-    source.groups = table<device::GroupState<Words>>(state_.max_groups);
-    for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
-        auto& group = source.groups[g];
-        group.last = carver.take<device::u64>(plan_.lanes);
-        group.carry_next = carver.take<device::u32>(plan_.lanes);
-        group.carry_end = carver.take<device::u32>(plan_.lanes);
-        group.carry_lane = carver.take<device::u16>(plan_.tile_rows);
-        group.carry = state_.pool + carver.take_bytes(layout.size);
-        auto* const columns = table<device::ColumnView>(layout.column_count);
-        auto* const bytes = table<char const*>(1);
-        *bytes = group.carry + layout.bytes_offset;
-        for (std::uint32_t c = 0; c < layout.column_count; ++c) {
-            auto const& column = layout.columns[c];
-            columns[c].values = group.carry + column.offset;
-            if (column.nullable()) {
-                columns[c].validity =
-                    reinterpret_cast<device::u8 const*>(group.carry) + column.validity;
-            }
-            if (column.storage == device::Storage::Views) {
-                columns[c].encoding = device::InputEncoding::Views;
-                columns[c].buffers = bytes;
-            }
-        }
-        group.carry_columns = columns;
-    }
-}
-
-void ChannelImpl::build_destinations(memory::Carver& carver) {
-    std::uint32_t const ring_size = state_.by_reference ? plan_.slots : plan_.credits;
-    bool const shared = state_.routing == RoutingKind::Balance && state_.by_reference;
-    bool const own_lane = plan_.lanes == state_.destination_count &&
-                          state_.routing != RoutingKind::Broadcast &&
-                          state_.routing != RoutingKind::Balance;
-    state_.destinations = table<device::Destination<Words>>(state_.destination_count);
-    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
-        auto& destination = state_.destinations[d];
-        destination.receivers = table<Words::System<device::u64>>(state_.max_groups);
-        destination.rings = table<device::ReadRing<Words>>(state_.source_count);
-        for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-            auto& ring = destination.rings[s];
-            ring.size = ring_size;
-            ring.clean = state_.by_reference;
-            ring.slots = state_.by_reference ? state_.sources[s].lanes[own_lane ? d : 0].slots
-                                             : build_slots(carver, ring_size);
-        }
-        if (shared && d != 0) {
-            destination.queue = state_.destinations[0].queue;
-            destination.counts = state_.destinations[0].counts;
-            continue;
-        }
-        destination.counts = table<Words::System<device::u64>>(state_.source_count);
-        destination.queue = table<device::ReceiveQueue<Words>>(1);
-        std::uint32_t const entries = std::bit_ceil(state_.source_count * ring_size);
-        destination.queue->entries = table<device::ReceiveQueue<Words>::Entry>(entries);
-        destination.queue->mask = entries - 1;
-    }
 }
 
 std::uint32_t ChannelImpl::source_index(Endpoint endpoint) const {
@@ -200,23 +134,80 @@ std::uint32_t ChannelImpl::destination_index(Endpoint endpoint) const {
     return at == spec_.destinations.end() ? kNone : std::uint32_t(at - spec_.destinations.begin());
 }
 
+void ChannelImpl::say_failure(std::string_view message, std::string_view cause) noexcept {
+    try {
+        failure_ = describe();
+        if (shared()) failure_ += ", " + part_->members().name(part_->members().me);
+        failure_ += ": ";
+        failure_ += message;
+        failure_ += cause;
+    } catch (...) {
+        failure_.clear();  // see throw_failure
+    }
+}
+
 void ChannelImpl::fail(ErrorCode code, std::string_view message, std::string_view cause) noexcept {
     {
-        std::lock_guard const lock(mutex_);
+        std::unique_lock lock(mutex_);
         if (failed()) return;
-        try {
-            failure_ = describe() + ": ";
-            failure_ += message;
-            failure_ += cause;
-        } catch (...) {
-            failure_.clear();  // see throw_failure
+        say_failure(message, cause);
+        if (shared() && !part_->fail(code, failure_)) {
+            lock.unlock();
+            adopt_failure();  // another process was first
+            return;
         }
         // relaxed: calls look at the code alone; the reason is told under the mutex.
         state_.failed.store(static_cast<std::uint32_t>(code), relaxed);
         if (code != ErrorCode::Deleted) log::error("{}", failure_);
     }
-    for (auto const& stage : stages_) stage->fail(code, message, cause);
-    if (auto const staged = staged_for_.lock()) staged->fail(code, message, cause);
+    tell_servers();
+    fail_others(message, cause);
+}
+
+void ChannelImpl::tell_servers() noexcept {
+    if (crossing_ == nullptr) return;
+    try {
+        crossing_->links().say_failure(state_.error(), failure_text());
+    } catch (...) {
+        // Without memory for a word; they hear of it when the link ends.
+        log::warn("{} failed, and other servers could not be told yet", describe());
+    }
+}
+
+bool ChannelImpl::adopt_failure() noexcept {
+    if (!shared() || part_->error() == ErrorCode::Ok) return false;
+    {
+        std::lock_guard const lock(mutex_);
+        if (failed()) return true;
+        try {
+            failure_ = part_->failure_text();
+        } catch (...) {
+            failure_.clear();
+        }
+        state_.failed.store(static_cast<std::uint32_t>(part_->error()), relaxed);
+        if (state_.error() != ErrorCode::Deleted) log::error("{}", failure_);
+    }
+    tell_servers();
+    fail_others("the channel behind it has failed", {});
+    return true;
+}
+
+void ChannelImpl::close_here(std::string_view message) noexcept {
+    {
+        std::lock_guard const lock(mutex_);
+        if (failed()) return;
+        say_failure(message, {});
+        state_.failed.store(static_cast<std::uint32_t>(ErrorCode::Deleted), relaxed);
+    }
+    fail_others(message, {});
+}
+
+// Stages fail with the channel that they are for, and it with them.
+void ChannelImpl::fail_others(std::string_view message, std::string_view cause) noexcept {
+    for (auto const& stage : stages_) {
+        if (stage != nullptr) stage->fail(state_.error(), message, cause);
+    }
+    if (auto const staged = staged_for_.lock()) staged->fail(state_.error(), message, cause);
 }
 
 void ChannelImpl::add_staged_rows(std::shared_ptr<memory::Account> account) {
@@ -227,7 +218,7 @@ void ChannelImpl::add_staged_rows(std::shared_ptr<memory::Account> account) {
         std::uint64_t{state_.max_groups} * device::ChannelState<Words>::kStagingThreads;
     staged_pool_ = std::make_unique<memory::Pool>(threads * rows * row, 0, 0, std::move(account));
     plan_.pool_bytes += staged_pool_->fixed_bytes();
-    state_.staged = table<device::StagedRows>(threads);
+    state_.staged = make_table<device::StagedRows>(*tables_, threads);
     for (std::uint64_t t = 0; t < threads; ++t) {
         state_.staged[t].data = staged_pool_->base() + t * rows * row;
         state_.staged[t].capacity = rows;
@@ -235,15 +226,23 @@ void ChannelImpl::add_staged_rows(std::shared_ptr<memory::Account> account) {
 }
 
 void ChannelImpl::add_seats(std::uint32_t sorters) {
-    state_.seats = table<device::SorterSeat<Words>>(sorters);
+    state_.seats = make_table<device::SorterSeat<Words>>(*tables_, sorters);
     state_.seat_count = sorters;
 }
 
 void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {
     stages_ = std::move(stages);
+    State* own = nullptr;
     for (auto const& stage : stages_) {
+        if (stage == nullptr) continue;
         stage->staged_for_ = weak_from_this();
-        stage_states_.push_back(&stage->state_);
+        if (own == nullptr) own = &stage->state_;
+    }
+    if (own == nullptr) return;
+    // Nobody here sends at other processes' sources; the first of these stages still is where scratch is
+    // measured.
+    for (auto const& stage : stages_) {
+        stage_states_.push_back(stage == nullptr ? own : &stage->state_);
     }
     state_.stages = stage_states_.data();
 }
@@ -268,11 +267,56 @@ bool ChannelImpl::has_receiver(std::uint32_t destination) const {
     });
 }
 
-void ChannelImpl::throw_failure() const {
+std::string ChannelImpl::failure_text() const {
     std::lock_guard const lock(mutex_);
-    throw Error(state_.error(), failure_.empty()
-                                    ? "a channel failed, and there was no memory to say why"
-                                    : failure_);
+    return failure_;
+}
+
+void ChannelImpl::throw_failure() const {
+    std::string const text = failure_text();
+    throw Error(state_.error(),
+                text.empty() ? "a channel failed, and there was no memory to say why" : text);
+}
+
+bool ChannelImpl::is_own_source(std::uint32_t source) const {
+    return !shared() || part_->members().source_member[source] == part_->members().me;
+}
+
+bool ChannelImpl::is_own_destination(std::uint32_t destination) const {
+    return !shared() || part_->members().destination_member[destination] == part_->members().me;
+}
+
+std::uint32_t ChannelImpl::mover_of(std::uint32_t source) const {
+    // One mover makes the one order.
+    return part_->members().source_member[state_.one_order() ? 0 : source];
+}
+
+bool ChannelImpl::moves_source(std::uint32_t source) const {
+    return !shared() || mover_of(source) == part_->members().me;
+}
+
+bool ChannelImpl::source_flushed(std::uint32_t source) const {
+    auto const& from = state_.sources[source];
+    std::uint32_t const expected = from.groups_expected.load(relaxed);
+    return expected != 0 && from.groups_flushed.load(relaxed) == expected;
+}
+
+bool ChannelImpl::source_ended(std::uint32_t source) const {
+    for (std::uint32_t const d : here_.destinations) {
+        if (state_.destinations[d].counts[source].load(relaxed) == 0) return false;
+    }
+    return crossing_ == nullptr || has_delivered(source);
+}
+
+// Of a source on this server: its movers have done all there is to do.
+bool ChannelImpl::has_delivered(std::uint32_t source) const {
+    auto const* const lanes = state_.sources[source].lanes;
+    for (std::uint32_t l = 0; lanes != nullptr && l < plan_.lanes; ++l) {
+        std::uint64_t const closed = lanes[l].closed.load(relaxed);
+        if (closed != 0 && lanes[l].by_reference) continue;
+        if (closed == 0 || lanes[l].delivered.load(relaxed) != closed - 1) return false;
+    }
+    return true;
 }
 
 bool ChannelImpl::ended(std::uint32_t destination) const {
@@ -287,15 +331,20 @@ bool ChannelImpl::ended(std::uint32_t destination) const {
 }
 
 bool ChannelImpl::complete() const {
-    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
-        if (!ended(d)) return false;
-    }
-    return true;
+    auto const has_ended = [this](std::uint32_t d) { return ended(d); };
+    auto const is_through = [this](std::uint32_t s) { return source_ended(s); };
+    return std::all_of(here_.destinations.begin(), here_.destinations.end(), has_ended) &&
+           (crossing_ == nullptr ||
+            std::all_of(here_.sources.begin(), here_.sources.end(), is_through));
 }
 
 std::uint64_t ChannelImpl::progress() const {
+    return own_progress() + (crossing_ == nullptr ? 0 : part_->far_progress());
+}
+
+std::uint64_t ChannelImpl::own_progress() const {
     std::uint64_t sum = 0;
-    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+    for (std::uint32_t const s : here_.sources) {
         auto const& source = state_.sources[s];
         sum += source.groups_flushed.load(relaxed);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
@@ -306,7 +355,7 @@ std::uint64_t ChannelImpl::progress() const {
             sum += source.groups[g].rows_accepted.load(relaxed);
         }
     }
-    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
+    for (std::uint32_t const d : here_.destinations) {
         sum += state_.destinations[d].rows_received.load(relaxed);
     }
     return sum;
@@ -323,7 +372,7 @@ ChannelStats ChannelImpl::stats() const {
         row_bits += field.nullable ? 1 : 0;
     }
     bool const one_to_one = plan_.lanes == state_.destination_count;
-    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+    for (std::uint32_t const s : here_.sources) {
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
             auto const& lane = state_.sources[s].lanes[l];
             LaneStats one;
@@ -340,7 +389,7 @@ ChannelStats ChannelImpl::stats() const {
             stats.lanes.push_back(one);
         }
     }
-    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
+    for (std::uint32_t const d : here_.destinations) {
         auto const& destination = state_.destinations[d];
         stats.queues.push_back({spec_.destinations[d].id, destination.queue->pushed(),
                                 destination.queue->taken(),

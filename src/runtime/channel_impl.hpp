@@ -17,18 +17,25 @@
 
 #include "memory/pool.hpp"
 #include "memory/segment_layout.hpp"
+#include "runtime/channel_tables.hpp"
+#include "runtime/part.hpp"
 
 namespace mgi {
 
-using Words = device::LibcuAtomics;
-using State = device::ChannelState<Words>;
+class Crossing;
 
 class ChannelImpl : public std::enable_shared_from_this<ChannelImpl> {
 public:
-    // Allocates everything the plan says, at the charge of `account`, and builds the tables. Throws
-    // Error(OutOfMemory, InvalidArgument).
+    // How several processes have a channel: the first makes its part, the others find it.
+    struct Sharing {
+        PartMembers members;
+        std::shared_ptr<Part> found;  // null: to be made
+    };
+    // Allocates everything the plan says, at the charge of `account`, and builds the tables; in shared
+    // memory where there is a sharing. Throws Error(OutOfMemory, InvalidArgument).
     static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
-                                               Plan plan, std::shared_ptr<memory::Account> account);
+                                               Plan plan, std::shared_ptr<memory::Account> account,
+                                               std::optional<Sharing> sharing = {});
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
 
@@ -46,19 +53,49 @@ public:
     [[nodiscard]] std::uint32_t source_index(Endpoint endpoint) const;
     [[nodiscard]] std::uint32_t destination_index(Endpoint endpoint) const;
 
+    // Whether other processes have endpoints of it, too; then its part.
+    [[nodiscard]] bool shared() const { return part_ != nullptr; }
+    [[nodiscard]] std::shared_ptr<Part> const& part() const { return part_; }
+    // What of it is on this server; all of it where it is not shared.
+    [[nodiscard]] Here const& here() const { return here_; }
+    // Its links to processes of other servers; null where there are none. Set once, before anybody else
+    // knows this channel.
+    [[nodiscard]] std::shared_ptr<Crossing> const& crossing() const { return crossing_; }
+    void set_crossing(std::shared_ptr<Crossing> crossing) { crossing_ = std::move(crossing); }
+    // Whether an endpoint is this process'; all of them are where it is not shared.
+    [[nodiscard]] bool is_own_source(std::uint32_t source) const;
+    [[nodiscard]] bool is_own_destination(std::uint32_t destination) const;
+    // Of a shared channel: the member that moves a source's segments, where they move by copy.
+    [[nodiscard]] std::uint32_t mover_of(std::uint32_t source) const;
+    // Whether that is this process.
+    [[nodiscard]] bool moves_source(std::uint32_t source) const;
+    // Every segment of a source on this server stands in its receive queue, wherever that is, and every
+    // destination on this server knows that there will be no more. Of another server's source: the latter.
+    [[nodiscard]] bool source_ended(std::uint32_t source) const;
+    // All groups of the source have said that they send no more.
+    [[nodiscard]] bool source_flushed(std::uint32_t source) const;
+
     // The text is `message` and `cause`; without memory for it the channel fails all the same.
     void fail(ErrorCode code, std::string_view message, std::string_view cause = {}) noexcept;
+    // Fails it in this process alone, which has left.
+    void close_here(std::string_view message) noexcept;
+    // Takes over what another process has failed it with; true if one has.
+    bool adopt_failure() noexcept;
     [[nodiscard]] bool failed() const { return state_.failed.load(device::relaxed) != 0; }
+    // Why it has failed; empty without memory for it.
+    [[nodiscard]] std::string failure_text() const;
     [[noreturn]] void throw_failure() const;
     void check() const {
         if (failed()) throw_failure();
     }
 
-    // Everything that goes to the destination has been taken there.
+    // Everything that goes to a destination on this server has been taken there.
     [[nodiscard]] bool ended(std::uint32_t destination) const;
-    // The same of all destinations.
+    // The same of all destinations here, and everything that sources here send is where it is to go.
     [[nodiscard]] bool complete() const;
-    // Changes whenever a row moves.
+    // Changes whenever a row moves on this server.
+    [[nodiscard]] std::uint64_t own_progress() const;
+    // Or on another one.
     [[nodiscard]] std::uint64_t progress() const;
     [[nodiscard]] ChannelStats stats() const;
 
@@ -90,25 +127,26 @@ public:
     void add_staged_rows(std::shared_ptr<memory::Account> account);
     // Where the sorters of a stage work. Called once, as add_staged_rows is.
     void add_seats(std::uint32_t sorters);
-    // The inner channels of a channel with sorters, one for each source. Each fails with the other.
+    // The inner channels of a channel with sorters, one for each source of this process, null for others'.
+    // Each fails with the other.
     void add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages);
     [[nodiscard]] std::vector<std::shared_ptr<ChannelImpl>> const& stages() const {
         return stages_;
     }
+    [[nodiscard]] bool has_sorters() const { return spec_.options.sorters != 0; }
     // The channel as kernels are given it: of a stage the one it is for.
     [[nodiscard]] State const& given_as() const;
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                std::shared_ptr<memory::Account> account);
-    [[nodiscard]] std::uint64_t pool_bytes() const;
+                std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing);
     void fill_in_state();
-    void build_sources(memory::Carver& carver);
-    void build_groups(memory::Carver& carver, device::Source<Words>& source);
-    void build_destinations(memory::Carver& carver);
-    device::Slot<Words>* build_slots(memory::Carver& carver, std::uint32_t count);
-    template <class T>
-    T* table(std::size_t count);
+    void share(ChannelTables& tables, Sharing sharing, std::shared_ptr<memory::Account> account);
+    void fail_others(std::string_view message, std::string_view cause) noexcept;
+    void tell_servers() noexcept;
+    [[nodiscard]] bool has_delivered(std::uint32_t source) const;
+    // Sets the text; without memory there is none, see throw_failure.
+    void say_failure(std::string_view message, std::string_view cause) noexcept;
     RecordBatch view(device::ReceivedBatch const& batch, char const* segment,
                      std::shared_ptr<void const> owner) const;
     RecordBatch view_of_structs(device::ReceivedBatch const& batch) const;
@@ -120,8 +158,10 @@ private:
     memory::ChannelLayout layout_;
     memory::ChannelLayout carry_layout_;
     std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
-    std::unique_ptr<memory::Pool> pool_;         // segments and what groups keep
-    std::pmr::monotonic_buffer_resource tables_;
+    Here here_;
+    std::shared_ptr<Part> part_;
+    std::unique_ptr<memory::Pool> pool_;  // segments and what groups keep
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;
     std::vector<std::uint32_t> keys_;
     std::vector<std::uint32_t> destination_ids_;
@@ -141,6 +181,7 @@ private:
     using IndexAndGroup = std::pair<std::uint32_t, std::uint32_t>;
     std::map<IndexAndGroup, KnownGroup<Sender::State>> senders_;
     std::map<IndexAndGroup, KnownGroup<Receiver::State>> receivers_;
+    std::shared_ptr<Crossing> crossing_;  // last: its links end before anything that they use
 };
 
 }  // namespace mgi

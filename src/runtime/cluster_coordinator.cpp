@@ -33,8 +33,7 @@ public:
         std::lock_guard const lock(registry->mutex);
         for (auto const& [id, channel] : registry->channels) {
             if (id >= Registry::kFirstInner) continue;
-            ChannelStats const stats = channel->stats();
-            figures.push_back({id, stats.rows, stats.bytes});
+            figures.push_back(registry->counters[id].use(*channel, Counters::Clock::now()));
         }
         return figures;
     }
@@ -48,7 +47,7 @@ private:
 ClusterCoordinator::ClusterCoordinator(ClusterOptions const& options,
                                        std::vector<Device> const& devices,
                                        std::shared_ptr<Registry> const& registry)
-    : client_(options, std::make_shared<RegistryListener>(registry)) {
+    : job_(options.job), client_(options, std::make_shared<RegistryListener>(registry)) {
     std::vector<std::string> cpus;
     for (ClusterDevice const& device : client_.devices()) {
         if (!device.gpu) cpus.push_back(device.name);
@@ -84,8 +83,7 @@ std::uint32_t ClusterCoordinator::create_channel(ChannelSpec const& spec) {
 }
 
 std::string ClusterCoordinator::elsewhere() const {
-    return "or of another process of the cluster: this version moves rows inside one process; "
-           "ClusterClient plans channels between processes";
+    return "or another process' of which gather_endpoints has not told";
 }
 
 }  // namespace mgi

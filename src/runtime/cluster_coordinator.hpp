@@ -22,11 +22,22 @@ public:
     std::uint32_t create_channel(ChannelSpec const& spec) override;
     void check_channel(std::uint32_t id) const override { client_.check_channel(id); }
     void delete_channel(std::uint32_t id) noexcept override { client_.release_channel(id); }
+    void leave_channel(std::uint32_t id) noexcept override { client_.abandon_channel(id); }
+    void put_part(std::uint32_t id, int descriptor) override { client_.put_part(id, descriptor); }
+    int get_part(std::uint32_t id) override { return client_.get_part(id); }
+    [[nodiscard]] Job job() const override { return job_ ? *job_ : Job::from_environment(); }
+    [[nodiscard]] std::string server() const override { return client_.server(); }
+    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
+                                    std::string const& data,
+                                    std::chrono::milliseconds timeout) override {
+        return client_.gather(key, rank, size, data, timeout);
+    }
     [[nodiscard]] std::string elsewhere() const override;
     [[nodiscard]] bool may_wait() const override { return true; }
     void interrupt() noexcept override { client_.interrupt(); }
 
 private:
+    std::optional<Job> const job_;
     ClusterClient client_;
     std::vector<std::string>
         places_;  // by device: the CPU of the server's graph that it is part of

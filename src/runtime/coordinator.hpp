@@ -3,11 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <mgi/channel.hpp>
 #include <mgi/graph.hpp>
+#include <mgi/job.hpp>
 
 namespace mgi {
 
@@ -27,6 +30,18 @@ public:
     // Called once the channel is known here: throws if it has ended already, elsewhere.
     virtual void check_channel(std::uint32_t id) const = 0;
     virtual void delete_channel(std::uint32_t id) noexcept = 0;
+    // Of a channel with endpoints of other processes: this one does without it; waits for nobody.
+    virtual void leave_channel(std::uint32_t id) noexcept = 0;
+    // The memory of such a channel, for the server's other processes; as ClusterClient's.
+    virtual void put_part(std::uint32_t id, int descriptor) = 0;
+    virtual int get_part(std::uint32_t id) = 0;
+    // Which of the processes that were started together this one is.
+    [[nodiscard]] virtual Job job() const = 0;
+    [[nodiscard]] virtual std::string server() const = 0;
+    // What all of `size` processes say under one key, by rank; as ClusterClient::gather.
+    virtual std::vector<std::string> gather(std::string const& key, std::uint32_t rank,
+                                            std::uint32_t size, std::string const& data,
+                                            std::chrono::milliseconds timeout) = 0;
     // Where an endpoint may be that this runtime does not have.
     [[nodiscard]] virtual std::string elsewhere() const = 0;
     // Whether calls go beyond this process.
@@ -43,6 +58,14 @@ public:
     std::uint32_t create_channel(ChannelSpec const&) override { return next_channel_++; }
     void check_channel(std::uint32_t) const override {}
     void delete_channel(std::uint32_t) noexcept override {}
+    void leave_channel(std::uint32_t) noexcept override {}
+    void put_part(std::uint32_t id, int descriptor) override;
+    int get_part(std::uint32_t id) override;
+    [[nodiscard]] Job job() const override { return Job::from_environment(); }
+    [[nodiscard]] std::string server() const override { return job().server; }
+    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
+                                    std::string const& data,
+                                    std::chrono::milliseconds timeout) override;
     [[nodiscard]] std::string elsewhere() const override { return "or made by another one"; }
     [[nodiscard]] bool may_wait() const override { return false; }
     void interrupt() noexcept override {}

@@ -99,9 +99,12 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
         throw;
     }
     owner->offset = fresh;
-    auto& slot = state_.destinations[destination].rings[batch.source].slots[batch.slot];
+    auto const& ring = state_.destinations[destination].rings[batch.source];
+    auto& slot = ring.slots[batch.slot];
+    // A broadcast's segment is everybody's where it is read in place.
+    bool const in_place = ring.clean;
     bool const alone =
-        batch.whole && (state_.routing != device::RoutingKind::Broadcast || !state_.by_reference);
+        batch.whole && (state_.routing != device::RoutingKind::Broadcast || !in_place);
     char* const segment = state_.pool + fresh;
     if (alone) {
         RecordBatch out = view(batch, batch.segment, owner);

@@ -110,7 +110,7 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
             channel->fail(ErrorCode::GroupFailed, "the kernel of " +
                                                       group_name(launch.endpoint, block) +
                                                       " threw: " + text_of(exception));
-        } else if (source != ChannelImpl::kNone && channel->stages().empty()) {
+        } else if (source != ChannelImpl::kNone && !channel->has_sorters()) {
             std::string const failure = lurch(*channel, source, launch, block, running);
             if (failure.empty()) continue;
             channel->fail(ErrorCode::GroupFailed, failure);

@@ -15,6 +15,7 @@
 #include <mgi/runtime.hpp>
 
 #include "runtime/channel_impl.hpp"
+#include "runtime/counters.hpp"
 
 namespace mgi {
 
@@ -54,6 +55,7 @@ public:
     std::map<std::uint32_t, Endpoint> endpoints;
     std::map<std::uint32_t, std::shared_ptr<ChannelImpl>> channels;
     std::vector<std::shared_ptr<Launch::State>> launches;  // that run
+    std::map<std::uint32_t, Counters> counters;            // of channels; the watchdog keeps them
     // Inner channels (stages) are no channels of users' and count down from the last number.
     static constexpr std::uint32_t kFirstInner = 1u << 31;
     std::uint32_t next_inner = UINT32_MAX;

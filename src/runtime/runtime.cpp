@@ -10,21 +10,13 @@
 #include "runtime/cluster_coordinator.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "topology/discovery.hpp"
-#include "transport/cpu_copy.hpp"
 
 namespace mgi {
 
 namespace {
 
-// Of a stage buffer's segments.
-constexpr std::uint32_t kStageRows = 1024;
-constexpr std::uint32_t kStageSlots = 4;
-
 // How long running groups are given when their runtime dies.
 constexpr auto kFarewell = std::chrono::seconds(5);
-
-// Device of a stage's destinations, which are no endpoints.
-constexpr std::uint32_t kStageBuffer = UINT32_MAX;
 
 }  // namespace
 
@@ -34,7 +26,8 @@ Runtime::Impl::Impl(RuntimeOptions const& options)
       graph_(topology::build_graph(devices_)),
       account_(std::make_shared<memory::Account>(
           options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
-      coming_(devices_.size(), 0) {
+      coming_(devices_.size(), 0),
+      network_(options.addresses) {
     log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
               bytes_text(account_->limit()));
 }
@@ -45,11 +38,26 @@ Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster
 
 Runtime::Impl::~Impl() {
     std::vector<std::shared_ptr<Launch::State>> launches;
+    leave_all();
     {
         std::lock_guard const lock(registry_->mutex);
         for (auto const& [id, channel] : registry_->channels) {
+            if (channel->shared()) coordinator_->leave_channel(id);
             if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
         }
+    }
+    // One by one: links are waited for, and nobody else is kept from the registry meanwhile.
+    for (std::uint32_t next = 0;;) {
+        std::shared_ptr<ChannelImpl> channel;
+        {
+            std::lock_guard const lock(registry_->mutex);
+            auto const at = registry_->channels.lower_bound(next);
+            if (at == registry_->channels.end()) break;
+            channel = at->second;
+        }
+        end_work(*channel);
+        if (channel->id() == UINT32_MAX) break;
+        next = channel->id() + 1;
     }
     try {
         while (!registry_->channels.empty()) {
@@ -160,26 +168,48 @@ void Runtime::Impl::check_endpoints(std::vector<Endpoint> const& endpoints, char
     }
 }
 
-Plan Runtime::Impl::plan_channel(ChannelSpec const& spec, Schema const& schema) const {
+Plan Runtime::Impl::plan_channel(ChannelSpec const& spec, Schema const& schema,
+                                 std::optional<LargestServer> const& largest) const {
     planner::PlanRequest request;
     request.graph = graph_;
-    for (Endpoint const endpoint : spec.sources) request.sources.push_back(endpoint.device);
+    // A stage's buffers lie with its source; other processes' endpoints share this one's memory, so they
+    // may as well.
+    std::uint32_t anywhere = 0;
+    for (Endpoint const endpoint : spec.sources) {
+        if (endpoint.device < devices_.size()) anywhere = endpoint.device;
+    }
+    auto const vertex = [&](Endpoint endpoint) {
+        return endpoint.device < devices_.size() ? endpoint.device : anywhere;
+    };
+    for (Endpoint const endpoint : spec.sources) request.sources.push_back(vertex(endpoint));
     for (Endpoint const endpoint : spec.destinations) {
-        bool const buffer = endpoint.device == kStageBuffer;
-        request.destinations.push_back(buffer ? spec.sources[0].device : endpoint.device);
+        request.destinations.push_back(vertex(endpoint));
     }
     request.schema = schema;
     request.routing = spec.routing.kind;
     request.options = spec.options;
     request.memory_limit = account_->limit();
     request.memory_left = memory_left();
+    if (largest) {
+        request.sources_here = largest->sources;
+        request.destinations_here = largest->destinations;
+    }
     for (Device const& device : devices_) {
         request.cores = std::max(request.cores, static_cast<std::uint32_t>(device.cores.size()));
     }
     return planner::make_plan(request);
 }
 
-Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
+Channel Runtime::Impl::create_channel(ChannelSpec const& asked) {
+    ChannelSpec spec = asked;
+    bool together = false;
+    for (auto* endpoints : {&spec.sources, &spec.destinations}) {
+        for (Endpoint& endpoint : *endpoints) {
+            endpoint = resolved(endpoint);
+            together = together || endpoint.device == Endpoint::kElsewhere;
+        }
+    }
+    if (together) return create_together(spec);
     std::string const who = name_of(spec);
     check_endpoints(spec.sources, "source", who);
     check_endpoints(spec.destinations, "destination", who);
@@ -195,8 +225,13 @@ Channel Runtime::Impl::create_channel(ChannelSpec const& spec) {
 
 // All of it that this process has; or nothing is left of it.
 Channel Runtime::Impl::make_channel(std::uint32_t id, ChannelSpec const& spec) {
-    auto const channel = build_channel(id, spec);
-    if (spec.options.sorters != 0) add_stages(channel);
+    return complete_channel(build_channel(id, spec));
+}
+
+// What else belongs to a channel whose tables are there.
+Channel Runtime::Impl::complete_channel(std::shared_ptr<ChannelImpl> const& channel) {
+    ChannelSpec const& spec = channel->spec();
+    if (channel->has_sorters()) add_stages(channel);
     open_channel(channel);
     log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all", channel->describe(),
               spec.sources.size(), spec.destinations.size(), to_string(channel->plan().transfer),
@@ -212,12 +247,13 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
             if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
             registry_->channels.emplace(channel->id(), channel);
             for (auto const& stage : channel->stages()) {
-                registry_->channels.emplace(stage->id(), stage);
+                if (stage != nullptr) registry_->channels.emplace(stage->id(), stage);
             }
         }
-        if (channel->plan().transfer == Transfer::ByCopy) add_moves(channel);
-        if (!channel->stages().empty()) start_sorters(channel);
+        if (channel->plan().transfer != Transfer::ByReference) add_moves(channel);
+        if (channel->has_sorters()) start_sorters(channel);
         coordinator_->check_channel(channel->id());
+        if (channel->shared()) channel->part()->join();
     } catch (std::system_error const& error) {
         abandon(*channel);
         throw Error(
@@ -251,106 +287,45 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_);
 }
 
-// A stage for each source: an inner channel with a stage buffer for each of its groups, which the
-// sorters of the source share out among them. Its destinations are no endpoints, just numbers.
-void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
-    ChannelSpec const& outer = channel->spec();
-    std::vector<std::shared_ptr<ChannelImpl>> stages;
-    for (Endpoint const source : outer.sources) {
-        ChannelSpec inner;
-        inner.sources = {source};
-        for (std::uint32_t b = 0; b < channel->plan().max_groups; ++b) {
-            inner.destinations.push_back({b, kStageBuffer});
-        }
-        inner.schema = outer.schema;
-        inner.routing = Routing::direct();
-        inner.options.name = outer.options.name + ".stage";
-        inner.options.layout = outer.options.layout;
-        // Many small segments: a sorter soon has something to do, and has it in cache. There is a lane
-        // for each group there may ever be, so all of one's together stay small, too.
-        inner.options.segment_rows = std::min(kStageRows, channel->plan().segment_rows);
-        inner.options.tile_rows = inner.options.segment_rows;
-        inner.options.slots = kStageSlots;
-        inner.options.max_groups = channel->plan().max_groups;
-        inner.options.gone_limit = std::chrono::milliseconds(0);
-        // Rows that fit the stage must fit the channel.
-        std::uint32_t id = 0;
-        {
-            std::lock_guard const lock(registry_->mutex);
-            id = registry_->next_inner--;
-        }
-        stages.push_back(build_channel(id, inner, channel->plan().text_bytes));
-        stages.back()->add_staged_rows(account_);
-        stages.back()->add_seats(outer.options.sorters);
-    }
-    channel->add_stages(std::move(stages));
-}
-
-void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
-    for (std::uint32_t s = 0; s < channel->spec().sources.size(); ++s) {
-        State* const outer = &channel->state();
-        State* const stage = &channel->stages()[s]->state();
-        LaunchOptions options;
-        options.groups = channel->spec().options.sorters;
-        options.shared_bytes =
-            static_cast<std::uint32_t>(channel->schema().size() * sizeof(device::ColumnView));
-        start(
-            channel->spec().sources[s], options,
-            {device::Channel(outer, s, ChannelImpl::kNone),
-             device::Channel(stage, 0, ChannelImpl::kNone)},
-            [outer, stage, s](device::Group const& group, device::Shared& shared) {
-                ErrorCode const code = device::Sorter<Words>()(group, shared, outer, s, stage);
-                if (code == ErrorCode::Ok || outer->error() != ErrorCode::Ok) return;
-                throw Error(code, std::string("a sorter could not go on: ") + to_string(code));
-            },
-            true);
-    }
-}
-
-// Each source's segments are moved by the mover of its device; an ordered broadcast's all by one,
-// which makes the one order.
-void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
-    auto const& spec = channel->spec();
-    bool const one_order =
-        spec.options.ordered && spec.routing.kind == device::RoutingKind::Broadcast;
-    std::map<std::uint32_t, std::vector<std::uint32_t>> sources;
-    for (std::uint32_t s = 0; s < spec.sources.size(); ++s) {
-        sources[spec.sources[one_order ? 0 : s].device].push_back(s);
-    }
-    std::lock_guard const lock(movers_mutex_);
-    for (auto const& [device, indices] : sources) {
-        movers_[device].add(channel->id(),
-                            std::make_unique<mover::ChannelMoves>(
-                                channel->state(), indices, std::make_unique<transport::CpuCopy>()),
-                            channel, [raw = channel.get()](ErrorCode code, char const* reason) {
-                                raw->fail(code, "its mover: ", reason);
-                            });
-    }
-}
-
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
-    take_apart(channel);
-    coordinator_->delete_channel(channel.id());
+    if (channel.shared()) {
+        leave(channel);
+        coordinator_->leave_channel(channel.id());
+    } else {
+        take_apart(channel);
+        coordinator_->delete_channel(channel.id());
+    }
+}
+
+std::shared_ptr<ChannelImpl> Runtime::Impl::known(ChannelImpl const& channel) const {
+    std::lock_guard const lock(registry_->mutex);
+    auto const at = registry_->channels.find(channel.id());
+    if (at == registry_->channels.end() || at->second.get() != &channel) {
+        throw Error(ErrorCode::NotFound,
+                    channel.describe() + " does not exist in this runtime (deleted before?)");
+    }
+    return at->second;
 }
 
 void Runtime::Impl::take_apart(ChannelImpl const& channel) {
-    std::shared_ptr<ChannelImpl> gone;
-    {
-        std::lock_guard const lock(registry_->mutex);
-        auto const at = registry_->channels.find(channel.id());
-        if (at == registry_->channels.end() || at->second.get() != &channel) {
-            throw Error(ErrorCode::NotFound,
-                        channel.describe() + " does not exist in this runtime (deleted before?)");
-        }
-        gone = at->second;
-    }
+    std::shared_ptr<ChannelImpl> const gone = known(channel);
     // The channel itself comes last, so that a delete without memory can be tried again.
     gone->fail(ErrorCode::Deleted, "the channel was deleted");
-    for (auto const& stage : gone->stages()) registry_->remove_channel(stage->id());
+    for (auto const& stage : gone->stages()) {
+        if (stage != nullptr) registry_->remove_channel(stage->id());
+    }
     registry_->remove_channel(gone->id());
     registry_->forget_launches();
-    std::lock_guard const lock(movers_mutex_);
-    for (auto& [device, mover] : movers_) mover.remove(gone->id());
+    end_work(*gone);
+}
+
+// Movers and links touch its memory no more.
+void Runtime::Impl::end_work(ChannelImpl const& channel) noexcept {
+    {
+        std::lock_guard const lock(movers_mutex_);
+        for (auto& [device, mover] : movers_) mover.remove(channel.id());
+    }
+    if (channel.crossing() != nullptr) channel.crossing()->close();
 }
 
 Runtime Runtime::local(RuntimeOptions const& options) {

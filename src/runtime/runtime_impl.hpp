@@ -1,10 +1,13 @@
 // A process' runtime: devices, movers, watchdog, and the registry of what users made.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <mgi/cluster.hpp>
@@ -12,6 +15,8 @@
 
 #include "mover/mover_thread.hpp"
 #include "runtime/coordinator.hpp"
+#include "runtime/crossing.hpp"
+#include "runtime/network.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/watchdog.hpp"
 
@@ -31,11 +36,61 @@ public:
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
+    [[nodiscard]] ChannelNetwork& network() { return network_; }
 
     Endpoint create_endpoint(std::string const& device);
     void delete_endpoint(Endpoint endpoint);
+    std::vector<Endpoint> gather_endpoints(std::vector<Endpoint> const& mine);
+    // The processes that have some of these endpoints.
+    struct Company {
+        Job job;
+        std::vector<std::uint32_t> ranks;    // sorted
+        std::vector<std::uint32_t> rank_of;  // by endpoint
+        std::uint32_t me = 0;                // index in ranks
+        std::vector<std::string> servers;    // by rank of `ranks`
+    };
+    // Throws Error(NotFound), or InvalidArgument where this process is none of them.
+    [[nodiscard]] Company company_of(std::vector<Endpoint> const& endpoints) const;
+    // What all of them say, by rank: each calls it with the same `what`, which names the occasion. As
+    // ClusterClient::gather; a timeout of 0 is the cluster's.
+    std::vector<std::string> gather(Company const& company, std::string const& what,
+                                    std::string const& data,
+                                    std::chrono::milliseconds timeout = {});
+    // How often this process has been asked for it before, for the same ranks.
+    std::uint64_t next_occasion(Company const& company);
     Channel create_channel(ChannelSpec const& spec);
     void delete_channel(ChannelImpl const& channel);
+
+    // A channel whose endpoints are in several processes. All members call with equal specifications;
+    // endpoints of other members may have any device. The first of each server makes its part there, all by
+    // one plan: `descriptor` is the channel's, good until this process leaves it. Throws Error as create_channel
+    // does, and leaves nothing then.
+    struct MadePart {
+        Channel channel;
+        int descriptor = -1;
+        std::uint64_t address = 0;
+    };
+    // For channels with members on other servers; the same in all processes.
+    struct Elsewhere {
+        std::optional<Terms> terms;
+        MemberAddresses addresses;
+    };
+    MadePart make_part(std::uint32_t id, ChannelSpec const& spec, PartMembers const& members,
+                       Elsewhere const& elsewhere = {});
+    // What the first of all members plans for them.
+    [[nodiscard]] Plan plan_together(ChannelSpec const& spec, PartMembers const& members) const;
+    // The others find it; the descriptor stays the caller's. Nothing if the part's address is taken in
+    // this process: then the first leaves that part and makes another. Throws Error(InvalidArgument) if
+    // the descriptor is no part of this channel, or of another specification; Error(OutOfMemory).
+    std::optional<Channel> open_part(std::uint32_t id, ChannelSpec const& spec,
+                                     PartMembers const& members, int descriptor,
+                                     Elsewhere const& elsewhere = {});
+    // This process does without such a channel from now on. If its sources have ended and its destinations
+    // have taken everything, nobody else notices; else the channel fails everywhere, with Deleted. A
+    // source's end that movers have still to announce is waited for, at most gone_limit without a row
+    // that moves. Throws Error(NotFound).
+    void leave(ChannelImpl const& channel);
+
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     // `channels` are those that the kernel was given; `sorts` marks MGI's own sorters.
     Launch start(Endpoint endpoint, LaunchOptions const& options,
@@ -45,17 +100,41 @@ public:
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
 
 private:
+    // Another process' endpoint.
+    struct Other {
+        std::uint32_t rank = 0;
+        std::string server;
+    };
+    // Own endpoints as they are, others' elsewhere; what is not known stays.
+    [[nodiscard]] Endpoint resolved(Endpoint endpoint) const;
+    class Founding;
+    Channel create_together(ChannelSpec const& spec);
     [[nodiscard]] std::size_t device_named(std::string const& name) const;
     [[nodiscard]] std::size_t free_device() const;
     void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
                          std::string const& who) const;
-    [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema) const;
+    // Of a channel over several servers: the most endpoints that any of them has.
+    struct LargestServer {
+        std::uint64_t sources = 0;
+        std::uint64_t destinations = 0;
+    };
+    [[nodiscard]] Plan plan_channel(ChannelSpec const& spec, Schema const& schema,
+                                    std::optional<LargestServer> const& largest = {}) const;
     std::shared_ptr<ChannelImpl> build_channel(std::uint32_t id, ChannelSpec const& spec,
                                                std::optional<std::uint32_t> text_bytes = {});
     Channel make_channel(std::uint32_t id, ChannelSpec const& spec);
+    Channel complete_channel(std::shared_ptr<ChannelImpl> const& channel);
+    void check_members(ChannelSpec const& spec, PartMembers const& members) const;
+    void add_crossing(ChannelImpl& channel, Elsewhere const& elsewhere);
+    void leave_all() noexcept;
+    void leave(ChannelImpl& channel, std::string_view why,
+               std::chrono::steady_clock::time_point until);
+    // The registry's hold on a channel; throws Error(NotFound).
+    [[nodiscard]] std::shared_ptr<ChannelImpl> known(ChannelImpl const& channel) const;
     void open_channel(std::shared_ptr<ChannelImpl> const& channel);
     void abandon(ChannelImpl const& channel) noexcept;
     void take_apart(ChannelImpl const& channel);
+    void end_work(ChannelImpl const& channel) noexcept;
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
@@ -68,7 +147,11 @@ private:
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
     std::vector<std::size_t>
         coming_;  // endpoints on their way, by device; under the registry's mutex
+    std::map<std::vector<std::uint32_t>, std::uint64_t>
+        occasions_;                          // by ranks; under the registry's mutex
+    std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
     std::unique_ptr<Coordinator> coordinator_ = std::make_unique<LocalCoordinator>();
+    ChannelNetwork network_;
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device
     std::unique_ptr<Watchdog> watchdog_;

@@ -7,10 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "runtime/awaited.hpp"
 #include "runtime/registry.hpp"
 
 namespace mgi {
@@ -28,21 +29,28 @@ private:
         std::uint64_t progress = 0;
         Clock::time_point since;       // no row has moved
         Clock::time_point gone_since;  // and who is awaited has been gone
+        struct Heart {
+            std::uint64_t beat = 0;
+            Clock::time_point since;
+        };
+        std::vector<Heart> hearts = {};  // of a shared channel's members
     };
 
     void run();
     void look(Clock::time_point now);
-    void look_at(ChannelImpl& channel, Seen& seen, Clock::time_point now);
+    void skip(Clock::duration time);
+    static Silent listen(ChannelImpl& channel, Seen& seen, Clock::time_point now);
+    [[nodiscard]] std::string report(ChannelImpl& channel, Silent const& silent,
+                                     Clock::time_point now) const;
+    void look_at(ChannelImpl& channel, Seen& seen, Silent const& silent, Clock::time_point now);
 
     std::shared_ptr<Registry> registry_;
     std::map<std::uint32_t, Seen> seen_;
+    Clock::time_point last_look_ = Clock::now();
     std::mutex mutex_;
     std::condition_variable wake_;
     bool stop_ = false;
     std::thread thread_;
 };
-
-// State of every lane and queue that holds rows, for a stall's error.
-std::string stall_report(ChannelImpl& channel);
 
 }  // namespace mgi

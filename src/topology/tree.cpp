@@ -76,7 +76,7 @@ private:
             first = false;
             text_ += infrastructure_.graph.vertices[edge->to].name + " " + gbps_text(edge->gbps);
         }
-        text_ += "\n";
+        text_ += '\n';
     }
 
     Infrastructure const& infrastructure_;

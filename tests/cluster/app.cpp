@@ -58,7 +58,10 @@ public:
         for (auto const& [channel, flow] : flows_) {
             double const seconds = std::chrono::duration<double>(Clock::now() - flow.since).count();
             auto const bytes = static_cast<std::uint64_t>(seconds * flow.gbps * 1e9);
-            uses.push_back({channel, bytes / 32, bytes});
+            mgi::ClusterUse& use = uses.emplace_back();
+            use.channel = channel;
+            use.flow.rows = bytes / 32;
+            use.flow.bytes = bytes;
         }
         return uses;
     }

@@ -30,6 +30,7 @@ TEST(Names, EveryErrorCodeHasItsOwn) {
 TEST(Names, TransfersAndVertices) {
     EXPECT_STREQ(to_string(Transfer::ByReference), "by reference");
     EXPECT_STREQ(to_string(Transfer::ByCopy), "by copy");
+    EXPECT_STREQ(to_string(Transfer::Mixed), "by reference on a server, by copy between servers");
     EXPECT_STREQ(to_string(VertexKind::Cpu), "cpu");
     EXPECT_STREQ(to_string(VertexKind::Network), "network");
 }

@@ -8,6 +8,7 @@
 #include "faults/failing_allocations.hpp"
 #include "support/flow.hpp"
 #include "support/hang_guard.hpp"
+#include "support/one_device.hpp"
 
 namespace mgi::faults {
 namespace {
@@ -23,16 +24,9 @@ struct KeyValue {
 constexpr std::size_t kRows = 64;
 constexpr auto kLimit = 20s;
 
-RuntimeOptions one_device() {
-    RuntimeOptions options;
-    options.cpu_devices = 1;
-    options.pin = false;
-    return options;
-}
-
 // Two endpoints and a channel between them, tiny.
 struct Pair {
-    Runtime runtime = Runtime::local(one_device());
+    Runtime runtime = Runtime::local(test::one_device());
     Endpoint a = runtime.create_endpoint();
     Endpoint b = runtime.create_endpoint();
 
@@ -172,7 +166,7 @@ void exchange_by_host(Pair& pair, bool by_reference, std::uint64_t receive_limit
 
 TEST(Allocation, Runtime) {
     fail_each_allocation([] {
-        Runtime runtime = Runtime::local(one_device());
+        Runtime runtime = Runtime::local(test::one_device());
         Endpoint const endpoint = runtime.create_endpoint();
         runtime.delete_endpoint(endpoint);
     });
@@ -271,7 +265,7 @@ protected:
         table.batches.push_back(test::make_batch(table.schema, rows));
         return table;
     }
-    Runtime runtime_ = Runtime::local(one_device());
+    Runtime runtime_ = Runtime::local(test::one_device());
     std::vector<Endpoint> endpoints_{runtime_.create_endpoint(), runtime_.create_endpoint()};
     std::vector<Table> parts_{part(0), part(200)};
 };

@@ -142,7 +142,7 @@ void operator delete[](void* at, std::size_t, std::align_val_t) noexcept {
 
 extern "C" {
 
-// The linker sends the library's calls of mmap here (--wrap=mmap).
+// The linker sends the library's calls of these functions here (--wrap=mmap, and so on).
 // NOLINTBEGIN(bugprone-reserved-identifier)
 void* __real_mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset);
 void* __wrap_mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset) {
@@ -151,6 +151,18 @@ void* __wrap_mmap(void* at, std::size_t size, int protection, int flags, int fil
         return MAP_FAILED;
     }
     return __real_mmap(at, size, protection, flags, file, offset);
+}
+int __real_memfd_create(char const* name, unsigned flags);
+int __wrap_memfd_create(char const* name, unsigned flags) {
+    if (!mgi::faults::this_one_fails()) return __real_memfd_create(name, flags);
+    errno = EMFILE;
+    return -1;
+}
+int __real_fallocate(int file, int mode, off_t offset, off_t size);
+int __wrap_fallocate(int file, int mode, off_t offset, off_t size) {
+    if (!mgi::faults::this_one_fails()) return __real_fallocate(file, mode, offset, size);
+    errno = ENOSPC;
+    return -1;
 }
 // NOLINTEND(bugprone-reserved-identifier)
 

@@ -1,6 +1,7 @@
 /// \file
 /// Makes one allocation of this process fail: the N-th from now, on whatever thread it comes. Memory
-/// (operator new, and the library's own mmap) and threads (pthread_create) count alike.
+/// (operator new, and the library's own mmap, memfd_create and fallocate) and threads (pthread_create)
+/// count alike.
 #pragma once
 
 #include <cstdint>

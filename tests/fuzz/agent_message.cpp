@@ -1,5 +1,6 @@
 #include <mgi/error.hpp>
 
+#include "control/local/use_words.hpp"
 #include "control/local/words.hpp"
 #include "fuzz/targets.hpp"
 
@@ -15,6 +16,12 @@ void agent_message(Input input) {
         require(frame_of(message_from(std::string_view(frame).substr(4))) == frame,
                 "a message is what it was");
         (void)plan_in(message);
+    } catch (Error const& error) {
+        require(error.code() == ErrorCode::InvalidArgument, "what is refused is an argument",
+                error.what());
+    }
+    try {
+        (void)use_in(message_from(bytes));
     } catch (Error const& error) {
         require(error.code() == ErrorCode::InvalidArgument, "what is refused is an argument",
                 error.what());

@@ -28,5 +28,7 @@ void agent_message(Input input);
 void plan_bytes(Input input);
 /// Servers whose graphs say anything, channels over them, and a link that fails and recovers.
 void cluster(Input input);
+/// What comes over a connection between servers: frames of a link, and the handshake before them.
+void wire(Input input);
 
 }  // namespace mgi::fuzz

@@ -102,6 +102,11 @@ Shape shape_of(std::uint64_t seed) {
     shape.slow_receiver = random.one_in(2) ? 0 : small(random, 1, 20);
     shape.slow_start = random.one_in(2) ? 0 : small(random, 1, 50);
     if (random.one_in(4)) shape.fail_at = random.below(std::uint64_t{16} << random.below(9));
+    bool const own_lanes =
+        channel.routing == RoutingKind::Partition || channel.routing == RoutingKind::Direct;
+    if (!channel.by_reference && own_lanes && random.one_in(2)) {
+        channel.near = small(random, 1, channel.destinations);
+    }
     return shape;
 }
 
@@ -120,6 +125,7 @@ std::string describe(Shape const& shape) {
         number(c.tile_rows) + ", chunks of " + number(c.chunk_rows);
     if (!c.by_reference) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
+        if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";
     }
     if (shape.sorters != 0) {
         text += ", " + number(shape.sorters) + (shape.helped ? " helped" : "") + " sorters" +

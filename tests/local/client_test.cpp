@@ -324,5 +324,45 @@ TEST_F(Client, ASecondAgentAtTheSamePlaceIsRefused) {
                  [&] { (void)control::listen_for_applications(folder_.file("agent.sock")); });
 }
 
+// The agent may be killed before it has told the controller, so the next one hears of it, too.
+TEST_F(Client, WhatItHasLeftIsSaidUntilItsEndIsHeard) {
+    auto agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    auto const notes = std::make_shared<Notes>();
+    ClusterClient client(options(), notes);
+    client.create_endpoint();
+    client.create_channel(spec());
+    client.leave_channel(77);
+    client.check_channel(77);  // no more its own
+    agent = nullptr;
+    EXPECT_TRUE(notes->wait_for("no agent"));
+    agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    Json const held = agent->heard(1).front()["channels"];
+    ASSERT_EQ(held.size(), 1u);
+    EXPECT_EQ(held[0]["created"], false);
+    EXPECT_EQ(held[0]["creator_left"], true);
+    EXPECT_EQ(held[0]["gone"], true);
+    EXPECT_EQ(held[0]["left"], (Json{5u, 1u}));
+    agent->say({{"notice", "channel_ended"}, {"channel", 77u}, {"failed", false}, {"why", "left"}});
+    EXPECT_TRUE(notes->wait_for("channel 77 ended: left"));
+    agent = nullptr;
+    agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    EXPECT_TRUE(agent->heard(1).front()["channels"].empty());
+}
+
+TEST_F(Client, WhoElseHasLeftIsSaidToTheNextAgent) {
+    auto agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    auto const notes = std::make_shared<Notes>();
+    ClusterClient client(options(), notes);
+    client.create_channel(spec());
+    agent->say({{"notice", "channel_left"}, {"channel", 77u}, {"endpoints", {6u, 1u}}});
+    agent->say({{"notice", "server"}, {"server", "node2"}, {"state", "away"}});
+    EXPECT_TRUE(notes->wait_for("node2 away"));
+    agent = nullptr;
+    agent = std::make_unique<FakeAgent>(folder_.file("agent.sock"), Giving());
+    Json const held = agent->heard(1).front()["channels"];
+    EXPECT_EQ(held[0]["left"], (Json{6u, 1u}));
+    EXPECT_EQ(held[0]["gone"], false);
+}
+
 }  // namespace
 }  // namespace mgi

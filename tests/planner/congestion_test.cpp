@@ -10,6 +10,7 @@
 #include <mgi/error.hpp>
 
 #include "simulation/fluid.hpp"
+#include "support/cases.hpp"
 #include "support/random.hpp"
 
 namespace mgi::planner {
@@ -74,7 +75,7 @@ TEST(Congestion, NothingTakesNoTime) {
 /// Bounds meet, and both are true: loads are summed up here, and the traffic run as a fluid whose
 /// rates are in proportion to its parts ends when it should.
 TEST(Congestion, RandomCasesMeetTheirBound) {
-    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    for (std::uint32_t seed = 0; seed < test::cases(200u); ++seed) {
         SCOPED_TRACE(seed);
         std::mt19937 random(seed);
         auto const below = [&](std::uint32_t most) { return std::uint32_t(random() % most); };
@@ -113,7 +114,7 @@ TEST(Congestion, RandomCasesMeetTheirBound) {
 
 TEST(Congestion, IsProvenOnRandomTraffic) {
     test::Random random(21);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < test::cases(300); ++round) {
         SCOPED_TRACE(round);
         std::vector<double> capacities(1 + random.below(40));
         for (double& capacity : capacities) capacity = 1 + 50 * random.real();

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import mgi
 import pytest
+from processes import Agent, Cluster, Controller, wait_for
+from run_support import Runner
 
 
 @pytest.fixture
@@ -19,6 +22,28 @@ def runtime() -> Iterator[mgi.Runtime]:
 @pytest.fixture(params=[True, False], ids=["by_reference", "by_copy"])
 def by_reference(request: pytest.FixtureRequest) -> bool:
     return request.param
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+        print(made.logs())
+
+
+@pytest.fixture
+def controller(cluster: Cluster) -> Controller:
+    return cluster.controller()
+
+
+@pytest.fixture
+def agent(cluster: Cluster, controller: Controller) -> Agent:
+    made = cluster.agent("node1", controller.address)
+    wait_for("the agent's socket", made.socket.exists)
+    return made
 
 
 class Background:
@@ -47,3 +72,12 @@ class Background:
 @pytest.fixture(scope="session")
 def background() -> type[Background]:
     return Background
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    made = Runner(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,23 @@ class Process:
 
 
 class Controller(Process):
-    def __init__(self, folder: Path, name: str, *options: str) -> None:
-        self.address, self.web = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    """`before` are words that start its command elsewhere, where it listens at `host`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *options: str,
+        host: str = "127.0.0.1",
+        before: Sequence[str] = (),
+        times: Sequence[str] = tuple(TIMES),
+    ) -> None:
+        self.address, self.web = (f"{host}:{free_port()}" for _ in range(2))
         storage = (
             [] if any(o.startswith("--etcd") for o in options) else [f"--state={folder / name}"]
         )
-        arguments = [CONTROL, "controller", "--listen", self.address, "--http", self.web]
-        super().__init__(folder / f"{name}.log", [*arguments, *storage, *TIMES, *options])
+        arguments = [*before, CONTROL, "controller", "--listen", self.address, "--http", self.web]
+        super().__init__(folder / f"{name}.log", [*arguments, *storage, *times, *options])
 
     def fetch(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self.web}/{path}", timeout=PATIENCE) as answer:
@@ -96,18 +106,28 @@ class Controller(Process):
         found = [c for c in self.status()["channels"] if c["id"] == number]
         return found[0] if found else {"state": "unknown"}
 
-    def wait_state(self, server: str, state: str) -> None:
-        wait_for(f"{server}: {state}", lambda: self.server(server)["state"] == state)
+    def wait_state(self, server: str, state: str, patience: float = PATIENCE) -> None:
+        wait_for(f"{server}: {state}", lambda: self.server(server)["state"] == state, patience)
 
     def wait_leading(self) -> None:
         wait_for(f"{self.address} leads", lambda: self.status()["leader"])
 
 
 class Agent(Process):
-    def __init__(self, folder: Path, name: str, controllers: str, *options: str) -> None:
+    """`before` as with a controller."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        controllers: str,
+        *options: str,
+        before: Sequence[str] = (),
+    ) -> None:
         self.name, self.socket = name, folder / f"{name}.sock"
-        arguments = [CONTROL, "agent", "--name", name, "--controller", controllers]
-        preset = [] if "--topology" in options else ["--preset", "hgx-h100"]
+        arguments = [*before, CONTROL, "agent", "--name", name, "--controller", controllers]
+        has_graph = any(option.startswith("--topology") for option in options)
+        preset = [] if has_graph else ["--preset", "hgx-h100"]
         where = ["--socket", self.socket, "--log-level", "debug"]
         super().__init__(folder / f"{name}.log", [*arguments, *where, *preset, *options])
 
@@ -265,25 +285,26 @@ class Cluster:
         self.folder = folder
         self._all: list[Process | Wire] = []
 
-    def _keep(self, made: Any) -> Any:
+    def keep(self, made: Any) -> Any:
+        """Has it end with the others."""
         self._all.append(made)
         return made
 
     def controller(self, name: str = "controller", *options: str) -> Controller:
-        return self._keep(Controller(self.folder, name, *options))
+        return self.keep(Controller(self.folder, name, *options))
 
     def agent(self, name: str, controllers: str, *options: str) -> Agent:
-        return self._keep(Agent(self.folder, name, controllers, *options))
+        return self.keep(Agent(self.folder, name, controllers, *options))
 
     def app(self, agent: Agent) -> App:
-        return self._keep(App(self.folder, agent))
+        return self.keep(App(self.folder, agent))
 
     def wire(self, target: str) -> Wire:
-        return self._keep(Wire(target))
+        return self.keep(Wire(target))
 
     def etcds(self, count: int) -> list[Etcd]:
         peers = {f"etcd{number}": free_port() for number in range(count)}
-        return [self._keep(Etcd(self.folder, name, peers, free_port())) for name in peers]
+        return [self.keep(Etcd(self.folder, name, peers, free_port())) for name in peers]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A command that ends by itself."""

@@ -30,16 +30,6 @@ def programs() -> None:
         assert program.exists(), f"no {program}: cmake --build build/release, with gRPC installed"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    try:
-        yield made
-    finally:
-        made.close()
-        print(made.logs())
-
-
 class Standing:
     """The cluster that stays up."""
 

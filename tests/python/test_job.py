@@ -95,6 +95,6 @@ def test_servers_share_evenly() -> None:
 
 def test_frames_come_whole_from_any_pieces() -> None:
     stream = frame(b"O", 1, b"abc") + frame(b"X", 2) + frame(b"E", 3, b"\0" * 70_000)
-    frames = Frames()
+    frames = Frames(b"OXE", 70_000)
     got = [m for at in range(0, len(stream), 999) for m in frames.add(stream[at : at + 999])]
     assert got == [(b"O", 1, b"abc"), (b"X", 2, b""), (b"E", 3, b"\0" * 70_000)]

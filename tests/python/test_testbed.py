@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,52 +15,13 @@ from typing import Any
 
 import mgi
 import pytest
+from beds import NAME, bed, fail, needs_control, needs_kernel, run, standing
 from marks import marked, new_mark
-from mgi.control import PROGRAM
 from mgi.testbed import layout
 from mgi.testbed.rates import parse_rate, shape, show_bytes, show_rate
 from processes import PATIENCE, wait_for
 
 STREAMS = str(Path(__file__).with_name("streams.py"))
-NAME = f"test{os.getpid()}"
-
-
-def why_not() -> str:
-    """Why this machine has no testbed; empty if it can."""
-    if os.geteuid() != 0:
-        return "network namespaces take root"
-    if not (shutil.which("ip") and shutil.which("tc")):
-        return "there is no iproute2"
-    space = f"mgi-{NAME}-probe"
-    probe = f"ip netns add {space} && tc -n {space} qdisc add dev lo root tbf rate 1gbit burst 64k \
-              limit 64k && ip netns exec {space} true"
-    done = subprocess.run(["sh", "-c", probe], capture_output=True, text=True, check=False)
-    subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
-    return "" if done.returncode == 0 else f"no namespaces or no tbf here: {done.stderr.strip()}"
-
-
-reason = why_not()
-needs_kernel = pytest.mark.skipif(bool(reason), reason=reason)
-needs_control = pytest.mark.skipif(
-    not os.access(PROGRAM, os.X_OK), reason="this package was built without the control plane"
-)
-
-
-def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs an mgi command."""
-    command = [sys.executable, "-m", "mgi.cli", *words]
-    given = {"capture_output": True, "text": True, "timeout": PATIENCE, "check": False, **options}
-    return subprocess.run(command, **given)
-
-
-def bed(command: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a command of this test's testbed."""
-    return run("testbed", command, "--name", NAME, *words, **options)
-
-
-def fail(*words: str) -> None:
-    done = bed("fail", *words)
-    assert done.returncode == 0, done.stderr
 
 
 def on(server: int | str, *words: str) -> str:
@@ -79,12 +39,8 @@ def nics() -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[None]:
-    done = bed("up", "--servers", "3", "--nics", "2", "--rate", "200mbit")
-    assert done.returncode == 0, done.stderr
-    try:
+    with standing("--servers", "3", "--nics", "2", "--rate", "200mbit"):
         yield
-    finally:
-        assert bed("down").returncode == 0
 
 
 def transfer(*pairs: str) -> list[float]:

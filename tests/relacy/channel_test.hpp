@@ -180,6 +180,33 @@ protected:
         Member me(block, blocks);
         RL_ASSERT(flow().drain(me, destination));
     }
+    /// One of two groups that send and flush; the first one receives behind its flush, and finds its rows.
+    void flush_then_receive(unsigned index) {
+        Member me(index, 2);
+        RL_ASSERT(flow().send(me, 0, 0, 2 + index));
+        RL_ASSERT(flow().flush(me, 0));
+        if (index != 0) return;
+        while (flow().receive(me, 0) == Status::Ok) {
+        }
+        RL_ASSERT(flow().has_arrived(0, Flow::value(0, 0, 1)));
+        RL_ASSERT(flow().drain(me, 0));
+    }
+    /// Receives at all destinations in one thread, turn by turn.
+    void receive_everywhere() {
+        Member me(0, 1);
+        u32 const destinations = flow().tables.options().destinations;
+        std::vector<bool> ended(destinations);
+        for (u32 open = destinations; open != 0;) {
+            u32 const d = rl::rand(destinations);
+            if (ended[d]) continue;
+            Status const status = flow().receive(me, d);
+            RL_ASSERT(status != Status::Error);
+            if (status == Status::Pending) A::backoff(0);
+            if (status != Status::End) continue;
+            ended[d] = true;
+            --open;
+        }
+    }
     /// Behind the end: everything arrived, every slot is free.
     void all_arrived(std::size_t rows) {
         RL_ASSERT(flow().arrivals() == rows);

@@ -1,11 +1,13 @@
 // Runs the scenarios under Relacy.
 //
-//   mgi_relacy [--list] [--first-failure] [NAME...]    all scenarios, or those whose names begin so
+//   mgi_relacy [--list] [--first-failure] [NAME...]    all scenarios, or these; what is no scenario's
+//                                                      whole name stands for those that begin so
 //   mgi_relacy --iteration K NAME                      one iteration again, with what every thread did
 //
 // Environment: MGI_RELACY_ITERATIONS (times as many iterations, default 1), MGI_TEST_SEED (other
 // iterations than usual).
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -65,12 +67,18 @@ bool replay(Scenario const& scenario, std::uint64_t iteration) {
     return outcome.failure.empty();
 }
 
+bool is_scenario(std::string const& name) {
+    auto const& all = scenarios();
+    return std::any_of(all.begin(), all.end(),
+                       [&](Scenario const& scenario) { return name == scenario.name; });
+}
+
 bool chosen(Scenario const& scenario, std::vector<std::string> const& names) {
-    if (names.empty()) return true;
-    for (auto const& name : names) {
-        if (std::strncmp(scenario.name, name.c_str(), name.size()) == 0) return true;
-    }
-    return false;
+    return names.empty() || std::any_of(names.begin(), names.end(), [&](std::string const& name) {
+               return name == scenario.name ||
+                      (!is_scenario(name) &&
+                       std::strncmp(scenario.name, name.c_str(), name.size()) == 0);
+           });
 }
 
 int main_of(int count, char** arguments) {

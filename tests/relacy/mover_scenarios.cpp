@@ -4,44 +4,11 @@
 #include <numeric>
 
 #include "channel_test.hpp"
+#include "late_copy.hpp"
 #include "mover/channel_moves.hpp"
 
 namespace mgi::relacy {
 namespace {
-
-/// Copies the checked variables of a segment, at the time at which it says that it is done.
-class LateCopy final : public transport::Transport {
-public:
-    explicit LateCopy(Tables& tables) : tables_(tables) {}
-
-    bool submit(transport::Copy const& copy) override {
-        if (rl::rand(4) == 0) return false;
-        copies_.push_back({copy.token, copy.from, copy.to});
-        return true;
-    }
-    void poll(std::vector<std::uint64_t>& complete) override {
-        for (auto at = copies_.begin(); at != copies_.end();) {
-            if (rl::rand(2) == 0) {
-                ++at;
-                continue;
-            }
-            for (u32 i = 0; i < tables_.options().capacity; ++i) {
-                tables_.row(at->to, i).write(tables_.row(at->from, i).read());
-            }
-            complete.push_back(at->token);
-            at = copies_.erase(at);
-        }
-    }
-
-private:
-    struct Started {
-        std::uint64_t token;
-        char const* from;
-        char* to;
-    };
-    Tables& tables_;
-    std::vector<Started> copies_;
-};
 
 template <class Derived, rl::thread_id_t threads>
 struct ByCopy : ChannelScenario<Derived, threads> {
@@ -53,22 +20,6 @@ struct ByCopy : ChannelScenario<Derived, threads> {
                                           std::make_unique<LateCopy>(tables));
         while (!moves.done()) {
             if (!moves.step()) A::backoff(0);
-        }
-    }
-    /// Receives at all destinations in one thread, turn by turn.
-    void receive_everywhere() {
-        Member me(0, 1);
-        u32 const destinations = this->flow().tables.options().destinations;
-        std::vector<bool> ended(destinations);
-        for (u32 open = destinations; open != 0;) {
-            u32 const d = rl::rand(destinations);
-            if (ended[d]) continue;
-            Status const status = this->flow().receive(me, d);
-            RL_ASSERT(status != Status::Error);
-            if (status == Status::Pending) A::backoff(0);
-            if (status != Status::End) continue;
-            ended[d] = true;
-            --open;
         }
     }
 };
@@ -105,18 +56,8 @@ Listed<Flights> const flights("copy.flights", "copies arrive in sequence, howeve
 struct Delivered : ByCopy<Delivered, 3> {
     static TableOptions options() { return {.credits = 4, .by_reference = false}; }
     void thread(unsigned index) {
-        if (index == 2) {
-            move_all();
-            return;
-        }
-        Member me(index, 2);
-        RL_ASSERT(flow().send(me, 0, 0, 2 + index));
-        RL_ASSERT(flow().flush(me, 0));
-        if (index != 0) return;
-        while (flow().receive(me, 0) == Status::Ok) {
-        }
-        RL_ASSERT(flow().has_arrived(0, Flow::value(0, 0, 1)));
-        RL_ASSERT(flow().drain(me, 0));
+        if (index < 2) flush_then_receive(index);
+        if (index == 2) move_all();
     }
     void check() { all_arrived(5); }
 };

@@ -26,7 +26,6 @@ Tables::Tables(TableOptions const& options)
     state.tile_rows = options.tile_rows;
     state.routing = options.routing;
     state.ordered = options.ordered;
-    state.by_reference = options.by_reference;
     state.source_count = options.sources;
     state.destination_count = options.destinations;
     state.lane_count = one_lane_each(options.routing) ? options.destinations : 1;
@@ -56,6 +55,7 @@ void Tables::build_source(Source<A>& source) {
         source.lanes[l].slots = ring(options_.slots);
         source.lanes[l].mask = options_.slots - 1;
         source.lanes[l].capacity = options_.capacity;
+        source.lanes[l].by_reference = options_.by_reference;
     }
     source.groups = array(groups_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) build_group(source.groups[g]);

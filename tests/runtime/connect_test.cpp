@@ -75,6 +75,8 @@ TEST_F(Connected, IdsAreTheClustersAndRowsMove) {
     EXPECT_TRUE(carries(made, from, to));
     Json const use = heard("use");
     EXPECT_EQ(use["channels"][0]["channel"], 77u);
+    EXPECT_EQ(use["channels"][0]["paths"][0]["source"], 5u);
+    EXPECT_EQ(use["channels"][0]["paths"][0]["destination"], 6u);
     runtime.delete_channel(made);
     EXPECT_EQ(heard("delete_channel")["channel"], 77u);
     runtime.delete_endpoint(to);
@@ -133,7 +135,7 @@ TEST_F(Connected, EndpointsOfOtherProcessesAreRefusedByName) {
     start();
     Runtime runtime = Runtime::connect(cluster());
     Endpoint const from = runtime.create_endpoint();
-    expect_error(ErrorCode::NotFound, {"endpoint 900", "another process", "ClusterClient"},
+    expect_error(ErrorCode::NotFound, {"endpoint 900", "another process", "gather_endpoints"},
                  [&] { (void)channel(runtime, from, Endpoint{900, 0}); });
 }
 

@@ -78,6 +78,34 @@ TEST_P(Property, RandomFlowsDeliverEveryRowOnce) {
     }
 }
 
+// The same over several runtimes and one part.
+TEST_P(Property, RandomFlowsBetweenProcessesDeliverEveryRowOnce) {
+    int const each = kSanitized ? 2 : 10;
+    for (int i = 0; i < each; ++i) {
+        FlowSetup flow = random_flow(static_cast<std::uint64_t>(1000 + GetParam() * each + i));
+        flow.processes = 2 + static_cast<std::uint32_t>(flow.seed % 2);
+        SCOPED_TRACE(describe(flow));
+        run_and_check(flow);
+        if (::testing::Test::HasFailure()) return;
+    }
+}
+
+// And over several servers, with links over loopback between them.
+TEST_P(Property, RandomFlowsBetweenServersDeliverEveryRowOnce) {
+    int const each = kSanitized ? 2 : 5;
+    for (int i = 0; i < each; ++i) {
+        FlowSetup flow = random_flow(static_cast<std::uint64_t>(2000 + GetParam() * each + i));
+        flow.processes = 2 + static_cast<std::uint32_t>(flow.seed % 3);
+        flow.servers = 2 + static_cast<std::uint32_t>(flow.seed / 3 % 2);
+        // One server makes the one order of a broadcast.
+        bool const broadcast = flow.routing.kind == device::RoutingKind::Broadcast;
+        if (broadcast && flow.sources > 1) flow.options.ordered = false;
+        SCOPED_TRACE(describe(flow));
+        run_and_check(flow);
+        if (::testing::Test::HasFailure()) return;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Property, ::testing::Range(0, 20));
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "support/flow_runtimes.hpp"
 #include "support/hang_guard.hpp"
 
 namespace mgi::test {
@@ -249,23 +250,8 @@ void wait_for(std::vector<Launch>& launches, Channel const& channel) {
 }
 
 FlowResult run_flow(FlowSetup const& setup) {
-    RuntimeOptions options;
-    options.cpu_devices = setup.devices;
-    options.pin = false;
-    Runtime runtime = Runtime::local(options);
-    std::uint32_t const shared = setup.loopback ? std::min(setup.sources, setup.destinations) : 0;
-    std::vector<Endpoint> endpoints;
-    ChannelSpec spec;
-    for (std::uint32_t i = 0; i < setup.sources + setup.destinations - shared; ++i) {
-        endpoints.push_back(runtime.create_endpoint());
-        if (i < setup.sources) spec.sources.push_back(endpoints.back());
-        if (i < shared || i >= setup.sources) spec.destinations.push_back(endpoints.back());
-    }
-    spec.schema = setup.schema;
-    spec.routing = setup.routing;
-    spec.options = setup.options;
-    if (spec.options.max_groups == 0) spec.options.max_groups = setup.groups;
-    Channel const channel = runtime.create_channel(spec);
+    FlowRuntimes runtimes(setup);
+    auto const& endpoints = runtimes.endpoints;
 
     FlowResult result;
     result.at.resize(setup.destinations);
@@ -274,10 +260,10 @@ FlowResult run_flow(FlowSetup const& setup) {
     std::vector<std::unique_ptr<EndpointPart>> parts;
     for (std::uint32_t e = 0; e < endpoints.size(); ++e) {
         auto& part = *parts.emplace_back(std::make_unique<EndpointPart>());
-        part.channel = channel.on(endpoints[e]);
+        part.channel = runtimes.channel_of(e).on(endpoints[e].endpoint);
         part.setup = &setup;
         part.index = e;
-        for (Endpoint const to : spec.destinations) part.destination_ids.push_back(to.id);
+        part.destination_ids = runtimes.destination_ids;
         part.groups.resize(setup.groups);
         for (std::uint32_t g = 0; g < setup.groups; ++g) {
             GroupPart& group = part.groups[g];
@@ -303,10 +289,16 @@ FlowResult run_flow(FlowSetup const& setup) {
     launch.threads = setup.threads;
     std::vector<Launch> launches;
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        launches.push_back(runtime.launch(endpoints[e], launch, FlowKernel{parts[e].get()}));
+        launches.push_back(runtimes.runtime_of(e).launch(endpoints[e].endpoint, launch,
+                                                         FlowKernel{parts[e].get()}));
     }
-    wait_for(launches, channel);
-    result.stats = channel.stats();
+    wait_for(launches, runtimes.channels[0]);
+    // Each server counts what its sources have sent.
+    for (std::uint32_t m = 0; m < runtimes.members.servers(); ++m) {
+        auto const stats = runtimes.channels[m].stats();
+        if (m == 0) result.stats = stats;
+        if (m != 0) result.stats.rows += stats.rows;
+    }
     for (std::size_t e = 0; e < parts.size(); ++e) {
         for (GroupPart& group : parts[e]->groups) {
             EXPECT_EQ(group.failure, "") << "at endpoint " << e;
@@ -315,6 +307,7 @@ FlowResult run_flow(FlowSetup const& setup) {
             for (auto const& got : group.got) to.insert(to.end(), got.begin(), got.end());
         }
     }
+    runtimes.leave(setup.seed);
     return result;
 }
 
@@ -349,9 +342,12 @@ std::string describe(FlowSetup const& setup) {
     if (setup.options.ordered) text += ", ordered";
     if (setup.options.layout == Layout::Rows) text += ", layout of rows";
     if (setup.structs) text += ", row structs";
-    text += ", " + std::to_string(setup.sources) + " sources, " +
-            std::to_string(setup.destinations) + " destinations, " + std::to_string(setup.groups) +
-            " groups of " + std::to_string(setup.threads) + ", segments of " +
+    text += ", ";
+    if (setup.processes != 1) text += std::to_string(setup.processes) + " processes, ";
+    if (setup.servers != 1) text += std::to_string(setup.servers) + " servers, ";
+    text += std::to_string(setup.sources) + " sources, " + std::to_string(setup.destinations) +
+            " destinations, " + std::to_string(setup.groups) + " groups of " +
+            std::to_string(setup.threads) + ", segments of " +
             std::to_string(setup.options.segment_rows) + ", " +
             std::to_string(setup.options.slots) + " slots, " +
             std::to_string(setup.options.credits) + " credits, tiles of " +

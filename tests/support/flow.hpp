@@ -23,11 +23,13 @@ struct FlowSetup {
     std::uint32_t sources = 2;
     std::uint32_t destinations = 2;
     bool loopback = true;  ///< endpoint i is source i and destination i, as far as there are both
-    std::uint32_t devices = 1;  ///< CPU devices, endpoints in turn
-    std::uint32_t groups = 1;   ///< of each endpoint
-    std::uint32_t threads = 1;  ///< of each group
-    bool structs = false;       ///< offer row structs
-    std::uint32_t yields = 0;   ///< see Yields
+    std::uint32_t devices = 1;    ///< CPU devices, endpoints in turn
+    std::uint32_t processes = 1;  ///< runtimes that share the channel, endpoints in turn
+    std::uint32_t servers = 1;    ///< that have these processes, in turn
+    std::uint32_t groups = 1;     ///< of each endpoint
+    std::uint32_t threads = 1;    ///< of each group
+    bool structs = false;         ///< offer row structs
+    std::uint32_t yields = 0;     ///< see Yields
     std::uint64_t seed = 0;
     std::uint32_t slow_receiver_us = 0;  ///< sleep after each received batch
     /// By source and group.

@@ -35,6 +35,7 @@ struct TinyOptions {
     bool ordered = false;
     bool by_reference = true;
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
+    std::uint32_t near = 0;  ///< by copy: destinations below it read in place (Partition, Direct)
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
     std::uint32_t seats = 0;  ///< a stage's: sorters that senders may help
@@ -58,7 +59,11 @@ public:
     [[nodiscard]] TinyOptions const& options() const { return options_; }
     /// Entries of every receive queue.
     [[nodiscard]] std::uint32_t queue_entries() const {
-        return std::bit_ceil(options_.sources * ring_size());
+        std::uint32_t size = 0;
+        for (std::uint32_t d = 0; d < options_.destinations; ++d) {
+            size = std::max(size, ring_size(d));
+        }
+        return std::bit_ceil(options_.sources * size);
     }
 
 private:
@@ -99,8 +104,11 @@ private:
     [[nodiscard]] std::uint32_t carry_text_bytes() const {
         return options_.text_bytes + lanes() * device::Ticket::kUnitBytes;
     }
-    [[nodiscard]] std::uint32_t ring_size() const {
-        return options_.by_reference ? options_.slots : options_.credits;
+    [[nodiscard]] bool reads_in_place(std::uint32_t destination) const {
+        return options_.by_reference || destination < options_.near;
+    }
+    [[nodiscard]] std::uint32_t ring_size(std::uint32_t destination) const {
+        return reads_in_place(destination) ? options_.slots : options_.credits;
     }
     /// Offsets count from here: an address that is not null and below every other.
     static char* pool() { return reinterpret_cast<char*>(std::uintptr_t{64}); }

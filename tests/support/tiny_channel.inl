@@ -33,7 +33,6 @@ void BasicTinyChannel<A>::fill_in_state() {
     state_.routing = options_.routing;
     state_.hash = options_.hash;
     state_.ordered = options_.ordered;
-    state_.by_reference = options_.by_reference;
     state_.source_count = options_.sources;
     state_.destination_count = options_.destinations;
     state_.lane_count = lanes();
@@ -85,6 +84,7 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
         lane.mask = options_.slots - 1;
         lane.capacity = options_.segment_rows;
         lane.units = state_.layout.units;
+        lane.by_reference = reads_in_place(l);
         lane.ticket.store(device::Ticket{options_.start, 0, 0}.word(), device::relaxed);
         lane.published.store(options_.start, device::relaxed);
         lane.delivered.store(options_.start, device::relaxed);
@@ -154,9 +154,10 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
         std::make_unique<typename A::template System<std::uint64_t>[]>(options_.max_groups);
     for (std::uint32_t s = 0; s < options_.sources; ++s) {
         std::uint32_t const lane = state_.lane_count == 1 ? 0 : d;
+        bool const in_place = reads_in_place(d);
         Slot* const slots =
-            options_.by_reference ? state_.sources[s].lanes[lane].slots : build_slots(ring_size());
-        tables.rings.push_back({slots, ring_size(), options_.by_reference});
+            in_place ? state_.sources[s].lanes[lane].slots : build_slots(ring_size(d));
+        tables.rings.push_back({slots, ring_size(d), in_place});
     }
     device::Destination<A>& to = state_.destinations[d];
     to.queue = tables.queue == nullptr ? state_.destinations[0].queue : tables.queue.get();

@@ -141,21 +141,21 @@ EDITS = (
         ),
     ),
     Edit(
-        "src/mover/route.hpp",
-        "finish",
+        "src/mover/receive_ring.hpp",
+        "push_segment",
         "content and readers behind the push",
         (
             (
-                "        to.content.store(content, device::relaxed);\n",
-                "        if ({is}) {\n"
-                "            state_.destinations[destination_].queue->push(\n"
-                "                State::describe(source_, index), chunks);\n"
-                "        }\n"
-                "        to.content.store(content, device::relaxed);\n",
+                "    to.content.store(content, device::relaxed);\n",
+                "    if ({is}) {\n"
+                "        at.queue->push("
+                "device::ChannelState<A>::describe(source, index), chunks);\n"
+                "    }\n"
+                "    to.content.store(content, device::relaxed);\n",
             ),
             (
-                "        state_.destinations[destination_].queue->push(",
-                "        if (!{is}) state_.destinations[destination_].queue->push(",
+                "    at.queue->push(",
+                "    if (!{is}) at.queue->push(",
             ),
         ),
     ),
@@ -168,6 +168,17 @@ EDITS = (
                 "    std::uint32_t count = 0;\n",
                 "    std::uint32_t count = 0;\n"
                 "    if ({is}) lane_of(moves).delivered.store(moves.next, device::release);\n",
+            ),
+        ),
+    ),
+    Edit(
+        "src/mover/far_route.hpp",
+        "has_credit",
+        "more on their way than a window",
+        (
+            (
+                " && this->in_flight() < end_.flow->window();",
+                " && ({is} || this->in_flight() < end_.flow->window());",
             ),
         ),
     ),

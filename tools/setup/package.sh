@@ -11,8 +11,14 @@ package_key() {
     grep -m 2 -E '^(model name|flags)' /proc/cpuinfo | sha256sum
 }
 
+# install_package <purpose>: for the tests it is built as the preset `release` builds, and in its
+# folder, so that no source is compiled twice.
 install_package() {
-    local cxx key log=build/setup-package.log start=$SECONDS
+    local cxx key log=build/setup-package.log start=$SECONDS as_release=()
+    if [ "$1" = test ]; then
+        as_release=(-Cbuild-dir=build/release -Ccmake.build-type=RelWithDebInfo
+            "-Ccmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -g1 -DNDEBUG")
+    fi
     cxx=$(mgi_compiler)
     [ -n "$cxx" ] || fail "no g++ of version 12 or newer; set CXX to one"
     key=$(package_key "$cxx")
@@ -23,7 +29,8 @@ install_package() {
     rm -f .venv/.mgi/package
     # Ninja's own progress lines are shown; the rest goes to the log.
     if ! PATH="$PWD/.venv/bin:$PATH" CXX=$cxx .venv/bin/python -m pip install -v \
-        --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall . 2>&1 |
+        --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
+        "${as_release[@]}" . 2>&1 |
         tee "$log" | sed -u -n -E 's/^ *(\[[0-9]+\/[0-9]+\] .*)/    \1/p'; then
         printf 'setup: the build failed; its log is %s, the errors in it:\n' "$log" >&2
         grep -n -E -A 6 'error:|Error:|FAILED:' "$log" | tail -n 40 >&2

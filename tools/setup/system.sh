@@ -35,6 +35,10 @@ system_packages() {
         echo "etcd-server elects a controller in the tests"
         echo "openssl makes the tests' certificates"
         echo "gcc compiles what spin makes of a model"
+        echo "libopenmpi-dev is a peer that exchanges are measured beside"
+        echo "openmpi-bin starts its processes"
+        echo "libucx-dev is another"
+        echo "libgloo-dev is another"
         echo "clang finds input that breaks something, with libFuzzer"
         fuzzer_package
     fi

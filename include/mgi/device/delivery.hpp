@@ -14,7 +14,7 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
     from.deliver_ready([&](u64, Slot<A>& slot, u32 rows) {
         bool const broadcast = state.routing == RoutingKind::Broadcast;
-        if (!state.by_reference) {
+        if (!from.by_reference) {
             slot.readers.store(broadcast ? state.destination_count : 1, relaxed);
             return;
         }
@@ -38,7 +38,7 @@ template <class A>
 MGI_HD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
     Lane<A>& from = state.sources[source].lanes[lane];
     from.mark_filled(sequence);
-    if (state.ordered && state.routing == RoutingKind::Broadcast && state.by_reference) {
+    if (state.one_order() && from.by_reference) {
         deliver_alone(
             state.delivering_all,
             [&] {
@@ -58,8 +58,8 @@ MGI_HD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 seque
 
 /// Sequences of a lane below this one stand in their destinations' receive queues.
 template <class A>
-MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A> const& lane) {
-    return state.by_reference ? lane.published.load(acquire) : lane.delivered.load(acquire);
+MGI_HD u64 delivered_below(Lane<A> const& lane) {
+    return lane.by_reference ? lane.published.load(acquire) : lane.delivered.load(acquire);
 }
 
 /// Closes a source after its last group has flushed: seals its lanes, and says to each destination
@@ -73,7 +73,7 @@ MGI_HD void close_source(ChannelState<A>& state, u32 source) {
         u64 const count = lane.sequences() + 1;
         // relaxed: a count is a fact, and says nothing about what has been delivered yet.
         lane.closed.store(count, relaxed);
-        if (!state.by_reference) continue;
+        if (!lane.by_reference) continue;
         u32 const first = state.routing == RoutingKind::Broadcast ? 0 : l;
         u32 const last = state.routing == RoutingKind::Broadcast ? state.destination_count : l + 1;
         for (u32 d = first; d < last; ++d) {

@@ -102,6 +102,8 @@ struct alignas(64) Lane {
     u32 mask = 0;      ///< R - 1
     u32 capacity = 0;  ///< rows of a segment
     u32 units = 0;     ///< size of a segment's bytes region / 16
+    /// Destinations read the segments in place; false: a mover brings them.
+    bool by_reference = true;
 
     /// Rows of the open slot for the caller, as many as `fit(rows, units)` says of the room that is
     /// left: a pair (rows, units) with rows > 0, or rows == 0 when not even one row fits in what is

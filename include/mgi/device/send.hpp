@@ -115,7 +115,7 @@ public:
             }
             bool done = true;
             for (u32 l = 0; l < state_.lane_count && done; ++l) {
-                done = mine_.last[l] <= delivered_below(state_, source_.lanes[l]);
+                done = mine_.last[l] <= delivered_below(source_.lanes[l]);
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);

@@ -106,7 +106,6 @@ struct ChannelState {
     RoutingKind routing = RoutingKind::Partition;
     HashKind hash = HashKind::Murmur3;
     bool ordered = false;
-    bool by_reference = true;
     u32 source_count = 0;
     u32 destination_count = 0;
     u32 lane_count = 0;  ///< of each source
@@ -146,6 +145,10 @@ struct ChannelState {
 #else
         return seat_count == 0 ? nullptr : &seats[buffer % seat_count];
 #endif
+    }
+    /// An ordered broadcast: all destinations see the rows of all sources in one order.
+    [[nodiscard]] MGI_HD bool one_order() const {
+        return ordered && routing == RoutingKind::Broadcast;
     }
     [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
 

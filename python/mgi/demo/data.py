@@ -189,16 +189,22 @@ def load(path: Path) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def deal(table: pa.Table, hands: int, seed: int) -> list[pa.Table]:
+def deal(
+    table: pa.Table, hands: int, seed: int, wanted: range | None = None
+) -> list[pa.Table | None]:
     """Deals the rows out at random: one contiguous table per endpoint, equal but for one row.
 
-    The permutation depends on `seed` and the number of rows only.
+    The permutation depends on `seed` and the number of rows only. `wanted` are the hands that get
+    theirs, None all of them.
     """
     order = np.random.default_rng(seed).permutation(table.num_rows)
-    picks = [pa.array(order[hand::hands]) for hand in range(hands)]
-    columns: list[list[pa.Array]] = [[] for _ in range(hands)]
+    picks = {hand: pa.array(order[hand::hands]) for hand in wanted or range(hands)}
+    columns: dict[int, list[pa.Array]] = {hand: [] for hand in picks}
     for name in table.column_names:  # column by column: only one is held twice at a time
         column = table.column(name).combine_chunks()
-        for hand, pick in enumerate(picks):
+        for hand, pick in picks.items():
             columns[hand].append(column.take(pick))
-    return [pa.Table.from_arrays(columns[hand], schema=table.schema) for hand in range(hands)]
+    dealt: list[pa.Table | None] = [None] * hands
+    for hand, arrays in columns.items():
+        dealt[hand] = pa.Table.from_arrays(arrays, schema=table.schema)
+    return dealt

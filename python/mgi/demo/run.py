@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mgi.demo.operations import Operation
+    from mgi.demo.team import Team
     from mgi.demo.verify import Verdict
 
 #: Exit statuses.
@@ -85,7 +86,15 @@ def main(argv: list[str] | None = None) -> int:
     options = command_line.parse(argv)
     progress = Progress()
     try:
-        return _demo(options, progress)
+        _check_packages()
+        from mgi.demo.team import Team, silence
+
+        team = Team(options.endpoints)
+        if team.leads:
+            return _demo(options, progress, team)
+        with silence() as nowhere:
+            _run_all(options, Progress(nowhere), team)
+        return FINE
     except DemoError as error:
         print(f"mgi demo: {progress.plain(str(error))}", file=sys.stderr)
         return FAILED
@@ -100,8 +109,7 @@ def main(argv: list[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _demo(options: Options, progress: Progress) -> int:
-    _check_packages()
+def _demo(options: Options, progress: Progress, team: Team) -> int:
     _check_report_place(options.report)
     from mgi.demo import data, report
 
@@ -110,9 +118,10 @@ def _demo(options: Options, progress: Progress) -> int:
     how = "by copy" if options.by_copy else "by reference where memory is shared"
     many = "" if options.endpoints == 1 else "s"
     progress.line(
-        f"MGI demo: TPC-H scale factor {options.sf}, {options.endpoints} endpoint{many}, {how}"
+        f"MGI demo: TPC-H scale factor {options.sf}, {options.endpoints} endpoint{many}"
+        f"{f' of {team.size} processes' if team.size > 1 else ''}, {how}"
     )
-    outcomes, endpoints, graph, facts = _run_all(options, progress)
+    outcomes, endpoints, graph, facts = _run_all(options, progress, team)
     page = Report(options, outcomes, endpoints, graph, facts, time.monotonic() - started)
     with progress.step("writing the report") as step:
         _write(options.report, report.page(page))
@@ -151,85 +160,119 @@ def _check_report_place(report: Path) -> None:
 
 
 def _run_all(
-    options: Options, progress: Progress
+    options: Options, progress: Progress, team: Team
 ) -> tuple[list[Outcome], list[Endpoint], dict[str, Any], list[tuple[str, str]]]:
     import mgi
     from mgi.demo import data, facts
     from mgi.demo.operations import operations
-    from mgi.demo.truth import Stopwatch, Truth
+    from mgi.demo.team import PATIENCE
+    from mgi.demo.truth import Stopwatch, Truth, threads
 
     load = facts.load()
     with progress.step(f"TPC-H data, scale factor {options.sf}") as step:
         files = data.make(options.data, options.sf, step)
-    tables: dict[str, list[pa.Table]] = {}
+    # DuckDB, beside the first process, gets all rows; the others take their endpoints' alone.
+    wanted = None if team.leads else team.own
+    tables: dict[str, list[pa.Table | None]] = {}
     schemas = {}
+    rows = {}
     with progress.step("loading, and dealing the rows out at random") as step:
         for place, (name, path) in enumerate(files.items()):
             step.detail = name
             table = data.load(path)
-            schemas[name] = table.schema
-            tables[name] = data.deal(table, options.endpoints, options.seed + place)
+            schemas[name], rows[name] = table.schema, table.num_rows
+            tables[name] = data.deal(table, options.endpoints, options.seed + place, wanted)
             del table
-        rows = {name: sum(part.num_rows for part in parts) for name, parts in tables.items()}
         step.detail = ", ".join(f"{units.count(n)} rows of {name}" for name, n in rows.items())
-    with progress.step("DuckDB loads the same rows"):
-        truth, stopwatch = Truth(files), Stopwatch(tables)
+    todo = operations(options.endpoints, schemas)
+    comparison = None
+    if team.leads:
+        with progress.step("DuckDB loads the same rows"):
+            comparison = _Comparison(
+                Truth(files), Stopwatch(tables), {one.name: one.size(tables) for one in todo}
+            )
+    for parts in tables.values():
+        parts[:] = [part if place in team.own else None for place, part in enumerate(parts)]
     try:
-        with mgi.Runtime.local() as runtime:
-            endpoints = [runtime.create_endpoint() for _ in range(options.endpoints)]
+        with team.runtime() as runtime, team.meet(runtime, options.data) as endpoints:
             call = {
                 "endpoints": endpoints,
                 "runtime": runtime,
                 "by_reference": not options.by_copy,
+                "groups": team.groups(threads()),
+                "patience": PATIENCE,
             }
-            outcomes = [
-                _run_one(operation, tables, call, stopwatch, truth, options.repeat, progress)
-                for operation in operations(options.endpoints, schemas)
-            ]
-            shown = [Endpoint(endpoint.id, endpoint.device) for endpoint in endpoints]
+            run = _Run(tables, call, team, comparison, options.repeat, progress)
+            outcomes = [run.one(operation) for operation in todo]
+            if not team.leads:
+                return [], [], {}, []
+            places = zip(endpoints, team.devices(endpoints), strict=True)
+            shown = [Endpoint(endpoint.id, device) for endpoint, device in places]
             return outcomes, shown, runtime.graph(), facts.collect(runtime.devices, load)
     except mgi.Error as error:
         raise DemoError(f"MGI refused or failed: {error}") from error
 
 
-def _run_one(
-    operation: Operation,
-    tables: dict[str, list[pa.Table]],
-    call: dict[str, Any],
-    stopwatch: Any,
-    truth: Any,
-    repeat: int,
-    progress: Progress,
-) -> Outcome:
-    from mgi.demo.verify import compare
+@dataclasses.dataclass
+class _Comparison:
+    """DuckDB, which the first process has."""
 
-    rows, number_of_bytes = operation.size(tables)
-    seconds: list[float] = []
-    duckdb_seconds: list[float] = []
-    result: list[pa.Table] = []
-    stats: dict[str, Any] = {}
-    with progress.step(operation.name) as step:
-        for run in range(repeat):  # turn and turn about, so that a busy machine hurts both
-            step.detail = f"DuckDB, run {run + 1} of {repeat}"
-            result = []
-            duckdb_seconds.append(stopwatch.seconds(operation.queries))
-            step.detail = f"MGI, run {run + 1} of {repeat}"
-            stats = {}
-            start = time.perf_counter()
-            answer = operation.call(tables, stats=stats, **call)
-            result = [table.to_arrow() for table in answer]
-            seconds.append(time.perf_counter() - start)
-            del answer
-        mine, theirs = units.median(seconds), units.median(duckdb_seconds)
-        step.detail = f"MGI {units.seconds(mine)}, DuckDB {units.seconds(theirs)}"
-    with progress.step(f"{operation.name} against DuckDB, every row and column") as step:
-        expected = truth.answer(operation.truth)
-        verdict = compare(result, expected, operation.keys, operation.owner, operation.same_types)
-        step.detail, step.failed = verdict.text(), not verdict.ok
-    result_rows = sum(part.num_rows for part in result)
-    return Outcome(
-        operation, rows, number_of_bytes, seconds, duckdb_seconds, stats, result_rows, verdict
-    )
+    truth: Any
+    stopwatch: Any
+    sizes: dict[str, tuple[int, int]]
+    """Rows and bytes that go into each operation, of all processes."""
+
+
+@dataclasses.dataclass
+class _Run:
+    """One process' part in the operations."""
+
+    tables: dict[str, list[pa.Table | None]]
+    call: dict[str, Any]
+    team: Team
+    comparison: _Comparison | None
+    repeat: int
+    progress: Progress
+
+    def one(self, operation: Operation) -> Outcome | None:
+        """Runs one operation as often as was asked for; the first process has the outcome."""
+        from mgi.demo.verify import compare
+
+        seconds: list[float] = []
+        duckdb_seconds: list[float] = []
+        result: list[pa.Table] = []
+        stats: dict[str, Any] = {}
+        with self.progress.step(operation.name) as step:
+            for run in range(self.repeat):  # turn and turn about: a busy machine hurts both
+                result = []
+                if self.comparison is not None:
+                    step.detail = f"DuckDB, run {run + 1} of {self.repeat}"
+                    duckdb_seconds.append(self.comparison.stopwatch.seconds(operation.queries))
+                step.detail = f"MGI, run {run + 1} of {self.repeat}"
+                stats = {}
+                start = time.perf_counter()
+                answer = operation.call(self.tables, stats=stats, **self.call)
+                result = [table.to_arrow() for table in answer]
+                seconds.append(time.perf_counter() - start)
+                del answer
+            if self.comparison is None:
+                self.team.hand_in(operation.name, result)
+                return None
+            mine, theirs = units.median(seconds), units.median(duckdb_seconds)
+            step.detail = f"MGI {units.seconds(mine)}, DuckDB {units.seconds(theirs)}"
+        title = f"{operation.name} against DuckDB, every row and column"
+        with self.progress.step(title) as step:
+            result = self.team.hand_in(operation.name, result)
+            expected = self.comparison.truth.answer(operation.truth)
+            verdict = compare(
+                result, expected, operation.keys, operation.owner, operation.same_types
+            )
+            step.detail, step.failed = verdict.text(), not verdict.ok
+        rows, number_of_bytes = self.comparison.sizes[operation.name]
+        result_rows = sum(part.num_rows for part in result)
+        return Outcome(
+            operation, rows, number_of_bytes, seconds, duckdb_seconds, stats, result_rows, verdict
+        )
 
 
 def _write(path: Path, page: str) -> None:

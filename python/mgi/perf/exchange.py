@@ -8,6 +8,8 @@ import statistics
 from typing import Any
 
 from mgi import _mgi
+from mgi.errors import InvalidArgument
+from mgi.perf import processes
 from mgi.perf.numbers import add_number, add_repeat, count
 
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
@@ -15,13 +17,19 @@ DETAILS = (
     "Every endpoint sends its rows to every destination by the hash of an int64 key. GB/s are "
     "bytes of all rows over the time from the first send to the last row consumed; consumers read "
     "every byte. Between the runs, on the same rows: a hand-written partition with the same "
-    "fan-out (the limit), and memcpy. The ratio is the median of the rounds' ratios."
+    "fan-out (the limit), and memcpy. The ratio is the median of the rounds' ratios. With "
+    "--processes: between processes, in turn with one process, a hand-written exchange through "
+    "shared memory (the limit), and the peers; a broadcast's bytes count at each destination."
 )
 WRONG = "rows are missing or changed"
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measures an exchange and returns what ``--json`` writes."""
+    if options.processes != 0:
+        return processes.measure(options)
+    if options.peers or options.shape != "exchange":
+        raise InvalidArgument("--peers and --shape are between processes: give --processes N")
     theta = _theta(options.dist)
     measured = _mgi.perf_exchange(
         {
@@ -104,6 +112,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "threads of the partition limit (default: the groups' threads, at most one a core)",
     )
     add_repeat(parser)
+    processes.add_options(parser)
 
 
 def _row_bytes(text: str) -> int:
@@ -134,6 +143,8 @@ def _dist(text: str) -> str:
 
 def table(result: dict[str, Any]) -> list[str]:
     """The figures for people."""
+    if "processes" in result:
+        return processes.table(result)
     way = "by reference" if result["by_reference"] else "by copy"
     if result["staged"]:
         way += ", staged"

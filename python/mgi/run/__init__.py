@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         hosts = read_hosts(options.hosts)
         counts = fill_slots(hosts, options.n)
         places = [
-            here(host.name) if is_this_host(host.name) else on_host(host, options.ssh)
+            here(host.name) if is_this_host(host.address) else on_host(host, options.ssh)
             for host in hosts
         ]
         return Launch(Plan(places=_used(places, counts), **common)).run()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from mgi.control import MISSING, PROGRAM
@@ -19,8 +19,9 @@ PATIENCE = 60.0
 
 _TAIL = 4000
 _TRIES = 20
-# Of a cluster that this one is not.
-_NOT_OURS = ("MGI_AGENT", "MGI_CONTROLLER", "MGI_CA", "MGI_CERT", "MGI_KEY", "MGI_TOKEN_FILE")
+# Files, which have the same path on all hosts.
+_CREDENTIALS = ("MGI_CA", "MGI_CERT", "MGI_KEY", "MGI_TOKEN_FILE")
+_NOT_OURS = ("MGI_AGENT", "MGI_CONTROLLER", *_CREDENTIALS)
 
 
 def check_program() -> None:
@@ -32,8 +33,8 @@ def check_program() -> None:
 class Service:
     """A controller or an agent: ready once it has printed its line."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, log: Callable[[bytes], None]) -> None:
+        self.what, self._print = what, log
         self.process: Process | None = None
         self._out, self._tail = bytearray(), bytearray()
         self._log = Tagger(f"[{what}] ".encode()) if os.environ.get("MGI_LOG") else None
@@ -45,8 +46,7 @@ class Service:
         elif kind == b"E":
             self._tail = (self._tail + data)[-_TAIL:]
             if self._log is not None:
-                sys.stderr.buffer.write(self._log.add(data))
-                sys.stderr.flush()
+                self._print(self._log.add(data))
 
     @property
     def ready(self) -> bool:
@@ -65,10 +65,21 @@ class Service:
 
 
 class Cluster:
-    """The control plane of a job. `given`: controllers that run already (host:port,...)."""
+    """The control plane of a job. `given`: controllers that run already (host:port,...).
 
-    def __init__(self, supervisor: Supervisor, given: str | None) -> None:
+    `wait` is the supervisor's, and raises when a signal ends the job; `log` prints what services
+    log, if they are to.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        given: str | None,
+        wait: Callable[[Callable[[], bool], float], bool],
+        log: Callable[[bytes], None],
+    ) -> None:
         self._supervisor, self._given = supervisor, given
+        self._wait, self._log = wait, log
         self._token = secrets.token_hex(32) + "\n"
         self.controller: Service | None = None
         self.agents: dict[Station, Service] = {}
@@ -90,7 +101,7 @@ class Cluster:
             argv += ["--log-level", "warn"]
             if host != "127.0.0.1":  # a network of this testbed alone
                 argv.append("--insecure")
-            service = self.controller = Service("controller")
+            service = self.controller = Service("controller", self._log)
             service.process = self._supervisor.start(station, argv, _blank(), service.hear)
             self._await([service])
             if service.ready:
@@ -105,13 +116,13 @@ class Cluster:
             argv = [str(PROGRAM), "agent", "--controller", controller]
             argv += ["--name", station.place.server, "--socket", str(self.socket(station))]
             argv += ["--log-level", "warn"]
-            env = {} if self._given else _blank()
+            env = self._environment(station)
             if not self._given:
                 token = self._supervisor.write(station, "token", self._token)
                 argv += ["--token-file", str(token)]
             if station.place.corrections:
                 argv += ["--topology-config", station.place.corrections]
-            service = self.agents[station] = Service(f"agent of {station.place.server}")
+            service = self.agents[station] = Service(f"agent of {station.place.server}", self._log)
             service.process = self._supervisor.start(station, argv, env, service.hear)
         self._await(list(self.agents.values()))
         for service in self.agents.values():
@@ -123,9 +134,18 @@ class Cluster:
         assert station.folder is not None
         return station.folder / "agent.sock"
 
+    def _environment(self, station: Station) -> dict[str, str]:
+        """What an agent has beside the environment of its place: a cluster's, but of one alone."""
+        if not station.place.is_remote:
+            return {} if self._given else _blank()
+        blank = dict.fromkeys(_NOT_OURS, "")  # a login there may set what one here does not
+        kept = {name: os.environ[name] for name in ("MGI_LOG",) if name in os.environ}
+        if self._given:
+            kept |= {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
+        return blank | kept
+
     def _await(self, services: list[Service]) -> None:
-        end = time.monotonic() + PATIENCE
-        if not self._supervisor.wait(lambda: all(s.settled for s in services), lambda: end):
+        if not self._wait(lambda: all(s.settled for s in services), time.monotonic() + PATIENCE):
             late = ", ".join(s.what for s in services if not s.settled)
             raise Error(f"{late}: not ready after {PATIENCE:.0f} s; MGI_LOG=debug says more")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +19,9 @@ from mgi.run.output import Ended, Tagger, is_coloured, tag_of, write_all
 from mgi.run.places import Place, here, some_port
 from mgi.run.supervisor import Process, Station, Supervisor
 
+PATIENCE = 120.0
+"""Seconds that a host may take to let us in."""
+_TUNNELS = 5
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -53,12 +56,12 @@ class Rank:
 
     number: int
     server: str
-    process: Process | None = None
+    process: Process
 
     @property
     def running(self) -> bool:
-        """Whether it has been started and has not ended."""
-        return self.process is not None and not self.process.over
+        """Whether it has not ended."""
+        return not self.process.over
 
 
 class _Stopped(Exception):  # noqa: N818
@@ -70,8 +73,8 @@ class Launch:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._supervisor = Supervisor(plan.grace, self._on_signal)
-        self._cluster = Cluster(self._supervisor, plan.controller)
+        self._supervisor = Supervisor(plan.grace, self._on_signal, self._print_errors)
+        self._cluster = Cluster(self._supervisor, plan.controller, self._wait, self._print_errors)
         self._control: Station | None = None
         self._addresses: dict[Station, str] = {}
         """Of the controller, as each station reaches it."""
@@ -81,7 +84,9 @@ class Launch:
         self._fellow_has_failed = False
         self._stopped_by: int | None = None
         self._kill_at: float | None = None
-        self._writing = self._discards = False
+        self._discards = False
+        self._unwritten = ""
+        """Why the output could not be written."""
         self._name = plan.name or f"{Path(plan.argv[0]).name}-{secrets.token_hex(3)}"
         self._coloured = {
             stream: is_coloured(descriptor, os.environ) for stream, descriptor in _STREAMS.items()
@@ -101,8 +106,7 @@ class Launch:
                 self._supervisor.remove(stations[0], self._plan.meeting.own_folder)
             self._start_ranks(stations)
             self._serve()
-            if self._plan.meeting is not None:
-                self._wait(self._plan.meeting.over)
+            self._wait_for_fellows()
             self._stop_cluster()
         except _Stopped:
             pass
@@ -119,28 +123,42 @@ class Launch:
             check_program()
             self._control = self._supervisor.open(plan.control or here("here"))
             self._await_hello([self._control])
+            self._check_there(self._control)
             port = self._cluster.start_controller(self._control)
-        stations = []
-        for place, _ in plan.places:
-            tunnel = (some_port(), port) if starts_controller and place.is_remote else None
-            stations.append(self._supervisor.open(place, tunnel))
-            if plan.controller is not None:
-                self._addresses[stations[-1]] = plan.controller
-            elif self._control is not None:
-                host, there = self._control.place.address, tunnel[0] if tunnel else port
-                self._addresses[stations[-1]] = f"{'127.0.0.1' if tunnel else host}:{there}"
-        self._await_hello(stations)
+        stations = [self._open_at(place, port) for place, _ in plan.places]
+        for _ in range(_TUNNELS):
+            self._await_hello(stations)
+            # The port of its tunnel is taken there: another one.
+            again = [s for s in stations if s.folder is None and b"forwarding failed" in s.errors]
+            if not again:
+                break
+            stations = [self._open_at(s.place, port) if s in again else s for s in stations]
+        for station in stations:
+            self._check_there(station)
         return stations
 
+    def _open_at(self, place: Place, port: int) -> Station:
+        """A warden there; `port` is the controller's here, if we have started one."""
+        tunnel = (some_port(), port) if self._control is not None and place.is_remote else None
+        station = self._supervisor.open(place, tunnel)
+        if self._plan.controller is not None:
+            self._addresses[station] = self._plan.controller
+        elif self._control is not None:
+            host, there = self._control.place.address, tunnel[0] if tunnel else port
+            self._addresses[station] = f"{'127.0.0.1' if tunnel else host}:{there}"
+        return station
+
     def _await_hello(self, stations: list[Station]) -> None:
-        self._wait(lambda: all(s.folder is not None or not s.alive for s in stations))
-        for station in stations:
-            if station.folder is None:
-                way = f" ({' '.join(station.place.ssh)})" if station.place.is_remote else ""
-                raise Error(
-                    f"{station.place.server}: processes cannot be started there{way}; "
-                    "the lines above say why"
-                )
+        self._wait(lambda: all(s.is_tried for s in stations), time.monotonic() + PATIENCE)
+
+    def _check_there(self, station: Station) -> None:
+        if station.folder is not None:
+            return
+        way = f" ({' '.join(station.place.ssh)})" if station.place.is_remote else ""
+        late = f"no answer in {PATIENCE:.0f} s" if station.alive else "the lines above say why"
+        raise Error(
+            f"{station.place.server}: processes cannot be started there{way}; {station.why or late}"
+        )
 
     def _start_cluster(self, stations: list[Station]) -> None:
         check_program()
@@ -158,14 +176,16 @@ class Launch:
                 if self._stopped_by is not None or self._fellow_has_failed:
                     return
                 job = self._plan.job or self._job(len(self._ranks), place.server, local, count)
-                rank = Rank(job.rank, job.server)
-                self._ranks.append(rank)
                 env = _ours() if place.is_remote else {}
+                if place.nics:
+                    env["MGI_ADDRESSES"] = ",".join(place.nics)
                 env |= self._plan.env | _variables(job)
                 if agent is not None:
                     env["MGI_AGENT"] = agent
                 printer = _Printer(self, job.rank, job.size)
-                rank.process = self._supervisor.start(station, self._plan.argv, env, printer.hear)
+                with self._supervisor.undisturbed():  # a signal is for it too
+                    started = self._supervisor.start(station, self._plan.argv, env, printer.hear)
+                    self._ranks.append(Rank(job.rank, job.server, started))
 
     def _job(self, rank: int, server: str, local: int, count: int) -> Job:
         size = sum(count for _, count in self._plan.places)
@@ -175,14 +195,14 @@ class Launch:
         """Until no rank runs. The first failure ends all others."""
         seen = 0
         ended = self._supervisor.ended
-        while any(rank.running for rank in self._ranks):
-            self._supervisor.wait(lambda seen=seen: len(ended) > seen, lambda: self._kill_at)
-            if self._kill_at is not None and time.monotonic() >= self._kill_at:
-                self._signal_all(signal.SIGKILL)
-                self._kill_at = None
+        while True:
             for process in ended[seen:]:
+                seen += 1
                 self._look_at(process)
-            seen = len(ended)
+            if not any(rank.running for rank in self._ranks):
+                return
+            self._supervisor.wait(lambda seen=seen: len(ended) > seen, lambda: self._kill_at)
+            self._kill_the_late()
 
     def _look_at(self, process: Process) -> None:
         """Decides what the end of a process means for the others."""
@@ -221,10 +241,20 @@ class Launch:
                 lambda running=running: all(p.over for p in running), lambda end=end: end
             )
 
-    def _wait(self, done: Callable[[], bool]) -> None:
-        """Waits for something while nothing is started yet that could go on."""
-        self._supervisor.wait(lambda: self._stopped_by is not None or done(), lambda: None)
+    def _wait(self, done: Callable[[], bool], end: float | None = None) -> bool:
+        """Waits for something while nothing runs that could go on; False at the `end`."""
+        is_over = self._supervisor.wait(lambda: self._stopped_by is not None or done(), lambda: end)
         self._check_stopped()
+        return is_over
+
+    def _wait_for_fellows(self) -> None:
+        """Our agent is theirs as well, unless they are to end now as we do."""
+        meeting = self._plan.meeting
+        if meeting is None or self._first is not None:
+            return
+        # Who has come by then is waited for; who has not will not.
+        if not self._wait(meeting.over, meeting.last_call):
+            self._wait(meeting.over)
 
     def _check_stopped(self) -> None:
         if self._stopped_by is not None and not any(rank.running for rank in self._ranks):
@@ -236,8 +266,13 @@ class Launch:
 
     def _signal_all(self, number: int) -> None:
         for rank in self._ranks:
-            if rank.process is not None:
-                self._supervisor.signal(rank.process, number)
+            self._supervisor.signal(rank.process, number)
+
+    def _kill_the_late(self) -> None:
+        """Kills those that were asked to end and have had their time."""
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._signal_all(signal.SIGKILL)
+            self._kill_at = None
 
     def _on_signal(self, number: int) -> None:
         """Called between any two steps of the program."""
@@ -250,23 +285,28 @@ class Launch:
             self._signal_all(signal.SIGKILL)
             self._supervisor.hurry()
             self._discards = True
-            if self._writing:  # to somebody who does not read
-                raise Ended
 
     def print(self, stream: bytes, data: bytes) -> None:
         """Prints what a process has printed; the job ends if nobody reads it."""
         if not data or self._discards:
             return
         try:
-            self._writing = True
-            write_all(_STREAMS[stream], data)
-        except Ended:
+            write_all(_STREAMS[stream], data, self._while_nobody_reads)
+        except Ended as why:
             self._discards = True
             if self._stopped_by is None:
                 self._stopped_by = signal.SIGPIPE
+                self._unwritten = str(why)
                 self._end(signal.SIGTERM)
-        finally:
-            self._writing = False
+
+    def _while_nobody_reads(self) -> None:
+        """A reader that sleeps is waited for, also if a process has failed; not if we are to go."""
+        self._kill_the_late()
+        if self._discards or (self._stopped_by is not None and self._kill_at is None):
+            raise Ended
+
+    def _print_errors(self, data: bytes) -> None:
+        self.print(b"E", data)
 
     def tag(self, stream: bytes, rank: int, size: int) -> bytes:
         """What stands before each line of a process."""
@@ -274,6 +314,11 @@ class Launch:
 
     def _conclude(self) -> int:
         first, count = self._first, len(self._ranks)
+        if self._supervisor.left:
+            _complain(f"these processes cannot be ended: {', '.join(self._supervisor.left)}")
+        if self._unwritten:
+            _complain(f"the output cannot be written: {self._unwritten}; all processes have ended")
+            return 1
         if self._stopped_by is not None:
             if self._stopped_by != signal.SIGPIPE:
                 name = signal.Signals(self._stopped_by).name
@@ -284,7 +329,7 @@ class Launch:
             rank = self._plan.job.rank if self._plan.job is not None else 0
             _complain(f"rank {rank} was ended, since another one of its server has failed")
             return 128 + signal.SIGTERM
-        if first is None or first.process is None:
+        if first is None:
             return 0
         others = sum(1 for rank in self._ranks if rank is not first)
         rest = f"; the others ({others}) were ended" if others else ""
@@ -333,7 +378,7 @@ def _ours() -> dict[str, str]:
 def _how(process: Process) -> str:
     status = process.status or 0
     if process.why:
-        return f"was not started: {process.why}" if process.pid is None else process.why
+        return process.why if process.is_lost else f"was not started: {process.why}"
     if status >= 0:
         return f"ended with exit status {status}"
     try:
@@ -343,4 +388,5 @@ def _how(process: Process) -> str:
 
 
 def _complain(text: str) -> None:
-    print(f"mgi run: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody is there to hear it
+        os.write(2, f"mgi run: {text}\n".encode(errors="replace"))

@@ -8,8 +8,9 @@ has failed, since not every launcher ends the others then.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
 import os
-import re
 import shutil
 import socket
 import stat
@@ -61,6 +62,7 @@ class Meeting:
         self._members: list[socket.socket] = []
         """The others; for these, the way to the first."""
         self._agent = ""
+        self._told = math.inf
         self._failed: Callable[[], None] = lambda: None
 
     def join(self) -> str | None:
@@ -75,12 +77,20 @@ class Meeting:
             try:
                 self._check_owner()
                 member.connect(str(self._path))
-            except (FileNotFoundError, ConnectionError):  # not yet
+            except (FileNotFoundError, ConnectionError, BlockingIOError):  # not yet
                 member.close()
                 time.sleep(0.05)
                 continue
-            agent = _line(member)
+            try:
+                agent = _line(member)
+            except TimeoutError:
+                member.close()
+                raise Error(
+                    "the first mgi run of this server, with local rank 0, has not said where its "
+                    f"agent is in {PATIENCE:.0f} s; is it stopped, or its machine overloaded?"
+                ) from None
             if agent in ("", _FAILED):
+                member.close()
                 raise Error("the first mgi run of this server has ended; it says why")
             self._members.append(member)
             return agent
@@ -99,7 +109,7 @@ class Meeting:
 
     def tell(self, agent: str) -> None:
         """Says where the agent is to all who ask."""
-        self._agent = agent
+        self._agent, self._told = agent, time.monotonic()
         for member in self._members:
             _say(member, agent)
 
@@ -114,9 +124,15 @@ class Meeting:
         """The meeting's place, for the first."""
         return self._folder if self._is_first else None
 
+    @property
+    def last_call(self) -> float:
+        """When (of the monotonic clock) those that have not come are not waited for any more."""
+        return self._told + PATIENCE
+
     def over(self) -> bool:
-        """Whether all others have come and gone."""
-        return not self._is_first or (self._came >= self._others and not self._members)
+        """Whether all others have come and gone, or never come."""
+        all_came = self._came >= self._others or time.monotonic() >= self.last_call
+        return not self._is_first or (all_came and not self._members)
 
     def close(self) -> None:
         """Takes the meeting's place away."""
@@ -147,7 +163,10 @@ class Meeting:
         supervisor.watch(member.fileno(), lambda: self._hear(supervisor, member))
 
     def _hear(self, supervisor: Supervisor, member: socket.socket) -> None:
-        if _line(member) == _FAILED:
+        said = ""
+        with contextlib.suppress(TimeoutError):
+            said = _line(member)
+        if said == _FAILED:
             self.tell_failure(but=member)
             self._failed()
             return
@@ -169,10 +188,10 @@ def _say(member: socket.socket, text: str) -> None:
 def _line(member: socket.socket) -> str:
     """What the other end says, without its end; empty if it has gone."""
     said = b""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(ConnectionError):
         while (byte := member.recv(1)) not in (b"", b"\n"):
             said += byte
-    return said.decode()
+    return said.decode(errors="replace")
 
 
 def _key(job: Job) -> str:
@@ -181,6 +200,13 @@ def _key(job: Job) -> str:
         parts = ["slurm", os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_STEP_ID", "")]
     elif job.launcher == "Open MPI" and job.name:
         parts = ["ompi", job.name]
+    elif job.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" in os.environ:
+        # Who runs us may be a shell of each rank's own. A group that failed is started again.
+        names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+        parts = ["torchrun", *(os.environ.get(name, "") for name in names)]
+    elif job.launcher == "MPI" and job.name:
+        parts = ["pmi", job.name]
     else:  # whoever started all of them here
         parts = [job.launcher, str(os.getppid())]
-    return re.sub(r"[^A-Za-z0-9]+", "-", "-".join(parts))[-40:].strip("-")
+    # In a socket's name, which may not be long.
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]

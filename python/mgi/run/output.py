@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 MOST_LINE = 1 << 20
 """Bytes after which a line without an end is broken into two."""
 
+_TICK = 0.1
+"""Seconds after which a writer looks at what else there is to do."""
 _COLOURS = (36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91)
 
 
 class Ended(Exception):  # noqa: N818
-    """Nobody reads the output any more."""
+    """Nobody takes the output any more; the text is empty where its reader has closed it."""
 
 
 class Tagger:
@@ -58,13 +62,19 @@ def tag_of(rank: int, size: int, coloured: bool) -> bytes:
     return f"{tag} ".encode()
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    """Writes everything, waiting where it must; raises :class:`Ended` if nobody reads."""
+def write_all(descriptor: int, data: bytes, meanwhile: Callable[[], None]) -> None:
+    """Writes everything, and calls `meanwhile` again and again as long as the reader sleeps.
+
+    Raises :class:`Ended` if nobody takes it any more.
+    """
     view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BlockingIOError:  # who shares it with us has made it so
-            select.select([], [descriptor], [])
-        except BrokenPipeError:
-            raise Ended from None
+    try:
+        while view:
+            # So much goes into a pipe that has room at all, without waiting.
+            if select.select([], [descriptor], [], _TICK)[1]:
+                with contextlib.suppress(BlockingIOError):  # another writer was faster
+                    view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
+            else:
+                meanwhile()
+    except OSError as error:
+        raise Ended("" if error.errno == errno.EPIPE else error.strerror) from None

@@ -31,6 +31,8 @@ class Place:
     """Where a controller at this place listens."""
     corrections: str = ""
     """The file that corrects the server's graph."""
+    nics: tuple[str, ...] = ()
+    """Addresses of its NICs, where its processes exchange rows with those of other servers."""
 
     @property
     def is_remote(self) -> bool:
@@ -52,10 +54,20 @@ class Place:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if self.ssh else None,
             bufsize=0,
             start_new_session=True,  # Ctrl-C is ours to pass on
-            preexec_fn=self.before,
+            preexec_fn=None if self.before is None else self._enter,
         )
+
+    def _enter(self) -> None:
+        """In the child. What goes wrong there comes out of Popen without its reason."""
+        assert self.before is not None
+        try:
+            self.before()
+        except Exception as error:
+            os.write(2, f"mgi run: {self.server}: {error}\n".encode(errors="replace"))
+            raise
 
 
 def here(server: str) -> Place:
@@ -69,6 +81,8 @@ def on_host(host: Host, ssh: str) -> Place:
     if not words:
         raise InvalidArgument("--ssh is empty; expected a command such as 'ssh -p 2222'")
     quiet = ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=5"]
+    # A connection of its own: one that is shared with others would outlive us, or end with them.
+    quiet += ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
     return Place(host.name, ssh=(*words, *quiet, host.address))
 
 
@@ -77,12 +91,14 @@ def in_testbed(testbed: Testbed) -> tuple[Place, list[Place]]:
     from mgi.testbed.layout import CONTROL_ADDRESS
 
     testbed.check_files()
+    ports = [nic.port for nic in testbed.nics() if nic.port.nic is not None]
     switch = Place("switch", before=lambda: testbed.enter(None), address=CONTROL_ADDRESS)
     return switch, [
         Place(
             f"server{number}",
             before=_entering(testbed, number),
             corrections=str(testbed.corrections),
+            nics=tuple(port.address for port in ports if port.server == number),
         )
         for number in range(testbed.server_count())
     ]
@@ -92,10 +108,10 @@ def _entering(testbed: Testbed, server: int) -> Callable[[], None]:
     return lambda: testbed.enter(server)
 
 
-def is_this_host(name: str) -> bool:
-    """Whether a name in a hosts file means this machine, which needs no ssh."""
+def is_this_host(address: str) -> bool:
+    """Whether an address in a hosts file means this machine and user, which need no ssh."""
     own = os.uname().nodename
-    return name in ("localhost", "127.0.0.1", "::1", own, own.partition(".")[0])
+    return address in ("localhost", "127.0.0.1", "::1", own, own.partition(".")[0])
 
 
 def some_port() -> int:

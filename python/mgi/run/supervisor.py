@@ -10,10 +10,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from mgi.errors import Error
 from mgi.run import warden
@@ -23,7 +24,8 @@ Hear = Callable[[bytes, bytes], None]
 """Takes what a process prints: O or E, and the bytes. At its end, X and nothing."""
 
 _READ = 1 << 18
-_LOST = "was lost: the process that watched over it, or the way there, has ended"
+_TAIL = 4000
+_LOST = "the process that watched over it, or the way there, has ended"
 
 
 @dataclass(eq=False)
@@ -32,10 +34,23 @@ class Station:
 
     place: Place
     process: subprocess.Popen[bytes]
-    frames: warden.Frames = field(default_factory=warden.Frames)
+    frames: warden.Frames = field(
+        default_factory=lambda: warden.Frames(warden.ANSWERS, warden.MOST_ANSWER, first=b"H")
+    )
     folder: Path | None = None
     """Private to the job, on its machine; known once the warden has said hello."""
     alive: bool = True
+    errors: bytes = b""
+    """The last that the way there (ssh) has said, which is printed as it comes."""
+    speaks: bool = False
+    """Whether it may say more."""
+    why: str = ""
+    """Why it was given up."""
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it is there, or certainly not."""
+        return self.folder is not None or bool(self.why) or not (self.alive or self.speaks)
 
 
 @dataclass(eq=False)
@@ -50,6 +65,8 @@ class Process:
     """As subprocess has it, once it has ended: -9 for SIGKILL."""
     why: str = ""
     """Why it could not be started, or what became of its warden."""
+    is_lost: bool = False
+    """Whether nothing more is known of it, since its warden is."""
 
     @property
     def over(self) -> bool:
@@ -65,18 +82,24 @@ class Process:
 class Supervisor:
     """Wardens and their processes. Single-threaded: all happens in :meth:`wait`.
 
-    `on_signal` is called for each signal that this process gets, at any time.
+    `on_signal` is called for each signal that this process gets, at any time. `complain` takes
+    what the ways to other hosts say.
     """
 
-    def __init__(self, grace: float, on_signal: Callable[[int], None]) -> None:
-        self._grace, self._on_signal = grace, on_signal
+    def __init__(
+        self, grace: float, on_signal: Callable[[int], None], complain: Callable[[bytes], None]
+    ) -> None:
+        self._grace, self._on_signal, self._complain = grace, on_signal, complain
         self._stations: list[Station] = []
         self._processes: dict[int, Process] = {}
+        self._spared: set[int] = set()
         self.ended: list[Process] = []
         """In the order in which that became known."""
+        self.left: list[str] = []
+        """Processes that could not be ended, known when all is closed."""
         self._selector = selectors.DefaultSelector()
         self._old: dict[int, object] = {}
-        self._sending = False
+        self._undisturbed = 0
         self._signals: list[int] = []
         warden.adopt_orphans()
         # The loop is woken by a signal, whose handler may have changed what it waits for.
@@ -110,6 +133,9 @@ class Supervisor:
         self._stations.append(station)
         assert process.stdout is not None
         self.watch(process.stdout.fileno(), lambda: self._hear(station))
+        if process.stderr is not None:
+            station.speaks = True
+            self.watch(process.stderr.fileno(), lambda: self._hear_errors(station))
         return station
 
     def write(self, station: Station, name: str, text: str) -> Path:
@@ -129,13 +155,24 @@ class Supervisor:
         what = {"argv": argv, "env": env, "cwd": str(Path.cwd())}
         self._send(station, b"S", process.number, json.dumps(what).encode())
         if not station.alive:
-            self._over(process, 1, _LOST)
+            self._lose(process)
         return process
 
     def signal(self, process: Process, number: int) -> None:
         """Sends a signal to a process and those that it has started."""
         if not process.over:
             self._send(process.station, b"K", process.number, str(int(number)).encode())
+
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Signals that come inside are reported behind it."""
+        self._undisturbed += 1
+        try:
+            yield
+        finally:
+            self._undisturbed -= 1
+            while self._signals and not self._undisturbed:
+                self._on_signal(self._signals.pop(0))
 
     def wait(self, done: Callable[[], bool], until: Callable[[], float | None]) -> bool:
         """Serves until something is done; False at a time (of the monotonic clock)."""
@@ -168,7 +205,8 @@ class Supervisor:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 station.process.wait(1)
         # What a killed warden has left comes to us.
-        warden.end_descendants(self._grace, _reap)
+        left = warden.end_descendants(self._grace, _reap, self._spared)
+        self.left += warden.named(left)
         for station in self._stations:
             station.process.returncode = station.process.returncode or 0
             if station.folder is not None and not station.place.is_remote:
@@ -184,27 +222,65 @@ class Supervisor:
     def _hear(self, station: Station) -> None:
         assert station.process.stdout is not None
         data = os.read(station.process.stdout.fileno(), _READ)
-        if not data:
-            self.unwatch(station.process.stdout.fileno())
-            station.alive = False
-            for process in self._processes.values():
-                if process.station is station and not process.over:
-                    self._over(process, 1, _LOST)
-            return
-        for kind, number, payload in station.frames.add(data):
+        try:
+            messages = list(station.frames.add(data))
+        except warden.Garbled as error:
+            station.why = (
+                f"something prints where the way there should be silent ('{error}'): have the "
+                "shell's startup files print for people alone"
+            )
+            station.process.kill()
+            data, messages = b"", []
+        for kind, number, payload in messages:
             if kind == b"H":
                 station.folder = Path(json.loads(payload)["folder"])
-                continue
-            process = self._processes[number]
-            if kind == b"B":
-                process.pid = int(payload)
-            elif kind == b"N":
-                said = json.loads(payload)
-                self._over(process, said["status"], said["why"])
-            elif kind == b"X":
-                self._over(process, int(payload))
+            elif kind == b"L":
+                self._left_behind(station, json.loads(payload))
             else:
-                process.hear(kind, payload)
+                self._tell(self._processes[number], kind, payload)
+        if not data:
+            self._lost(station)
+
+    def _tell(self, process: Process, kind: bytes, payload: bytes) -> None:
+        if kind == b"B":
+            process.pid = int(payload)
+        elif kind == b"N":
+            said = json.loads(payload)
+            self._over(process, said["status"], said["why"])
+        elif kind == b"X":
+            self._over(process, int(payload))
+        else:
+            process.hear(kind, payload)
+
+    def _lost(self, station: Station) -> None:
+        """Nothing comes from there any more."""
+        assert station.process.stdout is not None
+        self.unwatch(station.process.stdout.fileno())
+        station.alive = False
+        for process in self._processes.values():
+            if process.station is station and not process.over:
+                self._lose(process)
+            elif process.station is station:
+                process.hear(b"X", b"")  # its children may have gone on printing
+
+    def _lose(self, process: Process) -> None:
+        process.is_lost = True
+        self._over(process, 1, f"was lost: {process.station.why or _LOST}")
+
+    def _left_behind(self, station: Station, said: dict[str, list[Any]]) -> None:
+        where = f" on {station.place.server}" if station.place.is_remote else ""
+        self.left += [f"{name}{where}" for name in said["names"]]
+        if not station.place.is_remote:  # they come to us now, who can do no more
+            self._spared.update(said["pids"])
+
+    def _hear_errors(self, station: Station) -> None:
+        assert station.process.stderr is not None
+        data = os.read(station.process.stderr.fileno(), _READ)
+        if not data:
+            self.unwatch(station.process.stderr.fileno())
+            station.speaks = False
+        station.errors = (station.errors + data)[-_TAIL:]
+        self._complain(data)
 
     def _over(self, process: Process, status: int, why: str = "") -> None:
         process.status, process.why = status, why
@@ -215,19 +291,13 @@ class Supervisor:
         """Sends a whole frame; signals that come meanwhile are dealt with behind it."""
         assert station.process.stdin is not None
         view = memoryview(warden.frame(kind, number, payload))
-        self._sending = True
-        try:
+        # It has ended, or is told to, if it cannot be sent: its output says so.
+        with self.undisturbed(), contextlib.suppress(OSError, ValueError):
             while view:
                 view = view[os.write(station.process.stdin.fileno(), view) :]
-        except (OSError, ValueError):
-            pass  # it has ended, or is told to: its output says so
-        finally:
-            self._sending = False
-        while self._signals:
-            self._on_signal(self._signals.pop(0))
 
     def _caught(self, number: int, _: FrameType | None) -> None:
-        if self._sending:
+        if self._undisturbed:
             self._signals.append(number)
         else:
             self._on_signal(number)

@@ -9,8 +9,9 @@ Both ways go frames: a letter, a number that tells processes apart, a length, an
 
     to it      S start (JSON)   K signal (number)   F write a private file (JSON)
                R remove a folder at the end
-    from it    H is there (JSON)   B began (pid)   N could not be started (JSON)
+    from it    H is there (JSON), the first   B began (pid)   N could not be started (JSON)
                O and E what it printed   X ended (as subprocess has it: -9 is killed by SIGKILL)
+               L left behind, since they cannot be killed (JSON)
 """
 
 from __future__ import annotations
@@ -23,18 +24,24 @@ import resource
 import selectors
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 HEADER = struct.Struct("<cII")
+ANSWERS = b"HBNOEXL"
+"""Kinds of frames that a warden sends."""
+MOST_ANSWER = 1 << 20
+_COMMANDS = b"SKFR"
+_MOST_COMMAND = 1 << 26
+"""A program's arguments and environment, which the system limits to some MiB, as JSON."""
+_SHOWN = 60
 _CHUNK = 1 << 16
 _MOST_WAITING = 1 << 20
 """Bytes on their way to ``mgi run`` beyond which processes have to wait with theirs."""
@@ -55,10 +62,19 @@ def frame(kind: bytes, number: int, payload: bytes = b"") -> bytes:
     return HEADER.pack(kind, number, len(payload)) + payload
 
 
-class Frames:
-    """Messages of a stream that comes in pieces."""
+class Garbled(Exception):  # noqa: N818
+    """What came is no message; the first of it."""
 
-    def __init__(self) -> None:
+
+class Frames:
+    """Messages of a stream that comes in pieces, of some kinds and of a size alone.
+
+    The first is to be of `first`, about no process: so a stream is refused at once that somebody
+    else writes to.
+    """
+
+    def __init__(self, kinds: bytes, most: int, first: bytes | None = None) -> None:
+        self._kinds, self._most, self._first = kinds, most, first
         self._buffer = bytearray()
 
     def add(self, data: bytes) -> Iterator[tuple[bytes, int, bytes]]:
@@ -67,6 +83,10 @@ class Frames:
         start = 0
         while len(self._buffer) - start >= HEADER.size:
             kind, number, size = HEADER.unpack_from(self._buffer, start)
+            wrong = kind not in self._kinds or size > self._most
+            if wrong or (self._first is not None and (kind, number) != (self._first, 0)):
+                raise Garbled(repr(bytes(self._buffer[start : start + _SHOWN]))[2:-1])
+            self._first = None
             if len(self._buffer) - start - HEADER.size < size:
                 break
             start += HEADER.size
@@ -111,20 +131,33 @@ def descendants() -> list[int]:
     return found
 
 
-def end_descendants(grace: float, reap: Callable[[], None]) -> None:
+def named(pids: Iterable[int]) -> list[str]:
+    """Processes as a message names them."""
+    names = []
+    for pid in pids:
+        name = ""
+        with contextlib.suppress(OSError):
+            name = " (" + Path(f"/proc/{pid}/comm").read_text(errors="replace").strip() + ")"
+        names.append(f"{pid}{name}")
+    return names
+
+
+def end_descendants(
+    grace: float, reap: Callable[[], None], spared: Collection[int] = ()
+) -> list[int]:
     """Asks all of them to end, and kills those that have not after `grace` seconds.
 
     `reap` takes the exit statuses of those that have ended. What cannot be killed (another user's,
-    by sudo; one that waits for a dead disk) is left after a while.
+    by sudo; one that waits for a dead disk) is returned after a while, and `spared` not waited for.
     """
     end = time.monotonic() + grace
     asked: set[int] = set()
     pause = 0.01
     while time.monotonic() < end + _PATIENCE:
         reap()
-        found = descendants()
+        found = [pid for pid in descendants() if pid not in spared]
         if not found:
-            return
+            return []
         late = time.monotonic() >= end
         for pid in found:
             if late or pid not in asked:
@@ -136,6 +169,7 @@ def end_descendants(grace: float, reap: Callable[[], None]) -> None:
         # Often at first; a long grace is not to cost a core.
         pause = min(pause * 1.2, 0.2)
         time.sleep(min(pause, max(end - time.monotonic(), 0.01)))
+    return [pid for pid in descendants() if pid not in spared]
 
 
 class Warden:
@@ -143,7 +177,7 @@ class Warden:
 
     def __init__(self, commands: int, answers: int, grace: float) -> None:
         self._commands, self._answers, self._grace = commands, answers, grace
-        self._frames = Frames()
+        self._frames = Frames(_COMMANDS, _MOST_COMMAND)
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._running: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}  # by pid
@@ -170,8 +204,7 @@ class Warden:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         for descriptor in (wake, self._commands):
             self._selector.register(descriptor, selectors.EVENT_READ)
-        hello = {"folder": str(self._folder), "host": socket.gethostname(), "pid": os.getpid()}
-        self._say(b"H", 0, json.dumps(hello).encode())
+        self._say(b"H", 0, json.dumps({"folder": str(self._folder)}).encode())
         try:
             while not self._over:
                 self._send()
@@ -185,9 +218,13 @@ class Warden:
                         self._read(key.fd)
                 self._reap()
         finally:
-            end_descendants(self._grace, self._reap)
+            left = end_descendants(self._grace, self._listen_to_the_last)
+            for descriptor in list(self._pipes):
+                self._read(descriptor, until_empty=True)
             for folder in self._folders:
                 shutil.rmtree(folder, ignore_errors=True)
+        if left:
+            self._say(b"L", 0, json.dumps({"pids": left, "names": named(left)}).encode())
         # Whoever still listens gets the rest; whoever does not, closes.
         os.set_blocking(self._answers, True)
         self._send()
@@ -233,28 +270,30 @@ class Warden:
                     file.write(given["text"])
 
     def _start(self, number: int, what: dict[str, Any]) -> None:
-        out, err = os.pipe(), os.pipe()
+        pipes: list[int] = []
         try:
+            pipes += os.pipe()
+            pipes += os.pipe()
             process = subprocess.Popen(
                 what["argv"],
                 cwd=what["cwd"],
                 env={**os.environ, **what["env"]},
                 stdin=subprocess.DEVNULL,
-                stdout=out[1],
-                stderr=err[1],
+                stdout=pipes[1],
+                stderr=pipes[3],
                 start_new_session=True,
                 preexec_fn=self._prepare,
             )
         except (OSError, subprocess.SubprocessError, ValueError) as error:
-            for descriptor in (out[0], err[0]):
+            for descriptor in pipes[::2]:
                 os.close(descriptor)
             self._say(b"N", number, json.dumps(_explain(error, what)).encode())
             return
         finally:
-            for descriptor in (out[1], err[1]):
+            for descriptor in pipes[1::2]:
                 os.close(descriptor)
         self._running[process.pid] = (number, process)
-        for descriptor, kind in ((out[0], b"O"), (err[0], b"E")):
+        for descriptor, kind in ((pipes[0], b"O"), (pipes[2], b"E")):
             os.set_blocking(descriptor, False)
             self._pipes[descriptor] = (kind, number)
             if self._listens:
@@ -293,6 +332,13 @@ class Warden:
                 self._selector.unregister(descriptor)
             del self._pipes[descriptor]
             os.close(descriptor)
+
+    def _listen_to_the_last(self) -> None:
+        """What is asked to end may have something to say, and would wait to have it read."""
+        self._reap()
+        for descriptor in list(self._pipes):
+            self._read(descriptor)
+        self._send()
 
     def _reap(self) -> None:
         """Takes exit statuses, those of adopted orphans too."""

@@ -66,7 +66,7 @@ def inside(namespace: str, work: Callable[[], None]) -> None:
     if child == 0:
         status = 1
         try:
-            _join(namespace)
+            join(namespace)
             work()
             status = 0
         except BaseException as error:
@@ -83,7 +83,7 @@ def enter(namespace: str, host: str, hosts: Path, staging: Path) -> None:
     `staging` is a folder where /sys is put together. There is no way back: for processes that are
     about to run a program.
     """
-    _join(namespace)
+    join(namespace)
     _call("unshare", _CLONE_NEWNS | _CLONE_NEWUTS)
     # Mounts that others make stay visible here, ours are not visible there.
     _mount("none", "/", None, _MS_REC | _MS_SLAVE)
@@ -115,7 +115,8 @@ def processes_in(names: Iterable[str]) -> list[int]:
     return found
 
 
-def _join(namespace: str) -> None:
+def join(namespace: str) -> None:
+    """Takes the calling thread, alone, to a namespace's network."""
     descriptor = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _call("setns", descriptor, _CLONE_NEWNET)

@@ -40,6 +40,11 @@ CoreOptions core_options(AgentOptions const& options) {
     core.name = options.name;
     core.version = MGI_VERSION;
     core.graph = message_of(options.graph);
+    for (topology::LocalNic const& nic : options.nics) {
+        for (topology::PortNames const& ports : nic.ports) {
+            for (std::string const& port : ports.interfaces) core.nics[port] = nic.name;
+        }
+    }
     core.session.controllers = options.controllers;
     core.session.seed = std::uint64_t(device()) << 32 | device();
     core.instance = std::to_string(core.session.seed) + "-" + std::to_string(getpid());
@@ -85,8 +90,8 @@ Agent::Agent(AgentOptions options) : options_(completed(std::move(options))) {
                              [this, now](ApplicationId id, std::uint32_t pid, std::uint32_t uid) {
                                  core_->application_came(id, pid, uid, now());
                              },
-                             [this, now](ApplicationId id, Json const& message) {
-                                 core_->application_said(id, message, now());
+                             [this, now](ApplicationId id, Json const& message, Fd fd) {
+                                 core_->application_said(id, message, now(), std::move(fd));
                              },
                              [this, now](ApplicationId id, std::string const& why) {
                                  core_->application_left(id, why, now());

@@ -54,8 +54,12 @@ private:
     void call(CallNumber number, UnaryRequest const& request, Milliseconds limit) override {
         link_->call(number, request, limit);
     }
+    void cancel(CallNumber number) override { link_->cancel(number); }
     void tell(ApplicationId application, Json const& message) override {
         applications_->tell(application, message);
+    }
+    void hand(ApplicationId application, Json const& message, Fd fd) override {
+        applications_->tell(application, message, std::move(fd));
     }
     void dismiss(ApplicationId application) override { applications_->dismiss(application); }
     [[nodiscard]] std::int64_t wall_ms() const override;

@@ -134,7 +134,8 @@ void ApplicationServer::read(ApplicationId id, Peer& peer) {
         while (auto const message = peer.socket.next()) {
             // The first one, its hello, names all that it holds, and may be as large as an answer.
             peer.socket.limit(kMostRequestBytes);
-            if (!peer.dismissed) events_.said(id, *message);
+            Fd fd = has(*message, "fd") ? peer.socket.take_descriptor() : Fd();
+            if (!peer.dismissed) events_.said(id, *message, std::move(fd));
         }
     } catch (Error const& error) {
         if (error.code() == ErrorCode::InvalidArgument && !peer.dismissed) {
@@ -165,14 +166,18 @@ void ApplicationServer::watch(ApplicationId id, Peer& peer) {
     peer.writes = writes;
 }
 
-void ApplicationServer::tell(ApplicationId id, Json const& message) {
+void ApplicationServer::tell(ApplicationId id, Json const& message, Fd fd) {
     Peer* const at = peer(id);
     if (at == nullptr || !at->broken.empty() || at->dismissed) return;
     if (at->socket.queued() > kMostQueued) {
         at->broken = "it does not read what it is told";
         return;
     }
-    at->socket.queue(frame_of(message));
+    if (fd) {
+        at->socket.queue(frame_of(message), std::move(fd));
+    } else {
+        at->socket.queue(frame_of(message));
+    }
     write(id, *at);
 }
 

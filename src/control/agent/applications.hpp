@@ -22,7 +22,8 @@ public:
 
     struct Events {
         std::function<void(ApplicationId, std::uint32_t pid, std::uint32_t uid)> came;
-        std::function<void(ApplicationId, Json const&)> said;
+        /// With what the message brought, if it says that it brings something: empty, if that got lost.
+        std::function<void(ApplicationId, Json const&, Fd)> said;
         std::function<void(ApplicationId, std::string const& why)> left;
     };
 
@@ -37,7 +38,8 @@ public:
     /// Does what can be done now. True: there is more already, come back at once.
     bool serve();
 
-    void tell(ApplicationId id, Json const& message);
+    /// `fd` goes along, if there is one.
+    void tell(ApplicationId id, Json const& message, Fd fd = {});
     void dismiss(ApplicationId id);
 
 private:

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include "control/agent/holdings.hpp"
 #include "control/agent/ports.hpp"
 #include "control/agent/session.hpp"
+#include "control/agent/usage.hpp"
 
 namespace mgi::control {
 
@@ -23,6 +26,7 @@ struct CoreOptions {
     std::string instance;  ///< random, of this process
     std::string version;
     ServerGraph graph;
+    Usage::NicNames nics;  ///< of the graph
     SessionOptions session;
     /// Of what applications hold, in one message: a registration says it in as many as it takes. Well
     /// below what a message may have, for its last channel goes beyond it.
@@ -42,12 +46,23 @@ public:
     static constexpr Milliseconds kLongestLimit{600'000};
     /// For the outcome of what was asked for by an application that waits no more.
     static constexpr Milliseconds kGiveBackLimit{30'000};
+    /// Until a channel is deleted whose creator has ended with endpoints in it: that they are gone says
+    /// more, and has failed the channel by then.
+    static constexpr Milliseconds kAfterEndpoints{500};
+    /// So long what a channel's endpoints of this server have left is said to a new controller: the last
+    /// one may not have told the others.
+    static constexpr Milliseconds kRepeatLeaving{10'000};
+    /// So long a gather that was answered is said again to a new controller: others may not have been.
+    static constexpr Milliseconds kRepeatGathers{10'000};
+    static constexpr std::size_t kMostParts = 4096;    ///< file descriptors that are kept
+    static constexpr std::size_t kMostRepeated = 256;  ///< of them
 
     AgentCore(CoreOptions options, AgentPorts& ports);
 
     // What applications do.
     void application_came(ApplicationId id, std::uint32_t pid, std::uint32_t uid, Time now);
-    void application_said(ApplicationId id, Json const& message, Time now);
+    /// `fd` is what the message brought, if it says that it does: empty, if that got lost.
+    void application_said(ApplicationId id, Json const& message, Time now, Fd fd = {});
     /// Its socket closed or broke, or its process ended.
     void application_left(ApplicationId id, std::string const& why, Time now);
 
@@ -92,17 +107,26 @@ private:
         std::string trouble;        ///< what kept it so far
         std::uint32_t made = 0;     ///< a channel whose plan is not committed here yet
         std::uint64_t generation = 0;
+        /// A gather that is answered: of the controller with this epoch it needs nothing more.
+        std::uint64_t answered_by = 0;
     };
     using Requests = std::map<std::uint64_t, Request>;
+    /// An application that waits for another one's part.
+    struct PartWait {
+        ApplicationId application = 0;
+        std::uint64_t id = 0;  ///< of its request
+        std::uint32_t channel = 0;
+        Time deadline{};
+    };
 
     // core_applications.cpp
-    void said(ApplicationId id, Application& application, Json const& message, Time now);
+    void said(ApplicationId id, Application& application, Json const& message, Time now, Fd fd);
     void hello(ApplicationId id, Application& application, Json const& message);
     void create_endpoint(Request request, Json const& message);
     void delete_endpoint(Request request, Json const& message);
     void create_channel(Request request, Json const& message);
     void delete_channel(Request request, Json const& message);
-    void use(Json const& message);
+    void use(ApplicationId id, Json const& message);
     [[nodiscard]] std::uint32_t place_for(std::string const& device) const;
     [[nodiscard]] std::string device_names() const;
 
@@ -116,11 +140,31 @@ private:
     void answer(Request const& request, Json message);
     void fail(Requests::iterator at, ErrorCode code, std::string const& text);
     Requests::iterator forget(Requests::iterator at);
-    void give_back(UnaryRequest message);
+    void give_back(UnaryRequest message, Time not_before = {});
     [[nodiscard]] bool is_given_back(std::uint32_t channel) const;
     void renew_give_backs();
+    void drop(Requests::iterator at);
     [[nodiscard]] static bool makes(UnaryRequest const& message);
     [[nodiscard]] bool expires(Request const& request) const;
+
+    // core_gathers.cpp
+    void gather(Request request, Json const& message);
+    void gathered(Requests::iterator at, GatherReply const& reply);
+    void repeat_gathers();
+    [[nodiscard]] static bool is_gather(Request const& request);
+
+    // core_channels.cpp: what a channel's processes on this server share, and how they leave it
+    HeldPlans& joined_channel(Request const& request, std::uint32_t id);
+    void put_part(Request const& request, Json const& message, Fd fd);
+    void get_part(Request const& request, Json const& message);
+    void hand_part(PartWait const& wait, HeldPlans const& held);
+    /// Those of which it holds end with this answer.
+    void end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer);
+    void leave_channel(Request const& request, Json const& message);
+    void take_left(ApplicationId id, std::uint32_t channel, Json const& message);
+    void channel_left(ChannelLeft const& left);
+    void goes_on_elsewhere(std::uint32_t channel);
+    void forget_left(Time now);
 
     // core_controller.cpp
     [[nodiscard]] Register registration();
@@ -128,7 +172,8 @@ private:
     void received(ControllerMessage const& message);
     void prepare(PreparePlan const& prepare);
     void commit(CommitPlan const& commit);
-    void end_channel(std::uint32_t id, bool failed, std::string const& why);
+    /// `but` knows it already.
+    void end_channel(std::uint32_t id, bool failed, std::string const& why, ApplicationId but = 0);
     void lose_endpoint(std::uint32_t id, std::string const& why);
     void tell_controller_state(bool reached, std::string const& why);
     void tell_all(Json const& notice);
@@ -151,7 +196,11 @@ private:
     std::uint64_t next_request_ = 1;
     std::map<CallNumber, std::uint64_t> calls_;  ///< under way, and whose
     CallNumber next_call_ = 1;
-    std::map<std::uint32_t, ChannelUse> used_;
+    std::vector<PartWait> part_waits_;
+    std::map<std::uint32_t, Time>
+        left_;  ///< channels that go on elsewhere, and until when they are kept
+    std::deque<std::uint64_t> repeated_;  ///< requests: gathers that are answered, the oldest first
+    Usage usage_{options_.nics};
     std::vector<LinkUse> links_used_;
     Time now_{};  ///< of the event at hand
 };

@@ -6,6 +6,7 @@
 #include <mgi/graph.hpp>
 
 #include "control/agent/core.hpp"
+#include "control/local/use_words.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
 
@@ -46,7 +47,7 @@ void AgentCore::application_came(ApplicationId id, std::uint32_t pid, std::uint3
     applications_.emplace(id, std::move(application));
 }
 
-void AgentCore::application_said(ApplicationId id, Json const& message, Time now) {
+void AgentCore::application_said(ApplicationId id, Json const& message, Time now, Fd fd) {
     now_ = now;
     auto const found = applications_.find(id);
     if (found == applications_.end()) return;
@@ -54,7 +55,7 @@ void AgentCore::application_said(ApplicationId id, Json const& message, Time now
     std::uint64_t request = 0;
     try {
         request = number_in(message, "id", UINT64_MAX);
-        said(id, application, message, now);
+        said(id, application, message, now, std::move(fd));
     } catch (Error const& error) {
         ports_.tell(id, {{"id", request}, {"error", error_value(error.code(), error.what())}});
         if (application.name.empty()) {  // a hello that was no hello
@@ -65,14 +66,15 @@ void AgentCore::application_said(ApplicationId id, Json const& message, Time now
     dispatch(now);
 }
 
-void AgentCore::said(ApplicationId id, Application& application, Json const& message, Time now) {
+void AgentCore::said(ApplicationId id, Application& application, Json const& message, Time now,
+                     Fd fd) {
     std::string const op = text_in(message, "op");
     if (op == "hello") return hello(id, application, message);
     if (application.name.empty()) {
         throw Error(ErrorCode::Refused,
                     "'" + op + "' before a hello: a connection begins with one");
     }
-    if (op == "use") return use(message);
+    if (op == "use") return use(id, message);
     if (application.requests >= kMostRequests) {
         throw Error(ErrorCode::Refused, op + ": " + std::to_string(kMostRequests) +
                                             " requests of this application wait already, the most");
@@ -90,6 +92,10 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
     if (op == "delete_endpoint") return delete_endpoint(std::move(request), message);
     if (op == "create_channel") return create_channel(std::move(request), message);
     if (op == "delete_channel") return delete_channel(std::move(request), message);
+    if (op == "leave_channel") return leave_channel(request, message);
+    if (op == "put_part") return put_part(request, message, std::move(fd));
+    if (op == "get_part") return get_part(request, message);
+    if (op == "gather") return gather(std::move(request), message);
     if (op == "status") {
         request.message = StatusRequest();
         return ask(std::move(request));
@@ -97,7 +103,8 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
     throw Error(ErrorCode::InvalidArgument,
                 "there is no '" + op +
                     "'; there are: hello, create_endpoint, delete_endpoint, "
-                    "create_channel, delete_channel, status, use");
+                    "create_channel, delete_channel, leave_channel, put_part, get_part, gather, "
+                    "status, use");
 }
 
 void AgentCore::hello(ApplicationId id, Application& application, Json const& message) {
@@ -116,7 +123,12 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
         std::uint32_t vertex;
     };
     std::vector<Announced> endpoints;
-    std::vector<std::pair<ClusterPlan, bool>> channels;
+    struct AnnouncedChannel {
+        ClusterPlan plan;
+        bool created;
+        Json const& message;
+    };
+    std::vector<AnnouncedChannel> channels;
     if (has(message, "endpoints")) {
         if (message["endpoints"].size() > kMostEndpointsEach) {
             throw Error(ErrorCode::Refused, "a hello with more than " +
@@ -140,7 +152,7 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                 throw Error(ErrorCode::Refused, "a hello whose channels name more than " +
                                                     std::to_string(kMostNamed) + " endpoints");
             }
-            channels.emplace_back(std::move(plan), flag_in(held, "created"));
+            channels.push_back({std::move(plan), flag_in(held, "created"), held});
         }
     }
     application.name = name.empty() ? "process " + std::to_string(application.pid) : name;
@@ -174,10 +186,13 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                          {"why", others ? "another application holds it"
                                         : "this server has no such device any more"}});
     }
-    for (auto& [plan, created] : channels) {
+    for (auto& [plan, created, held] : channels) {
         std::uint32_t const channel = plan.channel;
         std::string const why = holdings_.announce(std::move(plan), created ? id : 0);
-        if (why.empty()) continue;
+        if (why.empty()) {
+            take_left(id, channel, held);
+            continue;
+        }
         ports_.tell(
             id,
             {{"notice", "channel_ended"}, {"channel", channel}, {"failed", true}, {"why", why}});
@@ -197,6 +212,10 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.application != id) continue;
+        if (is_gather(request->second)) {  // the others are not to count on it
+            drop(request);
+            continue;
+        }
         request->second.application = 0;  // what it makes, or has made, is undone
         bool const may_have_made = request->second.session != 0 && makes(request->second.message);
         if (may_have_made && request->second.made == 0) {
@@ -205,11 +224,14 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
             requests_.erase(request);
         }
     }
+    std::erase_if(part_waits_, [&](PartWait const& wait) { return wait.application == id; });
+    usage_.application_left(id);
     auto const endpoints = holdings_.endpoints_of(id);
     for (std::uint32_t const channel : holdings_.created_by(id)) {
         DeleteChannelRequest undo;
         undo.set_channel(channel);
-        give_back(std::move(undo));
+        bool const gone = !holdings_.endpoints_in(*holdings_.channel(channel), id).empty();
+        give_back(std::move(undo), gone ? now + kAfterEndpoints : now);
         holdings_.creator_ended(channel);
     }
     if (!name.empty()) {
@@ -287,6 +309,9 @@ void AgentCore::delete_endpoint(Request request, Json const& message) {
     }
     DeleteEndpointRequest asked;
     asked.set_endpoint(id);
+    for (auto const& [channel, held] : holdings_.channels()) {
+        if (held.left.contains(id)) asked.add_left(channel);
+    }
     request.message = std::move(asked);
     ask(std::move(request));
 }
@@ -312,16 +337,14 @@ void AgentCore::delete_channel(Request request, Json const& message) {
     ask(std::move(request));
 }
 
-// Rows and bytes of channels, for the next heartbeat. It has no answer.
-void AgentCore::use(Json const& message) {
+// What an application does with its channels, for the next heartbeat. It has no answer.
+void AgentCore::use(ApplicationId id, Json const& message) {
     if (!has(message, "channels")) return;
     for (Json const& figures : message["channels"]) {
-        std::uint32_t const id = id_in(figures, "channel");
-        if (holdings_.channel(id) == nullptr) continue;
-        ChannelUse& use = used_[id];
-        use.set_channel(id);
-        use.set_rows(number_in(figures, "rows", UINT64_MAX));
-        use.set_bytes(number_in(figures, "bytes", UINT64_MAX));
+        ClusterUse use = use_in(figures);
+        HeldPlans const* const held = holdings_.channel(use.channel);
+        if (held == nullptr || left_.contains(use.channel)) continue;
+        usage_.take(id, std::move(use));
     }
 }
 

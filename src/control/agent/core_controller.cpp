@@ -46,17 +46,27 @@ void AgentCore::tick(Time now) {
         ports_.dismiss(id);
         application_left(id, "it said no hello", now);
     }
+    forget_left(now);
+    end_part_waits([&](PartWait const& wait) { return now >= wait.deadline; },
+                   {{"error", error_value(ErrorCode::Timeout,
+                                          "get_part took too long: no process of server " +
+                                              options_.name + " has put the channel's part")}});
     dispatch(now);
 }
 
 Time AgentCore::next() const {
     Time next = session_.next();
+    for (PartWait const& wait : part_waits_) next = std::min(next, wait.deadline);
+    if (session_.joined()) {
+        for (auto const& [channel, until] : left_) next = std::min(next, until);
+    }
     for (auto const& [id, application] : applications_) {
         if (application.name.empty()) next = std::min(next, application.since + kHelloLimit);
     }
     for (auto const& [id, request] : requests_) {
         if (expires(request)) next = std::min(next, request.deadline);
-        if (request.call == 0 && request.made == 0 && session_.joined()) {
+        if (request.call == 0 && request.made == 0 && session_.joined() &&
+            request.answered_by != session_.sender().epoch()) {
             next = std::min(next, request.again);
         }
     }
@@ -96,6 +106,8 @@ void AgentCore::joined(Registered const& registered) {
     }
     for (AgentMessage& message : std::exchange(unsaid_, {})) session_.send(std::move(message));
     renew_give_backs();
+    repeat_gathers();
+    for (auto& [channel, until] : left_) until = now_ + kRepeatLeaving;
     announce();
     tell_controller_state(true, "");
 }
@@ -140,7 +152,13 @@ void AgentCore::received(ControllerMessage const& message) {
         holdings_.abort(abort.channel(), abort.generation());
     } else if (message.has_channel_ended()) {
         ChannelEnded const& ended = message.channel_ended();
-        end_channel(ended.channel(), ended.failed(), ended.why());
+        if (ended.goes_on()) {
+            goes_on_elsewhere(ended.channel());
+        } else {
+            end_channel(ended.channel(), ended.failed(), ended.why());
+        }
+    } else if (message.has_channel_left()) {
+        channel_left(message.channel_left());
     } else if (message.has_lost()) {
         for (std::uint32_t const id : message.lost().channels()) {
             end_channel(id, true, "it had ended when the agent was started again");
@@ -212,16 +230,27 @@ void AgentCore::commit(CommitPlan const& commit) {
     }
 }
 
-void AgentCore::end_channel(std::uint32_t id, bool failed, std::string const& why) {
+void AgentCore::end_channel(std::uint32_t id, bool failed, std::string const& why,
+                            ApplicationId but) {
     HeldPlans const* const held = holdings_.channel(id);
     if (held == nullptr) return;
     log::info("channel {}: {}: {}", id, failed ? "failed" : "ended", why);
-    Json const notice = {
-        {"notice", "channel_ended"}, {"channel", id}, {"failed", failed}, {"why", why}};
+    Json notice = {{"notice", "channel_ended"}, {"channel", id}, {"failed", failed}, {"why", why}};
     auto const parties = holdings_.parties(*held);
+    auto const leavers = held->leavers;
     holdings_.remove_channel(id);
-    used_.erase(id);
-    for (ApplicationId const application : parties) ports_.tell(application, notice);
+    left_.erase(id);
+    usage_.forget_channel(id);
+    for (ApplicationId const application : parties) {
+        if (application != but) ports_.tell(application, notice);
+    }
+    notice["failed"] = false;  // it ends well for who has left it
+    for (ApplicationId const application : leavers) {
+        if (!parties.contains(application)) ports_.tell(application, notice);
+    }
+    end_part_waits([&](PartWait const& wait) { return wait.channel == id; },
+                   {{"error", error_value(ErrorCode::Refused, "channel " + std::to_string(id) +
+                                                                  " has ended: " + why)}});
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.made == id) fail(request, ErrorCode::Refused, why);
@@ -248,7 +277,7 @@ void AgentCore::tell_all(Json const& notice) {
 }
 
 void AgentCore::add_figures(Heartbeat& heartbeat) const {
-    for (auto const& [id, use] : used_) *heartbeat.add_channels() = use;
+    usage_.add_to(heartbeat);
     for (LinkUse const& use : links_used_) *heartbeat.add_links() = use;
 }
 
@@ -264,7 +293,7 @@ void AgentCore::link_changed(std::uint32_t from, std::uint32_t to, double gbps) 
 
 bool AgentCore::leave(std::string const& why) {
     // What applications hold outlives the agent: the next one is told of it.
-    bool const holds = !holdings_.endpoints().empty() || !holdings_.channels().empty();
+    bool const holds = !holdings_.endpoints().empty() || holdings_.channels().size() > left_.size();
     if (!session_.joined() || holds) return false;
     AgentMessage message;
     message.mutable_leave()->set_why(why);
@@ -281,7 +310,9 @@ Json AgentCore::status() const {
                                 {"endpoints", holdings_.endpoints_of(id).size()}});
     }
     std::size_t running = 0;
-    for (auto const& [id, held] : holdings_.channels()) running += held.running ? 1 : 0;
+    for (auto const& [id, held] : holdings_.channels()) {
+        running += held.running && !left_.contains(id) ? 1 : 0;
+    }
     return {{"server", options_.name},
             {"version", options_.version},
             {"agent", session_.sender().agent()},

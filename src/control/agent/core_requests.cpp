@@ -12,6 +12,8 @@ namespace mgi::control {
 namespace {
 
 constexpr Milliseconds kAgain{100};  // until a call that met no controller is repeated
+// Before a gather's own deadline: its controller's, so that the word of who is missing comes in time.
+constexpr Milliseconds kLastWord{300};
 
 template <class Message>
 Message const* get_if(UnaryRequest const& request) {
@@ -74,7 +76,12 @@ void AgentCore::dispatch(Time now) {
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         Request& waiting = request->second;
-        if (now >= waiting.deadline && expires(waiting)) {
+        bool const late = now >= waiting.deadline && expires(waiting);
+        if (late && waiting.answered_by != 0) {
+            drop(request);
+        } else if (late && is_gather(waiting) && session_.joined() && !waiting.trouble.empty()) {
+            fail(request, ErrorCode::Timeout, waiting.trouble);
+        } else if (late) {
             std::string const why =
                 !session_.joined()  ? session_.away()
                 : waiting.made != 0 ? "this server has not got the plan"
@@ -84,7 +91,7 @@ void AgentCore::dispatch(Time now) {
                                           : waiting.trouble;
             fail(request, ErrorCode::Timeout, waiting.op + " took too long: " + why);
         } else if (session_.joined() && waiting.call == 0 && waiting.made == 0 &&
-                   now >= waiting.again) {
+                   now >= waiting.again && waiting.answered_by != session_.sender().epoch()) {
             send(request, now);
         }
     }
@@ -107,6 +114,12 @@ void AgentCore::send(Requests::iterator at, Time now) {
             }
             if constexpr (std::is_same_v<Message, CreateChannelRequest>) {
                 message.set_deadline_ms(static_cast<std::uint32_t>(limit.count()));
+            }
+            if constexpr (std::is_same_v<Message, GatherRequest>) {
+                auto const early = std::max(limit - kLastWord, limit / 2);
+                message.set_deadline_ms(
+                    std::max(static_cast<std::uint32_t>(early.count()), std::uint32_t(1)));
+                message.set_answered(request.answered_by != 0);
             }
         },
         request.message);
@@ -135,6 +148,10 @@ void AgentCore::call_ended(CallNumber number, CallOutcome outcome, Time now) {
         case CallOutcome::Kind::Repeat:
             request.trouble = outcome.text;
             request.again = now + kAgain;
+            // A repetition at the last moment would know less of who is missing.
+            if (is_gather(request) && request.deadline - now < kLastWord) {
+                request.again = request.deadline;
+            }
             break;
     }
     dispatch(now);
@@ -179,18 +196,10 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
         if (held->running && held->running->generation >= outcome.generation) answer_channel(at);
         return;
     } else if (auto const* ended = get_if<DeleteChannelRequest>(request.message)) {
-        if (HeldPlans const* const held = holdings_.channel(ended->channel())) {
-            Json const notice = {{"notice", "channel_ended"},
-                                 {"channel", ended->channel()},
-                                 {"failed", false},
-                                 {"why", "it was deleted"}};
-            for (ApplicationId const id : holdings_.parties(*held)) {
-                if (id != request.application) ports_.tell(id, notice);
-            }
-        }
-        holdings_.remove_channel(ended->channel());
-        used_.erase(ended->channel());
+        end_channel(ended->channel(), false, "it was deleted", request.application);
         answer(request, Json::object());
+    } else if (is_gather(request)) {
+        return gathered(at, *outcome.gathered);
     } else {
         answer(request, {{"status", outcome.text}});
     }
@@ -213,6 +222,7 @@ void AgentCore::answer(Request const& request, Json message) {
 
 void AgentCore::fail(Requests::iterator at, ErrorCode code, std::string const& text) {
     Request const& request = at->second;
+    if (request.answered_by != 0) return drop(at);
     if (request.application == 0) {
         log::warn("{} for an application that has ended: {}", request.op, text);
     }
@@ -262,6 +272,15 @@ AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
     return requests_.erase(at);
 }
 
+// What nobody waits for and nobody needs.
+void AgentCore::drop(Requests::iterator at) {
+    if (CallNumber const call = at->second.call; call != 0) {
+        calls_.erase(call);
+        ports_.cancel(call);
+    }
+    forget(at);
+}
+
 bool AgentCore::is_given_back(std::uint32_t channel) const {
     return std::any_of(requests_.begin(), requests_.end(), [&](auto const& entry) {
         auto const* deleted = get_if<DeleteChannelRequest>(entry.second.message);
@@ -270,11 +289,12 @@ bool AgentCore::is_given_back(std::uint32_t channel) const {
 }
 
 // Deletes what nobody holds any more, however long the controller is away: nobody else would do it.
-void AgentCore::give_back(UnaryRequest message) {
+void AgentCore::give_back(UnaryRequest message, Time not_before) {
     Request request;
     request.op = "giving back";
     request.message = std::move(message);
     request.deadline = Time::max();
+    request.again = not_before;
     ask(std::move(request));
 }
 

@@ -7,15 +7,17 @@ namespace mgi::control {
 
 namespace {
 
-std::size_t add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels,
-                     ClusterPlan const& plan, bool committed, bool creator) {
+std::size_t add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, HeldPlans const& of,
+                     ClusterPlan const& plan, bool committed) {
     HeldChannel& held = *channels.Add();
     *held.mutable_spec() = proto_of(plan.spec);
     held.set_id(plan.channel);
     held.set_generation(plan.generation);
     held.set_committed(committed);
     held.set_request(plan.request);
-    held.set_creator(creator);
+    held.set_creator(of.created);
+    held.set_creator_left(of.creator_left);
+    held.mutable_left()->Assign(of.left.begin(), of.left.end());
     return held.ByteSizeLong();
 }
 
@@ -51,15 +53,31 @@ std::vector<std::uint32_t> Holdings::created_by(ApplicationId application) const
 std::set<ApplicationId> Holdings::parties(HeldPlans const& held) const {
     std::set<ApplicationId> applications;
     if (held.creator != 0) applications.insert(held.creator);
-    auto const& plan = held.running ? held.running : held.prepared;
-    if (!plan) return applications;
+    ClusterPlan const* const plan = held.plan();
+    if (plan == nullptr) return applications;
     for (auto const* ids : {&plan->spec.sources, &plan->spec.destinations}) {
         for (std::uint32_t const id : *ids) {
             auto const found = endpoints_.find(id);
-            if (found != endpoints_.end()) applications.insert(found->second.application);
+            bool const there = found != endpoints_.end() && !held.left.contains(id);
+            if (there) applications.insert(found->second.application);
         }
     }
     return applications;
+}
+
+std::set<std::uint32_t> Holdings::endpoints_in(HeldPlans const& held,
+                                               ApplicationId application) const {
+    std::set<std::uint32_t> ids;
+    ClusterPlan const* const plan = held.plan();
+    if (plan == nullptr) return ids;
+    for (auto const* of : {&plan->spec.sources, &plan->spec.destinations}) {
+        for (std::uint32_t const id : *of) {
+            auto const found = endpoints_.find(id);
+            bool const there = found != endpoints_.end() && !held.left.contains(id);
+            if (there && found->second.application == application) ids.insert(id);
+        }
+    }
+    return ids;
 }
 
 bool Holdings::has_endpoint_of(ClusterChannelSpec const& spec) const {
@@ -131,6 +149,35 @@ std::string Holdings::created(ClusterPlan plan, ApplicationId creator) {
     return "";
 }
 
+bool Holdings::leave(std::uint32_t channel, ApplicationId application) {
+    HeldPlans& held = channels_.at(channel);
+    std::set<std::uint32_t> const own = endpoints_in(held, application);
+    bool const creator = held.creator == application;
+    held.left.insert(own.begin(), own.end());
+    held.leavers.insert(application);
+    if (creator) note_creator_left(channel);
+    return creator || !own.empty();
+}
+
+void Holdings::note_left(std::uint32_t channel, std::vector<std::uint32_t> const& endpoints) {
+    HeldPlans* const held = find(channel);
+    if (held == nullptr) return;
+    held->left.insert(endpoints.begin(), endpoints.end());
+}
+
+void Holdings::note_creator_left(std::uint32_t channel) {
+    HeldPlans* const held = find(channel);
+    if (held == nullptr) return;
+    held->creator = 0;
+    held->created = false;
+    held->creator_left = true;
+}
+
+HeldPlans* Holdings::find(std::uint32_t id) {
+    auto const found = channels_.find(id);
+    return found == channels_.end() ? nullptr : &found->second;
+}
+
 HeldPlans const* Holdings::channel(std::uint32_t id) const {
     auto const found = channels_.find(id);
     return found == channels_.end() ? nullptr : &found->second;
@@ -160,10 +207,9 @@ bool Holdings::tell(std::size_t most_bytes,
         if (channel.told) continue;
         if (bytes >= most_bytes) return false;
         channel.told = true;
-        bool const creator = channel.created;
-        if (channel.running) bytes += add_held(channels, *channel.running, true, creator);
-        if (channel.prepared) bytes += add_held(channels, *channel.prepared, false, creator);
-        if (channel.awaited) bytes += add_held(channels, *channel.awaited, true, creator);
+        if (channel.running) bytes += add_held(channels, channel, *channel.running, true);
+        if (channel.prepared) bytes += add_held(channels, channel, *channel.prepared, false);
+        if (channel.awaited) bytes += add_held(channels, channel, *channel.awaited, true);
     }
     return true;
 }

@@ -29,7 +29,16 @@ struct HeldPlans {
     std::optional<ClusterPlan> awaited;   ///< what was created here, until its plan comes (again)
     ApplicationId creator = 0;            ///< 0: of another server, or one that has ended
     bool created = false;                 ///< by an application of this server, ended or not
+    bool creator_left = false;  ///< who created it has left it: this server is its creator no more
+    std::set<std::uint32_t> left;     ///< endpoints of any server that have left it
+    std::set<ApplicationId> leavers;  ///< whose endpoints have all left it; they wait for its end
+    Fd part;                          ///< its memory on this server, for who asks
     bool told = false;
+
+    /// The plan that says what it is.
+    [[nodiscard]] ClusterPlan const* plan() const {
+        return running ? &*running : prepared ? &*prepared : nullptr;
+    }
 };
 
 /// Single-threaded.
@@ -50,8 +59,12 @@ public:
     [[nodiscard]] std::size_t endpoints_at(std::uint32_t vertex) const;
     [[nodiscard]] std::vector<std::uint32_t> endpoints_of(ApplicationId application) const;
 
-    /// Who is told of a channel: applications that have an endpoint of it, and its creator.
+    /// Who is told of a channel: applications that have an endpoint of it which has not left, and its
+    /// creator.
     [[nodiscard]] std::set<ApplicationId> parties(HeldPlans const& held) const;
+    /// An application's endpoints in it that have not left.
+    [[nodiscard]] std::set<std::uint32_t> endpoints_in(HeldPlans const& held,
+                                                       ApplicationId application) const;
     [[nodiscard]] std::vector<std::uint32_t> created_by(ApplicationId application) const;
     [[nodiscard]] bool has_endpoint_of(ClusterChannelSpec const& spec) const;
 
@@ -68,6 +81,12 @@ public:
     /// it is here. Until it is removed it counts as created here, also when its creator has ended:
     /// nobody but this server ends it then. As announce.
     std::string created(ClusterPlan plan, ApplicationId creator);
+    /// An application's endpoints leave it, and so does a creator; whether that is new.
+    bool leave(std::uint32_t channel, ApplicationId application);
+    /// Endpoints that have left it elsewhere, or under an earlier agent.
+    void note_left(std::uint32_t channel, std::vector<std::uint32_t> const& endpoints);
+    void note_creator_left(std::uint32_t channel);
+    HeldPlans* find(std::uint32_t id);
     void creator_ended(std::uint32_t channel) { channels_.at(channel).creator = 0; }
     [[nodiscard]] HeldPlans const* channel(std::uint32_t id) const;
     void remove_channel(std::uint32_t id) { channels_.erase(id); }

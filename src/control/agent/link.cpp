@@ -63,6 +63,9 @@ void fill(CallOutcome& outcome, CreateChannelReply const& reply) {
     outcome.id = reply.channel();
     outcome.generation = reply.generation();
 }
+void fill(CallOutcome& outcome, GatherReply const& reply) {
+    outcome.gathered = std::make_shared<GatherReply const>(reply);
+}
 void fill(CallOutcome& outcome, StatusReply const& reply) {
     outcome.text = reply.json();
 }
@@ -96,6 +99,11 @@ template <>
 struct Unary<DeleteChannelRequest> {
     using Reply = DeleteReply;
     static constexpr Method<DeleteChannelRequest, Reply> kMethod = &Stub::DeleteChannel;
+};
+template <>
+struct Unary<GatherRequest> {
+    using Reply = GatherReply;
+    static constexpr Method<GatherRequest, Reply> kMethod = &Stub::Gather;
 };
 template <>
 struct Unary<StatusRequest> {
@@ -159,6 +167,16 @@ public:
                 }
                 self->count(-1);
             });
+    }
+
+    void cancel(CallNumber number) {
+        std::shared_ptr<grpc::ClientContext> context;
+        {
+            std::lock_guard const lock(mutex_);
+            auto const found = contexts_.find(number);
+            if (found != contexts_.end()) context = found->second;
+        }
+        if (context != nullptr) context->TryCancel();
     }
 
     void cancel() {
@@ -324,6 +342,10 @@ void ControllerLink::close() {
     if (connection_ == nullptr) return;
     connection_->cancel();
     connection_.reset();
+}
+
+void ControllerLink::cancel(CallNumber number) {
+    if (connection_ != nullptr) connection_->cancel(number);
 }
 
 void ControllerLink::call(CallNumber number, UnaryRequest const& request, Milliseconds limit) {

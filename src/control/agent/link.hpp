@@ -34,6 +34,8 @@ public:
     void send(AgentMessage const& message);
     void close();
     void call(CallNumber number, UnaryRequest const& request, Milliseconds limit);
+    /// Nobody waits for that call any more.
+    void cancel(CallNumber number);
 
 private:
     class Connection;

@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 
 #include <mgi/error.hpp>
 
 #include "control/local/cbor.hpp"
+#include "control/local/socket.hpp"
 #include "control/proto/control.pb.h"
 
 namespace mgi::control {
@@ -22,8 +24,9 @@ using Milliseconds = std::chrono::milliseconds;
 using ApplicationId = std::uint64_t;
 using CallNumber = std::uint64_t;
 
-using UnaryRequest = std::variant<CreateEndpointRequest, DeleteEndpointRequest,
-                                  CreateChannelRequest, DeleteChannelRequest, StatusRequest>;
+using UnaryRequest =
+    std::variant<CreateEndpointRequest, DeleteEndpointRequest, CreateChannelRequest,
+                 DeleteChannelRequest, GatherRequest, StatusRequest>;
 
 /// How a unary call ended.
 struct CallOutcome {
@@ -38,6 +41,7 @@ struct CallOutcome {
     std::string text;              ///< of a failure; of Status, the JSON
     std::uint32_t id = 0;          ///< of what was made
     std::uint64_t generation = 0;  ///< of a channel's plan
+    std::shared_ptr<GatherReply const> gathered = {};
 };
 
 class AgentPorts {
@@ -55,7 +59,12 @@ public:
     /// A unary call to the controller of the open session.
     virtual void call(CallNumber number, UnaryRequest const& request, Milliseconds limit) = 0;
 
+    /// Nobody waits for it any more; no event of it follows.
+    virtual void cancel(CallNumber number) = 0;
+
     virtual void tell(ApplicationId application, Json const& message) = 0;
+    /// The same with a file descriptor, of which the message says that it brings it.
+    virtual void hand(ApplicationId application, Json const& message, Fd fd) = 0;
     /// Closes an application's connection; no event of it follows.
     virtual void dismiss(ApplicationId application) = 0;
 

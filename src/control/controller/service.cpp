@@ -286,6 +286,16 @@ ControlService::Reactor* ControlService::DeleteChannel(Context* context,
         [](Answer const&) {});
 }
 
+ControlService::Reactor* ControlService::Gather(Context* context, GatherRequest const* request,
+                                                GatherReply* reply) {
+    return start(
+        context,
+        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
+            cluster.gather(call, *request, now, effects);
+        },
+        [reply](Answer const& answer) { *reply = *answer.gathered; });
+}
+
 ControlService::Reactor* ControlService::Status(Context* context, StatusRequest const* request,
                                                 StatusReply* reply) {
     grpc::Status admitted = security_.admit(*context);

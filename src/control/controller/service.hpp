@@ -63,6 +63,7 @@ private:
                            CreateChannelReply* reply) override;
     Reactor* DeleteChannel(Context* context, DeleteChannelRequest const* request,
                            DeleteReply* reply) override;
+    Reactor* Gather(Context* context, GatherRequest const* request, GatherReply* reply) override;
     Reactor* Status(Context* context, StatusRequest const* request, StatusReply* reply) override;
 
     /// Starts a call: `ask` puts it to the state machine, `fill` writes the reply.

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 
+#include <mgi/cluster.hpp>
 #include <mgi/graph.hpp>
 
 #include "control/http/metric_text.hpp"
@@ -38,6 +40,20 @@ void add_links(MetricText& text, ServerView const& server) {
     }
 }
 
+void add_nics(MetricText& text, ServerView const& server) {
+    for (NicView const& nic : server.nics) {
+        MetricText::Labels const labels{{"server", server.name}, {"nic", nic.name}};
+        text.gauge("mgi_nic_payload_bytes_per_second", "Payload of channels that leaves by the NIC",
+                   nic.payload.gbps * 1e9, labels);
+        text.counter("mgi_nic_payload_bytes_total", "Payload of channels that left by the NIC",
+                     double(nic.payload.bytes), labels);
+        text.gauge("mgi_nic_segments_in_flight", "Segments on their way by the NIC",
+                   double(nic.payload.in_flight), labels);
+        text.counter("mgi_nic_resends_total", "Segments that were sent again",
+                     double(nic.payload.resends), labels);
+    }
+}
+
 void add_servers(MetricText& text, Snapshot const& snapshot) {
     std::map<std::string, double> states{{"present", 0}, {"away", 0}, {"failed", 0}};
     for (ServerView const& server : snapshot.servers) ++states[server.state];
@@ -53,16 +69,65 @@ void add_servers(MetricText& text, Snapshot const& snapshot) {
         text.gauge("mgi_server_clock_off_seconds", "The server's clock minus the controller's",
                    double(server.clock_off_ms) / 1e3, labels);
         add_links(text, server);
+        add_nics(text, server);
+    }
+}
+
+void add_flow(MetricText& text, std::string const& of, std::string const& what,
+              FlowView const& flow, MetricText::Labels const& labels) {
+    text.counter(of + "_bytes_total", "Payload that " + what + " has moved", double(flow.bytes),
+                 labels);
+    text.gauge(of + "_bytes_per_second", "Payload that " + what + " moves", flow.gbps * 1e9,
+               labels);
+    text.gauge(of + "_segments_in_flight", "Segments on their way to their receive queues",
+               double(flow.in_flight), labels);
+    text.gauge(of + "_segments_waiting", "Segments that wait for a credit", double(flow.waiting),
+               labels);
+    text.counter(of + "_credit_wait_seconds_total",
+                 "Time for which its lanes waited for a credit, all together",
+                 double(flow.waited_ms) / 1e3, labels);
+    text.gauge(of + "_longest_credit_wait_seconds", "The longest of these waits",
+               double(flow.longest_wait_ms) / 1e3, labels);
+    text.counter(of + "_resends_total", "Segments that were sent again", double(flow.resends),
+                 labels);
+}
+
+std::string end_text(std::uint32_t endpoint) {
+    return endpoint == ClusterPathUse::kAll ? "all" : std::to_string(endpoint);
+}
+
+void add_channel(MetricText& text, ChannelView const& channel,
+                 std::map<std::uint32_t, std::string> const& servers) {
+    MetricText::Labels const labels{{"channel", std::to_string(channel.id)},
+                                    {"name", channel.name}};
+    add_flow(text, "mgi_channel", "the channel", channel.flow, labels);
+    text.counter("mgi_channel_rows_total", "Rows that the channel has moved",
+                 double(channel.flow.rows), labels);
+    text.gauge("mgi_channel_segments_queued", "Segments that its destinations have not taken yet",
+               double(channel.queued), labels);
+    for (PathView const& path : channel.paths) {
+        auto const server = servers.find(path.server);
+        add_flow(text, "mgi_path", "the path", path.flow,
+                 {{"channel", std::to_string(channel.id)},
+                  {"server", server == servers.end() ? "" : server->second},
+                  {"from", end_text(path.source)},
+                  {"to", end_text(path.destination)},
+                  {"by", path.by},
+                  {"nic", path.nic},
+                  {"peer", path.peer}});
     }
 }
 
 void add_channels(MetricText& text, Snapshot const& snapshot) {
     std::map<std::string, double> states{
         {"preparing", 0}, {"running", 0}, {"recovering", 0}, {"failed", 0}};
+    std::map<std::uint32_t, std::string> servers;
+    for (ServerView const& server : snapshot.servers) servers[server.id] = server.name;
     double gbps = 0;
     for (ChannelView const& channel : snapshot.channels) {
         ++states[channel.state];
-        gbps += channel.gbps;
+        gbps += channel.flow.gbps;
+        if (channel.state == "running") add_channel(text, channel, servers);
     }
     for (auto const& [state, count] : states) {
         text.gauge("mgi_channels", "Channels by state", count, {{"state", state}});

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <functional>
 #include <random>
+#include <system_error>
 
+#include "control/local/use_words.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
 
@@ -24,6 +26,8 @@ constexpr milliseconds kLongestPause{1000};
 constexpr milliseconds kReportPause{1000};
 // How much longer than the agent, which says more about what did not answer, a caller waits.
 constexpr milliseconds kAgentsTime{500};
+// For what nobody waits for, before a client is closed.
+constexpr milliseconds kFarewell{1000};
 
 std::string text_of(milliseconds time) {
     return std::to_string(time.count()) + " ms";
@@ -65,8 +69,13 @@ ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<Cluster
     : options_(completed(options)),
       client_(random_name()),
       listener_(std::move(listener)),
-      pause_(kFirstPause),
-      thread_([this] { run(); }) {
+      pause_(kFirstPause) {
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (std::system_error const& error) {
+        throw Error(ErrorCode::OutOfMemory, "cannot start the thread that talks to the agent at " +
+                                                options_.agent + ": " + error.what());
+    }
     std::unique_lock lock(lock_);
     // An agent that is only busy, or being started again, is tried again.
     auto const refused = [&] { return away_ && away_->code() != ErrorCode::Timeout; };
@@ -83,7 +92,15 @@ ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<Cluster
 
 void ClusterClient::Impl::close() noexcept {
     {
-        std::lock_guard const lock(lock_);
+        std::unique_lock lock(lock_);
+        // The agent would take this client's end for that of what it has said that it leaves.
+        auto const said = [&] {
+            return std::none_of(calls_.begin(), calls_.end(),
+                                [](auto const& entry) { return entry.second->posted; });
+        };
+        if (own_thread_.load() != std::this_thread::get_id()) {
+            changed_.wait_for(lock, kFarewell, said);
+        }
         closed_ = true;
     }
     waker_.wake();
@@ -93,10 +110,11 @@ void ClusterClient::Impl::close() noexcept {
 }
 
 // Numbers a request and sends it, now or once there is an agent. The caller holds the lock.
-std::uint64_t ClusterClient::Impl::queue(std::shared_ptr<Call> const& call, Json request) {
+std::uint64_t ClusterClient::Impl::queue(std::shared_ptr<Call> const& call, Json request,
+                                         milliseconds timeout) {
     std::uint64_t const id = next_id_++;
     request["id"] = id;
-    request["timeout_ms"] = std::uint64_t(options_.timeout.count());
+    request["timeout_ms"] = std::uint64_t(timeout.count());
     request["request"] = client_ + "-" + std::to_string(id);
     std::string const frame = control::frame_of(request);
     if (frame.size() > control::kMostRequestBytes) {
@@ -110,7 +128,7 @@ std::uint64_t ClusterClient::Impl::queue(std::shared_ptr<Call> const& call, Json
     (void)control::message_from(std::string_view(frame).substr(4));
     call->request = std::move(request);
     calls_.emplace(id, call);
-    if (joined_) socket_->queue(frame);
+    if (joined_) send(*call);
     waker_.wake();
     return id;
 }
@@ -119,7 +137,7 @@ void ClusterClient::Impl::post(Json request) {
     auto const call = std::make_shared<Call>();
     call->posted = true;
     std::lock_guard const lock(lock_);
-    if (!closed_) queue(call, std::move(request));
+    if (!closed_) queue(call, std::move(request), options_.timeout);
 }
 
 void ClusterClient::Impl::interrupt() noexcept {
@@ -130,18 +148,28 @@ void ClusterClient::Impl::interrupt() noexcept {
     changed_.notify_all();
 }
 
-Json ClusterClient::Impl::call(Json request) {
+void ClusterClient::Impl::send(Call const& call) {
+    if (!call.brings) return send(call.request);
+    socket_->queue(control::frame_of(call.request), control::duplicate(call.brings.get()));
+}
+
+Json ClusterClient::Impl::call(Json request, control::Fd* fd, milliseconds timeout) {
+    if (timeout.count() <= 0) timeout = options_.timeout;
     if (std::this_thread::get_id() == own_thread_.load()) {
         throw Error(ErrorCode::Refused,
                     "a ClusterListener may not call its own client, whose thread runs it");
     }
     std::string const op = request["op"];
     auto const call = std::make_shared<Call>();
+    if (fd != nullptr && *fd) {
+        call->brings = std::move(*fd);
+        request["fd"] = true;
+    }
     std::unique_lock lock(lock_);
     if (closed_) throw Error(ErrorCode::Deleted, op + ": this client was closed");
-    std::uint64_t const id = queue(call, std::move(request));
+    std::uint64_t const id = queue(call, std::move(request), timeout);
     std::uint64_t const interrupts = interrupts_;
-    bool const ended = changed_.wait_for(lock, options_.timeout + kAgentsTime, [&] {
+    bool const ended = changed_.wait_for(lock, timeout + kAgentsTime, [&] {
         return call->answer || closed_ || interrupts_ != interrupts;
     });
     if (!call->answer) {
@@ -150,11 +178,12 @@ Json ClusterClient::Impl::call(Json request) {
         if (closed_) throw Error(ErrorCode::Deleted, op + ": this client was closed");
         if (ended) throw Error(ErrorCode::Interrupted, op + " was interrupted");
         throw Error(ErrorCode::Timeout,
-                    op + " had no answer for " + text_of(options_.timeout) + ": " +
+                    op + " had no answer for " + text_of(timeout) + ": " +
                         (away_ ? std::string(away_->what())
                                : "the agent at " + options_.agent + " does not answer"));
     }
     Json answer = std::move(*call->answer);
+    if (fd != nullptr) *fd = std::move(call->brought);
     lock.unlock();
     if (control::has(answer, "error")) throw control::error_in(answer["error"]);
     return answer;
@@ -172,10 +201,14 @@ std::vector<ClusterDevice> ClusterClient::Impl::devices() const {
 
 void ClusterClient::Impl::check_channel(std::uint32_t id) const {
     std::lock_guard const lock(lock_);
-    auto const found = created_.find(id);
-    if (found == created_.end() || !found->second) return;
-    throw Error(found->second->failed ? ErrorCode::GroupFailed : ErrorCode::Deleted,
-                "channel " + std::to_string(id) + " has ended: " + found->second->why);
+    auto const created = created_.find(id);
+    auto const joined = ended_.find(id);
+    End const* end = nullptr;
+    if (created != created_.end() && created->second) end = &*created->second;
+    if (joined != ended_.end()) end = &joined->second;
+    if (end == nullptr) return;
+    throw Error(end->failed ? ErrorCode::GroupFailed : ErrorCode::Deleted,
+                "channel " + std::to_string(id) + " has ended: " + end->why);
 }
 
 // ---- the thread
@@ -222,7 +255,7 @@ int ClusterClient::Impl::wait_limit() const {
     return listener_ != nullptr && !channels_.empty() ? until(next_report_) : -1;
 }
 
-// How much was sent, for the status page.
+// What this application does with its channels, for the cluster's status.
 void ClusterClient::Impl::report_use() noexcept {
     if (listener_ == nullptr) return;
     try {
@@ -231,15 +264,18 @@ void ClusterClient::Impl::report_use() noexcept {
             if (!joined_ || channels_.empty() || Clock::now() < next_report_) return;
             next_report_ = Clock::now() + kReportPause;
         }
-        Json figures = Json::array();
-        for (ClusterUse const& use : listener_->usage()) {
-            figures.push_back({{"channel", use.channel}, {"rows", use.rows}, {"bytes", use.bytes}});
+        std::vector<ClusterUse> const uses = listener_->usage();
+        for (std::size_t first = 0; first < uses.size(); first += control::kMostUsesAtOnce) {
+            Json figures = Json::array();
+            std::size_t const last = std::min(first + control::kMostUsesAtOnce, uses.size());
+            for (std::size_t at = first; at < last; ++at) {
+                figures.push_back(control::json_of(uses[at]));
+            }
+            std::lock_guard const lock(lock_);
+            if (!joined_) return;
+            send({{"op", "use"}, {"id", 0u}, {"channels", std::move(figures)}});
+            waker_.wake();
         }
-        if (figures.empty()) return;
-        std::lock_guard const lock(lock_);
-        if (!joined_) return;
-        send({{"op", "use"}, {"id", 0u}, {"channels", std::move(figures)}});
-        waker_.wake();
     } catch (std::exception const& error) {
         log::warn("figures of channels could not be told: {}", error.what());
     }
@@ -255,31 +291,6 @@ void ClusterClient::Impl::connect(News& news) {
     } catch (Error const& error) {
         lose(error, news);
     }
-}
-
-Json ClusterClient::Impl::hello() const {
-    Json message = {{"op", "hello"},
-                    {"id", 0u},
-                    {"protocol", control::kSocketProtocol},
-                    {"version", MGI_VERSION},
-                    {"name", options_.name},
-                    {"pid", static_cast<std::uint32_t>(getpid())}};
-    Json endpoints = Json::array();
-    for (auto const& [id, endpoint] : endpoints_) {
-        endpoints.push_back(Json{{"endpoint", id}, {"vertex", endpoint.vertex}});
-    }
-    Json channels = Json::array();
-    for (auto const& [id, plan] : channels_) {
-        Json held = {{"channel", id},
-                     {"generation", plan.generation},
-                     {"request", plan.request},
-                     {"created", created_.contains(id)}};
-        control::add_spec(held, plan.spec);
-        channels.push_back(std::move(held));
-    }
-    message["endpoints"] = std::move(endpoints);
-    message["channels"] = std::move(channels);
-    return message;
 }
 
 // The agent is gone, or never was there; another attempt later.
@@ -307,7 +318,11 @@ void ClusterClient::Impl::exchange(News& news) {
     try {
         socket_->write();
         while (socket_->read()) {
-            while (auto const message = socket_->next()) take(*message, news);
+            while (auto const message = socket_->next()) {
+                control::Fd fd =
+                    control::has(*message, "fd") ? socket_->take_descriptor() : control::Fd();
+                take(*message, std::move(fd), news);
+            }
         }
         socket_->write();
     } catch (Error const& error) {
@@ -318,13 +333,13 @@ void ClusterClient::Impl::exchange(News& news) {
     }
 }
 
-void ClusterClient::Impl::take(Json const& message, News& news) {
+void ClusterClient::Impl::take(Json const& message, control::Fd fd, News& news) {
     if (control::has(message, "notice")) {
         take_notice(message, news);
     } else if (!joined_) {
         take_hello(message, news);
     } else {
-        take_answer(message);
+        take_answer(message, std::move(fd));
     }
 }
 
@@ -344,17 +359,19 @@ void ClusterClient::Impl::take_hello(Json const& message, News& news) {
     away_.reset();
     pause_ = kFirstPause;
     // Calls that the last agent has not answered: a request again is the same request.
-    for (auto const& [id, call] : calls_) send(call->request);
+    for (auto const& [id, call] : calls_) send(*call);
     if (!again) return;
+    put_parts_again();
     log::info("{}: reached the agent at {} again", options_.name, options_.agent);
     news.emplace_back([](ClusterListener& listener) { listener.agent_changed(true, ""); });
 }
 
-void ClusterClient::Impl::take_answer(Json const& message) {
+void ClusterClient::Impl::take_answer(Json const& message, control::Fd fd) {
     auto const found = calls_.find(control::number_in(message, "id", UINT64_MAX));
     if (found == calls_.end()) return;
     auto const call = found->second;
     calls_.erase(found);
+    call->brought = std::move(fd);
     if (control::has(message, "error") && call->posted) {
         log::debug("{}: {}", call->request["op"].get<std::string>(),
                    control::error_in(message["error"]).what());
@@ -364,82 +381,17 @@ void ClusterClient::Impl::take_answer(Json const& message) {
                          control::error_in(message["error"]).code() == ErrorCode::NotFound;
     if (no_more) note_made(call->request, message);  // it ended otherwise
     if (!control::has(message, "error")) {
-        if (call->left) {
+        bool const makes =
+            call->request["op"] == "create_endpoint" || call->request["op"] == "create_channel";
+        if (call->left && makes) {
             undo(call->request, message);
         } else {
             note_made(call->request, message);
         }
+        bool const puts = call->request["op"] == "put_part" && !call->posted && !call->left;
+        if (puts) parts_[call->request["channel"].get<std::uint32_t>()] = std::move(call->brings);
     }
     call->answer = message;
-}
-
-// Told here and not by the caller's thread, so that what a notice says later comes later.
-void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
-    std::string const& op = request["op"].get_ref<std::string const&>();
-    if (op == "create_endpoint") {
-        auto const id =
-            static_cast<std::uint32_t>(control::number_in(answer, "endpoint", UINT32_MAX));
-        auto const vertex =
-            static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX));
-        endpoints_[id] = {id, vertex, control::text_in(answer, "device")};
-    } else if (op == "create_channel") {
-        ClusterPlan plan = control::plan_in(answer);
-        created_.try_emplace(plan.channel);
-        channels_[plan.channel] = std::move(plan);
-    } else if (op == "delete_endpoint") {
-        endpoints_.erase(request["endpoint"].get<std::uint32_t>());
-    } else if (op == "delete_channel") {
-        channels_.erase(request["channel"].get<std::uint32_t>());
-        created_.erase(request["channel"].get<std::uint32_t>());
-    }
-}
-
-// What was made for a caller that has given up is given back.
-void ClusterClient::Impl::undo(Json const& request, Json const& answer) {
-    std::string const& op = request["op"].get_ref<std::string const&>();
-    char const* what = op == "create_endpoint" ? "endpoint" : "channel";
-    if (op != "create_endpoint" && op != "create_channel") return;
-    send({{"op", std::string("delete_") + what},
-          {"id", next_id_++},
-          {"timeout_ms", options_.timeout.count()},
-          {what, control::number_in(answer, what, UINT32_MAX)}});
-}
-
-void ClusterClient::Impl::take_notice(Json const& message, News& news) {
-    using control::number_in;
-    using control::text_in;
-    std::string const notice = text_in(message, "notice");
-    if (notice == "plan") {
-        ClusterPlan plan = control::plan_in(message);
-        channels_[plan.channel] = plan;
-        news.emplace_back(
-            [plan = std::move(plan)](ClusterListener& listener) { listener.plan_changed(plan); });
-    } else if (notice == "channel_ended") {
-        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
-        End end{control::flag_in(message, "failed"), text_in(message, "why", 1u << 16)};
-        channels_.erase(id);
-        if (auto const found = created_.find(id); found != created_.end()) found->second = end;
-        news.emplace_back([id, end = std::move(end)](ClusterListener& listener) {
-            listener.channel_ended(id, end.failed, end.why);
-        });
-    } else if (notice == "endpoint_lost") {
-        auto const id = static_cast<std::uint32_t>(number_in(message, "endpoint", UINT32_MAX));
-        endpoints_.erase(id);
-        news.emplace_back([id, why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
-            listener.endpoint_lost(id, why);
-        });
-    } else if (notice == "server") {
-        news.emplace_back([server = text_in(message, "server"),
-                           state = text_in(message, "state")](ClusterListener& listener) {
-            listener.server_changed(server, state);
-        });
-    } else if (notice == "controller") {
-        news.emplace_back([reached = control::flag_in(message, "reached"),
-                           why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
-            listener.controller_changed(reached, why);
-        });
-    }
-    // What a newer agent says beyond this is for newer applications.
 }
 
 void ClusterClient::Impl::tell(News& news) noexcept {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,7 +28,10 @@ public:
     ~Impl() { close(); }
 
     /// Sends a request and waits for its answer; throws what the answer says, Timeout, Deleted, Refused.
-    control::Json call(control::Json request);
+    /// `fd`: what goes along, then what came along.
+    /// `timeout` 0 is this client's own.
+    control::Json call(control::Json request, control::Fd* fd = nullptr,
+                       std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
     /// Sends a request whose answer nobody waits for.
     void post(control::Json request);
     void interrupt() noexcept;
@@ -43,9 +47,17 @@ private:
 
     struct Call {
         Json request;
+        control::Fd brings;  // goes along
+        control::Fd brought;
         std::optional<Json> answer;
         bool posted = false;  // nobody ever waited for it
         bool left = false;    // whoever called has given up
+    };
+    /// Who has left a channel that is held: endpoints of all processes, and perhaps this client.
+    struct Left {
+        std::set<std::uint32_t> endpoints;
+        bool gone = false;  // this client's have all left, and wait for the channel's end
+        bool creator = false;
     };
     struct End {
         bool failed = false;
@@ -60,18 +72,23 @@ private:
     void lose(Error const& why, News& news);
     void lose_quietly(Error const& why);
     void exchange(News& news);
-    void take(Json const& message, News& news);
+    void take(Json const& message, control::Fd fd, News& news);
     void take_hello(Json const& message, News& news);
-    void take_answer(Json const& message);
+    void take_answer(Json const& message, control::Fd fd);
     void take_notice(Json const& message, News& news);
     void note_made(Json const& request, Json const& answer);
     void undo(Json const& request, Json const& answer);
+    void note_left(std::uint32_t channel);
+    void put_parts_again();
+    void forget_channel(std::uint32_t id);
     void send(Json const& message) { socket_->queue(control::frame_of(message)); }
+    void send(Call const& call);
     [[nodiscard]] Json hello() const;
     [[nodiscard]] int wait_limit() const;
     void tell(News& news) noexcept;
     void report_use() noexcept;
-    std::uint64_t queue(std::shared_ptr<Call> const& call, Json request);
+    std::uint64_t queue(std::shared_ptr<Call> const& call, Json request,
+                        std::chrono::milliseconds timeout);
 
     ClusterOptions const options_;
     std::string const client_;  // random: makes this client's requests unlike all others
@@ -94,7 +111,10 @@ private:
     std::vector<ClusterDevice> devices_;
     std::map<std::uint32_t, ClusterEndpoint> endpoints_;   // held
     std::map<std::uint32_t, ClusterPlan> channels_;        // held
+    std::map<std::uint32_t, Left> left_;                   // of those
+    std::map<std::uint32_t, control::Fd> parts_;           // of those: put by this client
     std::map<std::uint32_t, std::optional<End>> created_;  // by this client, until it deletes them
+    std::map<std::uint32_t, End> ended_;  // others' channels that this client had a part in
     std::atomic<std::thread::id> own_thread_;
     std::mutex join_;
     std::thread thread_;

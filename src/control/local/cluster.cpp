@@ -58,6 +58,42 @@ void ClusterClient::release_channel(std::uint32_t id) noexcept {
     }
 }
 
+void ClusterClient::leave_channel(std::uint32_t id) {
+    impl_->call({{"op", "leave_channel"}, {"channel", id}});
+}
+
+void ClusterClient::abandon_channel(std::uint32_t id) noexcept {
+    try {
+        impl_->post({{"op", "leave_channel"}, {"channel", id}});
+    } catch (std::exception const& error) {
+        log::warn("channel {} is left to its cluster: {}", id, error.what());
+    }
+}
+
+void ClusterClient::put_part(std::uint32_t channel, int descriptor) {
+    control::Fd fd = control::duplicate(descriptor);
+    impl_->call({{"op", "put_part"}, {"channel", channel}}, &fd);
+}
+
+int ClusterClient::get_part(std::uint32_t channel) {
+    control::Fd fd;
+    impl_->call({{"op", "get_part"}, {"channel", channel}}, &fd);
+    if (fd) return fd.release();
+    throw Error(ErrorCode::OutOfMemory, "get_part: this process has too many open files");
+}
+
+std::vector<std::string> ClusterClient::gather(std::string const& key, std::uint32_t rank,
+                                               std::uint32_t size, std::string const& data,
+                                               std::chrono::milliseconds timeout) {
+    Json const answer = impl_->call({{"op", "gather"},
+                                     {"key", key},
+                                     {"rank", rank},
+                                     {"size", size},
+                                     {"data", control::bytes_value(data)}},
+                                    nullptr, timeout);
+    return control::shares_in(answer, size);
+}
+
 void ClusterClient::interrupt() noexcept {
     impl_->interrupt();
 }

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -91,6 +92,14 @@ void Fd::reset() noexcept {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
+Fd duplicate(int fd) {
+    Fd made(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (made) return made;
+    throw Error(
+        errno == EBADF ? ErrorCode::InvalidArgument : ErrorCode::OutOfMemory,
+        with_errno("file descriptor " + std::to_string(fd) + " cannot be duplicated", errno));
+}
+
 std::string with_errno(std::string const& text, int error) {
     return text + ": " + std::system_category().message(error);
 }
@@ -110,10 +119,38 @@ void Waker::clear() noexcept {
     (void)!::read(fd_.get(), &count, sizeof(count));
 }
 
+// Sends what goes in one call: at most to the next message that brings a descriptor, whose first byte takes
+// it along. What the other side reads in one piece then has one descriptor at most.
+ssize_t MessageSocket::send_some() {
+    std::uint64_t const at = before_ + sent_;
+    bool const brings = !descriptors_out_.empty() && descriptors_out_.front().first == at;
+    std::size_t most = queued();
+    if (descriptors_out_.size() > (brings ? 1u : 0u)) {
+        most = std::min<std::size_t>(most, descriptors_out_[brings ? 1 : 0].first - at);
+    }
+    iovec bytes{out_.data() + sent_, most};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    if (brings) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        int const fd = descriptors_out_.front().second.get();
+        std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    ssize_t const sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0 && brings) descriptors_out_.pop_front();
+    return sent;
+}
+
 void MessageSocket::write() {
     while (queued() != 0) {
-        ssize_t const sent =
-            send(fd_.get(), out_.data() + sent_, queued(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t const sent = send_some();
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == EWOULDBLOCK) break;
@@ -121,19 +158,58 @@ void MessageSocket::write() {
         }
         sent_ += static_cast<std::size_t>(sent);
     }
+    if (sent_ != out_.size() && sent_ < 1u << 20) return;
+    before_ += sent_;
     if (sent_ == out_.size() && out_.capacity() > 1u << 20) {
         out_ = std::string();  // a long answer keeps no room
-        sent_ = 0;
-    } else if (sent_ == out_.size() || sent_ >= 1u << 20) {
+    } else {
         out_.erase(0, sent_);
-        sent_ = 0;
     }
+    sent_ = 0;
+}
+
+void MessageSocket::take_in(msghdr& message) {
+    std::size_t came = 0;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        std::size_t const count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i, ++came) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+            descriptors_in_.emplace_back(fd);
+        }
+    }
+    // The system could not open it here. Its place is kept, so that no other message's is taken for it.
+    if (came == 0 && (message.msg_flags & MSG_CTRUNC) != 0) descriptors_in_.emplace_back();
+    if (came > 1 || descriptors_in_.size() > kMostDescriptors) {
+        descriptors_in_.clear();
+        throw Error(ErrorCode::InvalidArgument, "file descriptors that no message speaks of");
+    }
+}
+
+Fd MessageSocket::take_descriptor() {
+    if (descriptors_in_.empty()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "a message that says it brings a file descriptor (fd), and brings none");
+    }
+    Fd fd = std::move(descriptors_in_.front());
+    descriptors_in_.pop_front();
+    return fd;
 }
 
 bool MessageSocket::read() {
     std::array<char, 64u << 10> buffer;
-    ssize_t const got = recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    iovec bytes{buffer.data(), buffer.size()};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t const got = recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got > 0) {
+        take_in(message);
         reader_.add(buffer.data(), static_cast<std::size_t>(got));
         return true;
     }

@@ -85,6 +85,20 @@ ClusterPlan plan_in(Json const& message) {
     return plan;
 }
 
+std::vector<std::string> shares_in(Json const& message, std::uint32_t size) {
+    std::vector<std::string> shares;
+    if (has(message, "data") && message["data"].is_array()) {
+        for (Json const& share : message["data"]) {
+            auto const bytes = share.is_binary() ? share.get_binary() : Json::binary_t();
+            shares.emplace_back(bytes.begin(), bytes.end());
+        }
+    }
+    if (shares.size() == size) return shares;
+    throw Error(ErrorCode::Internal, "the agent answered a gather of " + std::to_string(size) +
+                                         " ranks with what " + std::to_string(shares.size()) +
+                                         " have said; update the older of the two");
+}
+
 Json error_value(ErrorCode code, std::string const& message) {
     return {{"code", static_cast<std::uint32_t>(code)}, {"message", message}};
 }

@@ -18,6 +18,9 @@ ClusterChannelSpec spec_in(Json const& message);
 Json json_of(ClusterPlan const& plan);
 ClusterPlan plan_in(Json const& message);
 
+/// What a gather's answer says, by rank. Throws Error(Internal) where that is not of `size` ranks.
+std::vector<std::string> shares_in(Json const& message, std::uint32_t size);
+
 /// `error: {code, message}`.
 Json error_value(ErrorCode code, std::string const& message);
 Error error_in(Json const& value);

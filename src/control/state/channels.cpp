@@ -168,6 +168,7 @@ void Cluster::wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadli
 
 void Cluster::call_gone(CallId call, Now now, Effects& effects) {
     advance(now, effects);
+    gathers_.gone(call, timers_);
     auto const waits = calls_.find(call);
     if (waits == calls_.end()) return;
     channels_.at(waits->second).calls.erase(call);
@@ -180,6 +181,7 @@ void Cluster::add_channel(ChannelRecord& channel) {
     if (!channel.request.empty()) channel_requests_.emplace(channel.request, channel.id);
     for (auto const* ends : {&channel.spec.sources(), &channel.spec.destinations()}) {
         for (std::uint32_t endpoint : *ends) {
+            if (channel.left.contains(endpoint)) continue;
             if (endpoints_.contains(endpoint)) {
                 join(channel, endpoint);
             } else {
@@ -212,9 +214,10 @@ void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effe
     MakePlan plan;
     plan.channel = channel.id;
     plan.generation = channel.next->generation;
-    auto const places = [this](auto const& ids, std::vector<Place>& to) {
+    auto const places = [&](auto const& ids, std::vector<Place>& to) {
         to.reserve(static_cast<std::size_t>(ids.size()));
         for (std::uint32_t id : ids) {
+            if (channel.left.contains(id)) continue;
             EndpointRecord const& endpoint = endpoints_.at(id);
             to.push_back({id, endpoint.server, endpoint.vertex});
         }
@@ -351,6 +354,7 @@ void Cluster::pump_renewals(Effects& effects) {
         // What cannot be renewed now is looked at again when it is created, or its servers are back.
         bool const possible =
             channel.generation != 0 && !channel.next && channel.stale_plan &&
+            !one_side_left(channel) &&
             std::all_of(channel.servers.begin(), channel.servers.end(), [&](std::uint32_t id) {
                 ServerRecord const& server = servers_.at(id);
                 return server.presence == Presence::Present && server.session != 0 &&

@@ -19,7 +19,8 @@ Cluster::Cluster(Settings const& settings, std::uint64_t epoch, IdBlocks const& 
       started_(now.steady),
       last_event_(now.steady),
       now_(now.steady),
-      wall_(now.wall) {}
+      wall_(now.wall),
+      gathers_(settings.limits, settings.grace_ms) {}
 
 void Cluster::advance(Now now, Effects& effects) {
     // The driver calls at least once a heartbeat. A longer gap is time in which this process did not
@@ -94,8 +95,7 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
         case Due::Recovery: {
             auto const found = channels_.find(key);
             if (found == channels_.end()) return;
-            end(found->second, true, Problem::Aborted,
-                "after the controller's restart not all of its servers came back", effects);
+            recovery_due(found->second, effects);
             return;
         }
         case Due::Replan: {
@@ -109,6 +109,11 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
             if (server != servers_.end()) forget(server->second);
             return;
         }
+        case Due::Gather:
+            ++counters_.calls_failed;
+            gathers_.due(id, timers_, effects);
+            return;
+        case Due::Gathered: gathers_.forget(now_, timers_); return;
     }
 }
 
@@ -205,6 +210,9 @@ void Cluster::session_message(SessionId session, AgentMessage& message, Now now,
             clean(*message.mutable_leave()->mutable_why());
             failed(server, fmt::format("left: {}", message.leave().why()), effects);
             return;
+        case AgentMessage::kChannelLeft:
+            channel_left(server, message.channel_left(), effects);
+            return;
         case AgentMessage::kHeld: {
             ControllerMessage reply;
             Effects follow;
@@ -284,6 +292,13 @@ void Cluster::send_to_all(std::set<std::uint32_t> const& agents, ControllerMessa
 void Cluster::answer(CallId call, Failure failure, Effects& effects) {
     if (failure.problem != Problem::None) ++counters_.calls_failed;
     effects.emplace_back(Answer{call, failure.problem, std::move(failure.text), 0, 0});
+}
+
+void Cluster::gather(CallId call, GatherRequest const& request, Now now, Effects& effects) {
+    advance(now, effects);
+    ++counters_.calls;
+    if (sender_of(call, request.sender(), effects) == nullptr) return;
+    gathers_.say(call, request, now_, now_ + limit(request.deadline_ms()), timers_, effects);
 }
 
 void Cluster::note(std::string what) {

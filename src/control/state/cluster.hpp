@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "control/state/effects.hpp"
+#include "control/state/gathers.hpp"
 #include "control/state/ids.hpp"
 #include "control/state/records.hpp"
 #include "control/state/settings.hpp"
@@ -45,7 +46,9 @@ public:
                         Effects& effects);
     void delete_channel(CallId call, DeleteChannelRequest const& request, Now now,
                         Effects& effects);
-    /// The caller gave up. What it asked for goes on: it may ask again with the same request.
+    void gather(CallId call, GatherRequest const& request, Now now, Effects& effects);
+    /// The caller gave up. What it asked for goes on, except a gather: it may ask again with the same
+    /// request.
     void call_gone(CallId call, Now now, Effects& effects);
 
     void planned(std::uint32_t channel, std::uint64_t generation, PlanMade plan, Now now,
@@ -60,6 +63,7 @@ public:
     [[nodiscard]] Snapshot snapshot(Now now) const;
     [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
     [[nodiscard]] std::size_t timers() const { return timers_.size(); }
+    [[nodiscard]] Gathers const& gathers() const { return gathers_; }
 
 private:
     struct Failure {
@@ -75,6 +79,8 @@ private:
         std::uint64_t committed = 0;
         std::uint64_t prepared = 0;
         bool creator = false;  ///< an application of this server created it
+        bool creator_left = false;
+        std::set<std::uint32_t> left = {};  ///< endpoints, of any server
     };
     /// What a list of held things is.
     enum class Telling : std::uint8_t {
@@ -135,7 +141,16 @@ private:
     void settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,
                       Effects& effects);
     void try_recover(ChannelRecord& channel, Effects& effects);
+    void recovery_due(ChannelRecord& channel, Effects& effects);
     void claims_due(ServerRecord& server, Effects& effects);
+
+    // leaving.cpp: endpoints that a channel does without
+    void channel_left(ServerRecord& server, ChannelLeft const& message, Effects& effects);
+    void leave(ChannelRecord& channel, std::set<std::uint32_t> const& endpoints, Effects& effects);
+    void creator_left(ChannelRecord& channel, ServerRecord& server, Effects& effects);
+    void detach(ChannelRecord& channel, std::uint32_t agent, Effects& effects);
+    void tell_left(ChannelRecord const& channel, std::uint32_t agent, Effects& effects) const;
+    [[nodiscard]] static bool one_side_left(ChannelRecord const& channel);
 
     // endpoints.cpp
     /// As its agent says.
@@ -208,6 +223,7 @@ private:
     std::uint64_t failures_told_ = 0;
     Counters counters_;
     Timers timers_;
+    Gathers gathers_;
 };
 
 }  // namespace mgi::control

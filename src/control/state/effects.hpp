@@ -66,6 +66,7 @@ struct Answer {
     std::string text;
     std::uint32_t id = 0;
     std::uint64_t generation = 0;
+    std::shared_ptr<GatherReply const> gathered = {};  ///< one for all who asked
 };
 
 /// A block of ids is asked for before the last one is used up: Cluster::ids_reserved answers.

@@ -149,9 +149,6 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
                       static_cast<std::size_t>(channel.spec.sources_size()),
                       static_cast<std::size_t>(channel.spec.destinations_size()),
                       {channel.servers.begin(), channel.servers.end()},
-                      0,
-                      0,
-                      0,
                       failure.text});
     if (ended_.size() > limits.failures) ended_.pop_front();
     channels_.erase(id);

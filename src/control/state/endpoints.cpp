@@ -90,6 +90,10 @@ void Cluster::delete_endpoint(CallId call, DeleteEndpointRequest const& request,
             {Problem::NotFound, fmt::format("server {} has no endpoint {}", server->name, id)},
             effects);
     }
+    for (std::uint32_t left : request.left()) {
+        auto const channel = channels_.find(left);
+        if (channel != channels_.end()) leave(channel->second, {id}, effects);
+    }
     if (!found->second.channels.empty()) {
         return answer(call,
                       {Problem::FailedPrecondition,

@@ -40,6 +40,8 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         std::uint64_t& generation = held.committed() ? plan.committed : plan.prepared;
         generation = std::max<std::uint64_t>(generation, held.generation());
         plan.creator = plan.creator || held.creator();
+        plan.creator_left = plan.creator_left || held.creator_left();
+        plan.left.insert(held.left().begin(), held.left().end());
     }
     for (auto const& [id, held] : plans) {
         server.unnamed_channels.erase(id);
@@ -162,6 +164,9 @@ bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans con
     ChannelRecord* const channel =
         found != channels_.end() ? &found->second : learn_channel(id, *held.any);
     if (channel == nullptr) return false;
+    if (held.creator_left) creator_left(*channel, server, effects);
+    if (!held.left.empty()) leave(*channel, held.left, effects);
+    if (!channels_.contains(id)) return false;  // all have left it
     if (channel->recovery) {
         if (channel->spec.SerializeAsString() != held.any->spec().SerializeAsString()) {
             end(*channel, true, Problem::Aborted,
@@ -179,6 +184,7 @@ bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans con
         return held.creator && channel->creator == server.id;
     }
     if (channel->generation != 0) settle_plans(*channel, server.id, held, effects);
+    if (channel->left.size() > held.left.size()) tell_left(*channel, server.id, effects);
     return true;
 }
 
@@ -197,6 +203,7 @@ ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held)
     channel.spec = held.spec();
     channel.request = held.request();
     channel.recovery.emplace();
+    channel.left.insert(held.left().begin(), held.left().end());
     add_channel(channel);
     timers_.set(Due::Recovery, id, now_ + settings_.grace_ms);
     log::info("controller: channel {} ({}) is learned from its servers", id, channel.spec.name());
@@ -205,6 +212,9 @@ ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held)
 
 void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
     if (!channel.recovery || !channel.recovery->missing.empty()) return;
+    if (channel.servers.empty()) {
+        return end(channel, false, Problem::Aborted, "all have left it", effects);
+    }
     std::uint64_t committed = 0;
     for (std::uint32_t agent : channel.servers) {
         auto const report = channel.recovery->reports.find(agent);
@@ -223,14 +233,33 @@ void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
     timers_.cancel(Due::Recovery, channel.id);
     log::info("controller: channel {} is recovered, generation {}", channel.id, committed);
     for (auto const& [agent, report] : reports) {
-        if (!channel.servers.contains(agent)) continue;  // its creator
-        settle_plans(channel, agent, {nullptr, report.committed, report.prepared, false}, effects);
+        if (channel.servers.contains(agent)) {
+            HeldPlans plans;
+            plans.committed = report.committed;
+            plans.prepared = report.prepared;
+            settle_plans(channel, agent, plans, effects);
+            if (!channel.left.empty()) tell_left(channel, agent, effects);
+        } else if (agent != channel.creator) {
+            detach(channel, agent, effects);  // it has left, and does not know that this is known
+        }
     }
     answer_all(channel, {}, effects);
     // Links may have changed while no controller saw it.
     channel.stale_plan = true;
     to_renew_.insert(channel.id);
     pump_renewals(effects);
+}
+
+void Cluster::recovery_due(ChannelRecord& channel, Effects& effects) {
+    auto const& reports = channel.recovery->reports;
+    bool const held = std::any_of(reports.begin(), reports.end(), [&](auto const& report) {
+        return channel.servers.contains(report.first) || report.first == channel.creator;
+    });
+    // Who has left may remember it longer than it was there.
+    end(channel, held, Problem::Aborted,
+        held ? "after the controller's restart not all of its servers came back"
+             : "after the controller's restart nobody came who had not left it",
+        effects);
 }
 
 void Cluster::settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlans const& held,

@@ -80,7 +80,8 @@ struct ChannelRecord {
     std::uint64_t generation = 0;     ///< that all servers run by; 0: being created
     std::uint64_t last_given = 0;     ///< the highest generation that was ever sent
     std::uint64_t fingerprint = 0;    ///< of the plan it runs by; 0: not known
-    std::set<std::uint32_t> servers;  ///< that have endpoints of it
+    std::set<std::uint32_t> servers;  ///< that have endpoints of it which have not left it
+    std::set<std::uint32_t> left;     ///< endpoints that it does without: gone, or on their way
     std::optional<Preparation> next;
     std::optional<Recovery> recovery;
     std::set<CallId> calls;   ///< that wait for its creation

@@ -203,6 +203,7 @@ void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effec
     use.links = std::make_shared<LinkFigures const>(std::move(*message.mutable_links()));
     use.last.channels =
         std::make_shared<ChannelFigures const>(std::move(*message.mutable_channels()));
+    use.last.nics = std::make_shared<NicFigures const>(std::move(*message.mutable_nics()));
     use.last.at = now_;
     if (use.middle.at == 0 || now_ - use.middle.at >= settings_.rate_ms) {
         use.before = std::exchange(use.middle, use.last);

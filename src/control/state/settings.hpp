@@ -8,7 +8,7 @@
 namespace mgi::control {
 
 /// Version of the messages. A peer of another one is refused by name.
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 
 /// What bounds the controller's memory, whatever its peers send.
 struct Limits {
@@ -21,13 +21,18 @@ struct Limits {
     std::size_t preparing = 4096;                  ///< plans under way at once
     std::size_t replanning = 64;                   ///< of them new generations
     std::size_t waiting_calls = 16'384;
-    std::size_t opaque_bytes = 1u << 20;  ///< schema and options of a channel
-    std::size_t vertices = 1u << 16;      ///< of a server
-    std::size_t links = 1u << 20;         ///< of a server
-    std::size_t text = 255;               ///< bytes of a name
-    std::size_t why = 1024;               ///< bytes of a reason that an agent gives
-    std::size_t remembered = 4096;        ///< answers of requests whose channel is over
-    std::size_t failures = 256;           ///< told by the status page
+    std::size_t opaque_bytes = 1u << 20;    ///< schema and options of a channel
+    std::size_t vertices = 1u << 16;        ///< of a server
+    std::size_t links = 1u << 20;           ///< of a server
+    std::size_t text = 255;                 ///< bytes of a name
+    std::size_t why = 1024;                 ///< bytes of a reason that an agent gives
+    std::size_t remembered = 4096;          ///< answers of requests whose channel is over
+    std::size_t failures = 256;             ///< told by the status page
+    std::size_t gather_ranks = 65'536;      ///< of one gather
+    std::size_t gather_share = 256u << 10;  ///< bytes that one of them says
+    std::size_t gather_bytes = 32u << 20;   ///< that all of one gather say
+    std::size_t gathers_bytes = 512u
+                                << 20;  ///< of all gathers, those answered a moment ago among them
 };
 
 struct Settings {

@@ -11,6 +11,48 @@
 
 namespace mgi::control {
 
+/// What FlowUse says, and the rate over the last seconds.
+struct FlowView {
+    std::uint64_t rows = 0;
+    std::uint64_t bytes = 0;
+    double gbps = 0;
+    std::uint64_t segments = 0;
+    std::uint64_t in_flight = 0;
+    std::uint64_t waiting = 0;
+    std::uint64_t waits = 0;
+    std::uint64_t waited_ms = 0;
+    std::uint64_t longest_wait_ms = 0;
+    std::uint64_t resends = 0;
+};
+
+/// A path of a channel's that begins on a server. kAll of ClusterPathUse: all endpoints of that side.
+struct PathView {
+    std::uint32_t server = 0;
+    std::uint32_t source = 0;
+    std::uint32_t destination = 0;
+    std::string by;
+    std::string nic;
+    std::string peer;
+    FlowView flow;
+};
+
+struct WaitView {
+    std::uint32_t server = 0;
+    WaitUse use;
+};
+
+/// A server's NIC: what it carries now, MGI's or not, of what it can; and of that MGI's payload that
+/// leaves by it.
+struct NicView {
+    std::string name;
+    bool in_graph = false;  ///< else only the payload is known
+    double out_gbps = 0;
+    double out_capacity_gbps = 0;
+    double in_gbps = 0;
+    double in_capacity_gbps = 0;
+    FlowView payload;
+};
+
 struct ServerView {
     std::uint32_t id = 0;
     std::string name;
@@ -22,6 +64,7 @@ struct ServerView {
     std::int64_t clock_off_ms = 0;
     std::shared_ptr<ServerGraph const> graph = none<ServerGraph>();
     Use use;
+    std::vector<NicView> nics = {};
 };
 
 struct EndpointView {
@@ -39,10 +82,13 @@ struct ChannelView {
     std::size_t sources = 0;
     std::size_t destinations = 0;
     std::vector<std::uint32_t> servers;
-    std::uint64_t rows = 0;
-    std::uint64_t bytes = 0;
-    double gbps = 0;
     std::string why;
+    FlowView flow = {};
+    std::uint64_t queued = 0;
+    std::vector<PathView> paths = {};  ///< the busiest first
+    std::uint64_t more_paths = 0;
+    std::vector<WaitView> waits = {};  ///< those for room first, then the longest
+    std::uint64_t more_waits = 0;
 };
 
 struct FailureView {
@@ -76,8 +122,8 @@ struct Snapshot {
     Counters counters;
 };
 
-/// The rest, which needs no lock: rates and totals of the channels that there are, from the servers'
-/// figures, and the order of the endpoints.
+/// The rest, which needs no lock: rates and totals of the channels that there are and of NICs, from the
+/// servers' figures, and the order of the endpoints.
 void complete(Snapshot& snapshot);
 
 }  // namespace mgi::control

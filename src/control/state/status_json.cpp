@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include <mgi/cluster.hpp>
 #include <mgi/graph.hpp>
 
 #include "control/state/settings.hpp"
@@ -46,6 +47,19 @@ Json links_of(ServerView const& server) {
     return links;
 }
 
+Json of(NicView const& nic) {
+    auto const known = [&](double gbps) { return nic.in_graph ? Json(gbps) : Json(); };
+    return {{"name", nic.name},
+            {"out_gbps", known(nic.out_gbps)},
+            {"out_capacity_gbps", known(nic.out_capacity_gbps)},
+            {"in_gbps", known(nic.in_gbps)},
+            {"in_capacity_gbps", known(nic.in_capacity_gbps)},
+            {"payload_gbps", nic.payload.gbps},
+            {"payload_bytes", nic.payload.bytes},
+            {"in_flight", nic.payload.in_flight},
+            {"resends", nic.payload.resends}};
+}
+
 Json of(ServerView const& server) {
     Json json{{"id", server.id},
               {"name", server.name},
@@ -58,16 +72,72 @@ Json of(ServerView const& server) {
     Json& vertices = json["vertices"] = Json::array();
     for (Vertex const& vertex : server.graph->vertices()) vertices.push_back(of(vertex));
     json["links"] = links_of(server);
+    Json& nics = json["nics"] = Json::array();
+    for (NicView const& nic : server.nics) nics.push_back(of(nic));
+    return json;
+}
+
+void add(Json& json, FlowView const& flow) {
+    json["rows"] = flow.rows;
+    json["bytes"] = flow.bytes;
+    json["gbps"] = flow.gbps;
+    json["segments"] = flow.segments;
+    json["in_flight"] = flow.in_flight;
+    json["waiting"] = flow.waiting;
+    json["waits"] = flow.waits;
+    json["waited_s"] = double(flow.waited_ms) / 1e3;
+    json["longest_wait_s"] = double(flow.longest_wait_ms) / 1e3;
+    json["resends"] = flow.resends;
+}
+
+Json end_of(std::uint32_t endpoint) {
+    return endpoint == ClusterPathUse::kAll ? Json() : Json(endpoint);
+}
+
+Json of(PathView const& path) {
+    Json json{{"server", path.server},
+              {"from", end_of(path.source)},
+              {"to", end_of(path.destination)},
+              {"by", path.by},
+              {"nic", path.nic},
+              {"peer", path.peer}};
+    add(json, path.flow);
+    return json;
+}
+
+char const* what_of(WaitUse const& use) {
+    switch (static_cast<ClusterWait::For>(use.what())) {
+        case ClusterWait::For::Credit: return "credit";
+        case ClusterWait::For::Rows: return "rows";
+        case ClusterWait::For::Mover: return "mover";
+        case ClusterWait::For::Link: return "link";
+    }
+    return "?";
+}
+
+Json of(WaitView const& wait) {
+    Json json{{"server", wait.server},    {"who", wait.use.who()},
+              {"for", what_of(wait.use)}, {"whom", Json::array()},
+              {"more", wait.use.more()},  {"since_s", double(wait.use.ms()) / 1e3},
+              {"why", wait.use.why()}};
+    for (std::uint32_t const endpoint : wait.use.whom()) json["whom"].push_back(endpoint);
     return json;
 }
 
 Json of(ChannelView const& channel) {
-    return {{"id", channel.id},           {"name", channel.name},
-            {"state", channel.state},     {"generation", channel.generation},
-            {"sources", channel.sources}, {"destinations", channel.destinations},
-            {"servers", channel.servers}, {"rows", channel.rows},
-            {"bytes", channel.bytes},     {"gbps", channel.gbps},
-            {"why", channel.why}};
+    Json json{{"id", channel.id},           {"name", channel.name},
+              {"state", channel.state},     {"generation", channel.generation},
+              {"sources", channel.sources}, {"destinations", channel.destinations},
+              {"servers", channel.servers}, {"why", channel.why}};
+    add(json, channel.flow);
+    json["queued"] = channel.queued;
+    Json& paths = json["paths"] = Json::array();
+    for (PathView const& path : channel.paths) paths.push_back(of(path));
+    json["more_paths"] = channel.more_paths;
+    Json& waits = json["who_waits"] = Json::array();
+    for (WaitView const& wait : channel.waits) waits.push_back(of(wait));
+    json["more_who_wait"] = channel.more_waits;
+    return json;
 }
 
 Json of(Counters const& counters) {

@@ -22,6 +22,8 @@ enum class Due : std::uint8_t {
     Recovery,      ///< a channel that some servers hold waits for the others
     Replan,        ///< a plan that could not be renewed is tried again
     Forget,        ///< a server has failed long ago
+    Gather,        ///< a call that waits for others' shares
+    Gathered,      ///< the oldest answer of a gather is kept no longer; id 0
 };
 
 /// Equal times are due in the order of kind and id, so that a run can be repeated.

@@ -10,6 +10,7 @@ namespace mgi::control {
 
 using LinkFigures = google::protobuf::RepeatedPtrField<LinkUse>;
 using ChannelFigures = google::protobuf::RepeatedPtrField<ChannelUse>;
+using NicFigures = google::protobuf::RepeatedPtrField<NicUse>;
 
 /// The one that is empty.
 template <class T>
@@ -24,6 +25,7 @@ std::shared_ptr<T const> const& none() {
 struct Use {
     struct Sample {
         std::shared_ptr<ChannelFigures const> channels = none<ChannelFigures>();
+        std::shared_ptr<NicFigures const> nics = none<NicFigures>();
         Millis at = 0;
     };
     std::shared_ptr<LinkFigures const> links = none<LinkFigures>();

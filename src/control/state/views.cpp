@@ -1,10 +1,8 @@
 // What the status page shows.
 #include <algorithm>
-#include <cstdint>
-#include <unordered_map>
-#include <utility>
 
 #include "control/state/cluster.hpp"
+#include "control/state/use_views.hpp"
 
 namespace mgi::control {
 namespace {
@@ -16,35 +14,6 @@ char const* to_string(Presence presence) {
         case Presence::Failed: return "failed";
     }
     return "?";
-}
-
-struct Moved {
-    std::uint64_t rows = 0;
-    std::uint64_t bytes = 0;
-    double gbps = 0;
-};
-
-void add_use(Use const& use, std::unordered_map<std::uint32_t, Moved>& moved) {
-    struct Then {
-        std::uint64_t bytes = 0;
-        Millis at = 0;
-    };
-    std::unordered_map<std::uint32_t, Then> before;
-    for (Use::Sample const* sample : {&use.before, &use.middle}) {  // the older one, if it is there
-        for (ChannelUse const& figure : *sample->channels) {
-            before.try_emplace(figure.channel(), Then{figure.bytes(), sample->at});
-        }
-    }
-    for (ChannelUse const& figure : *use.last.channels) {
-        Moved& to = moved[figure.channel()];
-        to.rows += figure.rows();
-        to.bytes += figure.bytes();
-        auto const old = before.find(figure.channel());
-        if (old == before.end() || old->second.at >= use.last.at) continue;
-        if (figure.bytes() < old->second.bytes) continue;  // its application began again
-        to.gbps += static_cast<double>(figure.bytes() - old->second.bytes) /
-                   (static_cast<double>(use.last.at - old->second.at) * 1e6);
-    }
 }
 
 ServerView view(ServerRecord const& server, Millis lease_left) {
@@ -67,16 +36,7 @@ ServerView view(ServerRecord const& server, Millis lease_left) {
 void complete(Snapshot& snapshot) {
     std::sort(snapshot.endpoints.begin(), snapshot.endpoints.end(),
               [](EndpointView const& a, EndpointView const& b) { return a.id < b.id; });
-    std::unordered_map<std::uint32_t, Moved> moved;
-    for (ServerView const& server : snapshot.servers) add_use(server.use, moved);
-    for (ChannelView& channel : snapshot.channels) {
-        auto const found = moved.find(channel.id);
-        bool const over = channel.state == "failed" || channel.state == "deleted";
-        if (over || found == moved.end()) continue;
-        channel.rows = found->second.rows;
-        channel.bytes = found->second.bytes;
-        channel.gbps = found->second.gbps;
-    }
+    add_uses(snapshot);
 }
 
 Snapshot Cluster::snapshot(Now now) const {
@@ -103,9 +63,6 @@ Snapshot Cluster::snapshot(Now now) const {
                                  static_cast<std::size_t>(channel.spec.sources_size()),
                                  static_cast<std::size_t>(channel.spec.destinations_size()),
                                  {channel.servers.begin(), channel.servers.end()},
-                                 0,
-                                 0,
-                                 0,
                                  {}});
     }
     made.channels.insert(made.channels.end(), ended_.begin(), ended_.end());

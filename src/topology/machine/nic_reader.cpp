@@ -82,7 +82,7 @@ public:
 
 private:
     [[nodiscard]] static bool is_active(path const& port) {
-        return line_of(port / "state").starts_with("4");  // "4: ACTIVE"
+        return line_of(port / "state").starts_with('4');  // "4: ACTIVE"
     }
 
     [[nodiscard]] std::optional<std::uint64_t> falls_counted() const {

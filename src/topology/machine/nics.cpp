@@ -31,7 +31,7 @@ double rdma_mbps(path const& device) {
     double mbps = 0;
     for (std::string const& port : names_in(device / "ports")) {
         path const at = device / "ports" / port;
-        if (!line_of(at / "state").starts_with("4")) continue;
+        if (!line_of(at / "state").starts_with('4')) continue;
         mbps += number_in<double>(at / "rate").value_or(0) * 1000;
     }
     return mbps;

@@ -41,7 +41,7 @@ protected:
     std::string left_;
     ApplicationServer server_{folder_.file("agent.sock"),
                               {[](ApplicationId, std::uint32_t, std::uint32_t) {},
-                               [this](ApplicationId id, Json const&) { came_ = id; },
+                               [this](ApplicationId id, Json const&, Fd) { came_ = id; },
                                [this](ApplicationId, std::string const& why) { left_ = why; }}};
     MessageSocket socket_{connect_to_agent(folder_.file("agent.sock")), kMostAnswerBytes};
 };

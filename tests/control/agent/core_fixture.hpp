@@ -33,8 +33,13 @@ public:
     void call(CallNumber number, UnaryRequest const& request, Milliseconds) override {
         calls.push_back({number, request});
     }
+    void cancel(CallNumber number) override { cancelled.push_back(number); }
     void tell(ApplicationId application, Json const& message) override {
         told[application].push_back(message);
+    }
+    void hand(ApplicationId application, Json const& message, Fd fd) override {
+        tell(application, message);
+        handed.push_back(std::move(fd));
     }
     void dismiss(ApplicationId application) override { dismissed.push_back(application); }
     [[nodiscard]] std::int64_t wall_ms() const override { return 1234; }
@@ -43,6 +48,8 @@ public:
     bool open = false;
     std::vector<AgentMessage> sent;
     std::vector<Asked> calls;
+    std::vector<CallNumber> cancelled;
+    std::vector<Fd> handed;
     std::map<ApplicationId, std::vector<Json>> told;
     std::vector<ApplicationId> dismissed;
 };

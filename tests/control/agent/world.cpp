@@ -122,6 +122,11 @@ void Node::tell(ApplicationId application, Json const& message) {
     told_[application].push_back(message);
 }
 
+void Node::hand(ApplicationId application, Json const& message, Fd fd) {
+    tell(application, message);
+    handed.push_back(std::move(fd));
+}
+
 std::int64_t Node::wall_ms() const {
     return world_.controllers_now().wall;
 }
@@ -196,11 +201,26 @@ void Node::call(CallNumber number, UnaryRequest const& request, Milliseconds) {
                         cluster.create_channel(call, message, now, effects);
                     } else if constexpr (std::is_same_v<Message, DeleteChannelRequest>) {
                         cluster.delete_channel(call, message, now, effects);
+                    } else if constexpr (std::is_same_v<Message, GatherRequest>) {
+                        cluster.gather(call, message, now, effects);
                     }
                 },
                 request);
         });
     });
+}
+
+void Node::cancel(CallNumber number) {
+    std::erase_if(calls_, [&](auto const& call) { return call.second == number; });
+    if (parted) return;
+    for (auto const& [call, route] : world_.calls_) {
+        if (route.node != this || route.life != life_ || route.number != number) continue;
+        world_.after(Milliseconds(1), [this, call = call] {
+            world_.happens([&](Cluster& cluster, Now now, Effects& effects) {
+                cluster.call_gone(call, now, effects);
+            });
+        });
+    }
 }
 
 World::World(std::size_t servers, std::uint64_t seed) : random(seed) {
@@ -318,6 +338,7 @@ void World::carry_out(Answer const& answer) {
     outcome.id = answer.id;
     outcome.generation = answer.generation;
     outcome.text = answer.text;
+    outcome.gathered = answer.gathered;
     switch (answer.problem) {
         case Problem::None: break;
         case Problem::Unavailable:

@@ -44,14 +44,17 @@ public:
     void send(AgentMessage const& message) override;
     void close_session() override;
     void call(CallNumber number, UnaryRequest const& request, Milliseconds limit) override;
+    void cancel(CallNumber number) override;
     void tell(ApplicationId application, Json const& message) override;
+    void hand(ApplicationId application, Json const& message, Fd fd) override;
     void dismiss(ApplicationId) override {}
     [[nodiscard]] std::int64_t wall_ms() const override;
 
     void thaw();
 
-    bool parted = false;  ///< from the controller: nothing arrives, nothing breaks
-    bool frozen = false;  ///< SIGSTOP; what comes waits for `thaw`
+    bool parted = false;     ///< from the controller: nothing arrives, nothing breaks
+    bool frozen = false;     ///< SIGSTOP; what comes waits for `thaw`
+    std::vector<Fd> handed;  ///< with messages, to applications
 
 private:
     friend class World;

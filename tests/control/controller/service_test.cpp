@@ -106,7 +106,8 @@ TEST(ControlService, AnotherVersionIsRefusedByName) {
     grpc::ClientContext context;
     grpc::Status const status = a.stub().Status(&context, request, &reply);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-    EXPECT_NE(status.error_message().find("this controller speaks 1"), std::string::npos);
+    EXPECT_NE(status.error_message().find("this controller speaks " + std::to_string(kProtocol)),
+              std::string::npos);
 }
 
 TEST(ControlService, ASessionThatBreaksIsNoticed) {

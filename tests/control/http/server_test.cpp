@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/cluster.hpp>
 #include <mgi/error.hpp>
 #include <mgi/graph.hpp>
 
@@ -235,6 +236,45 @@ TEST(ControllerMetrics, WhatNicsCanCarryAndDo) {
               std::string::npos)
         << text;
     EXPECT_EQ(text.find("to=\"cpu0\""), std::string::npos) << text;
+}
+
+TEST(ControllerMetrics, WhatChannelsAndPathsMove) {
+    Snapshot snapshot;
+    snapshot.servers.emplace_back();
+    snapshot.servers[0].id = 3;
+    snapshot.servers[0].name = "node1";
+    snapshot.servers[0].nics.push_back({"nic0", true, 1, 2, 0, 2, {}});
+    snapshot.servers[0].nics[0].payload.resends = 5;
+    ChannelView& channel = snapshot.channels.emplace_back();
+    channel.id = 7;
+    channel.name = "shuffle";
+    channel.state = "running";
+    channel.flow.bytes = 1000;
+    channel.flow.waited_ms = 1500;
+    channel.queued = 4;
+    PathView& path = channel.paths.emplace_back();
+    path.server = 3;
+    path.source = 1;
+    path.destination = ClusterPathUse::kAll;
+    path.by = "copy";
+    path.flow.gbps = 0.5;
+    ChannelView over = channel;
+    over.id = 8;
+    over.state = "failed";
+    snapshot.channels.push_back(over);
+    std::string const text = controller_metrics(snapshot, true);
+    std::string const of = R"({channel="7",name="shuffle"} )";
+    std::string const on =
+        R"({by="copy",channel="7",from="1",nic="",peer="",server="node1",to="all"} )";
+    for (std::string const& line :
+         {"mgi_channel_bytes_total" + of + "1000\n",
+          "mgi_channel_credit_wait_seconds_total" + of + "1.5\n",
+          "mgi_channel_segments_queued" + of + "4\n",
+          "mgi_path_bytes_per_second" + on + "500000000\n",
+          std::string("mgi_nic_resends_total{nic=\"nic0\",server=\"node1\"} 5\n")}) {
+        EXPECT_NE(text.find(line), std::string::npos) << line << text;
+    }
+    EXPECT_EQ(text.find("channel=\"8\""), std::string::npos) << "it is over";
 }
 
 }  // namespace

@@ -175,6 +175,32 @@ CallId Rig::create_channel(Agent const& agent, std::string const& request,
     return call;
 }
 
+CallId Rig::gather(Agent const& agent, std::string const& request, std::uint32_t rank,
+                   std::uint32_t size, std::string const& data, std::string const& key,
+                   std::uint32_t deadline_ms) {
+    GatherRequest message;
+    *message.mutable_sender() = agent.sender;
+    message.set_request(request);
+    message.set_key(key);
+    message.set_rank(rank);
+    message.set_size(size);
+    message.set_data(data);
+    message.set_deadline_ms(deadline_ms);
+    CallId const call = next_++;
+    apply([&](Now now, Effects& effects) { cluster.gather(call, message, now, effects); });
+    return call;
+}
+
+void Rig::leave(Agent const& agent, std::uint32_t channel,
+                std::vector<std::uint32_t> const& endpoints, bool creator) {
+    AgentMessage message;
+    ChannelLeft& left = *message.mutable_channel_left();
+    left.set_channel(channel);
+    left.set_creator(creator);
+    left.mutable_endpoints()->Assign(endpoints.begin(), endpoints.end());
+    say(agent, std::move(message));
+}
+
 CallId Rig::delete_channel(Agent const& agent, std::uint32_t channel) {
     DeleteChannelRequest message;
     *message.mutable_sender() = agent.sender;

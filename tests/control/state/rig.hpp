@@ -55,6 +55,11 @@ public:
                           std::vector<std::uint32_t> const& sources,
                           std::vector<std::uint32_t> const& destinations,
                           std::uint32_t deadline_ms = 0);
+    CallId gather(Agent const& agent, std::string const& request, std::uint32_t rank,
+                  std::uint32_t size, std::string const& data, std::string const& key = "key",
+                  std::uint32_t deadline_ms = 0);
+    void leave(Agent const& agent, std::uint32_t channel,
+               std::vector<std::uint32_t> const& endpoints, bool creator = false);
     CallId delete_channel(Agent const& agent, std::uint32_t channel);
     CallId delete_endpoint(Agent const& agent, std::uint32_t endpoint);
     /// Answers all plans that were asked for.

@@ -145,7 +145,7 @@ TEST(ControlServers, StaleSendersAreRefused) {
              Case{"incarnation", [](Sender& s) { s.set_incarnation(s.incarnation() - 1); },
                   Refused::STALE},
              Case{"agent", [](Sender& s) { s.set_agent(s.agent() + 1); }, Refused::STALE},
-             Case{"protocol", [](Sender& s) { s.set_protocol(2); }, Refused::PROTOCOL},
+             Case{"protocol", [](Sender& s) { s.set_protocol(kProtocol + 1); }, Refused::PROTOCOL},
          }) {
         Rig rig({}, 5);
         Agent const old = rig.register_agent("a");

@@ -1,0 +1,83 @@
+// The two ends of a link that is measured: one sends segments, the other one takes them into a pool.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mover/link/shared_link.hpp"
+
+namespace mgi::bench {
+
+struct LinkSetup {
+    std::vector<mover::link::Route> routes;  // of the end that dials; none at the other one
+    std::uint32_t wires = 1;                 // of the link
+    std::uint32_t nics = 1;
+};
+
+// Both ends know them; what is measured is no secret.
+mover::link::LinkName bench_link();
+mover::link::Secret bench_secret();
+mover::link::LinkOptions bench_options(LinkSetup const& setup);
+
+class SendingEnd final : public mover::link::LinkOwner {
+public:
+    SendingEnd(transport::wire::WireThread& thread, LinkSetup const& setup);
+    ~SendingEnd() override;
+
+    // Seconds until all have been acknowledged. Throws Error when the link fails.
+    double send(std::size_t segments, std::size_t bytes);
+    // Seconds of so many round trips of a word.
+    double round_trips(std::size_t count);
+
+    bool target(mover::link::Key const&, std::uint64_t, std::uint64_t,
+                std::vector<iovec>&) override;
+    void arrived(mover::link::Key const&, std::uint64_t) override;
+    void acknowledged(std::uint64_t token) override;
+    void word(mover::link::Word const& word) override;
+    void failed(ErrorCode code, std::string const& why) override;
+
+private:
+    void check() const;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint64_t acknowledged_ = 0;
+    std::uint64_t started_ = 0;
+    std::uint64_t answered_ = 0;
+    std::uint64_t asked_ = 0;
+    std::string why_;
+    std::vector<char> memory_;
+    mover::link::NicBoard board_;
+    std::unique_ptr<mover::link::SharedLink> link_;
+};
+
+class ReceivingEnd final : public mover::link::LinkOwner {
+public:
+    ReceivingEnd(transport::wire::WireThread& thread, LinkSetup const& setup);
+    ~ReceivingEnd() override;
+
+    // Until the other end has left.
+    void wait();
+
+    bool target(mover::link::Key const& key, std::uint64_t tag, std::uint64_t bytes,
+                std::vector<iovec>& pieces) override;
+    void arrived(mover::link::Key const&, std::uint64_t) override;
+    void acknowledged(std::uint64_t) override;
+    void word(mover::link::Word const& word) override;
+    void failed(ErrorCode code, std::string const& why) override;
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool over_ = false;
+    std::vector<char> memory_;
+    mover::link::NicBoard board_;
+    std::unique_ptr<mover::link::SharedLink> link_;
+};
+
+}  // namespace mgi::bench

@@ -1,0 +1,76 @@
+"""Other libraries that do the same exchange, as programs that were built where they were found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import mgi
+from mgi.errors import Refused
+from mgi.perf.team import by_mgi_run
+
+PACKAGES = {"mpi": "libopenmpi-dev openmpi-bin", "ucx": "libucx-dev", "gloo": "libgloo-dev"}
+"""What they are built with, on Debian or Ubuntu."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library, and its ways to do an exchange of a shape: the name of each in a report."""
+
+    name: str
+    variants: dict[str, str]
+
+    def command(self, size: int, options: Sequence[str] = ()) -> list[str]:
+        """What starts so many processes, with options of ``mgi run``.
+
+        Raises :class:`mgi.Refused` where it is not built.
+        """
+        program = _program(self.name)
+        if self.name != "mpi":
+            return by_mgi_run(size, [program], "--no-cluster", *options)
+        mpirun = shutil.which("mpirun")
+        if mpirun is None:
+            raise Refused("there is no mpirun; on Debian or Ubuntu: apt-get install openmpi-bin")
+        return [mpirun, "-n", str(size), *_options_of(mpirun), program]
+
+
+def peers_of(library: str, shape: str) -> Peer | None:
+    """A library, None where it has nothing for a shape."""
+    if shape == "broadcast":
+        variants = {
+            "mpi": {"MPI_Bcast": "bulk"},
+            "gloo": {"Gloo broadcast": "bulk"},
+        }.get(library)
+    else:
+        variants = {
+            "mpi": {"MPI_Alltoallv": "bulk", "MPI_Isend": "pipelined"},
+            "ucx": {"UCX": "pipelined"},
+            "gloo": {"Gloo alltoallv": "bulk"},
+        }.get(library)
+    return None if variants is None else Peer(library, variants)
+
+
+def _program(library: str) -> str:
+    name = f"mgi-peer-{library}"
+    folders = [Path(mgi.__file__).parent / "bin"]
+    if given := os.environ.get("MGI_PEERS"):
+        folders.insert(0, Path(given))
+    for folder in folders:
+        if os.access(folder / name, os.X_OK):
+            return str(folder / name)
+    raise Refused(
+        f"{name} is not part of this installation: the library was not there when it was built. "
+        f"On Debian or Ubuntu: apt-get install {PACKAGES[library]}, then install the package "
+        "again; or name the folder of a build that has it (MGI_PEERS)"
+    )
+
+
+def _options_of(mpirun: str) -> list[str]:
+    """More processes than cores, and each pins itself, as the others' do."""
+    words = [mpirun, "--version"]
+    said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout
+    return ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in said else []

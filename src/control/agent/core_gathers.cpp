@@ -1,0 +1,56 @@
+// What processes say to each other when they meet: the controller gathers it, and answers all at once.
+#include <utility>
+#include <variant>
+
+#include "control/agent/core.hpp"
+
+namespace mgi::control {
+
+bool AgentCore::is_gather(Request const& request) {
+    return std::holds_alternative<GatherRequest>(request.message);
+}
+
+void AgentCore::gather(Request request, Json const& message) {
+    GatherRequest asked;
+    asked.set_request(text_in(message, "request", 128));
+    asked.set_key(text_in(message, "key", 255));
+    asked.set_rank(static_cast<std::uint32_t>(number_in(message, "rank", UINT32_MAX)));
+    asked.set_size(static_cast<std::uint32_t>(number_in(message, "size", UINT32_MAX)));
+    asked.set_data(bytes_in(message, "data"));
+    request.message = std::move(asked);
+    ask(std::move(request));
+}
+
+// The controller may be gone before others have had the same answer. They ask the next one, which knows
+// nothing of this: so what was said here is kept a while, to be said again.
+void AgentCore::gathered(Requests::iterator at, GatherReply const& reply) {
+    Request& request = at->second;
+    if (request.answered_by != 0) {  // the others have what they waited for
+        request.answered_by = session_.sender().epoch();
+        return;
+    }
+    Json shares = Json::array();
+    for (std::string const& data : reply.data()) shares.push_back(bytes_value(data));
+    answer(request, {{"data", std::move(shares)}});
+    Request kept = request;
+    forget(at);
+    kept.application = 0;
+    kept.answered_by = session_.sender().epoch();
+    kept.deadline = now_ + kRepeatGathers;
+    repeated_.push_back(next_request_);
+    requests_.emplace(next_request_++, std::move(kept));
+    if (repeated_.size() <= kMostRepeated) return;
+    auto const oldest = requests_.find(repeated_.front());
+    if (oldest != requests_.end()) drop(oldest);
+    repeated_.pop_front();
+}
+
+void AgentCore::repeat_gathers() {
+    for (auto& [number, request] : requests_) {
+        bool const news =
+            request.answered_by != 0 && request.answered_by != session_.sender().epoch();
+        if (news) request.deadline = now_ + kRepeatGathers;
+    }
+}
+
+}  // namespace mgi::control

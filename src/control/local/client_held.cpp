@@ -1,0 +1,161 @@
+// What a client holds: how it comes to that, what it says of it, and what it is told.
+#include <unistd.h>
+
+#include "control/local/client.hpp"
+#include "control/local/words.hpp"
+
+namespace mgi {
+
+using control::Json;
+
+namespace {
+
+constexpr std::size_t kMostEnded = 1024;
+
+}  // namespace
+
+Json ClusterClient::Impl::hello() const {
+    Json message = {{"op", "hello"},
+                    {"id", 0u},
+                    {"protocol", control::kSocketProtocol},
+                    {"version", MGI_VERSION},
+                    {"name", options_.name},
+                    {"pid", static_cast<std::uint32_t>(getpid())}};
+    Json endpoints = Json::array();
+    for (auto const& [id, endpoint] : endpoints_) {
+        endpoints.push_back(Json{{"endpoint", id}, {"vertex", endpoint.vertex}});
+    }
+    Json channels = Json::array();
+    for (auto const& [id, plan] : channels_) {
+        Json held = {{"channel", id},
+                     {"generation", plan.generation},
+                     {"request", plan.request},
+                     {"created", created_.contains(id)}};
+        control::add_spec(held, plan.spec);
+        if (auto const left = left_.find(id); left != left_.end()) {
+            auto const& gone = left->second.endpoints;
+            held["left"] = control::runs_of(std::vector<std::uint32_t>(gone.begin(), gone.end()));
+            held["gone"] = left->second.gone;
+            held["creator_left"] = left->second.creator;
+        }
+        channels.push_back(std::move(held));
+    }
+    message["endpoints"] = std::move(endpoints);
+    message["channels"] = std::move(channels);
+    return message;
+}
+
+// An agent that was started again has none.
+void ClusterClient::Impl::put_parts_again() {
+    for (auto const& [channel, part] : parts_) {
+        auto const call = std::make_shared<Call>();
+        call->posted = true;
+        call->brings = control::duplicate(part.get());
+        queue(call, {{"op", "put_part"}, {"channel", channel}, {"fd", true}}, options_.timeout);
+    }
+}
+
+// Told here and not by the caller's thread, so that what a notice says later comes later.
+void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
+    std::string const& op = request["op"].get_ref<std::string const&>();
+    if (op == "create_endpoint") {
+        auto const id =
+            static_cast<std::uint32_t>(control::number_in(answer, "endpoint", UINT32_MAX));
+        auto const vertex =
+            static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX));
+        endpoints_[id] = {id, vertex, control::text_in(answer, "device")};
+    } else if (op == "create_channel") {
+        ClusterPlan plan = control::plan_in(answer);
+        created_.try_emplace(plan.channel);
+        channels_[plan.channel] = std::move(plan);
+    } else if (op == "delete_endpoint") {
+        endpoints_.erase(request["endpoint"].get<std::uint32_t>());
+    } else if (op == "delete_channel") {
+        forget_channel(request["channel"].get<std::uint32_t>());
+        created_.erase(request["channel"].get<std::uint32_t>());
+    } else if (op == "leave_channel") {
+        note_left(request["channel"].get<std::uint32_t>());
+    }
+}
+
+// It is held until its end is heard: the agent may be killed before it has told the controller.
+void ClusterClient::Impl::note_left(std::uint32_t channel) {
+    auto const held = channels_.find(channel);
+    bool const creator = created_.erase(channel) != 0;
+    parts_.erase(channel);
+    if (held == channels_.end()) return;
+    Left& left = left_[channel];
+    left.gone = true;
+    left.creator = left.creator || creator;
+    for (auto const* ids : {&held->second.spec.sources, &held->second.spec.destinations}) {
+        for (std::uint32_t const id : *ids) {
+            if (endpoints_.contains(id)) left.endpoints.insert(id);
+        }
+    }
+}
+
+void ClusterClient::Impl::forget_channel(std::uint32_t id) {
+    channels_.erase(id);
+    left_.erase(id);
+    parts_.erase(id);
+}
+
+// What was made for a caller that has given up is given back.
+void ClusterClient::Impl::undo(Json const& request, Json const& answer) {
+    std::string const& op = request["op"].get_ref<std::string const&>();
+    char const* what = op == "create_endpoint" ? "endpoint" : "channel";
+    send({{"op", std::string("delete_") + what},
+          {"id", next_id_++},
+          {"timeout_ms", options_.timeout.count()},
+          {what, control::number_in(answer, what, UINT32_MAX)}});
+}
+
+void ClusterClient::Impl::take_notice(Json const& message, News& news) {
+    using control::number_in;
+    using control::text_in;
+    std::string const notice = text_in(message, "notice");
+    if (notice == "plan") {
+        ClusterPlan plan = control::plan_in(message);
+        channels_[plan.channel] = plan;
+        news.emplace_back(
+            [plan = std::move(plan)](ClusterListener& listener) { listener.plan_changed(plan); });
+    } else if (notice == "channel_ended") {
+        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+        End end{control::flag_in(message, "failed"), text_in(message, "why", 1u << 16)};
+        bool const gone = left_.contains(id) && left_[id].gone;
+        forget_channel(id);
+        if (auto const found = created_.find(id); found != created_.end()) {
+            found->second = end;
+        } else if (!gone) {
+            ended_[id] = end;
+            // Ids grow: the first are the oldest.
+            if (ended_.size() > kMostEnded) ended_.erase(ended_.begin());
+        }
+        news.emplace_back([id, end = std::move(end)](ClusterListener& listener) {
+            listener.channel_ended(id, end.failed, end.why);
+        });
+    } else if (notice == "channel_left") {
+        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+        std::vector<std::uint32_t> const endpoints = control::ids_in(message, "endpoints");
+        if (channels_.contains(id)) left_[id].endpoints.insert(endpoints.begin(), endpoints.end());
+    } else if (notice == "endpoint_lost") {
+        auto const id = static_cast<std::uint32_t>(number_in(message, "endpoint", UINT32_MAX));
+        endpoints_.erase(id);
+        news.emplace_back([id, why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
+            listener.endpoint_lost(id, why);
+        });
+    } else if (notice == "server") {
+        news.emplace_back([server = text_in(message, "server"),
+                           state = text_in(message, "state")](ClusterListener& listener) {
+            listener.server_changed(server, state);
+        });
+    } else if (notice == "controller") {
+        news.emplace_back([reached = control::flag_in(message, "reached"),
+                           why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
+            listener.controller_changed(reached, why);
+        });
+    }
+    // What a newer agent says beyond this is for newer applications.
+}
+
+}  // namespace mgi

@@ -1,0 +1,196 @@
+#include "control/state/gathers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "control/state/validation.hpp"
+
+namespace mgi::control {
+namespace {
+
+constexpr std::size_t kMostNamed = 8;    // ranks in an error's text
+constexpr std::size_t kShareCost = 256;  // bytes that a share takes beside its data
+
+void answer(CallId call, Problem problem, std::string text, Effects& effects) {
+    effects.emplace_back(Answer{call, problem, std::move(text), 0, 0, nullptr});
+}
+
+}  // namespace
+
+std::string Gathers::wrong(GatherRequest const& request) const {
+    std::string text = wrong_token("the request's name", request.request());
+    if (text.empty()) text = wrong_name("the key", request.key(), limits_.text);
+    if (!text.empty()) return text;
+    if (request.size() == 0 || request.size() > limits_.gather_ranks) {
+        return fmt::format("of {} ranks; 1 to {} are possible", request.size(),
+                           limits_.gather_ranks);
+    }
+    if (request.rank() >= request.size()) {
+        return fmt::format("rank {} of {}: ranks count from 0", request.rank(), request.size());
+    }
+    if (request.data().size() > limits_.gather_share) {
+        return fmt::format("rank {} says {} bytes; at most {} are possible", request.rank(),
+                           request.data().size(), limits_.gather_share);
+    }
+    return "";
+}
+
+// Of this rank with those who came first, who are right.
+std::string Gathers::contradiction(GatherRequest const& request) const {
+    auto const found = meetings_.find(request.key());
+    if (found == meetings_.end()) return "";
+    Meeting const& meeting = found->second;
+    if (meeting.size != request.size()) {
+        return fmt::format("rank {} says that there are {} ranks, and others have said {}",
+                           request.rank(), request.size(), meeting.size);
+    }
+    auto const said = meeting.shares.find(request.rank());
+    if (said == meeting.shares.end() || said->second.data == request.data()) return "";
+    return fmt::format(
+        "rank {} has said something else already: two processes with one rank, or one key for two "
+        "purposes",
+        request.rank());
+}
+
+void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis deadline,
+                  Timers& timers, Effects& effects) {
+    auto const fail = [&](Problem problem, std::string const& text) {
+        answer(call, problem, fmt::format("gather '{}': {}", request.key(), text), effects);
+    };
+    std::string text = wrong(request);
+    if (!text.empty()) {
+        // The key itself may be what is wrong.
+        return answer(call, Problem::InvalidArgument, "gather: " + text, effects);
+    }
+    auto const known = answers_.find(request.request());
+    if (known != answers_.end()) {
+        effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, known->second});
+        return;
+    }
+    text = contradiction(request);
+    if (!text.empty() && request.answered()) return fail(Problem::Aborted, "it is over");
+    if (!text.empty()) {
+        // A share of a meeting that is over elsewhere must not stand in a new one's way.
+        auto const& shares = meetings_.at(request.key()).shares;
+        bool const all_over = std::all_of(shares.begin(), shares.end(),
+                                          [](auto const& share) { return share.second.answered; });
+        if (!all_over) return fail(Problem::InvalidArgument, text);
+        for (auto const& [rank, share] : std::map(shares)) {
+            for (CallId const old : share.of) {
+                take_out(old, timers);
+                answer(old, Problem::Aborted, "the gather is over", effects);
+            }
+        }
+    }
+    if (calls_.size() >= limits_.waiting_calls) {
+        return fail(Problem::Unavailable, "too many calls wait: repeat");
+    }
+    std::size_t const bytes = request.data().size();
+    auto const met = meetings_.find(request.key());
+    if (met != meetings_.end() && met->second.bytes + bytes > limits_.gather_bytes) {
+        return fail(Problem::ResourceExhausted,
+                    fmt::format("all ranks together say more than {} bytes", limits_.gather_bytes));
+    }
+    if (!make_room(bytes + kShareCost)) {
+        return fail(Problem::ResourceExhausted,
+                    fmt::format("all gathers under way have {} bytes, the most", bytes_));
+    }
+    Meeting& meeting = meetings_[request.key()];
+    meeting.size = request.size();
+    auto const [at, first] = meeting.shares.try_emplace(request.rank());
+    Share& share = at->second;
+    if (first) {
+        share.data = request.data();
+        meeting.bytes += bytes;
+        bytes_ += bytes + kShareCost;
+    }
+    share.answered = share.answered && request.answered();
+    share.of.push_back(call);
+    calls_.emplace(call, Waiting{request.key(), request.rank(), request.request()});
+    if (meeting.shares.size() == meeting.size) {
+        return answer_all(request.key(), now, timers, effects);
+    }
+    timers.set(Due::Gather, call, deadline);
+}
+
+void Gathers::answer_all(std::string const& key, Millis now, Timers& timers, Effects& effects) {
+    auto const found = meetings_.find(key);
+    Meeting meeting = std::move(found->second);
+    meetings_.erase(found);
+    auto const reply = std::make_shared<GatherReply>();
+    Kept kept{now + keep_ms_, {}, meeting.bytes + meeting.shares.size() * kShareCost};
+    for (auto& [rank, share] : meeting.shares) reply->add_data(std::move(share.data));
+    for (auto const& [rank, share] : meeting.shares) {
+        for (CallId const call : share.of) {
+            auto const waiting = calls_.find(call);
+            answers_[waiting->second.request] = reply;
+            kept.requests.push_back(std::move(waiting->second.request));
+            calls_.erase(waiting);
+            timers.cancel(Due::Gather, call);
+            effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
+        }
+    }
+    if (kept_.empty()) timers.set(Due::Gathered, 0, kept.until);
+    kept_.push_back(std::move(kept));
+}
+
+void Gathers::take_out(CallId call, Timers& timers) {
+    auto const waiting = calls_.find(call);
+    if (waiting == calls_.end()) return;
+    auto const meeting = meetings_.find(waiting->second.key);
+    auto const share = meeting->second.shares.find(waiting->second.rank);
+    calls_.erase(waiting);
+    timers.cancel(Due::Gather, call);
+    std::erase(share->second.of, call);
+    if (!share->second.of.empty()) return;
+    bytes_ -= share->second.data.size() + kShareCost;
+    meeting->second.bytes -= share->second.data.size();
+    meeting->second.shares.erase(share);
+    if (meeting->second.shares.empty()) meetings_.erase(meeting);
+}
+
+void Gathers::due(CallId call, Timers& timers, Effects& effects) {
+    auto const waiting = calls_.find(call);
+    if (waiting == calls_.end()) return;
+    std::string const& key = waiting->second.key;
+    Meeting const& meeting = meetings_.at(key);
+    std::string missing;
+    std::size_t named = 0;
+    std::size_t const count = meeting.size - meeting.shares.size();
+    for (std::uint32_t rank = 0; rank < meeting.size && named < kMostNamed; ++rank) {
+        if (meeting.shares.contains(rank)) continue;
+        missing += (named == 0 ? "" : ", ") + std::to_string(rank);
+        ++named;
+    }
+    if (named < count) missing += fmt::format(" and {} more", count - named);
+    std::string text =
+        fmt::format("gather '{}': {} {} of {} {} not come", key, count == 1 ? "rank" : "ranks",
+                    missing, meeting.size, count == 1 ? "has" : "have");
+    take_out(call, timers);
+    answer(call, Problem::DeadlineExceeded, std::move(text), effects);
+}
+
+void Gathers::gone(CallId call, Timers& timers) {
+    take_out(call, timers);
+}
+
+void Gathers::drop_oldest() {
+    Kept const oldest = std::move(kept_.front());
+    kept_.pop_front();
+    bytes_ -= oldest.bytes;
+    for (std::string const& request : oldest.requests) answers_.erase(request);
+}
+
+bool Gathers::make_room(std::size_t bytes) {
+    while (bytes_ + bytes > limits_.gathers_bytes && !kept_.empty()) drop_oldest();
+    return bytes_ + bytes <= limits_.gathers_bytes;
+}
+
+void Gathers::forget(Millis now, Timers& timers) {
+    while (!kept_.empty() && kept_.front().until <= now) drop_oldest();
+    if (!kept_.empty()) timers.set(Due::Gathered, 0, kept_.front().until);
+}
+
+}  // namespace mgi::control

@@ -1,0 +1,77 @@
+/// \file
+/// What processes say to each other when they meet: each of `size` ranks says its share under one key, and
+/// all get everybody's (docs/control.md). Whoever gives up takes its share along.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control/state/effects.hpp"
+#include "control/state/settings.hpp"
+#include "control/state/timers.hpp"
+
+namespace mgi::control {
+
+/// Part of the controller's state machine, whose time and timers it uses.
+class Gathers {
+public:
+    Gathers(Limits const& limits, Millis keep_ms) : limits_(limits), keep_ms_(keep_ms) {}
+
+    /// Answers now or later: with all shares, or with what is wrong with this one.
+    void say(CallId call, GatherRequest const& request, Millis now, Millis deadline, Timers& timers,
+             Effects& effects);
+    /// Its deadline has come: the answer names who is missing.
+    void due(CallId call, Timers& timers, Effects& effects);
+    void gone(CallId call, Timers& timers);
+    /// The oldest answers are kept no longer.
+    void forget(Millis now, Timers& timers);
+
+    /// Bytes that are kept now.
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+    [[nodiscard]] std::size_t waiting() const { return calls_.size(); }
+
+private:
+    struct Share {
+        std::string data;
+        bool answered = true;    ///< as all of its calls say
+        std::vector<CallId> of;  ///< that wait with it
+    };
+    struct Meeting {
+        std::uint32_t size = 0;
+        std::map<std::uint32_t, Share> shares;  ///< by rank
+        std::size_t bytes = 0;
+    };
+    struct Waiting {
+        std::string key;
+        std::uint32_t rank = 0;
+        std::string request;
+    };
+    /// Kept for who asks again, because the answer got lost on its way.
+    struct Kept {
+        Millis until = 0;
+        std::vector<std::string> requests;
+        std::size_t bytes = 0;
+    };
+
+    [[nodiscard]] std::string wrong(GatherRequest const& request) const;
+    [[nodiscard]] std::string contradiction(GatherRequest const& request) const;
+    bool make_room(std::size_t bytes);
+    void drop_oldest();
+    void take_out(CallId call, Timers& timers);
+    void answer_all(std::string const& key, Millis now, Timers& timers, Effects& effects);
+
+    Limits const limits_;
+    Millis const keep_ms_;
+    std::unordered_map<std::string, Meeting> meetings_;  ///< by key
+    std::unordered_map<CallId, Waiting> calls_;
+    std::unordered_map<std::string, std::shared_ptr<GatherReply const>> answers_;  ///< by request
+    std::deque<Kept> kept_;  ///< the oldest first
+    std::size_t bytes_ = 0;
+};
+
+}  // namespace mgi::control

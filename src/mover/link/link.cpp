@@ -1,0 +1,258 @@
+#include "mover/link/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mgi::mover::link {
+
+Link::Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now)
+    : options_(std::move(options)),
+      owner_(owner),
+      board_(board),
+      slots_(options_.slots.size()),
+      counts_(std::make_shared<LinkCounts>(slots_.size())),
+      now_(now),
+      no_wire_since_(now),
+      progress_(now),
+      begun_(!options_.begins_later) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        slots_[i].rate = options_.slots[i].rate;
+        slots_[i].rest = options_.shortest_rest;
+    }
+}
+
+void Link::begin(Time now) {
+    if (begun_) return;
+    begun_ = true;
+    if (no_wire_since_ != kNever) no_wire_since_ = now;
+    progress_ = now;
+}
+
+bool Link::hopeful(Time now) const {
+    return begun_ && (no_wire_since_ == kNever || now < no_wire_since_ + kSecond);
+}
+
+void Link::start(Transfer transfer) {
+    if (over_) return;
+    if (!outstanding()) progress_ = now_;
+    queue_.push(std::move(transfer));
+}
+
+void Link::say(Word word) {
+    if (over_) return;
+    if (!outstanding()) progress_ = now_;
+    WordName const name = WordBook::name_of(word);
+    book_.say(name, std::move(word));
+}
+
+bool Link::outstanding() const {
+    return queue_.size() != 0 || !book_.empty() || !quarantine_.empty() ||
+           std::any_of(slots_.begin(), slots_.end(),
+                       [](Slot const& slot) { return slot.out.in_flight() != 0; });
+}
+
+// What was put off while the owner was being called.
+void Link::settle() {
+    if (inside_) return;
+    while (!to_forget_.empty()) {
+        std::uint64_t const channel = *to_forget_.begin();
+        to_forget_.erase(to_forget_.begin());
+        forget_now(channel);
+    }
+    if (over_ && !told_) {
+        told_ = true;
+        leave(std::uint64_t(code_), why_);
+        owner_.failed(code_, why_);
+    }
+}
+
+void Link::fail(ErrorCode code, std::string const& why) {
+    if (over_) return;
+    over_ = true;
+    told_ = false;
+    code_ = code;
+    why_ = why;
+}
+
+void Link::close(ErrorCode code, std::string const& why) {
+    if (over_) return;
+    over_ = true;
+    code_ = code;
+    why_ = why;
+    leave(std::uint64_t(code), why);
+}
+
+void Link::forget(std::uint64_t channel) {
+    to_forget_.insert(channel);
+    settle();
+}
+
+void Link::forget_now(std::uint64_t channel) {
+    book_.forget(channel);
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        Slot& slot = slots_[i];
+        if (slot.state != State::Open) continue;
+        slot.in.forget(channel);
+        std::vector<Flight> dropped;
+        bool const clean = slot.out.forget(channel, dropped);
+        for (Flight const& flight : dropped) give_back(i, flight);
+        if (!clean) down(i, "a channel that was being sent over it has ended", true);
+    }
+    for (auto at = quarantine_.begin(); at != quarantine_.end();) {
+        std::erase_if(at->second.flights, [channel](auto const& entry) {
+            return entry.second.transfer.key.channel == channel;
+        });
+        at = at->second.flights.empty() ? quarantine_.erase(at) : std::next(at);
+    }
+    queue_.forget(channel);
+    arrivals_.forget(channel);
+}
+
+// Gives what waits to wires that have room.
+void Link::assign(Time now) {
+    assign_words(now);
+    while (queue_.size() != 0) {
+        bool const taken = queue_.offer([&](Transfer& transfer) {
+            list_candidates(transfer, now);
+            auto const choice =
+                choose(candidates_, transfer.bytes() + kHeaderBytes, last_choice_, now);
+            if (!choice) return false;
+            last_choice_ = choice->slot;
+            std::uint32_t const nic = options_.slots[choice->slot].nic;
+            Flight flight{std::move(transfer), choice->own};
+            if (choice->own) {
+                board_.owner_was_here(nic, now);
+            } else {
+                board_.lend(nic, flight.transfer.bytes());
+            }
+            use(choice->slot, now);
+            (*counts_)[choice->slot].in_flight.add(1);
+            slots_[choice->slot].out.add(std::move(flight));
+            return true;
+        });
+        if (!taken) return;
+    }
+}
+
+// Words are small and others wait for them: the wire that has least to do.
+void Link::assign_words(Time now) {
+    while (book_.has_waiting()) {
+        std::uint32_t best = UINT32_MAX;
+        double least = 0;
+        for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+            if (slots_[i].state != State::Open) continue;
+            double const time = double(slots_[i].out.in_flight() + kHeaderBytes) / slots_[i].rate;
+            if (best == UINT32_MAX || time < least) {
+                best = i;
+                least = time;
+            }
+        }
+        if (best == UINT32_MAX) return;
+        auto next = book_.next();
+        if (!next) return;
+        use(best, now);
+        slots_[best].out.add(next->first, std::move(next->second));
+    }
+}
+
+void Link::use(std::uint32_t slot, Time now) {
+    slots_[slot].last_used = now;
+    if (slots_[slot].out.in_flight() == 0) note_progress(slots_[slot]);
+}
+
+void Link::list_candidates(Transfer const& transfer, Time now) {
+    candidates_.clear();
+    std::uint64_t const bytes = transfer.bytes() + kHeaderBytes;
+    bool any_own = false;
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        Slot const& slot = slots_[i];
+        if (slot.state != State::Open) continue;
+        Candidate wire;
+        wire.slot = i;
+        wire.in_flight = slot.out.in_flight();
+        wire.rate = slot.rate;
+        wire.window =
+            std::min(slot.window, std::uint64_t(slot.rate * double(options_.window_time)));
+        wire.window = std::max(wire.window, 2 * bytes);
+        wire.last_used = slot.last_used;
+        std::uint32_t const nic = options_.slots[i].nic;
+        wire.own = transfer.nics == 0 || (transfer.nics >> nic & 1) != 0;
+        any_own |= wire.own;
+        std::uint64_t const lent = board_.lent(nic);
+        wire.lent = board_.idle(nic, now) && (lent == 0 || lent + bytes <= options_.lent);
+        candidates_.push_back(wire);
+    }
+    if (any_own) return;
+    // Its own NICs have no wire now: it may use the others as if they were its own.
+    for (Candidate& wire : candidates_) wire.lent = true;
+}
+
+void Link::give_back(std::uint32_t slot, Flight const& flight) {
+    (*counts_)[slot].in_flight.take(1);
+    std::uint32_t const nic = options_.slots[slot].nic;
+    if (!flight.own) board_.give_back(nic, flight.transfer.bytes());
+}
+
+void Link::finish(std::uint32_t slot, Flight const& flight) {
+    progress_ = now_;
+    WireCounts& counts = (*counts_)[slot];
+    counts.segments.add(1);
+    counts.bytes.add(flight.transfer.bytes());
+    owner_.acknowledged(flight.transfer.token);
+}
+
+std::size_t Link::gather(std::uint32_t slot, std::span<iovec> pieces, Time now) {
+    now_ = now;
+    if (!over_) assign(now);
+    State const state = slots_[slot].state;
+    if (state != State::Open && state != State::Leaving) return 0;
+    return slots_[slot].out.gather(pieces, now);
+}
+
+void Link::sent(std::uint32_t slot, std::size_t bytes, Time now) {
+    now_ = now;
+    Slot& it = slots_[slot];
+    if (it.state != State::Open && it.state != State::Leaving) return;
+    it.out.sent(bytes);
+    if (it.state == State::Leaving && it.out.is_written()) {
+        it.state = State::Resting;
+        commands_.push_back({Command::Kind::Finish, slot, it.generation});
+    }
+}
+
+std::size_t Link::scatter(std::uint32_t slot, std::span<iovec> pieces) {
+    if (slots_[slot].state != State::Open) return 0;
+    return slots_[slot].in.scatter(pieces);
+}
+
+void Link::take_commands(std::vector<Command>& commands) {
+    commands.insert(commands.end(), commands_.begin(), commands_.end());
+    commands_.clear();
+}
+
+bool Link::finished() const {
+    return over_ && std::all_of(slots_.begin(), slots_.end(),
+                                [](Slot const& slot) { return slot.state == State::Resting; });
+}
+
+std::string Link::describe(Time now) const {
+    std::string text = fmt::format("{} transfers wait, {} dead wires await a report", queue_.size(),
+                                   quarantine_.size());
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        Slot const& slot = slots_[i];
+        if (slot.state == State::Open) {
+            text += fmt::format(
+                "; wire {} (NIC {}): {} bytes on their way, {:.3f} GB/s, heard {} ms ago", i,
+                options_.slots[i].nic, slot.out.in_flight(), slot.rate,
+                (now - std::min(now, slot.heard)) / kMillisecond);
+        } else {
+            text += fmt::format("; wire {} (NIC {}): none", i, options_.slots[i].nic);
+        }
+    }
+    if (!last_trouble_.empty()) text += fmt::format("; last trouble: {}", last_trouble_);
+    return text;
+}
+
+}  // namespace mgi::mover::link

@@ -1,0 +1,169 @@
+// A link: segments and words between two processes, over one or more wires. A state machine without
+// I/O and clock: sockets drive it, or a test in virtual time.
+//
+// A transfer is kept until it is acknowledged. When a wire dies (its stream breaks, it carries nonsense,
+// or the other end is not heard on it) each end closes it and then *reports*, over any other wire, how
+// many numbered frames of it had arrived; until that report comes, transfers that were begun on it are
+// in quarantine, since their bytes may still land in their targets. What had not arrived is sent
+// again. Its slot rests and gets another wire. A link without any wire, or one where nothing that is
+// awaited comes, is over after a time, for both ends.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mover/link/arrivals.hpp"
+#include "mover/link/choice.hpp"
+#include "mover/link/fair_queue.hpp"
+#include "mover/link/nic_board.hpp"
+#include "mover/link/receiver.hpp"
+#include "mover/link/sender.hpp"
+#include "mover/link/types.hpp"
+#include "mover/link/wire_counts.hpp"
+#include "mover/link/word_book.hpp"
+#include "transport/wire/wire_client.hpp"
+
+namespace mgi::mover::link {
+
+// Used by one thread. `owner` and `board` outlive it.
+class Link final : public transport::wire::WireClient, private FrameSink {
+public:
+    Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now);
+
+    // Wires may be dialed from now on, and are awaited no longer than `link_limit`. What was started and
+    // said before waits for them.
+    void begin(Time now);
+
+    // A channel's share of a link that is full; 1 if nothing is said.
+    void set_weight(std::uint64_t channel, double weight) { queue_.set_weight(channel, weight); }
+    // Takes a transfer; how many there are at a time is bounded by the channel's credits.
+    void start(Transfer transfer);
+    void say(Word word);
+    // When this returns, and no call of the link's is under way, none of the channel's memory is touched
+    // any more; its transfers are not acknowledged.
+    void forget(std::uint64_t channel);
+    // Ends the link, and tells the other end, as far as a wire is there to do so. The owner is not
+    // called any more.
+    void close(ErrorCode code, std::string const& why);
+    // The link is over.
+    [[nodiscard]] bool over() const { return over_; }
+    // The other end has all that was started and said.
+    [[nodiscard]] bool settled() const { return !outstanding(); }
+    // There is a wire, or may be one in a moment: the last one ended, or the link began, not long ago.
+    [[nodiscard]] bool hopeful(Time now) const;
+    // Over, and nothing is left to be written.
+    [[nodiscard]] bool finished() const;
+    // What it is doing, a line for each slot: for logs and stall reports.
+    [[nodiscard]] std::string describe(Time now) const;
+    // Why the last wire ended, or could not be made.
+    [[nodiscard]] std::string const& last_trouble() const { return last_trouble_; }
+    // For any thread, and for as long as it likes.
+    [[nodiscard]] std::shared_ptr<LinkCounts const> counts() const { return counts_; }
+
+    bool opened(std::uint32_t slot, std::uint64_t generation, Time now) override;
+    void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
+                Time now) override;
+    std::size_t gather(std::uint32_t slot, std::span<iovec> pieces, Time now) override;
+    void sent(std::uint32_t slot, std::size_t bytes, Time now) override;
+    std::size_t scatter(std::uint32_t slot, std::span<iovec> pieces) override;
+    void received(std::uint32_t slot, std::size_t bytes, Time now) override;
+    Time tick(Time now) override;
+    void take_commands(std::vector<Command>& commands) override;
+
+private:
+    enum class State : std::uint8_t { Resting, Dialing, Open, Leaving };
+    struct Slot {
+        State state = State::Resting;
+        std::uint64_t generation = 0;
+        std::map<std::uint64_t, std::uint64_t> reported;  // by generation: what had arrived
+        WireSender out;
+        WireReceiver in;
+        double rate = 1.0;
+        bool measured = false;
+        std::uint64_t window =
+            0;  // grows as it is used, so that a slow wire does not get much at first
+        Time last_used = 0;
+        Time opened = 0;
+        Time heard = 0;     // something came
+        Time progress = 0;  // something was acknowledged, or there was nothing to be
+        Time lag = 0;       // since then, as far as other wires were heard
+        Time lag_at = 0;
+        Time said = 0;  // we acknowledged
+        Time say_by = kNever;
+        std::uint64_t said_bytes = 0;
+        Time rest = 0;
+        Time rest_until = 0;
+    };
+    // Transfers begun on a wire that is dead.
+    struct Quarantine {
+        std::deque<std::pair<std::uint64_t, Flight>> flights;  // with their numbers
+        std::uint64_t written = 0;
+        Time since = 0;
+    };
+    using WireName = std::pair<std::uint32_t, std::uint64_t>;  // slot, generation
+
+    // link.cpp
+    [[nodiscard]] bool outstanding() const;
+    void assign(Time now);
+    void assign_words(Time now);
+    void list_candidates(Transfer const& transfer, Time now);
+    void use(std::uint32_t slot, Time now);
+    void give_back(std::uint32_t slot, Flight const& flight);
+    void finish(std::uint32_t slot, Flight const& flight);
+    void fail(ErrorCode code, std::string const& why);
+    void settle();
+    void forget_now(std::uint64_t channel);
+
+    // link_wires.cpp
+    void down(std::uint32_t slot, std::string const& why, bool still_open);
+    void count_lag(std::uint32_t heard, Time now);
+    void note_progress(Slot& slot) const;
+    void watch(std::uint32_t slot, Time now);
+    void dial(std::uint32_t slot, Time now);
+    [[nodiscard]] Time next_time(std::uint32_t slot) const;
+    void leave(std::uint64_t code, std::string const& why);
+
+    // link_frames.cpp
+    void take_in(std::uint32_t slot, std::size_t bytes);
+    std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) override;
+    std::optional<std::string> complete(Header const& header, std::string_view text) override;
+    std::optional<std::string> take_report(Header const& header);
+    std::optional<std::string> take_ack(Header const& header);
+    void measure(Slot& slot, WireSender::Done const& done) const;
+    void report(std::uint32_t slot, std::uint64_t generation, std::uint64_t frames);
+
+    LinkOptions options_;
+    LinkOwner& owner_;
+    NicBoard& board_;
+    std::vector<Slot> slots_;
+    std::shared_ptr<LinkCounts> const counts_;
+    FairQueue queue_;
+    WordBook book_;
+    Arrivals arrivals_;
+    std::map<WireName, Quarantine> quarantine_;
+    std::vector<Command> commands_;
+    std::vector<Candidate> candidates_;
+    std::vector<WireSender::Done> done_;
+    std::set<std::uint64_t> to_forget_;
+    Time now_;
+    Time no_wire_since_;
+    Time progress_;  // something was acknowledged, or nothing was outstanding
+    std::string last_trouble_;
+    std::uint32_t current_ = 0;  // the slot whose bytes are being taken in
+    std::uint32_t last_choice_ = 0;
+    bool begun_ = false;
+    bool inside_ = false;  // the owner may be being called
+    bool over_ = false;
+    bool told_ = true;  // the owner knows that it is over, or need not
+    ErrorCode code_ = ErrorCode::Ok;
+    std::string why_;
+};
+
+}  // namespace mgi::mover::link

@@ -1,0 +1,221 @@
+// A link's wires: how they come, are watched, and go.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.hpp"
+#include "mover/link/link.hpp"
+
+namespace mgi::mover::link {
+namespace {
+
+// Reports of a slot that are remembered: a wire that long ago is nobody's any more.
+constexpr std::size_t kMostReports = 64;
+// Of a new wire: a slow one must not get much before that is known.
+constexpr std::uint64_t kWindowAtFirst = 1U << 20;
+
+}  // namespace
+
+bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
+    now_ = now;
+    if (over_ || slot >= slots_.size()) return false;
+    Slot& it = slots_[slot];
+    if (options_.dials) {
+        if (it.state != State::Dialing || generation != it.generation) return false;
+        if (it.reported.contains(generation)) {
+            closed(slot, generation, "the other end has closed it", now);
+            return false;
+        }
+    } else {
+        if (generation <= it.generation) return false;
+        if (it.state == State::Open) down(slot, "the other end has made a new wire", true);
+        it.generation = generation;
+    }
+    it.state = State::Open;
+    it.out.restart(options_.checksums);
+    it.in.restart(options_.largest_segment);
+    it.window = std::min(kWindowAtFirst, options_.window);
+    it.measured = false;
+    it.opened = it.heard = it.said = now;
+    note_progress(it);
+    it.say_by = kNever;
+    it.said_bytes = 0;
+    no_wire_since_ = kNever;
+    return true;
+}
+
+void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string const& why, Time now) {
+    now_ = now;
+    if (slot >= slots_.size() || slots_[slot].generation != generation) return;
+    switch (slots_[slot].state) {
+        case State::Open: down(slot, why, false); break;
+        case State::Leaving: slots_[slot].state = State::Resting; break;
+        case State::Dialing:
+            slots_[slot].state = State::Resting;
+            slots_[slot].rest_until = now + slots_[slot].rest;
+            slots_[slot].rest = std::min(2 * slots_[slot].rest, options_.longest_rest);
+            last_trouble_ = fmt::format("wire {}: {}", slot, why);
+            break;
+        case State::Resting: break;
+    }
+    settle();
+}
+
+// `still_open`: whoever moves bytes has to close it.
+void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
+    Slot& it = slots_[slot];
+    last_trouble_ = fmt::format("wire {}: {}", slot, why);
+    log::info("link: wire {} (NIC {}), generation {}, is gone: {}", slot, options_.slots[slot].nic,
+              it.generation, why);
+    if (still_open) commands_.push_back({Command::Kind::Close, slot, it.generation});
+    it.state = State::Resting;
+    if (now_ - it.opened > options_.longest_rest) it.rest = options_.shortest_rest;
+    it.rest_until = now_ + it.rest;
+    it.rest = std::min(2 * it.rest, options_.longest_rest);
+
+    WireSender::Remains remains = it.out.take_remains();
+    for (auto const& [number, flight] : remains.begun) give_back(slot, flight);
+    for (Flight const& flight : remains.waiting) give_back(slot, flight);
+    for (auto at = remains.waiting.rbegin(); at != remains.waiting.rend(); ++at) {
+        queue_.push_again(std::move(at->transfer));
+    }
+    for (WordName const& name : remains.words) book_.lost(name);
+    if (!remains.begun.empty()) {
+        quarantine_[{slot, it.generation}] = {std::move(remains.begun), remains.written, now_};
+    }
+    report(slot, it.generation, it.in.frames());
+    bool const any = std::any_of(slots_.begin(), slots_.end(),
+                                 [](Slot const& other) { return other.state == State::Open; });
+    if (!any) no_wire_since_ = now_;
+}
+
+void Link::report(std::uint32_t slot, std::uint64_t generation, std::uint64_t frames) {
+    auto& reported = slots_[slot].reported;
+    if (!reported.try_emplace(generation, frames).second) return;
+    if (reported.size() > kMostReports) reported.erase(reported.begin());
+    Word word;
+    word.channel = generation;
+    word.source = slot;
+    word.value = frames;
+    book_.say({FrameKind::Report, generation, 0, slot, 0}, std::move(word));
+}
+
+void Link::dial(std::uint32_t slot, Time now) {
+    Slot& it = slots_[slot];
+    if (!options_.dials || !begun_ || it.state != State::Resting || now < it.rest_until) return;
+    it.state = State::Dialing;
+    ++it.generation;
+    commands_.push_back({Command::Kind::Dial, slot, it.generation});
+}
+
+// A process that is stopped is silent on all wires, a NIC that is down on its own: so time in which
+// others are heard counts for more, and a gap in which nobody is does not.
+void Link::count_lag(std::uint32_t heard, Time now) {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        if (i == heard) continue;
+        Slot& it = slots_[i];
+        it.lag += std::min(now - it.lag_at, 2 * options_.heartbeat);
+        it.lag_at = now;
+    }
+}
+
+void Link::note_progress(Slot& slot) const {
+    slot.progress = now_;
+    slot.lag = 0;
+    slot.lag_at = now_;
+}
+
+void Link::watch(std::uint32_t slot, Time now) {
+    Slot& it = slots_[slot];
+    if (it.state != State::Open) return;
+    if (now >= it.heard + options_.silence_limit) {
+        down(slot, fmt::format("nothing was heard for {} ms", (now - it.heard) / kMillisecond),
+             true);
+    } else if (it.out.in_flight() != 0 &&
+               (now >= it.progress + options_.silence_limit || it.lag >= options_.lag_limit)) {
+        down(slot,
+             fmt::format("nothing was acknowledged for {} ms, {} bytes are on their way",
+                         (now - it.progress) / kMillisecond, it.out.in_flight()),
+             true);
+    } else if (now >= it.say_by || now >= it.said + options_.heartbeat) {
+        it.out.acknowledge(it.in.frames(), it.in.bytes());
+        it.said = now;
+        it.said_bytes = it.in.bytes();
+        it.say_by = kNever;
+    }
+}
+
+Time Link::next_time(std::uint32_t slot) const {
+    Slot const& it = slots_[slot];
+    if (it.state == State::Resting && options_.dials && begun_) return it.rest_until;
+    if (it.state != State::Open) return kNever;
+    Time next = std::min(it.say_by, it.said + options_.heartbeat);
+    next = std::min(next, it.heard + options_.silence_limit);
+    if (it.out.in_flight() != 0) next = std::min(next, it.progress + options_.silence_limit);
+    return next;
+}
+
+Time Link::tick(Time now) {
+    now_ = now;
+    if (over_) return kNever;
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        watch(i, now);
+        dial(i, now);
+    }
+    bool const awaiting = outstanding();
+    if (!awaiting || !begun_) progress_ = now;
+    Time next = kNever;
+    auto const limit = [&](Time since, Time most, auto&& why) {
+        if (since == kNever) return;
+        if (now >= since + most) {
+            fail(ErrorCode::Stalled, why());
+        } else {
+            next = std::min(next, since + most);
+        }
+    };
+    limit(begun_ ? no_wire_since_ : kNever, options_.link_limit, [&] {
+        return fmt::format(
+            "there was no wire to the other end for {} ms ({}); look whether its process "
+            "runs and its network is up",
+            (now - no_wire_since_) / kMillisecond,
+            last_trouble_.empty() ? "none was made" : last_trouble_);
+    });
+    for (auto const& quarantined : quarantine_) {
+        auto const since = quarantined.second.since;
+        limit(since, options_.link_limit, [&] {
+            return fmt::format(
+                "the other end has not said for {} ms what had arrived on wire {} when it "
+                "died",
+                (now - since) / kMillisecond, quarantined.first.first);
+        });
+    }
+    if (awaiting) {
+        limit(progress_, options_.progress_limit, [&] {
+            return fmt::format("nothing arrived at the other end for {} ms ({})",
+                               (now - progress_) / kMillisecond, describe(now));
+        });
+    }
+    settle();
+    if (over_) return kNever;
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) next = std::min(next, next_time(i));
+    return next;
+}
+
+// The last word, on wires that can still carry one; the others are closed.
+void Link::leave(std::uint64_t code, std::string const& why) {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        Slot& slot = slots_[i];
+        if (slot.state == State::Open && slot.out.end_with(code, why)) {
+            slot.state = State::Leaving;
+        } else if (slot.state != State::Resting) {
+            slot.state = State::Resting;
+            commands_.push_back({Command::Kind::Close, i, slot.generation});
+        }
+    }
+    queue_.clear();
+    quarantine_.clear();
+    for (WireCounts& counts : *counts_) counts.in_flight.clear();
+}
+
+}  // namespace mgi::mover::link

@@ -1,0 +1,70 @@
+// The receiving half of one wire: makes frames of bytes, and lets a segment's bytes be read straight
+// into its target.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mover/link/frame.hpp"
+#include "mover/link/types.hpp"
+
+namespace mgi::mover::link {
+
+// Who takes the frames.
+class FrameSink {
+public:
+    virtual ~FrameSink() = default;
+    // A segment begins: appends where its bytes go, `header.bytes` in all, or nothing to drop them.
+    // Says what is wrong with it, if anything is.
+    virtual std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) = 0;
+    // A frame is complete; `text` is the body of one that is no segment.
+    virtual std::optional<std::string> complete(Header const& header, std::string_view text) = 0;
+};
+
+class WireReceiver {
+public:
+    void restart(std::uint32_t largest_segment);
+
+    std::size_t scatter(std::span<iovec> pieces);
+    // Takes in so many bytes of what was scattered. What is wrong with them ends the wire.
+    std::optional<std::string> received(std::size_t bytes, FrameSink& sink);
+
+    // The rest of a segment of this channel that is arriving goes nowhere.
+    void forget(std::uint64_t channel);
+    // The segment whose bytes are arriving.
+    [[nodiscard]] std::optional<Key> arriving() const;
+
+    [[nodiscard]] std::uint64_t frames() const { return frames_; }  // numbered, complete
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+private:
+    // Read behind a segment's bytes in the same call: headers and small frames. What of it belongs to
+    // the next segment is copied, so it is small.
+    static constexpr std::size_t kAhead = 512;
+    std::optional<std::string> parse(FrameSink& sink);
+    std::optional<std::string> begin(FrameSink& sink);
+    std::optional<std::string> end(FrameSink& sink);
+    void fill(std::size_t bytes);
+    void drop(std::size_t bytes);
+
+    std::uint32_t largest_ = 0;
+    std::array<char, kAhead> ahead_{};
+    std::size_t ahead_bytes_ = 0;
+    bool in_body_ = false;
+    Header header_;
+    std::deque<iovec> pieces_;  // what of the body is still to come
+    std::size_t body_left_ = 0;
+    std::uint32_t sum_ = 0;
+    std::string text_;
+    std::vector<char> nowhere_;
+    std::uint64_t frames_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace mgi::mover::link

@@ -1,0 +1,35 @@
+// What has gone over the wires of a link, for who looks on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace mgi::mover::link {
+
+// A number that one thread counts and any reads.
+class Count {
+public:
+    // relaxed: it stands for itself. One writer, so that no read-modify-write is needed.
+    void add(std::uint64_t more) { store(value() + more); }
+    void take(std::uint64_t less) { store(value() - less); }
+    void clear() { store(0); }
+    [[nodiscard]] std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+private:
+    void store(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+    std::atomic<std::uint64_t> value_{0};
+};
+
+// Of all wires that a slot has had.
+struct WireCounts {
+    Count segments;   // that have arrived, as far as that is known here
+    Count bytes;      // of these segments
+    Count in_flight;  // segments given to the wire that is there now, and not known to have arrived
+    Count resends;    // segments that were lost with a wire and begun again, on whichever one
+};
+
+// By slot.
+using LinkCounts = std::vector<WireCounts>;
+
+}  // namespace mgi::mover::link

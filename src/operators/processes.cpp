@@ -1,0 +1,73 @@
+#include "operators/processes.hpp"
+
+#include <algorithm>
+
+#include <mgi/members.hpp>
+
+namespace mgi::operators {
+
+namespace {
+
+// One process with all of the endpoints: there is nobody to talk to.
+class ThisProcess final : public Processes {
+public:
+    explicit ThisProcess(Runtime const& runtime) : runtime_(runtime) {}
+
+    [[nodiscard]] std::size_t count() const override { return 1; }
+    [[nodiscard]] std::size_t me() const override { return 0; }
+    [[nodiscard]] std::string name(std::size_t) const override { return "this process"; }
+    [[nodiscard]] bool mine(Endpoint) const override { return true; }
+    u64 next_operator() override { return 0; }
+    std::vector<std::string> gather(std::string const&, std::string const& words,
+                                    std::chrono::milliseconds,
+                                    std::function<bool()> const&) override {
+        return {words};
+    }
+    Channel create_channel(ChannelSpec const& spec) override {
+        return runtime_.create_channel(spec);
+    }
+    void delete_channel(Channel const& channel) override { runtime_.delete_channel(channel); }
+
+private:
+    Runtime runtime_;
+};
+
+// Of a job, each with some of the endpoints.
+class JobsProcesses final : public Processes {
+public:
+    JobsProcesses(Runtime const& runtime, std::vector<Endpoint> const& endpoints)
+        : runtime_(runtime), members_(runtime, endpoints) {}
+
+    [[nodiscard]] std::size_t count() const override { return members_.count(); }
+    [[nodiscard]] std::size_t me() const override { return members_.me(); }
+    [[nodiscard]] std::string name(std::size_t process) const override {
+        return "rank " + std::to_string(members_.rank(process));
+    }
+    [[nodiscard]] bool mine(Endpoint endpoint) const override { return members_.mine(endpoint); }
+    u64 next_operator() override { return members_.next_occasion(); }
+    std::vector<std::string> gather(std::string const& key, std::string const& words,
+                                    std::chrono::milliseconds timeout,
+                                    std::function<bool()> const& stop) override {
+        return members_.gather(key, words, timeout, stop);
+    }
+    Channel create_channel(ChannelSpec const& spec) override {
+        return runtime_.create_channel(spec);
+    }
+    void delete_channel(Channel const& channel) override { runtime_.delete_channel(channel); }
+
+private:
+    Runtime runtime_;
+    Members members_;
+};
+
+}  // namespace
+
+std::unique_ptr<Processes> processes_of(Runtime& runtime, std::vector<Endpoint> const& endpoints) {
+    bool const alone = std::none_of(endpoints.begin(), endpoints.end(), [](Endpoint const& one) {
+        return one.device == Endpoint::kElsewhere;
+    });
+    if (alone) return std::make_unique<ThisProcess>(runtime);
+    return std::make_unique<JobsProcesses>(runtime, endpoints);
+}
+
+}  // namespace mgi::operators

@@ -1,0 +1,66 @@
+// The processes that run an operator together, as one of them sees them.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/operators.hpp>
+
+#include "operators/text.hpp"
+
+namespace mgi::operators {
+
+// Processes are numbered alike in all of them. Used by the thread that calls the operator.
+class Processes {
+public:
+    Processes() = default;
+    Processes(Processes const&) = delete;
+    Processes& operator=(Processes const&) = delete;
+    virtual ~Processes() = default;
+
+    [[nodiscard]] virtual std::size_t count() const = 0;
+    [[nodiscard]] virtual std::size_t me() const = 0;
+    // For messages: "rank 2".
+    [[nodiscard]] virtual std::string name(std::size_t process) const = 0;
+    [[nodiscard]] virtual bool mine(Endpoint endpoint) const = 0;
+    // The number of an operator among those that these processes run together, the same in all.
+    virtual u64 next_operator() = 0;
+
+    // What every process has said under this key, by process; the same to all. May be repeated with
+    // the same words. Throws Error(Timeout) that names those which have not said theirs, and
+    // Error(Interrupted) once `stop`, which is asked every now and then, is true.
+    virtual std::vector<std::string> gather(std::string const& key, std::string const& words,
+                                            std::chrono::milliseconds timeout,
+                                            std::function<bool()> const& stop) = 0;
+
+    // Called by all with the same specification; throws in all or in none.
+    virtual Channel create_channel(ChannelSpec const& spec) = 0;
+    // This process uses it no more.
+    virtual void delete_channel(Channel const& channel) = 0;
+};
+
+// Those that have the endpoints. Throws Error(InvalidArgument) where this process has none of them.
+std::unique_ptr<Processes> processes_of(Runtime& runtime, std::vector<Endpoint> const& endpoints);
+
+// The operators of <mgi/operators.hpp>, by processes that talk to each other.
+std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
+                                  std::vector<Endpoint> const& endpoints,
+                                  std::vector<Table> const& parts,
+                                  std::vector<std::string> const& keys,
+                                  OperatorOptions const& options, OperatorReport* report);
+std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
+                                  std::vector<Endpoint> const& endpoints,
+                                  std::vector<Table> const& parts,
+                                  std::vector<std::string> const& keys,
+                                  std::vector<Aggregate> const& aggregates,
+                                  OperatorOptions const& options, OperatorReport* report);
+std::vector<Table> join_among(Processes& processes, Runtime& runtime,
+                              std::vector<Endpoint> const& endpoints,
+                              std::vector<Table> const& left, std::vector<Table> const& right,
+                              JoinSpec const& spec, OperatorOptions const& options,
+                              OperatorReport* report);
+
+}  // namespace mgi::operators

@@ -1,0 +1,206 @@
+#include "runtime/agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "runtime/checks.hpp"
+
+namespace mgi {
+
+namespace {
+
+constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
+constexpr char const* kVersion = "2";   // of these words
+
+std::string hashed(std::string_view text) {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    std::array<char, 17> digits{};
+    auto const end = std::to_chars(digits.data(), digits.data() + 16, hash, 16).ptr;
+    return std::string(text.substr(0, kMostShown)) + "... (" + std::to_string(text.size()) +
+           " bytes, hash " + std::string(digits.data(), end) + ")";
+}
+
+// Lines and tabs are what keeps words apart.
+std::string one_line(std::string text) {
+    std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    return text;
+}
+
+std::string value_of(std::string text) {
+    bool const plain = text.size() <= kMostShown && text == one_line(text);
+    return plain ? std::move(text) : one_line(hashed(text));
+}
+
+std::string ids_of(std::vector<Endpoint> const& endpoints) {
+    std::string text;
+    for (Endpoint const endpoint : endpoints) {
+        text += (text.empty() ? "" : " ") + std::to_string(endpoint.id);
+    }
+    return text;
+}
+
+[[noreturn]] void refuse() {
+    throw Error(ErrorCode::Internal,
+                "another process makes channels in words that this version does not know; let all "
+                "processes use the same version");
+}
+
+template <class Number = std::uint32_t>
+Number number(std::string_view text, int base = 10) {
+    Number value = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    if (error != std::errc() || end != text.data() + text.size()) refuse();
+    return value;
+}
+
+// What of a plan is the same on all servers; each works out the sizes for itself.
+std::array<std::uint32_t*, 8> numbers_of(Plan& plan) {
+    return {&plan.segment_rows, &plan.text_bytes, &plan.slots,      &plan.credits,
+            &plan.lanes,        &plan.tile_rows,  &plan.chunk_rows, &plan.max_groups};
+}
+
+// "number secret transfer segment_rows ..."
+std::string text_of(Terms terms) {
+    std::string text = std::to_string(terms.number) + ' ';
+    for (std::uint8_t const byte : terms.secret) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        text += kDigits[byte >> 4];
+        text += kDigits[byte & 15];
+    }
+    text += ' ' + std::to_string(static_cast<std::uint32_t>(terms.plan.transfer));
+    for (std::uint32_t const* value : numbers_of(terms.plan)) text += ' ' + std::to_string(*value);
+    return text;
+}
+
+Terms terms_in(std::string_view text) {
+    auto const next = [&text] {
+        std::string_view const word = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        return word;
+    };
+    Terms terms;
+    terms.number = number<std::uint64_t>(next());
+    std::string_view const secret = next();
+    if (secret.size() != 2 * terms.secret.size()) refuse();
+    for (std::size_t i = 0; i < terms.secret.size(); ++i) {
+        terms.secret[i] = number<std::uint8_t>(secret.substr(2 * i, 2), 16);
+    }
+    terms.plan.transfer = static_cast<Transfer>(number<std::uint8_t>(next()));
+    for (std::uint32_t* const value : numbers_of(terms.plan)) *value = number(next());
+    return terms;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& spec) {
+    ChannelOptions const& options = spec.options;
+    std::string keys;
+    for (std::string const& key : spec.routing.keys) keys += std::to_string(key.size()) + ":" + key;
+    auto const flag = [](bool value) { return std::string(value ? "true" : "false"); };
+    auto const number = [](auto value) { return std::to_string(value); };
+    std::vector<std::pair<std::string, std::string>> fields = {
+        {"sources", ids_of(spec.sources)},
+        {"destinations", ids_of(spec.destinations)},
+        {"schema", spec.schema ? spec.schema->to_string() : "none"},
+        {"routing", number(static_cast<std::uint32_t>(spec.routing.kind))},
+        {"routing's keys", keys},
+        {"routing's hash", number(static_cast<std::uint32_t>(spec.routing.hash))},
+        {"name", options.name},
+        {"ordered", flag(options.ordered)},
+        {"by_reference", flag(options.by_reference)},
+        {"layout", number(static_cast<std::uint32_t>(options.layout))},
+        {"segment_bytes", number(options.segment_bytes)},
+        {"segment_rows", number(options.segment_rows)},
+        {"slots", number(options.slots)},
+        {"credits", number(options.credits)},
+        {"tile_rows", number(options.tile_rows)},
+        {"chunk_rows", number(options.chunk_rows)},
+        {"max_groups", number(options.max_groups)},
+        {"text_bytes_per_row", number(options.text_bytes_per_row)},
+        {"receive_limit", number(options.receive_limit)},
+        {"stall_limit", number(options.stall_limit.count()) + " ms"},
+        {"gone_limit", number(options.gone_limit.count()) + " ms"},
+        {"sorters", number(options.sorters)},
+    };
+    for (auto& [name, value] : fields) value = value_of(std::move(value));
+    return fields;
+}
+
+std::string encode(Said const& said) {
+    std::string text = std::string("version\t") + kVersion + '\n';
+    if (said.id != 0) text += "id\t" + std::to_string(said.id) + '\n';
+    if (said.terms) text += "terms\t" + text_of(*said.terms) + '\n';
+    for (std::string const& address : said.addresses) text += "address\t" + address + '\n';
+    if (said.taken) text += "taken\t\n";
+    if (said.error) {
+        text += "code\t" + std::to_string(static_cast<std::uint32_t>(said.error->code())) + '\n';
+        text += "error\t" + one_line(said.error->what()) + '\n';
+    }
+    for (auto const& [name, value] : said.fields) {
+        text.append("field\t").append(name).append("\t").append(value).append("\n");
+    }
+    return text;
+}
+
+Said decode(std::string_view text) {
+    Said said;
+    std::optional<ErrorCode> code;
+    bool known = false;
+    while (!text.empty()) {
+        auto const end = text.find('\n');
+        std::string_view line = text.substr(0, end);
+        auto const tab = line.find('\t');
+        if (end == std::string_view::npos || tab == std::string_view::npos) refuse();
+        text.remove_prefix(end + 1);
+        std::string_view const word = line.substr(0, tab);
+        line.remove_prefix(tab + 1);
+        if (word == "version") {
+            known = line == kVersion;
+        } else if (word == "id") {
+            said.id = number(line);
+        } else if (word == "terms") {
+            said.terms = terms_in(line);
+        } else if (word == "address") {
+            said.addresses.emplace_back(line);
+        } else if (word == "taken") {
+            said.taken = true;
+        } else if (word == "code") {
+            std::uint32_t const value = number(line);
+            if (value == 0 || value > static_cast<std::uint32_t>(ErrorCode::Internal)) refuse();
+            code = static_cast<ErrorCode>(value);
+        } else if (word == "error") {
+            said.error = Error(code.value_or(ErrorCode::Internal), std::string(line));
+        } else if (word == "field") {
+            auto const split = line.find('\t');
+            if (split == std::string_view::npos) refuse();
+            said.fields.emplace_back(line.substr(0, split), line.substr(split + 1));
+        }
+    }
+    if (!known) refuse();
+    return said;
+}
+
+void check_agreement(std::vector<Said> const& all, std::vector<std::string> const& names,
+                     std::string const& who) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (!all[i].error) continue;
+        throw Error(all[i].error->code(), names[i] + ": " + all[i].error->what());
+    }
+    for (std::size_t i = 1; i < all.size(); ++i) {
+        if (all[i].fields.size() != all[0].fields.size()) refuse();
+        for (std::size_t f = 0; f < all[0].fields.size(); ++f) {
+            if (all[i].fields[f] == all[0].fields[f]) continue;
+            auto const& [name, value] = all[0].fields[f];
+            std::string text = who;
+            text.append(": processes make one channel together and ask for different ones: ")
+                .append(name)
+                .append(" is '" + value + "' for " + names[0])
+                .append(" and '" + all[i].fields[f].second + "' for " + names[i]);
+            throw Error(ErrorCode::InvalidArgument, text);
+        }
+    }
+}
+
+}  // namespace mgi

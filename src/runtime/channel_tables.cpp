@@ -1,0 +1,188 @@
+#include "runtime/channel_tables.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace mgi {
+
+using device::relaxed;
+using device::RoutingKind;
+using memory::Carver;
+
+namespace {
+
+template <class T>
+std::uint64_t table_bytes(std::uint64_t count) {
+    return Carver::piece(count * sizeof(T));
+}
+
+bool contains(std::vector<std::uint32_t> const& sorted, std::uint32_t index) {
+    return std::binary_search(sorted.begin(), sorted.end(), index);
+}
+
+}  // namespace
+
+std::uint64_t ChannelTables::pool_bytes() const {
+    std::uint64_t const segment = state_.layout.size;
+    std::uint64_t const lanes = here_.sources.size() * plan_.lanes;
+    std::uint64_t bytes = lanes * plan_.slots * segment;
+    bytes += here_.destinations.size() * copied_sources() * plan_.credits * segment;
+    std::uint64_t const group =
+        Carver::piece(state_.carry_layout.size) +
+        Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
+        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
+        Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
+    return bytes + here_.sources.size() * state_.max_groups * group;
+}
+
+std::uint64_t ChannelTables::bytes() const {
+    std::uint64_t const sources = state_.source_count;
+    std::uint64_t const destinations = here_.destinations.size();
+    std::uint64_t const groups = state_.max_groups;
+    std::uint64_t const group = table_bytes<device::ColumnView>(state_.carry_layout.column_count) +
+                                table_bytes<char const*>(1);
+    std::uint64_t const source = table_bytes<device::Lane<Words>>(plan_.lanes) +
+                                 plan_.lanes * table_bytes<device::Slot<Words>>(plan_.slots) +
+                                 table_bytes<device::GroupState<Words>>(groups) + groups * group;
+    std::uint64_t const receive =
+        copied_sources() * table_bytes<device::Slot<Words>>(plan_.credits);
+    std::uint64_t const destination = table_bytes<Words::System<device::u64>>(groups) +
+                                      table_bytes<device::ReadRing<Words>>(sources) + receive;
+    std::uint64_t const queue = table_bytes<Words::System<device::u64>>(sources) +
+                                table_bytes<device::ReceiveQueue<Words>>(1) +
+                                table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
+    return table_bytes<device::Source<Words>>(sources) +
+           table_bytes<device::Destination<Words>>(state_.destination_count) +
+           here_.sources.size() * source + destinations * destination +
+           (share_queue() ? 1 : destinations) * queue;
+}
+
+void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver) {
+    // Ahead of all others: from these two everything else is found.
+    state_.sources = make_table<device::Source<Words>>(memory, state_.source_count);
+    state_.destinations = make_table<device::Destination<Words>>(memory, state_.destination_count);
+    build_sources(memory, carver);
+    build_destinations(memory, carver);
+}
+
+void ChannelTables::find(std::pmr::memory_resource& memory) {
+    state_.sources = static_cast<device::Source<Words>*>(
+        memory.allocate(table_bytes<device::Source<Words>>(state_.source_count), 64));
+    state_.destinations = static_cast<device::Destination<Words>*>(
+        memory.allocate(table_bytes<device::Destination<Words>>(state_.destination_count), 64));
+}
+
+device::Slot<Words>* ChannelTables::build_slots(std::pmr::memory_resource& memory, Carver& carver,
+                                                std::uint32_t count) {
+    auto* const slots = make_table<device::Slot<Words>>(memory, count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        slots[i].sequence.store(i, relaxed);
+        slots[i].offset = carver.take_bytes(state_.layout.size, state_.layout.bit_bytes);
+    }
+    return slots;
+}
+
+void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& carver) {
+    for (std::uint32_t const s : here_.sources) {
+        auto& source = state_.sources[s];
+        source.lanes = make_table<device::Lane<Words>>(memory, plan_.lanes);
+        for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
+            source.lanes[l].slots = build_slots(memory, carver, plan_.slots);
+            source.lanes[l].mask = plan_.slots - 1;
+            source.lanes[l].capacity = state_.layout.rows;
+            source.lanes[l].units = state_.layout.units;
+            source.lanes[l].by_reference = is_by_reference(l);
+        }
+        build_groups(memory, carver, source);
+    }
+}
+
+void ChannelTables::build_groups(std::pmr::memory_resource& memory, Carver& carver,
+                                 device::Source<Words>& source) {
+    auto const& layout = state_.carry_layout;
+    source.groups = make_table<device::GroupState<Words>>(memory, state_.max_groups);
+    for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
+        auto& group = source.groups[g];
+        group.last = carver.take<device::u64>(plan_.lanes);
+        group.carry_next = carver.take<device::u32>(plan_.lanes);
+        group.carry_end = carver.take<device::u32>(plan_.lanes);
+        group.carry_lane = carver.take<device::u16>(plan_.tile_rows);
+        group.carry = state_.pool + carver.take_bytes(layout.size);
+        auto* const columns = make_table<device::ColumnView>(memory, layout.column_count);
+        auto* const bytes = make_table<char const*>(memory, 1);
+        *bytes = group.carry + layout.bytes_offset;
+        for (std::uint32_t c = 0; c < layout.column_count; ++c) {
+            auto const& column = layout.columns[c];
+            columns[c].values = group.carry + column.offset;
+            if (column.nullable()) {
+                columns[c].validity =
+                    reinterpret_cast<device::u8 const*>(group.carry) + column.validity;
+            }
+            if (column.storage == device::Storage::Views) {
+                columns[c].encoding = device::InputEncoding::Views;
+                columns[c].buffers = bytes;
+            }
+        }
+        group.carry_columns = columns;
+    }
+}
+
+bool ChannelTables::is_read_in_place(std::uint32_t source) const {
+    return plan_.transfer == Transfer::ByReference ||
+           (plan_.transfer == Transfer::Mixed && contains(here_.sources, source));
+}
+
+std::uint32_t ChannelTables::copied_sources() const {
+    switch (plan_.transfer) {
+        case Transfer::ByReference: return 0;
+        case Transfer::ByCopy: return state_.source_count;
+        case Transfer::Mixed: break;
+    }
+    return state_.source_count - std::uint32_t(here_.sources.size());
+}
+
+bool ChannelTables::is_by_reference(std::uint32_t lane) const {
+    // Mixed: each lane is one destination's.
+    return plan_.transfer == Transfer::ByReference ||
+           (plan_.transfer == Transfer::Mixed && contains(here_.destinations, lane));
+}
+
+bool ChannelTables::share_queue() const {
+    return state_.routing == RoutingKind::Balance && plan_.transfer == Transfer::ByReference;
+}
+
+std::uint32_t ChannelTables::queue_entries() const {
+    std::uint32_t const copied = copied_sources();
+    return std::bit_ceil((state_.source_count - copied) * plan_.slots + copied * plan_.credits);
+}
+
+void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver& carver) {
+    bool const own_lane = plan_.lanes == state_.destination_count &&
+                          state_.routing != RoutingKind::Broadcast &&
+                          state_.routing != RoutingKind::Balance;
+    for (std::uint32_t const d : here_.destinations) {
+        auto& destination = state_.destinations[d];
+        destination.receivers = make_table<Words::System<device::u64>>(memory, state_.max_groups);
+        destination.rings = make_table<device::ReadRing<Words>>(memory, state_.source_count);
+        for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+            auto& ring = destination.rings[s];
+            bool const in_place = is_read_in_place(s);
+            ring.size = in_place ? plan_.slots : plan_.credits;
+            ring.clean = in_place;
+            ring.slots = in_place ? state_.sources[s].lanes[own_lane ? d : 0].slots
+                                  : build_slots(memory, carver, plan_.credits);
+        }
+        if (share_queue() && d != 0) {
+            destination.queue = state_.destinations[0].queue;
+            destination.counts = state_.destinations[0].counts;
+            continue;
+        }
+        destination.counts = make_table<Words::System<device::u64>>(memory, state_.source_count);
+        destination.queue = make_table<device::ReceiveQueue<Words>>(memory, 1);
+        destination.queue->entries =
+            make_table<device::ReceiveQueue<Words>::Entry>(memory, queue_entries());
+        destination.queue->mask = queue_entries() - 1;
+    }
+}
+
+}  // namespace mgi

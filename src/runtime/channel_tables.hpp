@@ -1,0 +1,74 @@
+// The tables that a channel consists of, and the pieces of its pool that they name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <vector>
+
+#include <mgi/channel.hpp>
+#include <mgi/device/state.hpp>
+
+#include "memory/pool.hpp"
+
+namespace mgi {
+
+using Words = device::LibcuAtomics;
+using State = device::ChannelState<Words>;
+
+// `count` objects in whole cache lines of their own.
+template <class T>
+T* make_table(std::pmr::memory_resource& memory, std::size_t count) {
+    static_assert(alignof(T) <= 64);
+    T* const at = static_cast<T*>(memory.allocate(memory::Carver::piece(count * sizeof(T)), 64));
+    std::uninitialized_value_construct_n(at, count);
+    return at;
+}
+
+// The endpoints of a channel that are on this server, by their indices, sorted.
+struct Here {
+    std::vector<std::uint32_t> sources;
+    std::vector<std::uint32_t> destinations;
+};
+
+// Works on a state that has its counts and layouts. What one process builds in shared memory, others find.
+// Of endpoints on other servers there is no more than an empty row.
+class ChannelTables {
+public:
+    ChannelTables(State& state, Plan const& plan, Here const& here)
+        : state_(state), plan_(plan), here_(here) {}
+
+    // Bytes that the tables take of a memory resource; the same wherever they are built.
+    [[nodiscard]] std::uint64_t bytes() const;
+    // Bytes of segments and of what groups keep.
+    [[nodiscard]] std::uint64_t pool_bytes() const;
+
+    // Builds all of them; the state's pool is there.
+    void build(std::pmr::memory_resource& memory, memory::Carver& carver);
+    // Finds them at the start of memory where another process has built them.
+    void find(std::pmr::memory_resource& memory);
+
+private:
+    // Whether the destinations that are here read what a source has for them in place.
+    [[nodiscard]] bool is_read_in_place(std::uint32_t source) const;
+    // Sources for which each destination that is here has a receive ring.
+    [[nodiscard]] std::uint32_t copied_sources() const;
+    // Whether the lane of a source that is here needs no mover.
+    [[nodiscard]] bool is_by_reference(std::uint32_t lane) const;
+    // Destinations of a Balance channel by reference have one queue.
+    [[nodiscard]] bool share_queue() const;
+    [[nodiscard]] std::uint32_t queue_entries() const;
+    void build_sources(std::pmr::memory_resource& memory, memory::Carver& carver);
+    void build_groups(std::pmr::memory_resource& memory, memory::Carver& carver,
+                      device::Source<Words>& source);
+    void build_destinations(std::pmr::memory_resource& memory, memory::Carver& carver);
+    device::Slot<Words>* build_slots(std::pmr::memory_resource& memory, memory::Carver& carver,
+                                     std::uint32_t count);
+
+    State& state_;
+    Plan const& plan_;
+    Here const& here_;
+};
+
+}  // namespace mgi

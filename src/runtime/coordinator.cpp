@@ -1,0 +1,32 @@
+#include "runtime/coordinator.hpp"
+
+namespace mgi {
+
+std::vector<std::string> LocalCoordinator::gather(std::string const& key, std::uint32_t rank,
+                                                  std::uint32_t size, std::string const& data,
+                                                  std::chrono::milliseconds /*timeout*/) {
+    if (size == 1) return {data};
+    throw Error(ErrorCode::InvalidArgument,
+                "'" + key + "' is to be gathered from " + std::to_string(size) +
+                    " processes, of which this is rank " + std::to_string(rank) +
+                    ", and this runtime is of one process alone: use Runtime::connect()");
+}
+
+namespace {
+
+[[noreturn]] void refuse_part(std::uint32_t id) {
+    throw Error(ErrorCode::Refused, "channel " + std::to_string(id) +
+                                        " is of a process alone, which shares it with nobody");
+}
+
+}  // namespace
+
+void LocalCoordinator::put_part(std::uint32_t id, int /*descriptor*/) {
+    refuse_part(id);
+}
+
+int LocalCoordinator::get_part(std::uint32_t id) {
+    refuse_part(id);
+}
+
+}  // namespace mgi

@@ -1,0 +1,85 @@
+// A channel's way to other servers: a link to each process there with which this one exchanges segments.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/cluster.hpp>
+#include <mgi/plan.hpp>
+
+#include "mover/channel_links.hpp"
+#include "mover/link/shared_link.hpp"
+#include "runtime/network.hpp"
+
+namespace mgi {
+
+class ChannelImpl;
+
+// What the process that founds a channel lays down for those on other servers.
+struct Terms {
+    Plan plan;
+    transport::wire::Secret secret{};  // of the channel's links
+    std::uint64_t number = 0;          // random; names them
+
+    static Terms of(Plan const& plan);
+};
+
+// Where a channel's members are reached: of each its addresses, by member; none for those of this server.
+using MemberAddresses = std::vector<std::vector<std::string>>;
+
+// Thread-safe, but for `connect`, `begin`, `close` and its end, which are for who makes the channel and
+// takes it apart.
+class Crossing final : public mover::ChannelEvents {
+public:
+    // `network` outlives its links, and the channel owns this.
+    Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& terms,
+             MemberAddresses const& addresses);
+    ~Crossing() override;
+
+    [[nodiscard]] mover::ChannelLinks& links() { return *links_; }
+
+    // Makes the links; those who dial this process are awaited. Throws as SharedLink.
+    void connect();
+    // All processes have the channel: dials those that await it.
+    void begin();
+
+    // This process has done all it had to: tells the others, and waits until they know, as long as there
+    // is time; a link that is over has failed the channel. False: some may not know.
+    bool bid_farewell(std::chrono::steady_clock::time_point until);
+    // Ends the links; nobody touches the channel's memory by them any more.
+    void close() noexcept;
+    // "\n  to rank 3: ..." for each link, for a stall's error.
+    [[nodiscard]] std::string describe() const;
+    // Adds what has gone over each wire, and by each NIC. Waits for nobody.
+    void add_use(ClusterUse& use) const;
+
+    void failed(ErrorCode code, std::string const& why) override;
+    void attended(std::uint32_t destination, bool is_attended) override;
+    void progressed(std::uint64_t count) override;
+
+private:
+    struct Peer {
+        std::uint32_t member = 0;
+        std::string name;
+        std::vector<std::string> addresses;
+        std::unique_ptr<mover::link::SharedLink> link;
+        std::shared_ptr<mover::link::LinkCounts const> counts;  // of a link that may be over
+    };
+    [[nodiscard]] std::uint32_t nic_of(std::size_t wire) const {
+        return std::uint32_t(wire % own_addresses_.size());
+    }
+    [[nodiscard]] transport::wire::LinkName name_of(Peer const& peer) const;
+
+    ChannelImpl& channel_;
+    ChannelNetwork& network_;
+    Terms const terms_;
+    std::vector<std::string> const own_addresses_;
+    std::vector<std::string> const nics_;  // their names
+    std::unique_ptr<mover::ChannelLinks> links_;
+    std::vector<Peer> peers_;
+};
+
+}  // namespace mgi

@@ -1,0 +1,78 @@
+#include <mgi/members.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/runtime_impl.hpp"
+
+namespace mgi {
+
+namespace {
+
+// How often a gather that waits looks whether it is to stop.
+constexpr std::chrono::milliseconds kLook{50};
+
+// Interrupts the calls of a coordinator once it is asked to.
+class Watch {
+public:
+    Watch(Coordinator& coordinator, std::function<bool()> const& stop)
+        : thread_([this, &coordinator, &stop](std::stop_token const& over) {
+              std::unique_lock lock(mutex_);
+              while (!over.stop_requested()) {
+                  // Again and again: the call may not have begun to wait.
+                  if (stop()) coordinator.interrupt();
+                  changed_.wait_for(lock, over, kLook, [] { return false; });
+              }
+          }) {}
+
+private:
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::jthread thread_;
+};
+
+}  // namespace
+
+struct Members::State {
+    std::shared_ptr<Runtime::Impl> runtime;
+    Runtime::Impl::Company company;
+};
+
+Members::Members(Runtime const& runtime, std::vector<Endpoint> const& endpoints)
+    : state_(
+          std::make_unique<State>(State{runtime.impl(), runtime.impl()->company_of(endpoints)})) {}
+
+Members::Members(Members&&) noexcept = default;
+Members& Members::operator=(Members&&) noexcept = default;
+Members::~Members() = default;
+
+std::size_t Members::count() const {
+    return state_->company.ranks.size();
+}
+
+std::size_t Members::me() const {
+    return state_->company.me;
+}
+
+std::uint32_t Members::rank(std::size_t member) const {
+    return state_->company.ranks.at(member);
+}
+
+bool Members::mine(Endpoint endpoint) const {
+    return endpoint.device != Endpoint::kElsewhere;
+}
+
+std::uint64_t Members::next_occasion() {
+    return state_->runtime->next_occasion(state_->company);
+}
+
+std::vector<std::string> Members::gather(std::string const& what, std::string const& words,
+                                         std::chrono::milliseconds timeout,
+                                         std::function<bool()> const& stop) {
+    if (count() == 1) return {words};
+    Watch const watch(state_->runtime->coordinator(), stop);
+    return state_->runtime->gather(state_->company, what, words, timeout);
+}
+
+}  // namespace mgi

@@ -1,0 +1,232 @@
+// Channels that several processes make together: the one of the first source plans it, one process of each
+// server makes its part there, the others find that, and all of them have it or none.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/log.hpp"
+#include "runtime/agreement.hpp"
+#include "runtime/checks.hpp"
+#include "runtime/runtime_impl.hpp"
+
+namespace mgi {
+
+namespace {
+
+// A part's address is taken at random of a large region: one that is not free somewhere is rare.
+constexpr int kMostAttempts = 8;
+
+Error as_error(std::exception const& error) {
+    auto const* const own = dynamic_cast<Error const*>(&error);
+    if (own != nullptr) return *own;
+    bool const memory = dynamic_cast<std::bad_alloc const*>(&error) != nullptr;
+    return {memory ? ErrorCode::OutOfMemory : ErrorCode::Internal, error.what()};
+}
+
+std::vector<Said> all_said(std::vector<std::string> const& shares) {
+    std::vector<Said> all;
+    all.reserve(shares.size());
+    for (std::string const& share : shares) all.push_back(decode(share));
+    return all;
+}
+
+}  // namespace
+
+// Of one process; it gives up what it has unless all have the channel.
+class Runtime::Impl::Founding {
+public:
+    Founding(Impl& runtime, ChannelSpec const& spec, Company const& company)
+        : runtime_(runtime), spec_(spec), company_(company), leads_(company.rank_of[0] == me()) {
+        auto const index = [&](std::size_t i) {
+            auto const at =
+                std::lower_bound(company.ranks.begin(), company.ranks.end(), company.rank_of[i]);
+            return static_cast<std::uint32_t>(at - company.ranks.begin());
+        };
+        for (std::size_t s = 0; s < spec.sources.size(); ++s) {
+            members_.source_member.push_back(index(s));
+        }
+        for (std::size_t d = 0; d < spec.destinations.size(); ++d) {
+            members_.destination_member.push_back(index(spec.sources.size() + d));
+        }
+        members_.me = company.me;
+        members_.count = static_cast<std::uint32_t>(company.ranks.size());
+        for (std::uint32_t const rank : company.ranks) {
+            members_.names.push_back("rank " + std::to_string(rank));
+        }
+        find_servers();
+    }
+    Founding(Founding const&) = delete;
+    Founding& operator=(Founding const&) = delete;
+    ~Founding() {
+        if (done_) return;
+        drop();
+        if (leads_ && id_ != 0) runtime_.coordinator_->delete_channel(id_);
+    }
+
+    Channel found() {
+        for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+            found_terms();
+            bool taken = make_or_find("channel opened", crossing_ ? makes_ : !makes_);
+            if (third_step_) taken |= make_or_find("channel opened by all", !makes_);
+            if (!taken) {
+                if (crossing_) channel_->impl()->crossing()->begin();
+                done_ = true;
+                return *channel_;
+            }
+            drop();
+        }
+        throw Error(ErrorCode::OutOfMemory,
+                    name_of(spec_) +
+                        ": no address was found that is free in all of its processes, in " +
+                        std::to_string(kMostAttempts) + " attempts");
+    }
+
+private:
+    // Numbers the servers, and says who makes the part of each: the first of its members, or who leads.
+    void find_servers() {
+        std::map<std::string, std::uint32_t> numbers;
+        for (std::string const& name : company_.servers) {
+            auto const number = static_cast<std::uint32_t>(numbers.size());
+            members_.server.push_back(numbers.try_emplace(name, number).first->second);
+        }
+        crossing_ = numbers.size() > 1;
+        if (!crossing_) members_.server.clear();
+        std::uint32_t const leader = members_.source_member[0];
+        std::uint32_t first = members_.me;
+        for (std::uint32_t m = 0; m < members_.count; ++m) {
+            if (members_.is_here(m)) first = std::min(first, m);
+            if (!crossing_) continue;
+            // Those who do not make a part wait until it is made.
+            auto const& on = members_.server;
+            third_step_ |= std::count(on.begin(), on.end(), on[m]) > 1;
+            members_.names[m] += " on server " + company_.servers[m];
+        }
+        makes_ = members_.is_here(leader) ? leads_ : first == members_.me;
+    }
+
+    // All say that they agree; who leads makes its part and says what the others need for theirs.
+    void found_terms() {
+        Said mine;
+        mine.fields = fields_of(spec_);
+        step(mine, [&] {
+            runtime_.check_members(spec_, members_);
+            if (crossing_) mine.addresses = runtime_.network().addresses();
+            if (!leads_) return;
+            if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
+            mine.id = id_;
+            if (crossing_) mine.terms = Terms::of(runtime_.plan_together(spec_, members_));
+            if (!crossing_) make();
+        });
+        elsewhere_ = {};
+        for (Said& said : say("channel made", mine)) {
+            id_ = std::max(id_, said.id);
+            if (said.terms) elsewhere_.terms = said.terms;
+            elsewhere_.addresses.push_back(std::move(said.addresses));
+        }
+        if (crossing_ && !elsewhere_.terms) {
+            throw Error(ErrorCode::Internal, name_of(spec_) + ": nobody said what its plan is");
+        }
+    }
+
+    // Some make their server's part or find it, all hear how it went. True: an address was taken.
+    bool make_or_find(std::string const& what, bool acts) {
+        Said mine;
+        step(mine, [&] {
+            if (!acts) return;
+            if (makes_) {
+                make();
+            } else {
+                mine.taken = !open();
+            }
+        });
+        auto const all = say(what, mine);
+        return std::any_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
+    }
+
+    [[nodiscard]] std::uint32_t me() const { return company_.job.rank; }
+
+    // What fails here is said to the others, so that nobody waits for this process in vain.
+    template <class Work>
+    static void step(Said& said, Work const& work) {
+        try {
+            work();
+        } catch (std::exception const& error) {
+            said.error = as_error(error);
+        }
+    }
+
+    // All say how far they are; throws in all what one of them has failed with.
+    std::vector<Said> say(std::string const& what, Said const& mine) {
+        std::vector<Said> all;
+        try {
+            all = all_said(runtime_.gather(company_, what, encode(mine)));
+        } catch (Error const& error) {
+            // An own error says more than that others did not come to hear it.
+            if (mine.error) throw Error(*mine.error);
+            throw Error(error.code(), name_of(spec_) + ": " + error.what());
+        }
+        check_agreement(all, members_.names, name_of(spec_));
+        return all;
+    }
+
+    void make() {
+        MadePart const made = runtime_.make_part(id_, spec_, members_, elsewhere_);
+        channel_ = made.channel;
+        runtime_.coordinator_->put_part(id_, made.descriptor);
+    }
+
+    bool open() {
+        int const descriptor = runtime_.coordinator_->get_part(id_);
+        try {
+            channel_ = runtime_.open_part(id_, spec_, members_, descriptor, elsewhere_);
+        } catch (...) {
+            close(descriptor);
+            throw;
+        }
+        close(descriptor);
+        return channel_.has_value();
+    }
+
+    void drop() noexcept {
+        if (!channel_) return;
+        try {
+            runtime_.leave(*channel_->impl());
+        } catch (std::exception const& error) {
+            log::warn("{}: an incomplete channel is left: {}", name_of(spec_), error.what());
+        }
+        channel_.reset();
+    }
+
+    Impl& runtime_;
+    ChannelSpec const& spec_;
+    Company const& company_;
+    bool const leads_;
+    PartMembers members_;
+    bool crossing_ = false;  // servers are crossed
+    bool makes_ = false;     // this server's part
+    bool third_step_ = false;
+    Elsewhere elsewhere_;
+    std::uint32_t id_ = 0;
+    std::optional<Channel> channel_;
+    bool done_ = false;
+};
+
+Channel Runtime::Impl::create_together(ChannelSpec const& spec) {
+    std::vector<Endpoint> endpoints = spec.sources;
+    endpoints.insert(endpoints.end(), spec.destinations.begin(), spec.destinations.end());
+    Company company;
+    try {
+        company = company_of(endpoints);
+    } catch (Error const& error) {
+        throw Error(error.code(), name_of(spec) + ": " + error.what());
+    }
+    if (spec.sources.empty() || spec.destinations.empty()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    name_of(spec) + " has no " + (spec.sources.empty() ? "source" : "destination") +
+                        " endpoints");
+    }
+    return Founding(*this, spec, company).found();
+}
+
+}  // namespace mgi

@@ -1,0 +1,337 @@
+// The connections of the thread: how they are made, proven, read, written and ended.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <mgi/error.hpp>
+
+#include "core/log.hpp"
+#include "transport/wire/wire_thread.hpp"
+
+namespace mgi::transport::wire {
+namespace {
+
+constexpr std::size_t kPieces = 64;        // of one call
+constexpr std::size_t kAtOnce = 2U << 20;  // read from one wire before the others have their turn
+constexpr Time kDrain = kSecond / 2;       // for the other end to read the last word
+constexpr Time kRetryAccept = 100 * kMillisecond;
+
+}  // namespace
+
+WireThread::Connection& WireThread::adopt(Descriptor socket, Stage stage, Time deadline) {
+    auto connection = std::make_unique<Connection>();
+    connection->id = next_id_++;
+    connection->socket = std::move(socket);
+    connection->stage = stage;
+    connection->deadline = deadline;
+    epoll_event what{};
+    what.events = stage == Stage::Connecting ? EPOLLOUT : EPOLLIN;
+    what.data.u64 = connection->id;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->socket.get(), &what) != 0) {
+        throw Error(ErrorCode::OutOfMemory, with_error("cannot watch a connection", errno));
+    }
+    Connection& it = *connection;
+    connections_[it.id] = std::move(connection);
+    return it;
+}
+
+void WireThread::watch(Connection& connection, bool writable) {
+    epoll_event what{};
+    what.events = EPOLLIN | (writable ? std::uint32_t(EPOLLOUT) : 0U);
+    what.data.u64 = connection.id;
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &what);
+}
+
+void WireThread::watch(Listener const& listener, bool open) {
+    epoll_event what{};
+    what.events = open ? std::uint32_t(EPOLLIN) : 0U;
+    what.data.u64 = listener.id;
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.socket.get(), &what);
+}
+
+// Closes it, and tells nobody.
+void WireThread::drop(Connection& connection) {
+    if (connection.entry != nullptr) {
+        std::erase(connection.entry->connections, &connection);
+        connection.entry->touched = true;
+    } else if (connection.stage == Stage::Shaking) {
+        --strangers_;
+    }
+    connections_.erase(connection.id);
+}
+
+void WireThread::gone(Connection& connection, std::string const& why) {
+    Entry& entry = *connection.entry;
+    std::uint32_t const slot = connection.slot;
+    std::uint64_t const generation = connection.generation;
+    drop(connection);
+    entry.client->closed(slot, generation, why, now_);
+}
+
+void WireThread::refuse(Connection& connection, std::string const& why, bool loud) {
+    std::string const text = "a connection from " + connection.peer.text() + " is refused: " + why;
+    drop(connection);
+    if (!loud) {
+        log::info("{}", text);
+        return;
+    }
+    // Strangers must not fill the log either.
+    if (now_ < last_warning_ + kSecond) {
+        ++unsaid_;
+        return;
+    }
+    last_warning_ = now_;
+    log::warn("{}{}", text,
+              unsaid_ == 0 ? std::string() : " (and " + std::to_string(unsaid_) + " before it)");
+    unsaid_ = 0;
+}
+
+bool WireThread::obey(Entry& entry) {
+    commands_.clear();
+    entry.client->take_commands(commands_);
+    if (commands_.empty()) return false;
+    auto const commands = std::exchange(commands_, {});
+    for (Command const& command : commands) {
+        if (command.kind == Command::Kind::Dial) {
+            dial(entry, command);
+        } else {
+            end(entry, command);
+        }
+    }
+    return true;
+}
+
+void WireThread::dial(Entry& entry, Command const& command) {
+    try {
+        Route const& route = entry.routes.at(command.slot);
+        Connection& connection = adopt(begin_connecting(route.local, route.remote),
+                                       Stage::Connecting, now_ + options_.dial_limit);
+        connection.entry = &entry;
+        entry.connections.push_back(&connection);
+        connection.slot = command.slot;
+        connection.generation = command.generation;
+        connection.peer = route.remote;
+    } catch (std::exception const& error) {
+        entry.client->closed(command.slot, command.generation, error.what(), now_);
+    }
+}
+
+void WireThread::end(Entry& entry, Command const& command) {
+    auto const at = std::find_if(
+        entry.connections.begin(), entry.connections.end(), [&](Connection const* connection) {
+            return connection->slot == command.slot && connection->generation == command.generation;
+        });
+    if (at == entry.connections.end()) return;
+    Connection& connection = **at;
+    if (command.kind == Command::Kind::Close || shutdown(connection.socket.get(), SHUT_WR) != 0) {
+        drop(connection);
+        return;
+    }
+    // Closed with bytes unread, the system would throw away what the other end has not read yet.
+    entry.connections.erase(at);
+    connection.entry = nullptr;
+    connection.stage = Stage::Draining;
+    connection.deadline = now_ + kDrain;
+    watch(connection, false);
+}
+
+void WireThread::accept(Listener& listener) {
+    for (int i = 0; i < 64; ++i) {
+        Address peer;
+        int error = 0;
+        Descriptor socket = accept_from(listener.socket, peer, error);
+        if (!socket) {
+            if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return;
+            log::warn("no more connections can be taken for now: {}",
+                      with_error("the system says", error));
+            listener.retry = now_ + kRetryAccept;
+            watch(listener, false);
+            return;
+        }
+        Connection& connection =
+            adopt(std::move(socket), Stage::Shaking, now_ + options_.dial_limit);
+        ++strangers_;
+        connection.peer = peer;
+        if (strangers_ > options_.most_strangers) {
+            refuse(connection, "too many have not proven yet who they are", true);
+            continue;
+        }
+        connection.handshake =
+            std::make_unique<Handshake>([this](LinkName const& name) -> std::optional<Secret> {
+                auto const at = entries_.find(name);
+                // The end that dials is never dialed.
+                if (at == entries_.end() || !at->second->routes.empty()) return std::nullopt;
+                return at->second->secret;
+            });
+    }
+}
+
+void WireThread::on_event(Connection& connection, std::uint32_t events) {
+    std::uint64_t const id = connection.id;
+    switch (connection.stage) {
+        case Stage::Connecting: {
+            if (int const error = how_it_went(connection.socket); error != 0) {
+                gone(connection, with_error("no connection to " + connection.peer.text(), error));
+                return;
+            }
+            connection.stage = Stage::Shaking;
+            watch(connection, false);
+            connection.handshake = std::make_unique<Handshake>(
+                Hello{connection.entry->name, connection.slot, connection.generation},
+                connection.entry->secret);
+            if (!send_handshake(connection)) gone(connection, "it takes no greeting");
+            return;
+        }
+        case Stage::Shaking: shake(connection); return;
+        case Stage::Draining: drain(connection); return;
+        case Stage::Open: break;
+    }
+    if ((events & EPOLLOUT) != 0) {
+        connection.blocked = false;
+        watch(connection, false);
+        connection.entry->touched = true;
+    }
+    if ((events & ~std::uint32_t(EPOLLOUT)) != 0) read(connection);
+    if (Connection* const still = find(id)) {
+        if (still->entry != nullptr) still->entry->touched = true;
+    }
+}
+
+// So few bytes that a new connection takes them at once.
+bool WireThread::send_handshake(Connection& connection) {
+    std::string const bytes = connection.handshake->take_output();
+    return bytes.empty() || send(connection.socket.get(), bytes.data(), bytes.size(),
+                                 MSG_NOSIGNAL) == ssize_t(bytes.size());
+}
+
+void WireThread::shake(Connection& connection) {
+    std::array<char, 128> buffer{};
+    Handshake::State state = Handshake::State::Going;
+    while (state == Handshake::State::Going) {
+        std::size_t const most = std::min(buffer.size(), connection.handshake->wants());
+        ssize_t const got = recv(connection.socket.get(), buffer.data(), most, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got <= 0) {
+            std::string const why =
+                got == 0 ? "it was closed before it was a wire" : with_error("it broke", errno);
+            if (connection.entry == nullptr) {
+                refuse(connection, why, true);
+            } else {
+                gone(connection, why);
+            }
+            return;
+        }
+        state = connection.handshake->received({buffer.data(), std::size_t(got)});
+        if (!send_handshake(connection)) state = Handshake::State::Refused;
+    }
+    settle(connection, state);
+}
+
+void WireThread::settle(Connection& connection, Handshake::State state) {
+    Handshake& handshake = *connection.handshake;
+    std::string const why = handshake.why().empty() ? "it broke" : handshake.why();
+    if (connection.entry != nullptr) {
+        if (state != Handshake::State::Done) {
+            gone(connection, why);
+        } else if (connection.entry->client->opened(connection.slot, connection.generation, now_)) {
+            connection.stage = Stage::Open;
+            connection.deadline = kNever;
+            connection.entry->touched = true;
+        } else {
+            drop(connection);
+        }
+        return;
+    }
+    if (state != Handshake::State::Proven) {
+        refuse(connection, why, !handshake.is_unknown());
+        return;
+    }
+    Hello const hello = handshake.hello();
+    auto const at = entries_.find(hello.link);
+    bool const wanted =
+        at != entries_.end() && at->second->client->opened(hello.slot, hello.generation, now_);
+    // A wire of the same slot that this one follows ends now: its bytes must not be taken for these.
+    if (at != entries_.end()) obey(*at->second);
+    if (!wanted) {
+        refuse(connection, "its wire is not wanted", false);
+        return;
+    }
+    Entry& entry = *at->second;
+    --strangers_;
+    connection.entry = &entry;
+    connection.slot = hello.slot;
+    connection.generation = hello.generation;
+    connection.stage = Stage::Open;
+    connection.deadline = kNever;
+    entry.connections.push_back(&connection);
+    entry.touched = true;
+    handshake.accept();
+    if (!send_handshake(connection)) gone(connection, "it broke");
+}
+
+void WireThread::read(Connection& connection) {
+    Entry& entry = *connection.entry;
+    std::uint64_t const id = connection.id;
+    std::array<iovec, kPieces> pieces{};
+    for (std::size_t taken = 0; taken < kAtOnce;) {
+        std::size_t const count = entry.client->scatter(connection.slot, pieces);
+        if (count == 0) break;
+        ssize_t const got = readv(connection.socket.get(), pieces.data(), int(count));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got <= 0) {
+            gone(connection,
+                 got == 0 ? "the other end has closed it" : with_error("it broke", errno));
+            return;
+        }
+        std::size_t room = 0;
+        for (std::size_t i = 0; i < count; ++i) room += pieces[i].iov_len;
+        taken += std::size_t(got);
+        entry.client->received(connection.slot, std::size_t(got), now_);
+        obey(entry);
+        if (find(id) == nullptr) return;
+        if (std::size_t(got) < room) return;  // that was all for now
+    }
+}
+
+// What comes behind the last word is of no interest.
+void WireThread::drain(Connection& connection) {
+    std::array<char, 16384> nowhere{};
+    for (int i = 0; i < 16; ++i) {
+        ssize_t const got = recv(connection.socket.get(), nowhere.data(), nowhere.size(), 0);
+        if (got > 0 || (got < 0 && errno == EINTR)) continue;
+        if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) drop(connection);
+        return;
+    }
+}
+
+void WireThread::write(Connection& connection) {
+    Entry& entry = *connection.entry;
+    std::array<iovec, kPieces> pieces{};
+    while (std::size_t const count = entry.client->gather(connection.slot, pieces, now_)) {
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = count;
+        ssize_t const put = sendmsg(connection.socket.get(), &message, MSG_NOSIGNAL);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            connection.blocked = true;
+            watch(connection, true);
+            return;
+        }
+        if (put < 0) {
+            gone(connection, with_error("it broke", errno));
+            return;
+        }
+        entry.client->sent(connection.slot, std::size_t(put), now_);
+    }
+}
+
+}  // namespace mgi::transport::wire

@@ -1,0 +1,245 @@
+#include "transport/wire/wire_thread.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <mgi/error.hpp>
+
+#include "core/log.hpp"
+
+namespace mgi::transport::wire {
+namespace {
+
+constexpr std::uint64_t kBellId = 0;
+constexpr Time kLongest = 10 * kSecond;  // sleep, with nothing to do
+
+}  // namespace
+
+Time WireThread::now() {
+    return Time(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+WireThread::WireThread(WireThreadOptions options)
+    : options_(options),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    epoll_event what{};
+    what.events = EPOLLIN;
+    what.data.u64 = kBellId;
+    if (!epoll_ || !event_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &what) != 0) {
+        throw Error(ErrorCode::OutOfMemory, with_error("cannot watch sockets", errno));
+    }
+    thread_ = std::thread([this] { loop(); });
+}
+
+WireThread::~WireThread() {
+    stop_ = true;
+    ring();
+    thread_.join();
+}
+
+void WireThread::Bell::ring() noexcept {
+    rung_.store(true);
+    thread_->ring();
+}
+
+void WireThread::ring() noexcept {
+    if (awake_.exchange(true)) return;
+    std::uint64_t const one = 1;
+    (void)!::write(event_.get(), &one, sizeof(one));
+}
+
+void WireThread::run(std::function<void()> const& what) {
+    if (std::this_thread::get_id() == thread_.get_id()) {
+        what();
+        return;
+    }
+    Task task;
+    task.what = &what;
+    std::unique_lock lock(mutex_);
+    tasks_.push_back(&task);
+    ring();
+    done_.wait(lock, [&] { return task.done; });
+    lock.unlock();
+    if (task.error) std::rethrow_exception(task.error);
+}
+
+void WireThread::run_tasks() {
+    std::unique_lock lock(mutex_);
+    while (!tasks_.empty()) {
+        Task* const task = tasks_.front();
+        tasks_.pop_front();
+        lock.unlock();
+        std::exception_ptr error;
+        try {
+            (*task->what)();
+        } catch (...) {
+            error = std::current_exception();
+        }
+        lock.lock();
+        task->error = error;
+        task->done = true;
+        done_.notify_all();
+    }
+}
+
+std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
+    std::vector<Address> got;
+    run([&] {
+        std::vector<Descriptor> sockets;
+        for (Address const& address : addresses) sockets.push_back(listen_on(address));
+        for (Descriptor& socket : sockets) {
+            got.push_back(address_of(socket));
+            std::uint64_t const id = next_id_++;
+            epoll_event what{};
+            what.events = EPOLLIN;
+            what.data.u64 = id;
+            if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &what) != 0) {
+                throw Error(ErrorCode::OutOfMemory, with_error("cannot watch a socket", errno));
+            }
+            listeners_[id] = {id, std::move(socket), kNever};
+        }
+    });
+    return got;
+}
+
+std::shared_ptr<WireThread::Bell> WireThread::add(LinkName const& name, Secret const& secret,
+                                                  std::vector<Route> routes,
+                                                  std::shared_ptr<WireClient> client) {
+    auto bell = std::make_shared<Bell>();
+    bell->thread_ = this;
+    run([&] {
+        auto [at, fresh] = entries_.try_emplace(name);
+        if (!fresh) throw Error(ErrorCode::InvalidArgument, "there is a link of this name already");
+        at->second = std::make_unique<Entry>();
+        Entry& entry = *at->second;
+        entry.name = name;
+        entry.secret = secret;
+        entry.routes = std::move(routes);
+        entry.client = std::move(client);
+        entry.bell = bell;
+    });
+    return bell;
+}
+
+void WireThread::remove(LinkName const& name) {
+    run([&] {
+        auto const at = entries_.find(name);
+        if (at == entries_.end()) return;
+        while (!at->second->connections.empty()) drop(*at->second->connections.back());
+        entries_.erase(at);
+    });
+}
+
+WireThread::Connection* WireThread::find(std::uint64_t id) {
+    auto const at = connections_.find(id);
+    return at == connections_.end() ? nullptr : at->second.get();
+}
+
+void WireThread::loop() {
+    while (!stop_) {
+        try {
+            step();
+        } catch (std::exception const& error) {
+            // Of memory, mostly: who was being served is served again.
+            log::error("the thread of connections between servers goes on after: {}", error.what());
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    }
+    run_tasks();
+    while (!connections_.empty()) drop(*connections_.begin()->second);
+}
+
+void WireThread::step() {
+    std::array<epoll_event, 64> events{};
+    int const count =
+        epoll_wait(epoll_.get(), events.data(), int(events.size()), awake_ ? 0 : timeout());
+    now_ = now();
+    wakeups_.fetch_add(1, std::memory_order_relaxed);
+    // Before anything is looked at: who rings from now on is heard the next time.
+    awake_ = false;
+    run_tasks();
+    for (int i = 0; i < count; ++i) {
+        std::uint64_t const id = events[std::size_t(i)].data.u64;
+        if (id == kBellId) {
+            std::uint64_t rings = 0;
+            (void)!::read(event_.get(), &rings, sizeof(rings));
+        } else if (auto const at = listeners_.find(id); at != listeners_.end()) {
+            accept(at->second);
+        } else if (Connection* const connection = find(id)) {
+            on_event(*connection, events[std::size_t(i)].events);
+        }
+    }
+    expire();
+    for (auto& [name, entry] : entries_) {
+        // A client is told of what happens outside only when its bell rings, or its time has come.
+        bool const rung = entry->bell->rung_.exchange(false);
+        if (rung || entry->touched || entry->next <= now_) serve(*entry);
+    }
+}
+
+void WireThread::serve(Entry& entry) {
+    entry.touched = false;
+    bool more = true;
+    for (int rounds = 0; more && rounds < 4; ++rounds) {
+        entry.next = entry.client->tick(now_);
+        more = obey(entry);
+        auto const connections = entry.connections;
+        for (Connection* const connection : connections) {
+            if (connection->stage == Stage::Open && !connection->blocked) write(*connection);
+            if (!entry.touched) continue;
+            more = true;  // one is gone, and with it perhaps its object
+            break;
+        }
+        more |= entry.touched || obey(entry);
+        entry.touched = false;
+    }
+    entry.touched = more;
+}
+
+void WireThread::expire() {
+    std::vector<std::uint64_t> late;
+    for (auto const& [id, connection] : connections_) {
+        if (connection->deadline <= now_) late.push_back(id);
+    }
+    for (std::uint64_t const id : late) {
+        Connection* const connection = find(id);
+        if (connection == nullptr) continue;
+        if (connection->stage == Stage::Draining) {
+            drop(*connection);
+        } else if (connection->entry == nullptr) {
+            refuse(*connection, "it has not proven in time who it is", true);
+        } else {
+            gone(*connection, "no answer from " + connection->peer.text() + " in time");
+        }
+    }
+    for (auto& [id, listener] : listeners_) {
+        if (listener.retry > now_) continue;
+        listener.retry = kNever;
+        watch(listener, true);
+    }
+}
+
+int WireThread::timeout() const {
+    Time next = kNever;
+    for (auto const& [name, entry] : entries_) {
+        if (entry->touched) return 0;
+        next = std::min(next, entry->next);
+    }
+    for (auto const& [id, connection] : connections_) next = std::min(next, connection->deadline);
+    for (auto const& [id, listener] : listeners_) next = std::min(next, listener.retry);
+    Time const since = now();
+    if (next <= since) return 0;
+    Time const wait = std::min(next - since, kLongest);
+    return int((wait + kMillisecond - 1) / kMillisecond);
+}
+
+}  // namespace mgi::transport::wire

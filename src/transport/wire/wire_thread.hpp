@@ -1,0 +1,163 @@
+// The thread that moves the bytes of all links of a process over TCP. It sleeps while there is nothing
+// to do, and copies nothing: what is sent is gathered from its owner's memory, what comes is scattered
+// into it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/wire/handshake.hpp"
+#include "transport/wire/socket.hpp"
+#include "transport/wire/wire_client.hpp"
+
+namespace mgi::transport::wire {
+
+// Between which addresses the wires of a slot run.
+struct Route {
+    Address local;  // of the NIC; empty: whichever the system takes
+    Address remote;
+};
+
+struct WireThreadOptions {
+    Time dial_limit = 2 * kSecond;     // until a connection is a wire
+    std::size_t most_strangers = 256;  // connections that have not proven anything yet
+};
+
+// Thread-safe; what says so is called by the thread itself.
+class WireThread {
+public:
+    explicit WireThread(WireThreadOptions options = {});
+    ~WireThread();
+    WireThread(WireThread const&) = delete;
+    WireThread& operator=(WireThread const&) = delete;
+
+    // Awaits wires on these addresses and no others; returns them with the ports they got. Throws
+    // Error(Refused) that says which one cannot be had.
+    std::vector<Address> listen(std::vector<Address> const& addresses);
+
+    // Rung by whoever has given a client something to send.
+    class Bell {
+    public:
+        void ring() noexcept;
+
+    private:
+        friend class WireThread;
+        std::atomic<bool> rung_{false};
+        WireThread* thread_ = nullptr;
+    };
+    // Moves a link's bytes. `routes`: for each slot, at the end that dials; none at the one that
+    // awaits. Throws Error(InvalidArgument) where the link is there already.
+    std::shared_ptr<Bell> add(LinkName const& name, Secret const& secret, std::vector<Route> routes,
+                              std::shared_ptr<WireClient> client);
+    // Ends the link's wires; when this returns its client is not called any more.
+    void remove(LinkName const& name);
+
+    // Runs something on the thread, between its calls of clients, and waits for it. Throws what it
+    // throws. On the thread itself: at once.
+    void run(std::function<void()> const& what);
+
+    static Time now();
+    // How often the thread has woken.
+    [[nodiscard]] std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
+
+private:
+    enum class Stage : std::uint8_t { Connecting, Shaking, Open, Draining };
+    struct Entry;
+    struct Connection {
+        std::uint64_t id = 0;
+        Descriptor socket;
+        Stage stage = Stage::Connecting;
+        Entry* entry = nullptr;  // none: a stranger, or who is draining
+        std::uint32_t slot = 0;
+        std::uint64_t generation = 0;
+        std::unique_ptr<Handshake> handshake;
+        Address peer;
+        Time deadline = kNever;
+        bool blocked = false;  // the socket takes no more for now
+    };
+    struct Entry {
+        LinkName name{};
+        Secret secret{};
+        std::vector<Route> routes;
+        std::shared_ptr<WireClient> client;
+        std::shared_ptr<Bell> bell;
+        std::vector<Connection*> connections;
+        Time next = 0;
+        bool touched = true;
+    };
+    struct Listener {
+        std::uint64_t id = 0;
+        Descriptor socket;
+        Time retry = kNever;  // the system had no room for a connection
+    };
+    struct Task {
+        std::function<void()> const* what = nullptr;
+        std::exception_ptr error;
+        bool done = false;
+    };
+
+    // wire_thread.cpp
+    void loop();
+    void step();
+    void ring() noexcept;
+    void run_tasks();
+    void serve(Entry& entry);
+    void expire();
+    [[nodiscard]] int timeout() const;
+    [[nodiscard]] Connection* find(std::uint64_t id);
+
+    // connections.cpp
+    Connection& adopt(Descriptor socket, Stage stage, Time deadline);
+    void watch(Connection& connection, bool writable);
+    void drop(Connection& connection);
+    void gone(Connection& connection, std::string const& why);
+    bool obey(Entry& entry);
+    void dial(Entry& entry, Command const& command);
+    void end(Entry& entry, Command const& command);
+    void accept(Listener& listener);
+    void watch(Listener const& listener, bool open);
+    void on_event(Connection& connection, std::uint32_t events);
+    void shake(Connection& connection);
+    void settle(Connection& connection, Handshake::State state);
+    bool send_handshake(Connection& connection);
+    void read(Connection& connection);
+    void drain(Connection& connection);
+    void write(Connection& connection);
+    void refuse(Connection& connection, std::string const& why, bool loud);
+
+    WireThreadOptions options_;
+    Descriptor epoll_;
+    Descriptor event_;
+    std::atomic<bool> awake_{false};
+    std::atomic<bool> stop_{false};
+    std::atomic<std::uint64_t> wakeups_{0};
+    std::mutex mutex_;
+    std::condition_variable done_;
+    std::deque<Task*> tasks_;
+
+    // The thread's own.
+    std::map<LinkName, std::unique_ptr<Entry>> entries_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+    std::map<std::uint64_t, Listener> listeners_;
+    std::vector<Command> commands_;
+    std::uint64_t next_id_ = 1;
+    std::size_t strangers_ = 0;
+    Time now_ = 0;
+    Time last_warning_ = 0;
+    std::uint64_t unsaid_ = 0;
+
+    std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace mgi::transport::wire

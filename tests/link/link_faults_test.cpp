@@ -1,0 +1,202 @@
+// Links in virtual time under faults: whatever happens to the wires, everything arrives, once and
+// exact, or both ends get an error within a bounded time. A failing seed is named with the command that
+// runs it alone; MGI_LINK_SEEDS says how many there are.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include <mgi/runtime.hpp>
+
+#include "link/seeds.hpp"
+#include "link/traffic.hpp"
+
+namespace mgi::test {
+namespace {
+
+using mover::link::kMillisecond;
+using mover::link::kNever;
+using mover::link::kSecond;
+
+/// A link with traffic both ways.
+class Scene {
+public:
+    explicit Scene(std::uint64_t seed)
+        : network(seed),
+          options(some_traffic()),
+          one(network, 0, options),
+          two(network, 1, options) {
+        mover::link::LinkOptions link;
+        wires = 1 + std::uint32_t(network.random.below(6));
+        link.slots.resize(wires);
+        for (std::uint32_t i = 0; i < wires; ++i) link.slots[i].nic = i / 2;
+        link.checksums = true;
+        link.window = 4000 + network.random.below(200'000);
+        link.lent = 8000;
+        network.connect(link, one, two);
+        one.push();
+        two.push();
+    }
+
+    /// Something happens at random times, `times` times in all.
+    void now_and_then(std::uint64_t times, Time within, std::function<void()> const& what) {
+        for (std::uint64_t i = 0; i < times; ++i) {
+            network.at(network.now + network.random.below(within), what);
+        }
+    }
+    std::uint32_t some_slot() { return std::uint32_t(network.random.below(wires)); }
+    int some_end() { return int(network.random.below(2)); }
+    [[nodiscard]] bool over() const {
+        return (one.complete() || one.has_failed()) && (two.complete() || two.has_failed());
+    }
+    /// Segments of an end, by what its wires count; UINT64_MAX if some are still on their way.
+    std::uint64_t arrived_from(int end) {
+        std::uint64_t sum = 0;
+        for (auto const& wire : *network.link(end).counts()) {
+            if (wire.in_flight.value() != 0) return UINT64_MAX;
+            sum += wire.segments.value();
+        }
+        return sum;
+    }
+    void run() {
+        network.run(network.now + 300 * kSecond, [this] { return over(); });
+    }
+
+    Network network;
+    TrafficOptions options;
+    Traffic one;
+    Traffic two;
+    std::uint32_t wires = 1;
+
+private:
+    TrafficOptions some_traffic() {
+        TrafficOptions some;
+        some.flows = 1 + std::uint32_t(network.random.below(5));
+        some.segments = 5 + network.random.below(60);
+        some.pool = 1 + network.random.below(5);
+        some.most_bytes = network.random.one_in(8) ? 60'000 : 3000;
+        some.most_hold = 1 + network.random.below(4 * kMillisecond);
+        some.nics = network.random.below(3);
+        return some;
+    }
+};
+
+class LinkFaults : public ::testing::Test {
+protected:
+    static void SetUpTestSuite() { set_log_level("error"); }
+    static void TearDownTestSuite() { set_log_level("warn"); }
+
+    /// Runs `play` for every seed; `complete`: everything must have arrived.
+    static void for_seeds(std::uint64_t seeds, bool complete,
+                          std::function<void(Scene&)> const& play) {
+        Seeds const run = Seeds::of(seeds);
+        for (std::uint64_t seed = run.first; seed < run.last; ++seed) {
+            Scene scene(seed);
+            play(scene);
+            scene.run();
+            ASSERT_EQ(scene.one.wrong() + scene.two.wrong() + scene.network.wrong, "")
+                << Seeds::replay(seed);
+            ASSERT_TRUE(scene.over())
+                << "it goes on for ever: " << scene.network.link(0).describe(scene.network.now)
+                << " / " << scene.network.link(1).describe(scene.network.now)
+                << Seeds::replay(seed);
+            if (!complete) continue;
+            ASSERT_FALSE(scene.one.has_failed()) << scene.one.why() << Seeds::replay(seed);
+            ASSERT_FALSE(scene.two.has_failed()) << scene.two.why() << Seeds::replay(seed);
+            for (int end : {0, 1}) {
+                ASSERT_EQ(scene.arrived_from(end), scene.options.flows * scene.options.segments)
+                    << "as counted by end " << end << Seeds::replay(seed);
+            }
+        }
+    }
+};
+
+TEST_F(LinkFaults, None) {
+    for_seeds(100, true, [](Scene&) {});
+}
+
+TEST_F(LinkFaults, WiresBreak) {
+    for_seeds(200, true, [](Scene& scene) {
+        scene.now_and_then(1 + scene.network.random.below(8), kSecond / 5,
+                           [&] { scene.network.reset(scene.some_slot()); });
+    });
+}
+
+TEST_F(LinkFaults, WiresFallSilent) {
+    for_seeds(150, true, [](Scene& scene) {
+        scene.now_and_then(1 + scene.network.random.below(4), kSecond / 5,
+                           [&] { scene.network.silence(scene.some_slot(), scene.some_end()); });
+        scene.now_and_then(scene.network.random.below(3), 4 * kSecond,
+                           [&] { scene.network.reset(scene.some_slot()); });
+    });
+}
+
+TEST_F(LinkFaults, BytesAreDamaged) {
+    for_seeds(150, true, [](Scene& scene) {
+        scene.now_and_then(1 + scene.network.random.below(6), kSecond / 5,
+                           [&] { scene.network.damage(scene.some_slot(), scene.some_end()); });
+    });
+}
+
+TEST_F(LinkFaults, WiresAreSlow) {
+    for_seeds(100, true, [](Scene& scene) {
+        scene.now_and_then(3, kSecond / 10, [&] {
+            scene.network.slow(scene.some_slot(),
+                               0.0001 * double(1 + scene.network.random.below(50)));
+        });
+        scene.now_and_then(2, kSecond, [&] { scene.network.reset(scene.some_slot()); });
+    });
+}
+
+TEST_F(LinkFaults, AProcessIsStoppedAndGoesOn) {
+    for_seeds(100, true, [](Scene& scene) {
+        scene.now_and_then(1, kSecond / 5, [&] {
+            // Longer than a wire may be silent, shorter than a link may be without one.
+            scene.network.freeze(scene.some_end(), scene.network.now + kSecond / 10 +
+                                                       scene.network.random.below(6 * kSecond));
+        });
+        scene.now_and_then(scene.network.random.below(3), kSecond,
+                           [&] { scene.network.reset(scene.some_slot()); });
+    });
+}
+
+TEST_F(LinkFaults, Everything) {
+    for_seeds(300, false, [](Scene& scene) {
+        auto& network = scene.network;
+        scene.now_and_then(network.random.below(20), 5 * kSecond,
+                           [&] { network.misfortune(scene.some_slot(), scene.some_end()); });
+    });
+}
+
+TEST_F(LinkFaults, TheNetworkGoesForGood) {
+    for_seeds(60, false, [](Scene& scene) {
+        scene.now_and_then(1, kSecond / 100, [&] {
+            scene.network.dials_fail = true;
+            for (std::uint32_t i = 0; i < scene.wires; ++i) {
+                if (scene.network.random.one_in(2)) {
+                    scene.network.reset(i);
+                } else {
+                    scene.network.silence(i, 0);
+                    scene.network.silence(i, 1);
+                }
+            }
+        });
+    });
+}
+
+/// Nobody can tell a process that is stopped for ever of it; the other end gets its error.
+TEST_F(LinkFaults, AProcessIsStoppedForGood) {
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        Scene scene(seed);
+        scene.network.at(scene.network.now + scene.network.random.below(5 * kMillisecond),
+                         [&] { scene.network.freeze(1, kNever); });
+        scene.network.run(scene.network.now + 60 * kSecond,
+                          [&] { return scene.one.complete() || scene.one.has_failed(); });
+        EXPECT_EQ(scene.one.wrong(), "") << Seeds::replay(seed);
+        EXPECT_TRUE(scene.one.complete() || scene.one.has_failed()) << Seeds::replay(seed);
+        EXPECT_EQ(scene.one.has_failed(), !scene.one.why().empty()) << Seeds::replay(seed);
+    }
+}
+
+}  // namespace
+}  // namespace mgi::test

@@ -1,0 +1,330 @@
+// The parts of a link, each by itself: path choice, shares of channels, duplicates, checksums, frames.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mover/link/arrivals.hpp"
+#include "mover/link/checksum.hpp"
+#include "mover/link/choice.hpp"
+#include "mover/link/fair_queue.hpp"
+#include "mover/link/nic_board.hpp"
+#include "mover/link/receiver.hpp"
+#include "mover/link/sender.hpp"
+#include "mover/link/word_book.hpp"
+#include "support/random.hpp"
+
+namespace mgi::mover::link {
+namespace {
+
+Candidate wire(std::uint32_t slot, std::uint64_t in_flight, double rate) {
+    Candidate it;
+    it.slot = slot;
+    it.in_flight = in_flight;
+    it.window = 1000;
+    it.rate = rate;
+    it.last_used = kSecond;
+    return it;
+}
+
+TEST(LinkChoice, TakesTheWireOnWhichASegmentArrivesFirst) {
+    std::array<Candidate, 3> const wires{wire(0, 500, 1), wire(1, 900, 10), wire(2, 100, 0.1)};
+    EXPECT_EQ(choose(wires, 100, 2, kSecond)->slot, 1U);
+}
+
+TEST(LinkChoice, WaitsForAFastWireRatherThanTakingASlowOne) {
+    std::array<Candidate, 2> const wires{wire(0, 1000, 10), wire(1, 0, 0.1)};
+    EXPECT_FALSE(choose(wires, 100, 0, kSecond));
+}
+
+TEST(LinkChoice, StaysUntilAnotherIsClearlyBetter) {
+    std::array<Candidate, 2> wires{wire(0, 100, 1), wire(1, 95, 1)};
+    EXPECT_EQ(choose(wires, 100, 0, kSecond)->slot, 0U);
+    EXPECT_EQ(choose(wires, 100, 1, kSecond)->slot, 1U);
+    wires[1].in_flight = 50;
+    EXPECT_EQ(choose(wires, 100, 0, kSecond)->slot, 1U);
+}
+
+TEST(LinkChoice, TriesAWireThatWasNotUsedForLong) {
+    std::array<Candidate, 2> wires{wire(0, 0, 10), wire(1, 0, 0.1)};
+    Time const later = kSecond + kProbeAfter;
+    wires[0].last_used = later - 1;
+    EXPECT_EQ(choose(wires, 100, 0, later)->slot, 1U);
+    // But not when nothing was: a single segment need not go the slow way.
+    wires[0].last_used = kSecond;
+    EXPECT_EQ(choose(wires, 100, 0, later)->slot, 0U);
+}
+
+TEST(LinkChoice, BorrowsOnlyWhatIsLent) {
+    std::array<Candidate, 2> wires{wire(0, 600, 1), wire(1, 0, 1)};
+    wires[1].own = false;
+    EXPECT_EQ(choose(wires, 100, 0, kSecond)->slot, 0U);
+    wires[1].lent = true;
+    EXPECT_EQ(choose(wires, 100, 0, kSecond)->slot, 1U);
+    wires[0].in_flight = 0;  // its own comes first, also after one that was lent
+    EXPECT_EQ(choose(wires, 100, 1, kSecond)->slot, 0U);
+}
+
+TEST(LinkChoice, HasNothingWithoutWires) {
+    EXPECT_FALSE(choose({}, 1, 0, kSecond));
+}
+
+TEST(LinkNicBoard, LendsANicThatItsOwnerDoesNotUse) {
+    NicBoard board;
+    EXPECT_TRUE(board.idle(3, kSecond));
+    board.owner_was_here(3, kSecond);
+    EXPECT_FALSE(board.idle(3, kSecond + NicBoard::kIdleAfter - 1));
+    EXPECT_TRUE(board.idle(3, kSecond + NicBoard::kIdleAfter));
+    board.lend(3, 10);
+    board.give_back(3, 4);
+    EXPECT_EQ(board.lent(3), 6U);
+}
+
+std::array<char, 1000> some_bytes;
+
+Transfer transfer_of(std::uint64_t channel, std::uint64_t sequence, std::size_t bytes) {
+    Transfer transfer;
+    transfer.key = {channel, 1, 2, sequence};
+    transfer.pieces = {{some_bytes.data(), bytes}};
+    transfer.token = sequence;
+    return transfer;
+}
+
+TEST(LinkFairQueue, SharesByWeight) {
+    FairQueue queue;
+    queue.set_weight(1, 3.0);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        queue.push(transfer_of(1, i, 1000));
+        queue.push(transfer_of(2, i, 1000));
+    }
+    std::array<int, 3> taken{};
+    for (int i = 0; i < 80; ++i) {
+        queue.offer([&](Transfer& transfer) {
+            ++taken[transfer.key.channel];
+            return true;
+        });
+    }
+    EXPECT_NEAR(taken[1], 60, 2);
+    queue.forget(1);
+    EXPECT_EQ(queue.size(), std::size_t(100 - taken[2]));
+}
+
+TEST(LinkFairQueue, AChannelThatWasIdleHasSavedNothing) {
+    FairQueue queue;
+    auto const count = [&](int rounds) {
+        std::array<int, 3> taken{};
+        for (int i = 0; i < rounds; ++i) {
+            queue.offer([&](Transfer& transfer) {
+                ++taken[transfer.key.channel];
+                return true;
+            });
+        }
+        return taken;
+    };
+    for (std::uint64_t i = 0; i < 100; ++i) queue.push(transfer_of(1, i, 1000));
+    EXPECT_EQ(count(50)[1], 50);
+    for (std::uint64_t i = 0; i < 100; ++i) queue.push(transfer_of(2, i, 1000));
+    EXPECT_NEAR(count(40)[1], 20, 2);
+}
+
+TEST(LinkFairQueue, OffersOthersWhenOneFindsNoRoom) {
+    FairQueue queue;
+    queue.push(transfer_of(1, 0, 10));
+    queue.push(transfer_of(2, 0, 10));
+    EXPECT_TRUE(queue.offer([](Transfer const& transfer) { return transfer.key.channel == 2; }));
+    EXPECT_FALSE(queue.offer([](Transfer const& transfer) { return transfer.key.channel == 2; }));
+    EXPECT_EQ(queue.size(), 1U);
+}
+
+TEST(LinkArrivals, KnowsWhatHasArrivedInAnyOrder) {
+    Arrivals arrivals;
+    test::Random random(1);
+    std::vector<std::uint64_t> order(200);
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    for (std::uint64_t const sequence : order) {
+        Key const key{7, 1, 2, sequence};
+        EXPECT_FALSE(arrivals.has(key));
+        arrivals.add(key);
+        EXPECT_TRUE(arrivals.has(key));
+        EXPECT_FALSE(arrivals.has({7, 2, 1, sequence}));
+    }
+    EXPECT_TRUE(arrivals.is_absurd({7, 1, 2, 200 + Arrivals::kMostAhead}));
+    EXPECT_FALSE(arrivals.is_absurd({7, 1, 2, 199 + Arrivals::kMostAhead}));
+    arrivals.add({8, 0, 0, 0});
+    arrivals.forget(7);
+    EXPECT_FALSE(arrivals.has({7, 1, 2, 0}));
+    EXPECT_TRUE(arrivals.has({8, 0, 0, 0}));
+}
+
+TEST(LinkWordBook, KeepsTheLatestValueUntilItIsKnown) {
+    WordBook book;
+    Word const first{1, 2, 3, 4, 10, "ten"};
+    WordName const name = WordBook::name_of(first);
+    book.say(name, first);
+    book.say(name, {1, 2, 3, 4, 12, std::string(2000, 'x')});
+    book.say(name, {1, 2, 3, 4, 11, "old"});
+    auto const next = book.next();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->second.value, 12U);
+    EXPECT_EQ(next->second.text.size(), kMostText);
+    EXPECT_FALSE(book.next());
+    book.lost(name);
+    EXPECT_TRUE(book.has_waiting());
+    EXPECT_EQ(book.next()->second.value, 12U);
+    book.say(name, {1, 2, 3, 4, 13, ""});
+    book.acknowledged(name, 12);
+    EXPECT_FALSE(book.empty());
+    book.acknowledged(name, 13);
+    EXPECT_TRUE(book.empty());
+}
+
+TEST(LinkChecksum, IsCastagnolis) {
+    EXPECT_EQ(crc32c(0, "123456789", 9), 0xe3069283U);
+    EXPECT_EQ(crc32c(crc32c(0, "1234567", 7), "89", 2), 0xe3069283U);
+}
+
+/// Takes frames apart, and remembers what came.
+struct Listener final : FrameSink {
+    std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) override {
+        if (drop) return std::nullopt;
+        body.assign(header.bytes, '?');
+        pieces.push_back({body.data(), header.bytes / 3});
+        pieces.push_back({body.data() + header.bytes / 3, header.bytes - header.bytes / 3});
+        return std::nullopt;
+    }
+    std::optional<std::string> complete(Header const& header, std::string_view text) override {
+        log += std::to_string(int(header.kind)) + ":" + std::to_string(header.number) + ":" +
+               std::string(text) + (header.kind == FrameKind::Segment ? body : "") + " ";
+        return std::nullopt;
+    }
+    bool drop = false;
+    std::string body;
+    std::string log;
+};
+
+std::string all_of(WireSender& sender, test::Random& random) {
+    std::string bytes;
+    std::array<iovec, 6> pieces{};
+    while (std::size_t const count = sender.gather(pieces, 1)) {
+        std::size_t sent = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            std::size_t const here =
+                i + 1 < count ? pieces[i].iov_len : 1 + random.below(pieces[i].iov_len);
+            bytes.append(static_cast<char const*>(pieces[i].iov_base), here);
+            sent += here;
+        }
+        sender.sent(sent);
+    }
+    return bytes;
+}
+
+std::optional<std::string> feed(WireReceiver& receiver, std::string_view bytes, FrameSink& sink,
+                                test::Random& random) {
+    std::array<iovec, 3> pieces{};
+    while (!bytes.empty()) {
+        std::size_t const count = receiver.scatter(pieces);
+        std::size_t most = std::min<std::size_t>(bytes.size(), 1 + random.below(700));
+        std::size_t taken = 0;
+        for (std::size_t i = 0; i < count && most != 0; ++i) {
+            std::size_t const here = std::min(pieces[i].iov_len, most);
+            std::memcpy(pieces[i].iov_base, bytes.data() + taken, here);
+            taken += here;
+            most -= here;
+        }
+        bytes.remove_prefix(taken);
+        if (auto wrong = receiver.received(taken, sink)) return wrong;
+    }
+    return std::nullopt;
+}
+
+std::string a_stream(test::Random& random, WireSender& sender) {
+    sender.restart(true);
+    some_bytes.fill('s');
+    sender.add({transfer_of(5, 0, 900), true});
+    sender.add({transfer_of(5, 1, 0), true});
+    sender.add({FrameKind::Word, 5, 1, 2, 3}, {5, 1, 2, 3, 99, "a word"});
+    sender.acknowledge(3, 400);
+    return all_of(sender, random);
+}
+
+TEST(LinkFrames, ComeAsTheyWereSentHoweverTheStreamIsCut) {
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        test::Random random(seed);
+        WireSender sender;
+        std::string const bytes = a_stream(random, sender);
+        WireReceiver receiver;
+        receiver.restart(1000);
+        Listener listener;
+        listener.drop = seed % 2 == 1;
+        EXPECT_FALSE(feed(receiver, bytes, listener, random));
+        std::string const body = listener.drop ? "" : std::string(900, 's');
+        EXPECT_EQ(listener.log, "4:3: 2:1:a word 1:2:" + body + " 1:3: ");
+        EXPECT_EQ(receiver.frames(), 3U);
+        EXPECT_EQ(receiver.bytes(), bytes.size());
+
+        std::vector<WireSender::Done> done;
+        EXPECT_FALSE(sender.acknowledged(4, bytes.size(), done));
+        EXPECT_FALSE(sender.acknowledged(3, bytes.size() + 1, done));
+        EXPECT_TRUE(sender.acknowledged(2, bytes.size(), done));
+        EXPECT_EQ(done.size(), 2U);
+        EXPECT_FALSE(sender.acknowledged(1, bytes.size(), done));
+        EXPECT_TRUE(sender.acknowledged(3, bytes.size(), done));
+        EXPECT_EQ(sender.in_flight(), 0U);
+    }
+}
+
+TEST(LinkFrames, ADamagedByteIsSeen) {
+    test::Random random(3);
+    WireSender sender;
+    std::string const bytes = a_stream(random, sender);
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+        std::string damaged = bytes;
+        damaged[at] = char(damaged[at] ^ 4);
+        WireReceiver receiver;
+        receiver.restart(1000);
+        Listener listener;
+        EXPECT_TRUE(feed(receiver, damaged, listener, random)) << at;
+    }
+}
+
+TEST(LinkFrames, RefusesWhatCannotBe) {
+    auto const wrong = [](Header header) {
+        seal(header);
+        return what_is_wrong(header, 1000).value_or("");
+    };
+    Header header;
+    EXPECT_EQ(wrong(header), "");
+    header.bytes = 1;
+    EXPECT_NE(wrong(header), "");
+    header.kind = FrameKind::Segment;
+    header.bytes = 1001;
+    EXPECT_NE(wrong(header), "");
+    header.kind = FrameKind(9);
+    EXPECT_NE(wrong(header), "");
+}
+
+TEST(LinkFrames, WhatADeadWireLeavesBehind) {
+    WireSender sender;
+    sender.restart(false);
+    for (std::uint64_t i = 0; i < 4; ++i) sender.add({transfer_of(5, i, 500), true});
+    std::array<iovec, 2> pieces{};
+    EXPECT_EQ(sender.gather(pieces, 1), 2U);
+    sender.sent(kHeaderBytes + 500 + 3);  // the second one is begun
+    sender.add({FrameKind::Word, 5, 1, 2, 3}, {5, 1, 2, 3, 99, ""});
+    std::vector<Flight> dropped;
+    EXPECT_FALSE(sender.forget(5, dropped));
+    auto const remains = sender.take_remains();
+    ASSERT_EQ(remains.begun.size(), 2U);
+    EXPECT_EQ(remains.begun[1].first, 2U);
+    EXPECT_EQ(remains.begun[1].second.transfer.key.sequence, 1U);
+    EXPECT_EQ(remains.waiting.size(), 2U);
+    EXPECT_EQ(remains.words.size(), 1U);
+    EXPECT_EQ(remains.written, 1U);
+    EXPECT_EQ(sender.in_flight(), 0U);
+}
+
+}  // namespace
+}  // namespace mgi::mover::link

@@ -1,0 +1,79 @@
+/// \file
+/// Operators by several processes, played by threads of this one: endpoints of one runtime are shared
+/// out among them, and what processes say to each other goes through memory.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operators/processes.hpp"
+
+namespace mgi::test {
+
+/// Where the processes meet. Thread-safe.
+class MeetingPlace {
+public:
+    MeetingPlace(Runtime runtime, std::size_t processes) : runtime_(runtime), count_(processes) {}
+
+    [[nodiscard]] std::size_t count() const { return count_; }
+    std::vector<std::string> gather(std::string const& key, std::size_t process,
+                                    std::string const& words, std::chrono::milliseconds timeout,
+                                    std::function<bool()> const& stop);
+    /// The channel that all create by their `number`-th call.
+    Channel create_channel(std::size_t number, std::size_t process, ChannelSpec const& spec);
+    void leave_channel(Channel const& channel);
+    /// Channels that were created and not yet left by all.
+    [[nodiscard]] std::size_t channels();
+
+private:
+    Runtime runtime_;
+    std::size_t count_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<std::string, std::vector<std::optional<std::string>>> said_;
+    std::map<std::size_t, Channel> made_;
+    std::map<std::uint32_t, std::size_t> left_;
+};
+
+/// One of the processes; `owners[e]` has endpoint e of `endpoints`.
+class ThreadAsProcess final : public operators::Processes {
+public:
+    ThreadAsProcess(MeetingPlace& place, std::size_t me, std::vector<Endpoint> const& endpoints,
+                    std::vector<std::size_t> const& owners)
+        : place_(place), me_(me), endpoints_(endpoints), owners_(owners) {}
+
+    [[nodiscard]] std::size_t count() const override { return place_.count(); }
+    [[nodiscard]] std::size_t me() const override { return me_; }
+    [[nodiscard]] std::string name(std::size_t process) const override {
+        return "rank " + std::to_string(process);
+    }
+    [[nodiscard]] bool mine(Endpoint endpoint) const override;
+    operators::u64 next_operator() override { return operators_++; }
+    std::vector<std::string> gather(std::string const& key, std::string const& words,
+                                    std::chrono::milliseconds timeout,
+                                    std::function<bool()> const& stop) override {
+        return place_.gather(key, me_, words, timeout, stop);
+    }
+    Channel create_channel(ChannelSpec const& spec) override;
+    void delete_channel(Channel const& channel) override { place_.leave_channel(channel); }
+
+    /// Called before each channel is created; what it throws stays in this process.
+    std::function<void()> before_channel = [] {};
+
+private:
+    MeetingPlace& place_;
+    std::size_t me_;
+    std::vector<Endpoint> const& endpoints_;
+    std::vector<std::size_t> const& owners_;
+    operators::u64 operators_ = 0;
+    std::size_t channels_ = 0;
+};
+
+}  // namespace mgi::test

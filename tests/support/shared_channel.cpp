@@ -1,0 +1,88 @@
+#include "support/shared_channel.hpp"
+
+#include <algorithm>
+
+#include "runtime/channel_impl.hpp"
+#include "runtime/runtime_impl.hpp"
+
+namespace mgi::test {
+
+Members::Members(std::uint32_t count, RuntimeOptions options, std::uint32_t servers)
+    : servers_(std::min(servers, count)) {
+    options.addresses = {"127.0.0.1"};
+    for (std::uint32_t m = 0; m < count; ++m) runtimes_.emplace_back(Runtime::local(options));
+}
+
+Owned Members::create_endpoint(std::uint32_t member) {
+    // A runtime alone counts its endpoints from 0: those that others have are left out.
+    Endpoint endpoint;
+    do {
+        endpoint = runtime(member).create_endpoint();
+    } while (endpoint.id < next_endpoint_);
+    next_endpoint_ = endpoint.id + 1;
+    return {endpoint, member};
+}
+
+ChannelSpec Members::seen_from(std::uint32_t member, ChannelSpec spec,
+                               std::vector<Owned> const& sources,
+                               std::vector<Owned> const& destinations) {
+    auto const seen = [&](Owned const& one) {
+        return one.member == member ? one.endpoint
+                                    : Endpoint{one.endpoint.id, Endpoint::kElsewhere};
+    };
+    for (Owned const& one : sources) spec.sources.push_back(seen(one));
+    for (Owned const& one : destinations) spec.destinations.push_back(seen(one));
+    return spec;
+}
+
+PartMembers Members::members_of(std::uint32_t member, std::vector<Owned> const& sources,
+                                std::vector<Owned> const& destinations) const {
+    PartMembers members;
+    for (Owned const& one : sources) members.source_member.push_back(one.member);
+    for (Owned const& one : destinations) members.destination_member.push_back(one.member);
+    members.me = member;
+    members.count = count();
+    for (std::uint32_t m = 0; servers_ > 1 && m < count(); ++m) {
+        members.server.push_back(m % servers_);
+    }
+    return members;
+}
+
+std::vector<Channel> Members::open(ChannelSpec const& spec, std::vector<Owned> const& sources,
+                                   std::vector<Owned> const& destinations) {
+    auto channels = open_only(spec, sources, destinations);
+    for (Channel const& channel : channels) {
+        if (auto const& crossing = channel.impl()->crossing()) crossing->begin();
+    }
+    return channels;
+}
+
+std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Owned> const& sources,
+                                        std::vector<Owned> const& destinations) {
+    std::uint32_t const id = next_channel_++;
+    auto const seen = [&](std::uint32_t m) { return seen_from(m, spec, sources, destinations); };
+    auto const members = [&](std::uint32_t m) { return members_of(m, sources, destinations); };
+    Runtime::Impl::Elsewhere elsewhere;
+    if (servers_ > 1) {
+        elsewhere.terms = Terms::of(runtime(0).impl()->plan_together(seen(0), members(0)));
+        for (std::uint32_t m = 0; m < count(); ++m) {
+            elsewhere.addresses.push_back(runtime(m).impl()->network().addresses());
+        }
+    }
+    std::vector<Channel> channels;
+    std::vector<int> parts;
+    for (std::uint32_t m = 0; m < count(); ++m) {
+        auto& impl = *runtime(m).impl();
+        if (m < servers_) {
+            auto const made = impl.make_part(id, seen(m), members(m), elsewhere);
+            channels.push_back(made.channel);
+            parts.push_back(made.descriptor);
+        } else {
+            int const part = parts[m % servers_];
+            channels.push_back(impl.open_part(id, seen(m), members(m), part, elsewhere).value());
+        }
+    }
+    return channels;
+}
+
+}  // namespace mgi::test

@@ -1,0 +1,146 @@
+#include "transport/wire/handshake.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <mgi/error.hpp>
+
+#include "transport/wire/socket.hpp"
+
+namespace mgi::transport::wire {
+namespace {
+
+Secret secret_of(std::uint8_t byte) {
+    Secret secret;
+    secret.fill(byte);
+    return secret;
+}
+
+Hello some_hello() {
+    Hello hello;
+    hello.link.fill(7);
+    hello.slot = 3;
+    hello.generation = 12;
+    return hello;
+}
+
+Handshake answering(Secret const& secret) {
+    return Handshake([secret](LinkName const& name) -> std::optional<Secret> {
+        if (name != some_hello().link) return std::nullopt;
+        return secret;
+    });
+}
+
+using State = Handshake::State;
+
+TEST(WireCrypto, IsHmacSha256) {
+    // RFC 4231, test case 1, with the key filled up with zeros, which HMAC does as well.
+    Secret key{};
+    for (std::size_t i = 0; i < 20; ++i) key[i] = 0x0b;
+    Digest const digest = hmac_sha256(key, "Hi There");
+    EXPECT_EQ(digest[0], 0xb0);
+    EXPECT_EQ(digest[1], 0x34);
+    EXPECT_EQ(digest[31], 0xf7);
+    EXPECT_TRUE(same(digest, digest));
+    EXPECT_FALSE(same(digest, key));
+}
+
+TEST(WireHandshake, BothEndsProveThatTheyKnowTheSecret) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake answers = answering(secret_of(1));
+    EXPECT_EQ(answers.received(dials.take_output()), State::Going);
+    EXPECT_EQ(dials.received(answers.take_output()), State::Going);
+    EXPECT_EQ(answers.received(dials.take_output()), State::Proven);
+    EXPECT_EQ(answers.hello().slot, 3U);
+    EXPECT_EQ(answers.hello().generation, 12U);
+    answers.accept();
+    EXPECT_EQ(dials.wants(), 1U);
+    EXPECT_EQ(dials.received(answers.take_output()), State::Done);
+}
+
+TEST(WireHandshake, GoesByteByByte) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake answers = answering(secret_of(1));
+    State state = State::Going;
+    for (int round = 0; round < 2; ++round) {
+        for (char const byte : dials.take_output()) state = answers.received({&byte, 1});
+        for (char const byte : answers.take_output()) dials.received({&byte, 1});
+    }
+    EXPECT_EQ(state, State::Proven);
+}
+
+TEST(WireHandshake, WhoAnswersMustKnowIt) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake answers = answering(secret_of(2));
+    answers.received(dials.take_output());
+    EXPECT_EQ(dials.received(answers.take_output()), State::Refused);
+    EXPECT_NE(dials.why().find("secret"), std::string::npos);
+    EXPECT_EQ(dials.take_output(), "");
+}
+
+TEST(WireHandshake, WhoDialsMustKnowIt) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake answers = answering(secret_of(1));
+    answers.received(dials.take_output());
+    dials.received(answers.take_output());
+    std::string proof = dials.take_output();
+    proof[5] = char(proof[5] ^ 1);
+    EXPECT_EQ(answers.received(proof), State::Refused);
+    EXPECT_EQ(answers.received(proof), State::Refused);
+}
+
+TEST(WireHandshake, WhatWasSaidOnceProvesNothingLater) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake first = answering(secret_of(1));
+    std::string const hello = dials.take_output();
+    first.received(hello);
+    dials.received(first.take_output());
+    std::string const proof = dials.take_output();
+    Handshake second = answering(secret_of(1));
+    second.received(hello);
+    EXPECT_EQ(second.received(proof), State::Refused);
+}
+
+/// Who knows no secret sends back what it was asked.
+TEST(WireHandshake, TheOneProofIsNotTheOther) {
+    Handshake dials(some_hello(), secret_of(1));
+    Handshake answers = answering(secret_of(1));
+    answers.received(dials.take_output());
+    std::string const answer = answers.take_output();
+    EXPECT_EQ(answers.received(answer.substr(32)), State::Refused);
+}
+
+TEST(WireHandshake, StrangersAreRefused) {
+    Handshake answers = answering(secret_of(1));
+    EXPECT_EQ(answers.received(std::string(72, 'x')), State::Refused);
+    EXPECT_FALSE(answers.is_unknown());
+
+    Hello other = some_hello();
+    other.link.fill(9);
+    Handshake dials(other, secret_of(1));
+    Handshake again = answering(secret_of(1));
+    EXPECT_EQ(again.received(dials.take_output()), State::Refused);
+    EXPECT_TRUE(again.is_unknown());
+
+    Handshake newer(some_hello(), secret_of(1));
+    std::string hello = newer.take_output();
+    hello[4] = 2;
+    Handshake older = answering(secret_of(1));
+    EXPECT_EQ(older.received(hello), State::Refused);
+    EXPECT_NE(older.why().find("version 2"), std::string::npos);
+}
+
+TEST(WireAddress, IsReadAndWritten) {
+    EXPECT_EQ(Address("10.1.2.3:7000").text(), "10.1.2.3:7000");
+    EXPECT_EQ(Address("[fd00::1]:0").text(), "[fd00::1]:0");
+    EXPECT_EQ(Address("10.1.2.3:7000").without_port().text(), "10.1.2.3:0");
+    EXPECT_TRUE(Address().empty());
+    for (char const* const wrong : {"", "10.1.2.3", "10.1.2.3:", "10.1.2:1", "10.1.2.3:70000",
+                                    "fd00::1", "[fd00::1]", "[zz]:1", "host:1", "10.1.2.3:1x"}) {
+        EXPECT_THROW(Address{wrong}, Error) << wrong;
+    }
+}
+
+}  // namespace
+}  // namespace mgi::transport::wire
