@@ -61,6 +61,16 @@ side_by_side() {
     with_stacks "$limit" xargs -0 -a build/side_by_side -P "$jobs" -I{} bash -c {}
 }
 
+# sharded <seconds> <command line>: a GoogleTest program's tests, dealt out to as many processes as there
+# are compilers at a time; many of them have one thread, or wait.
+sharded() {
+    local limit=$1 shard shards=()
+    for ((shard = 0; shard < jobs; ++shard)); do
+        shards+=("GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard exec $2")
+    done
+    side_by_side "$limit" "${shards[@]}"
+}
+
 step_lint() {
     logged build/configure-release.log cmake --preset release
     # Every public header on its own; and the generated headers that clang-tidy reads.
@@ -74,29 +84,29 @@ step_models() {
 
 step_unit() {
     build release
-    with_stacks 900 build/release/mgi_tests
-    with_stacks 300 build/release/mgi_control_tests
+    sharded 900 build/release/mgi_tests
+    sharded 300 build/release/mgi_control_tests
     with_stacks 300 build/release/mgi_faults
 }
 
 step_tsan() {
     build tsan
     TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
-        with_stacks 1500 tools/fixed_addresses.sh build/tsan/mgi_tests
+        sharded 1500 "tools/fixed_addresses.sh build/tsan/mgi_tests"
     # The system's gRPC is not instrumented.
     local grpc="ignore_noninstrumented_modules=1 suppressions=tests/control/tsan.supp"
     TSAN_OPTIONS="second_deadlock_stack=1 $grpc ${TSAN_OPTIONS:-}" \
-        with_stacks 600 tools/fixed_addresses.sh build/tsan/mgi_control_tests
+        sharded 600 "tools/fixed_addresses.sh build/tsan/mgi_control_tests"
 }
 
 step_asan() {
     build asan
     ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
-        with_stacks 1200 build/asan/mgi_tests
+        sharded 1200 build/asan/mgi_tests
     LSAN_OPTIONS="suppressions=tests/control/lsan.supp:print_suppressions=0 ${LSAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
-        with_stacks 600 build/asan/mgi_control_tests
+        sharded 600 build/asan/mgi_control_tests
     # The only leaks that count are found at the end.
     with_stacks 600 build/asan/mgi_faults
 }

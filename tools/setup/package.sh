@@ -16,8 +16,10 @@ package_key() {
 install_package() {
     local cxx key log=build/setup-package.log start=$SECONDS as_release=()
     if [ "$1" = test ]; then
-        as_release=(-Cbuild-dir=build/release -Ccmake.build-type=RelWithDebInfo
-            "-Ccmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -g1 -DNDEBUG")
+        as_release=(--config-settings=build-dir=build/release
+            --config-settings=cmake.build-type=RelWithDebInfo
+            --config-settings=cmake.define.MGI_WARNINGS_AS_ERRORS=ON
+            --config-settings="cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=-O3 -g1 -DNDEBUG")
     fi
     cxx=$(mgi_compiler)
     [ -n "$cxx" ] || fail "no g++ of version 12 or newer; set CXX to one"
