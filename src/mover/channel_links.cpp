@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/keep_largest.hpp"
+
 namespace mgi::mover {
 
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-
-// Keeps the largest; whether `value` is it.
-bool raise(std::atomic<std::uint64_t>& word, std::uint64_t value) {
-    std::uint64_t known = word.load(kRelaxed);
-    while (known < value) {
-        if (word.compare_exchange_weak(known, value, kRelaxed)) return true;
-    }
-    return false;
-}
 
 }  // namespace
 
@@ -207,11 +200,11 @@ void ChannelLinks::say_attendance(std::uint32_t destination, bool is_attended) {
 }
 
 void ChannelLinks::say_progress(std::uint64_t value) {
-    (void)raise(progress_[here_], value);
+    (void)keep_largest(progress_[here_], value);
     if (farewell_.load(kRelaxed)) return;
     for (std::uint32_t of = 0; of < progress_.size(); ++of) {
         std::uint64_t const known = progress_[of].load(kRelaxed);
-        if (!raise(said_progress_[of], known)) continue;
+        if (!keep_largest(said_progress_[of], known)) continue;
         for (auto& end : ends_) {
             if (end->server() == of) continue;
             end->say({channel_, std::uint32_t(ChannelWord::Progress), of, 0, known, {}});
@@ -220,7 +213,7 @@ void ChannelLinks::say_progress(std::uint64_t value) {
 }
 
 void ChannelLinks::heard_progress(std::uint32_t server, std::uint64_t value) {
-    if (server == here_ || !raise(progress_[server], value)) return;
+    if (server == here_ || !keep_largest(progress_[server], value)) return;
     std::uint64_t sum = 0;
     for (std::uint32_t of = 0; of < progress_.size(); ++of) {
         if (of != here_) sum += progress_[of].load(kRelaxed);

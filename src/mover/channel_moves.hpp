@@ -72,8 +72,6 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
                                         std::unique_ptr<transport::Transport> transport,
                                         FarRoutes const& far_routes)
     : state_(state), transport_(std::move(transport)) {
-    bool const one_to_one = state.routing == device::RoutingKind::Partition ||
-                            state.routing == device::RoutingKind::Direct;
     for (std::uint32_t const source : sources) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             if (state.sources[source].lanes[l].by_reference) continue;
@@ -81,8 +79,7 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
             moves.source = source;
             moves.lane = l;
             moves.next = state.sources[source].lanes[l].delivered.load(device::relaxed);
-            std::uint32_t const first = one_to_one ? l : 0;
-            std::uint32_t const last = one_to_one ? l + 1 : state.destination_count;
+            auto const [first, last] = state.destinations_of(l);
             for (std::uint32_t d = first; d < last; ++d) {
                 moves.routes.push_back(std::uint32_t(routes_.size()));
                 moves.next_of.push_back(moves.next);

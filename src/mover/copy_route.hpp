@@ -38,7 +38,8 @@ public:
     }
     [[nodiscard]] std::uint64_t backlog() const override {
         auto const& queue = *state_.destinations[destination_].queue;
-        return queue.pushed() - queue.taken();
+        std::uint64_t const taken = queue.taken();  // ahead of what is pushed, which only grows
+        return queue.pushed() - taken;
     }
 
 private:

@@ -67,9 +67,7 @@ void check_memory(Plan const& plan, PlanRequest const& request, std::string cons
 }  // namespace
 
 std::uint32_t lanes_of(device::RoutingKind routing, std::uint32_t destinations) noexcept {
-    bool const shared =
-        routing == device::RoutingKind::Broadcast || routing == device::RoutingKind::Balance;
-    return shared ? 1 : destinations;
+    return device::has_own_lanes(routing) ? destinations : 1;
 }
 
 Plan make_plan(PlanRequest const& request, PathFinder const& paths) {

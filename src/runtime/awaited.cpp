@@ -78,7 +78,7 @@ void add_gone_destinations(ChannelImpl& channel, Registry const& registry, Silen
     State const& state = channel.state();
     for (std::uint32_t l = 0; l < state.lane_count; ++l) {
         if (!lane_is_full(state.sources[source].lanes[l])) continue;
-        auto const [first, last] = destinations_of(state, l);
+        auto const [first, last] = state.destinations_of(l);
         std::set<std::uint32_t> dead;
         bool somebody_at_it = false;
         for (std::uint32_t d = first; d < last; ++d) {

@@ -157,9 +157,6 @@ std::uint32_t ChannelTables::queue_entries() const {
 }
 
 void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver& carver) {
-    bool const own_lane = plan_.lanes == state_.destination_count &&
-                          state_.routing != RoutingKind::Broadcast &&
-                          state_.routing != RoutingKind::Balance;
     for (std::uint32_t const d : here_.destinations) {
         auto& destination = state_.destinations[d];
         destination.receivers = make_table<Words::System<device::u64>>(memory, state_.max_groups);
@@ -169,7 +166,7 @@ void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver
             bool const in_place = is_read_in_place(s);
             ring.size = in_place ? plan_.slots : plan_.credits;
             ring.clean = in_place;
-            ring.slots = in_place ? state_.sources[s].lanes[own_lane ? d : 0].slots
+            ring.slots = in_place ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
                                   : build_slots(memory, carver, plan_.credits);
         }
         if (share_queue() && d != 0) {

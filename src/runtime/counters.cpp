@@ -32,7 +32,7 @@ std::uint64_t cut(std::vector<T>& items, std::size_t most) {
 // What carries a lane's segments.
 char const* carrier_of(State const& state, std::uint32_t source, std::uint32_t lane) {
     if (state.sources[source].lanes[lane].by_reference) return "reference";
-    auto const [first, last] = destinations_of(state, lane);
+    auto const [first, last] = state.destinations_of(lane);
     std::uint32_t far = 0;
     for (std::uint32_t d = first; d < last; ++d) {
         if (state.destinations[d].queue == nullptr) ++far;

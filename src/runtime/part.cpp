@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/keep_largest.hpp"
 #include "core/text.hpp"
 
 namespace mgi {
@@ -313,10 +314,7 @@ bool Part::is_destination_attended(std::uint32_t destination) const {
 }
 
 void Part::note_far_progress(std::uint64_t count) {
-    auto& known = header().far_progress;
-    std::uint64_t last = known.load(std::memory_order_relaxed);
-    while (last < count && !known.compare_exchange_weak(last, count, std::memory_order_relaxed)) {
-    }
+    keep_largest(header().far_progress, count);
 }
 
 std::uint64_t Part::far_progress() const {

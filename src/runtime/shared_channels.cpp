@@ -49,9 +49,8 @@ std::uint64_t most_on_a_server(PartMembers const& members,
 // How the rows of a channel over several servers go. A lane that several destinations share is moved by
 // one hand.
 Transfer transfer_across(ChannelSpec const& spec) {
-    bool const own_lanes = spec.routing.kind == device::RoutingKind::Partition ||
-                           spec.routing.kind == device::RoutingKind::Direct;
-    return spec.options.by_reference && own_lanes ? Transfer::Mixed : Transfer::ByCopy;
+    bool const in_place = spec.options.by_reference && device::has_own_lanes(spec.routing.kind);
+    return in_place ? Transfer::Mixed : Transfer::ByCopy;
 }
 
 bool can_be(Transfer transfer, ChannelSpec const& spec, PartMembers const& members) {

@@ -65,7 +65,7 @@ Lack lack_of(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
 // The lane's destinations where it lacks that.
 Indices lacking(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane, Lack what) {
     Indices found;
-    auto const [first, last] = destinations_of(channel.state(), lane);
+    auto const [first, last] = channel.state().destinations_of(lane);
     for (std::uint32_t d = first; d < last; ++d) {
         if (lack_of(channel, source, lane, d) == what) found.push_back(d);
     }
@@ -74,7 +74,7 @@ Indices lacking(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane, 
 
 // By reference: who may give back what the lane waits for, as far as that can be told.
 Indices holders(State const& state, std::uint32_t lane) {
-    auto const [first, last] = destinations_of(state, lane);
+    auto const [first, last] = state.destinations_of(lane);
     Indices all;
     Indices behind;
     for (std::uint32_t d = first; d < last; ++d) {
@@ -169,9 +169,8 @@ bool holds_rows_back(State const& state, device::Source<Words> const& source) {
     return accepted > published && !source_waits(state, source);
 }
 
-// What keeps a source from ending at a destination; empty: nothing, it has ended.
-std::string source_text(State const& state, std::uint32_t source, std::uint32_t destination) {
-    if (state.destinations[destination].counts[source].load(relaxed) != 0) return "";
+// What keeps a source from ending.
+std::string source_text(State const& state, std::uint32_t source) {
     auto const& from = state.sources[source];
     if (from.lanes == nullptr) return "on another server, which has not said that it has ended";
     std::uint32_t const expected = from.groups_expected.load(relaxed);
@@ -185,13 +184,17 @@ std::string source_text(State const& state, std::uint32_t source, std::uint32_t 
     return std::to_string(flushed) + " of " + std::to_string(expected) + " groups have flushed";
 }
 
+// `reasons`: of each source, once it is known; many destinations may wait for many sources.
 void add_destination_waits(ChannelImpl& channel, std::uint32_t destination,
-                           std::chrono::milliseconds time, std::vector<ClusterWait>& waits) {
+                           std::chrono::milliseconds time, std::vector<std::string>& reasons,
+                           std::vector<ClusterWait>& waits) {
     State const& state = channel.state();
+    reasons.resize(state.source_count);
     std::map<std::string, Indices> by_reason;
     for (std::uint32_t s = 0; s < state.source_count; ++s) {
-        std::string const why = source_text(state, s, destination);
-        if (!why.empty()) by_reason[why].push_back(s);
+        if (state.destinations[destination].counts[s].load(relaxed) != 0) continue;  // has ended
+        if (reasons[s].empty()) reasons[s] = source_text(state, s);
+        by_reason[reasons[s]].push_back(s);
     }
     for (auto const& [why, sources] : by_reason) {
         ClusterWait wait;
@@ -235,12 +238,6 @@ std::string ends_text(ChannelImpl const& channel, bool sources, Indices const& i
 
 }  // namespace
 
-Span destinations_of(State const& state, std::uint32_t lane) {
-    bool const one =
-        state.routing == RoutingKind::Partition || state.routing == RoutingKind::Direct;
-    return one ? Span{lane, lane + 1} : Span{0, state.destination_count};
-}
-
 bool source_waits(State const& state, device::Source<Words> const& source) {
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
         auto const& group = source.groups[g];
@@ -259,7 +256,7 @@ bool has_received(State const& state, std::uint32_t destination) {
 bool lacks_credit(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane) {
     State const& state = channel.state();
     if (state.routing == RoutingKind::Balance) return false;
-    auto const [first, last] = destinations_of(state, lane);
+    auto const [first, last] = state.destinations_of(lane);
     for (std::uint32_t d = first; d < last; ++d) {
         if (lack_of(channel, source, lane, d) == Lack::Credit) return true;
     }
@@ -280,10 +277,11 @@ std::vector<ClusterWait> who_waits(ChannelImpl& channel, Counters const& counter
             waits.back().ms = std::uint64_t(time->count());
         }
     }
+    std::vector<std::string> reasons;
     for (std::uint32_t d = 0; d < state.destination_count; ++d) {
         if (!everybody && !channel.is_own_destination(d)) continue;
         auto const time = counters.destination_waits(d, now);
-        if (time && *time >= least) add_destination_waits(channel, d, *time, waits);
+        if (time && *time >= least) add_destination_waits(channel, d, *time, reasons, waits);
     }
     // Who waits for room is what a stall comes from; who waits for rows may merely be early.
     std::stable_sort(waits.begin(), waits.end(), [](ClusterWait const& a, ClusterWait const& b) {

@@ -12,15 +12,6 @@
 
 namespace mgi {
 
-// Destinations from `first` on and below `last`.
-struct Span {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-};
-
-// Those that get a lane's segments, or may get them.
-Span destinations_of(State const& state, std::uint32_t lane);
-
 // Some group of the source waits for room or for its flush.
 bool source_waits(State const& state, device::Source<Words> const& source);
 

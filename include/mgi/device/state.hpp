@@ -15,6 +15,11 @@ namespace mgi::device {
 enum class RoutingKind : u8 { Partition, Broadcast, Direct, Balance };
 enum class HashKind : u8 { Modulo, Murmur3 };
 
+/// Whether each destination has a lane of its own, or one lane of a source is for all of them.
+[[nodiscard]] MGI_HD constexpr bool has_own_lanes(RoutingKind kind) {
+    return kind == RoutingKind::Partition || kind == RoutingKind::Direct;
+}
+
 /// What one group of a source keeps between its calls. Touched by that group only, but for the words.
 template <class A>
 struct GroupState {
@@ -149,6 +154,17 @@ struct ChannelState {
     /// An ordered broadcast: all destinations see the rows of all sources in one order.
     [[nodiscard]] MGI_HD bool one_order() const {
         return ordered && routing == RoutingKind::Broadcast;
+    }
+    /// Each destination has a lane of its own, which has its number.
+    [[nodiscard]] MGI_HD bool own_lanes() const { return has_own_lanes(routing); }
+    /// Destinations from `first` on and below `last`.
+    struct Span {
+        u32 first = 0;
+        u32 last = 0;
+    };
+    /// Those that get a lane's segments, or may get them.
+    [[nodiscard]] MGI_HD Span destinations_of(u32 lane) const {
+        return own_lanes() ? Span{lane, lane + 1} : Span{0, destination_count};
     }
     [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
 
