@@ -87,43 +87,40 @@ protected:
     static void TearDownTestSuite() { set_log_level("warn"); }
 
     /// Runs `play` for every seed; `complete`: everything must have arrived.
-    static void for_seeds(std::uint64_t seeds, bool complete,
-                          std::function<void(Scene&)> const& play) {
-        Seeds const run = Seeds::of(seeds);
-        for (std::uint64_t seed = run.first; seed < run.last; ++seed) {
+    static void for_scenes(std::uint64_t seeds, bool complete,
+                           std::function<void(Scene&)> const& play) {
+        for_seeds(seeds, [&](std::uint64_t seed) {
             Scene scene(seed);
             play(scene);
             scene.run();
-            ASSERT_EQ(scene.one.wrong() + scene.two.wrong() + scene.network.wrong, "")
-                << Seeds::replay(seed);
+            ASSERT_EQ(scene.one.wrong() + scene.two.wrong() + scene.network.wrong, "");
             ASSERT_TRUE(scene.over())
                 << "it goes on for ever: " << scene.network.link(0).describe(scene.network.now)
-                << " / " << scene.network.link(1).describe(scene.network.now)
-                << Seeds::replay(seed);
-            if (!complete) continue;
-            ASSERT_FALSE(scene.one.has_failed()) << scene.one.why() << Seeds::replay(seed);
-            ASSERT_FALSE(scene.two.has_failed()) << scene.two.why() << Seeds::replay(seed);
+                << " / " << scene.network.link(1).describe(scene.network.now);
+            if (!complete) return;
+            ASSERT_FALSE(scene.one.has_failed()) << scene.one.why();
+            ASSERT_FALSE(scene.two.has_failed()) << scene.two.why();
             for (int end : {0, 1}) {
                 ASSERT_EQ(scene.arrived_from(end), scene.options.flows * scene.options.segments)
-                    << "as counted by end " << end << Seeds::replay(seed);
+                    << "as counted by end " << end;
             }
-        }
+        });
     }
 };
 
 TEST_F(LinkFaults, None) {
-    for_seeds(100, true, [](Scene&) {});
+    for_scenes(100, true, [](Scene&) {});
 }
 
 TEST_F(LinkFaults, WiresBreak) {
-    for_seeds(200, true, [](Scene& scene) {
+    for_scenes(200, true, [](Scene& scene) {
         scene.now_and_then(1 + scene.network.random.below(8), kSecond / 5,
                            [&] { scene.network.reset(scene.some_slot()); });
     });
 }
 
 TEST_F(LinkFaults, WiresFallSilent) {
-    for_seeds(150, true, [](Scene& scene) {
+    for_scenes(150, true, [](Scene& scene) {
         scene.now_and_then(1 + scene.network.random.below(4), kSecond / 5,
                            [&] { scene.network.silence(scene.some_slot(), scene.some_end()); });
         scene.now_and_then(scene.network.random.below(3), 4 * kSecond,
@@ -132,14 +129,14 @@ TEST_F(LinkFaults, WiresFallSilent) {
 }
 
 TEST_F(LinkFaults, BytesAreDamaged) {
-    for_seeds(150, true, [](Scene& scene) {
+    for_scenes(150, true, [](Scene& scene) {
         scene.now_and_then(1 + scene.network.random.below(6), kSecond / 5,
                            [&] { scene.network.damage(scene.some_slot(), scene.some_end()); });
     });
 }
 
 TEST_F(LinkFaults, WiresAreSlow) {
-    for_seeds(100, true, [](Scene& scene) {
+    for_scenes(100, true, [](Scene& scene) {
         scene.now_and_then(3, kSecond / 10, [&] {
             scene.network.slow(scene.some_slot(),
                                0.0001 * double(1 + scene.network.random.below(50)));
@@ -149,7 +146,7 @@ TEST_F(LinkFaults, WiresAreSlow) {
 }
 
 TEST_F(LinkFaults, AProcessIsStoppedAndGoesOn) {
-    for_seeds(100, true, [](Scene& scene) {
+    for_scenes(100, true, [](Scene& scene) {
         scene.now_and_then(1, kSecond / 5, [&] {
             // Longer than a wire may be silent, shorter than a link may be without one.
             scene.network.freeze(scene.some_end(), scene.network.now + kSecond / 10 +
@@ -161,7 +158,7 @@ TEST_F(LinkFaults, AProcessIsStoppedAndGoesOn) {
 }
 
 TEST_F(LinkFaults, Everything) {
-    for_seeds(300, false, [](Scene& scene) {
+    for_scenes(300, false, [](Scene& scene) {
         auto& network = scene.network;
         scene.now_and_then(network.random.below(20), 5 * kSecond,
                            [&] { network.misfortune(scene.some_slot(), scene.some_end()); });
@@ -169,7 +166,7 @@ TEST_F(LinkFaults, Everything) {
 }
 
 TEST_F(LinkFaults, TheNetworkGoesForGood) {
-    for_seeds(60, false, [](Scene& scene) {
+    for_scenes(60, false, [](Scene& scene) {
         scene.now_and_then(1, kSecond / 100, [&] {
             scene.network.dials_fail = true;
             for (std::uint32_t i = 0; i < scene.wires; ++i) {
@@ -186,16 +183,16 @@ TEST_F(LinkFaults, TheNetworkGoesForGood) {
 
 /// Nobody can tell a process that is stopped for ever of it; the other end gets its error.
 TEST_F(LinkFaults, AProcessIsStoppedForGood) {
-    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    for_seeds(40, [](std::uint64_t seed) {
         Scene scene(seed);
         scene.network.at(scene.network.now + scene.network.random.below(5 * kMillisecond),
                          [&] { scene.network.freeze(1, kNever); });
         scene.network.run(scene.network.now + 60 * kSecond,
                           [&] { return scene.one.complete() || scene.one.has_failed(); });
-        EXPECT_EQ(scene.one.wrong(), "") << Seeds::replay(seed);
-        EXPECT_TRUE(scene.one.complete() || scene.one.has_failed()) << Seeds::replay(seed);
-        EXPECT_EQ(scene.one.has_failed(), !scene.one.why().empty()) << Seeds::replay(seed);
-    }
+        EXPECT_EQ(scene.one.wrong(), "");
+        EXPECT_TRUE(scene.one.complete() || scene.one.has_failed());
+        EXPECT_EQ(scene.one.has_failed(), !scene.one.why().empty());
+    });
 }
 
 }  // namespace

@@ -13,28 +13,30 @@
 
 namespace mgi::test {
 
-struct Seeds {
+/// The command that runs a seed of this test alone.
+inline std::string replay(std::uint64_t seed) {
+    auto const* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    return std::string("replay: MGI_TEST_SEED=") + std::to_string(base_seed()) +
+           " MGI_LINK_SEED=" + std::to_string(seed) +
+           " mgi_tests --gtest_filter=" + test->test_suite_name() + "." + test->name();
+}
+
+/// Plays one seed after the other until one fails: `count` of them where nothing else is said, a tenth
+/// under sanitizers. What fails is named with its seed.
+template <class Play>
+void for_seeds(std::uint64_t count, Play const& play) {
     std::uint64_t first = 0;
-    std::uint64_t last = 0;
-
-    /// `count` of them where nothing else is said, a tenth under sanitizers.
-    static Seeds of(std::uint64_t count) {
-        if (char const* const one = std::getenv("MGI_LINK_SEED")) {
-            std::uint64_t const seed = std::strtoull(one, nullptr, 10);
-            return {seed, seed + 1};
-        }
-        char const* const many = std::getenv("MGI_LINK_SEEDS");
-        if (many != nullptr) return {0, std::strtoull(many, nullptr, 10)};
-        return {0, kSanitized ? count / 10 : count};
+    std::uint64_t last = kSanitized ? count / 10 : count;
+    if (char const* const one = std::getenv("MGI_LINK_SEED")) {
+        first = std::strtoull(one, nullptr, 10);
+        last = first + 1;
+    } else if (char const* const many = std::getenv("MGI_LINK_SEEDS")) {
+        last = std::strtoull(many, nullptr, 10);
     }
-
-    /// The command that runs a seed of this test alone.
-    static std::string replay(std::uint64_t seed) {
-        auto const* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-        return std::string("\nreplay: MGI_TEST_SEED=") + std::to_string(base_seed()) +
-               " MGI_LINK_SEED=" + std::to_string(seed) +
-               " mgi_tests --gtest_filter=" + test->test_suite_name() + "." + test->name();
+    for (std::uint64_t seed = first; seed < last && !::testing::Test::HasFailure(); ++seed) {
+        SCOPED_TRACE(replay(seed));
+        play(seed);
     }
-};
+}
 
 }  // namespace mgi::test
