@@ -89,6 +89,8 @@ void Crossing::connect() {
         mover::link::LinkOptions options;
         options.largest_segment = std::uint32_t(channel_.plan().segment_bytes);
         options.begins_later = true;
+        std::chrono::nanoseconds const gone = channel_.spec().options.gone_limit;
+        if (gone.count() != 0) options.still_limit = std::uint64_t(gone.count());
         std::vector<mover::link::Route> routes;
         std::size_t const wires = std::max(own_addresses_.size(), peer.addresses.size());
         for (std::size_t i = 0; i < wires; ++i) {

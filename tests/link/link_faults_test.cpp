@@ -21,7 +21,7 @@ using mover::link::kSecond;
 /// A link with traffic both ways.
 class Scene {
 public:
-    explicit Scene(std::uint64_t seed)
+    explicit Scene(std::uint64_t seed, Time still = kNever)
         : network(seed),
           options(some_traffic()),
           one(network, 0, options),
@@ -31,6 +31,7 @@ public:
         link.slots.resize(wires);
         for (std::uint32_t i = 0; i < wires; ++i) link.slots[i].nic = i / 2;
         link.checksums = true;
+        link.still_limit = still;
         link.window = 4000 + network.random.below(200'000);
         link.lent = 8000;
         network.connect(link, one, two);
@@ -192,6 +193,42 @@ TEST_F(LinkFaults, AProcessIsStoppedForGood) {
         EXPECT_EQ(scene.one.wrong(), "");
         EXPECT_TRUE(scene.one.complete() || scene.one.has_failed());
         EXPECT_EQ(scene.one.has_failed(), !scene.one.why().empty());
+    });
+}
+
+/// A process that stands still while its machine answers is known sooner than a network that is cut, which
+/// may come back; and who goes on in time is not missed.
+TEST_F(LinkFaults, WhoStandsStillIsKnownBeforeWhoIsCutOff) {
+    constexpr Time kStill = 5 * kSecond;
+    // How long after something has happened, when there are wires, the first end knows it.
+    auto const known_after = [&](Scene& scene, std::function<void()> const& what) {
+        Time const start = scene.network.now + kSecond;
+        scene.network.at(start, what);
+        scene.network.run(start + 60 * kSecond, [&] { return scene.one.has_failed(); });
+        return scene.one.has_failed() ? scene.network.now - start : kNever;
+    };
+    for_seeds(60, [&](std::uint64_t seed) {
+        Scene still(seed, kStill);
+        Time const frozen = known_after(still, [&] { still.network.freeze(1, kNever); });
+        EXPECT_LE(frozen, kStill + kSecond) << "frozen";
+        EXPECT_GE(frozen, kStill - kSecond) << "frozen";
+        EXPECT_NE(still.one.why().find("stands still"), std::string::npos) << still.one.why();
+
+        Scene cut(seed, kStill);
+        Time const unheard = known_after(cut, [&] {
+            cut.network.dials_fail = true;
+            for (std::uint32_t i = 0; i < cut.wires; ++i) {
+                for (int way : {0, 1}) cut.network.silence(i, way);
+            }
+        });
+        EXPECT_GE(unheard, 10 * kSecond) << "cut off: " << cut.one.why();
+
+        Scene paused(seed, kStill);
+        paused.network.at(paused.network.now + kMillisecond,
+                          [&] { paused.network.freeze(1, paused.network.now + 2 * kSecond); });
+        paused.run();
+        EXPECT_TRUE(paused.one.complete() && paused.two.complete())
+            << paused.one.why() << " / " << paused.two.why();
     });
 }
 

@@ -87,6 +87,9 @@ void Network::obey(int end) {
         for (WirePointer const& wire : wires_) {
             if (wire->slot != command.slot || wire->generation != command.generation) continue;
             wire->open[end] = false;
+            bool const lost = wire->pipe[0].silent || wire->pipe[1].silent;
+            link(end).answered(wire->slot, wire->generation, lost ? 0 : now, now);
+            wake(end, now);
             hang_up(1 - end, wire, wire->delay + random.below(200 * kMillisecond),
                     "closed by peer");
         }

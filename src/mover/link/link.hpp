@@ -70,6 +70,7 @@ public:
     bool opened(std::uint32_t slot, std::uint64_t generation, Time now) override;
     void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
                 Time now) override;
+    void answered(std::uint32_t slot, std::uint64_t generation, Time when, Time now) override;
     std::size_t gather(std::uint32_t slot, std::span<iovec> pieces, Time now) override;
     void sent(std::uint32_t slot, std::size_t bytes, Time now) override;
     std::size_t scatter(std::uint32_t slot, std::span<iovec> pieces) override;
@@ -154,6 +155,8 @@ private:
     std::set<std::uint64_t> to_forget_;
     Time now_;
     Time no_wire_since_;
+    Time still_since_ =
+        kNever;      // the other end's process has said nothing, though its machine answers
     Time progress_;  // something was acknowledged, or nothing was outstanding
     std::string last_trouble_;
     std::uint32_t current_ = 0;  // the slot whose bytes are being taken in

@@ -41,8 +41,21 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
     note_progress(it);
     it.say_by = kNever;
     it.said_bytes = 0;
-    no_wire_since_ = kNever;
+    no_wire_since_ = still_since_ = kNever;
     return true;
+}
+
+// A process that says nothing on any wire, for so long after which its machine still answered, stands
+// still: of one that is cut off, both end at the same time.
+void Link::answered(std::uint32_t slot, std::uint64_t generation, Time when, Time now) {
+    now_ = now;
+    bool const known = slot < slots_.size() && slots_[slot].generation == generation;
+    if (!known || options_.still_limit == kNever) return;
+    Time heard = 0;
+    for (Slot const& it : slots_) heard = std::max(heard, it.heard);
+    // The wire may have been closed since nothing was acknowledged, which is a little earlier.
+    bool const silent = now >= heard + options_.silence_limit / 2;
+    if (silent && when >= heard + options_.silence_limit / 3) still_since_ = heard;
 }
 
 void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string const& why, Time now) {
@@ -180,6 +193,13 @@ Time Link::tick(Time now) {
             "runs and its network is up",
             (now - no_wire_since_) / kMillisecond,
             last_trouble_.empty() ? "none was made" : last_trouble_);
+    });
+    Time const still_limit = std::max(options_.still_limit, options_.silence_limit);
+    limit(begun_ ? still_since_ : kNever, still_limit, [&] {
+        return fmt::format(
+            "the process at the other end stands still: it has said nothing for {} ms, and its "
+            "machine answers; look whether it was stopped",
+            (now - still_since_) / kMillisecond);
     });
     for (auto const& quarantined : quarantine_) {
         auto const since = quarantined.second.since;

@@ -48,6 +48,9 @@ public:
                 Time now) override {
         link_.closed(slot, generation, why, now);
     }
+    void answered(std::uint32_t slot, std::uint64_t generation, Time when, Time now) override {
+        link_.answered(slot, generation, when, now);
+    }
     std::size_t gather(std::uint32_t slot, std::span<iovec> pieces, Time now) override {
         take_in();
         return link_.gather(slot, pieces, now);

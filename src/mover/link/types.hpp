@@ -94,8 +94,10 @@ struct LinkOptions {
     Time heartbeat = 250 * kMillisecond;   // a wire says so often that it is there
     Time silence_limit = 3 * kSecond;      // a wire that says nothing for so long is dead
     Time lag_limit = kSecond;              // the same where other wires of the link are heard
-    Time link_limit = 10 * kSecond;      // without any wire, or without a report: the link is dead
-    Time progress_limit = 30 * kSecond;  // nothing was acknowledged for so long, though awaited
+    Time link_limit = 10 * kSecond;  // without any wire, or without a report: the link is dead
+    Time still_limit =
+        kNever;  // the other process says nothing for so long while its machine answers
+    Time progress_limit = 30 * kSecond;      // nothing was acknowledged for so long, though awaited
     Time shortest_rest = 50 * kMillisecond;  // of a slot whose wire died; twice as long each time
     Time longest_rest = 2 * kSecond;
 };

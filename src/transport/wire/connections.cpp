@@ -129,6 +129,9 @@ void WireThread::end(Entry& entry, Command const& command) {
         });
     if (at == entry.connections.end()) return;
     Connection& connection = **at;
+    if (auto const ago = since_answer(connection.socket)) {
+        entry.client->answered(command.slot, command.generation, now_ - std::min(now_, *ago), now_);
+    }
     if (command.kind == Command::Kind::Close || shutdown(connection.socket.get(), SHUT_WR) != 0) {
         drop(connection);
         return;

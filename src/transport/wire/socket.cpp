@@ -42,6 +42,13 @@ Descriptor::~Descriptor() {
     if (number_ >= 0) ::close(number_);
 }
 
+std::optional<std::uint64_t> since_answer(Descriptor const& socket) {
+    tcp_info info{};
+    socklen_t bytes = sizeof(info);
+    if (getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return std::nullopt;
+    return std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000;
+}
+
 std::string with_error(std::string const& what, int error) {
     return what + ": " + std::system_category().message(error);
 }

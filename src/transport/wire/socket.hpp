@@ -55,6 +55,10 @@ private:
     socklen_t bytes_ = 0;
 };
 
+// Nanoseconds since the other end's machine has said what of this connection it has, or has no room for;
+// nothing where the system does not tell.
+std::optional<std::uint64_t> since_answer(Descriptor const& socket);
+
 // "what: what the system says".
 std::string with_error(std::string const& what, int error);
 

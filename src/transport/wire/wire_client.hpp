@@ -45,6 +45,12 @@ public:
     virtual void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
                         Time now) = 0;
 
+    // Of a wire that the link closes: when the other end's machine has last taken something of it in, or
+    // said that its process leaves no room for it. Told where the wire ends at that machine and whoever
+    // moves the bytes knows it.
+    virtual void answered(std::uint32_t /*slot*/, std::uint64_t /*generation*/, Time /*when*/,
+                          Time /*now*/) {}
+
     // The next bytes to write, as pieces in order; returns how many pieces (0: nothing to write). They
     // stay where they are until the next call of `sent`.
     virtual std::size_t gather(std::uint32_t slot, std::span<iovec> pieces, Time now) = 0;
