@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from mgi.errors import Error
@@ -157,3 +161,32 @@ def test_a_first_rank_that_says_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             second.join()
     finally:
         first.close()
+
+
+class Watched(dict[int, Callable[[], None]]):
+    """What a supervisor is asked to watch; the test says when there is something to read."""
+
+    def watch(self, descriptor: int, readable: Callable[[], None]) -> None:
+        self[descriptor] = readable
+
+    def unwatch(self, descriptor: int) -> None:
+        del self[descriptor]
+
+
+def test_half_a_word_of_another_rank_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as other:
+        monkeypatch.setattr(launched, "private_base", lambda: Path(folder))
+        meeting = launched.Meeting(Job("name", 0, 2, 0, 2, "here", "test"))
+        assert meeting.join() is None
+        watched = Watched()
+        meeting.watch(watched, lambda: None)  # type: ignore[arg-type]
+        assert meeting.own_folder is not None
+        other.connect(str(meeting.own_folder / "meeting.sock"))
+        (take_in,) = watched.values()
+        take_in()
+        other.sendall(b"fai")
+        hears = threading.Thread(target=list(watched.values())[-1], daemon=True)
+        hears.start()
+        hears.join(30)
+        assert not hears.is_alive()
+        meeting.close()

@@ -156,6 +156,9 @@ class Terminal:
 
         wait_for(f"{text!r} on the screen", found)
 
+    def resize(self, lines: int, columns: int) -> None:
+        termios.tcsetwinsize(self._far, (lines, columns))
+
     def press(self, keys: bytes) -> None:
         os.write(self._far, keys)
 
@@ -207,6 +210,33 @@ def test_ctrl_z_gives_the_terminal_back_for_a_while(job: Runner) -> None:
     screen.popen.send_signal(signal.SIGTSTP)
     screen.wait_for(b"\x1b[?25h\x1b[?1049l\x1b[?1049h\x1b[?25l")
     screen.wait_for(b"CHANNEL")
+    screen.press(b"q")
+    assert screen.finish() == 0
+
+
+def test_signals_while_nobody_takes_the_screen(job: Runner) -> None:
+    screen = Terminal(job, "--every", "0.1")
+    screen.wait_for(b"CHANNEL")
+    screen.press(b"\x13")  # Ctrl-S: it waits in the midst of a drawing
+    time.sleep(0.5)
+    screen.read()
+    screen.seen = b""
+    for number in (signal.SIGTSTP, signal.SIGWINCH, signal.SIGTSTP):
+        screen.popen.send_signal(number)
+    time.sleep(0.2)
+    screen.press(b"\x11")  # Ctrl-Q
+    screen.wait_for(b"\x1b[?25h\x1b[?1049l\x1b[?1049h\x1b[?25l")
+    screen.press(b"q")
+    assert screen.finish() == 0
+    assert b"Traceback" not in screen.seen
+
+
+def test_the_terminal_says_how_large_it_is(job: Runner) -> None:
+    job.env |= {"COLUMNS": "300", "LINES": "100"}
+    screen = Terminal(job)
+    screen.wait_for(b"CHANNEL")
+    screen.resize(24, 45)
+    screen.wait_for("…".encode())
     screen.press(b"q")
     assert screen.finish() == 0
 

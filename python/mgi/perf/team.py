@@ -176,6 +176,8 @@ class Team:
     def _read(self, member: _Member) -> None:
         try:
             data = member.link.recv(_READ)
+        except TimeoutError:
+            raise self._failure(f"no answer in {PATIENCE:.0f} s") from None
         except OSError:
             data = b""
         if not data:

@@ -26,6 +26,8 @@ from mgi.run.warden import private_base
 _FAILED = "failed"
 PATIENCE = 120.0
 """Seconds that the agent of a server may take to be there."""
+_LINE_LIMIT = 1.0
+"""Seconds for the rest of a line that has begun: who stops in the midst of one holds nobody up."""
 
 
 def check_options(job: Job, count: int | None, elsewhere: bool) -> None:
@@ -160,6 +162,7 @@ class Meeting:
             _say(member, self._agent)
 
     def _watch_member(self, supervisor: Supervisor, member: socket.socket) -> None:
+        member.settimeout(_LINE_LIMIT)
         supervisor.watch(member.fileno(), lambda: self._hear(supervisor, member))
 
     def _hear(self, supervisor: Supervisor, member: socket.socket) -> None:

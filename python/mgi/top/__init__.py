@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mgi.cli import Parser, guarded
 from mgi.errors import Error, InvalidArgument
-from mgi.top.figures import Figures, figures
+from mgi.top.figures import Figures
 from mgi.top.screen import Screen, can_show
 from mgi.top.sources import Source, open_source
 from mgi.top.view import Style, clean, lines
@@ -54,7 +54,7 @@ def _top(options: argparse.Namespace) -> None:
         )
     with open_source(options.controller, options.agent) as source:
         if options.once:
-            _print(figures(source.ask()), options.json)
+            _print(source.figures(), options.json)
         elif options.json or not can_show():
             _follow(source, options.every, lambda shown: _print(shown, options.json))
         else:
@@ -75,7 +75,7 @@ def _follow(source: Source, every: float, show: Callable[[Figures], None]) -> No
     due = time.monotonic()
     while True:
         try:
-            show(figures(source.ask()))
+            show(source.figures())
         except Error as error:
             print(f"mgi top: {clean(str(error))}", file=sys.stderr)
         due = max(due + every, time.monotonic())

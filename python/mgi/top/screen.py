@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import sys
 import termios
@@ -17,13 +16,14 @@ from typing import Any
 
 from mgi.closing import Closing
 from mgi.errors import Error
-from mgi.top.figures import Figures, figures
+from mgi.top.figures import Figures
 from mgi.top.sources import Source
 from mgi.top.view import Style, clean, lines
 
-_ENTER = "\x1b[?1049h\x1b[?25l"
-"""Another screen than the one that is to be as it was, without a cursor."""
-_LEAVE = "\x1b[?25h\x1b[?1049l"
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+"""Another screen than the one that is to be as it was, without a cursor; long lines are cut."""
+_LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -48,11 +48,9 @@ class _Asker(threading.Thread):
         while not self._stop.is_set():
             started = time.monotonic()
             try:
-                self.latest, self.trouble = figures(self._source.ask()), ""
-            except Error as error:
+                self.latest, self.trouble = self._source.figures(), ""
+            except (Error, OSError) as error:
                 self.trouble = str(error)
-            except Exception as error:  # a status of another version
-                self.trouble = f"the status cannot be read: {error!r}"
             with contextlib.suppress(OSError):
                 os.write(self._wake, b".")
             self._stop.wait(max(self._every - (time.monotonic() - started), 0.01))
@@ -63,7 +61,10 @@ class _Asker(threading.Thread):
 
 
 class Screen(Closing):
-    """Holds the terminal while it is open. Ctrl-Z and `fg` work as ever."""
+    """Holds the terminal while it is open. Ctrl-Z and `fg` work as ever.
+
+    Signals are noted, and obeyed between two drawings: none leaves the terminal half changed.
+    """
 
     def __init__(self) -> None:
         self._style = Style(
@@ -73,19 +74,19 @@ class Screen(Closing):
         self._keys = sys.stdin.fileno()
         self._before: list[Any] = []
         self._handlers: dict[int, Any] = {}
+        self._signals: list[int] = []
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
 
     def __enter__(self) -> Screen:
         self._before = termios.tcgetattr(self._keys)
-        for number, handler in (
-            (signal.SIGTERM, _end),
-            (signal.SIGHUP, _end),
-            (signal.SIGTSTP, self._pause),
-            (signal.SIGWINCH, self._redraw),
-        ):
-            self._handlers[number] = signal.signal(number, handler)
-        self._take()
+        for number in (*_ENDING, signal.SIGTSTP, signal.SIGWINCH):
+            self._handlers[number] = signal.signal(number, self._note)
+        try:
+            self._take()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
@@ -100,12 +101,16 @@ class Screen(Closing):
         asker.start()
         try:
             while True:
+                while self._signals:
+                    self._obey(self._signals.pop(0))
                 self._draw(asker)
                 ready, _, _ = select.select([self._keys, self._woken], [], [])
                 if self._woken in ready:
                     os.read(self._woken, 1 << 12)
                 if self._keys in ready:
-                    pressed = os.read(self._keys, 1 << 10)
+                    pressed = b""
+                    with contextlib.suppress(OSError):
+                        pressed = os.read(self._keys, 1 << 10)
                     # Nothing: the terminal is gone.
                     if not pressed or b"q" in pressed.lower():
                         return
@@ -113,7 +118,7 @@ class Screen(Closing):
             asker.stop()
 
     def _draw(self, asker: _Asker) -> None:
-        width, height = shutil.get_terminal_size()
+        width, height = _size()
         if asker.latest is None:
             said = clean(asker.trouble)[:width] or "mgi top: asking the controller"
             shown = [said]
@@ -133,20 +138,28 @@ class Screen(Closing):
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
-    def _pause(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._signals.append(number)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake, b".")
+
+    def _obey(self, number: int) -> None:
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if number in _ENDING:
+            sys.exit(128 + number)
+        if number == signal.SIGTSTP:
+            self._pause()
+
+    def _pause(self) -> None:
         """Ctrl-Z: the shell gets its terminal as it was; afterwards it is ours again."""
-        del number, frame
         self._give_back()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         # It goes on here.
-        signal.signal(signal.SIGTSTP, self._pause)
+        signal.signal(signal.SIGTSTP, self._note)
         self._take()
-        self._redraw()
-
-    def _redraw(self, *_: Any) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake, b".")
 
     @staticmethod
     def _write(text: str) -> None:
@@ -154,7 +167,9 @@ class Screen(Closing):
         sys.stdout.flush()
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    """The screen is given back on the way out."""
-    del frame
-    sys.exit(128 + number)
+def _size() -> tuple[int, int]:
+    """Columns and lines as the terminal has them now, whatever COLUMNS and LINES once were."""
+    size = (0, 0)
+    with contextlib.suppress(OSError):
+        size = os.get_terminal_size(sys.stdout.fileno())
+    return size[0] or 80, size[1] or 24

@@ -15,6 +15,7 @@ from mgi.cluster import ClusterClient
 from mgi.control import MISSING, PROGRAM
 from mgi.errors import Error, InvalidArgument, Refused
 from mgi.run.warden import private_base
+from mgi.top.figures import Figures, figures
 
 PATIENCE = 10.0
 """Seconds that an answer may take."""
@@ -29,6 +30,15 @@ class Source(Closing):
     @abstractmethod
     def ask(self) -> dict[str, Any]:
         """The status now; raises Error while it cannot be had."""
+
+    def figures(self) -> Figures:
+        """What of it is shown; raises Error for what is no status of this version, too."""
+        try:
+            return figures(self.ask())
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Error(
+                f"the status cannot be read ({error!r}); the controller may be of another version"
+            ) from None
 
 
 class AgentSource(Source):
@@ -51,25 +61,27 @@ class ControllerSource(Source):
         if not os.access(PROGRAM, os.X_OK):
             raise Refused(MISSING.format(command="top").removeprefix("mgi top: "))
         self._command = [str(PROGRAM), "status", "--json", "--controller", addresses]
+        self._asking: subprocess.Popen[bytes] | None = None
 
     def ask(self) -> dict[str, Any]:
-        try:
-            said = subprocess.run(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise Error(f"the controller has not answered for {PATIENCE:.0f} s") from None
-        if said.returncode != 0:
-            raise Error(said.stderr.strip().removeprefix("mgi status: ") or "the controller failed")
-        return json.loads(said.stdout)
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, **pipes) as self._asking:
+            try:
+                status, trouble = self._asking.communicate(timeout=PATIENCE)
+            except BaseException as error:
+                self._asking.kill()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                raise Error(f"the controller has not answered for {PATIENCE:.0f} s") from None
+        if self._asking.returncode != 0:
+            said = trouble.decode(errors="replace").strip().removeprefix("mgi status: ")
+            raise Error(said or "the controller failed")
+        return json.loads(status)
 
     def close(self) -> None:
-        pass
+        """Nobody waits for an answer that is under way."""
+        if self._asking is not None:
+            self._asking.kill()
 
 
 def open_source(controller: str | None, agent: str | None) -> Source:
@@ -99,9 +111,13 @@ def _job() -> Source | None:
             if not os.access(socket, os.W_OK):
                 continue
             source = AgentSource(socket)
+            try:
+                status = source.ask()
+            except Error:
+                source.close()
+                raise
             # A job on several servers of a testbed has as many agents, and one controller.
-            status = source.ask()
-            if (key := (status["controller"], status["epoch"])) in found:
+            if (key := (status.get("controller"), status.get("epoch"))) in found:
                 source.close()
             else:
                 found[key] = (socket, source)
