@@ -343,7 +343,8 @@ void AgentCore::use(ApplicationId id, Json const& message) {
     for (Json const& figures : message["channels"]) {
         ClusterUse use = use_in(figures);
         HeldPlans const* const held = holdings_.channel(use.channel);
-        if (held == nullptr || left_.contains(use.channel)) continue;
+        // It may not know yet that the channel has ended. Who has left a channel is counted already.
+        if (held == nullptr || holdings_.endpoints_in(*held, id).empty()) continue;
         usage_.take(id, std::move(use));
     }
 }

@@ -1,6 +1,8 @@
 #include "control/agent/usage.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace mgi::control {
@@ -18,16 +20,6 @@ void add(FlowUse& to, ClusterFlow const& from) {
     to.set_waited_ms(to.waited_ms() + from.waited_ms);
     to.set_longest_wait_ms(std::max(to.longest_wait_ms(), from.longest_wait_ms));
     to.set_resends(to.resends() + from.resends);
-}
-
-void add_path(ChannelUse& to, ClusterPathUse const& path) {
-    PathUse& made = *to.add_paths();
-    made.set_source(path.source);
-    made.set_destination(path.destination);
-    made.set_by(path.by);
-    made.set_nic(path.nic);
-    made.set_peer(path.peer);
-    add(*made.mutable_flow(), path.flow);
 }
 
 void add_wait(ChannelUse& to, ClusterWait const& wait) {
@@ -55,29 +47,30 @@ std::uint64_t add_first(std::vector<T const*> all, std::size_t room, Before befo
 void Usage::take(ApplicationId application, ClusterUse use) {
     for (ClusterPathUse& path : use.paths) rename(path.nic);
     for (ClusterNicUse& nic : use.nics) rename(nic.nic);
-    uses_[use.channel][application] = std::move(use);
+    channels_[use.channel].uses[application] = std::move(use);
 }
 
 void Usage::application_left(ApplicationId application) {
-    for (auto& [channel, applications] : uses_) {
-        auto const found = applications.find(application);
-        if (found != applications.end()) end(found->second);
-    }
+    for (auto& [channel, of] : channels_) end(of, application);
 }
 
 void Usage::application_left(ApplicationId application, std::uint32_t channel) {
-    auto const applications = uses_.find(channel);
-    if (applications == uses_.end()) return;
-    auto const found = applications->second.find(application);
-    if (found != applications->second.end()) end(found->second);
+    auto const found = channels_.find(channel);
+    if (found != channels_.end()) end(found->second, application);
 }
 
-void Usage::end(ClusterUse& use) {
-    use.flow.in_flight = use.flow.waiting = use.queued = 0;
-    use.paths.clear();
-    use.waits.clear();
-    use.more_paths = use.more_waits = 0;
-    for (ClusterNicUse& nic : use.nics) nic.flow.in_flight = 0;
+void Usage::end(OfChannel& of, ApplicationId application) {
+    auto const found = of.uses.find(application);
+    if (found == of.uses.end()) return;
+    ClusterUse& use = found->second;
+    use.flow.in_flight = use.flow.waiting = 0;
+    add(of.ended, use.flow);
+    for (ClusterNicUse& nic : use.nics) {
+        nic.flow.in_flight = 0;
+        bool const room = past_.size() < kMostNics || past_.contains(nic.nic);
+        if (room) add(past_[nic.nic], nic.flow);
+    }
+    of.uses.erase(found);
 }
 
 void Usage::rename(std::string& nic) const {
@@ -86,22 +79,17 @@ void Usage::rename(std::string& nic) const {
 }
 
 void Usage::forget_channel(std::uint32_t channel) {
-    auto const found = uses_.find(channel);
-    if (found == uses_.end()) return;
-    for (auto& [application, use] : found->second) {
-        end(use);
-        for (ClusterNicUse const& nic : use.nics) {
-            bool const room = past_.size() < kMostNics || past_.contains(nic.nic);
-            if (room) add(past_[nic.nic], nic.flow);
-        }
-    }
-    uses_.erase(found);
+    auto const found = channels_.find(channel);
+    if (found == channels_.end()) return;
+    OfChannel& of = found->second;
+    while (!of.uses.empty()) end(of, of.uses.begin()->first);
+    channels_.erase(found);
 }
 
 void Usage::add_nics(Heartbeat& heartbeat) const {
     std::map<std::string, FlowUse> nics = past_;
-    for (auto const& [channel, applications] : uses_) {
-        for (auto const& [application, use] : applications) {
+    for (auto const& [channel, of] : channels_) {
+        for (auto const& [application, use] : of.uses) {
             for (ClusterNicUse const& nic : use.nics) add(nics[nic.nic], nic.flow);
         }
     }
@@ -113,46 +101,74 @@ void Usage::add_nics(Heartbeat& heartbeat) const {
     }
 }
 
+// Wires of several applications, or of one's several slots, by the same NIC to the same process are one path.
+void Usage::add_paths(ChannelUse& to, OfChannel const& of, std::size_t room) {
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::string_view, std::string_view,
+                        std::string_view>,
+             PathUse>
+        paths;
+    std::uint64_t more = 0;
+    for (auto const& [application, use] : of.uses) {
+        more += use.more_paths;
+        for (ClusterPathUse const& path : use.paths) {
+            PathUse& one = paths[{path.source, path.destination, path.by, path.nic, path.peer}];
+            one.set_source(path.source);
+            one.set_destination(path.destination);
+            one.set_by(path.by);
+            one.set_nic(path.nic);
+            one.set_peer(path.peer);
+            add(*one.mutable_flow(), path.flow);
+        }
+    }
+    std::vector<PathUse const*> all;
+    all.reserve(paths.size());
+    for (auto const& [name, path] : paths) all.push_back(&path);
+    more += add_first(
+        std::move(all), room,
+        [](auto const& a, auto const& b) { return a.flow().bytes() > b.flow().bytes(); },
+        [&](PathUse const& path) { *to.add_paths() = path; });
+    to.set_more_paths(more);
+}
+
+void Usage::add_waits(ChannelUse& to, OfChannel const& of, std::size_t room) {
+    std::vector<ClusterWait const*> all;
+    std::uint64_t more = 0;
+    for (auto const& [application, use] : of.uses) {
+        more += use.more_waits;
+        for (ClusterWait const& wait : use.waits) all.push_back(&wait);
+    }
+    more += add_first(
+        std::move(all), room,
+        [](auto const& a, auto const& b) {
+            bool const a_rows = a.what == ClusterWait::For::Rows;
+            bool const b_rows = b.what == ClusterWait::For::Rows;
+            return a_rows != b_rows ? b_rows : a.ms > b.ms;
+        },
+        [&](ClusterWait const& wait) { add_wait(to, wait); });
+    to.set_more_waits(more);
+}
+
 void Usage::add_to(Heartbeat& heartbeat) const {
     add_nics(heartbeat);
     std::size_t paths_left = kMostPaths;
     std::size_t waits_left = kMostWaits;
-    for (auto const& [channel, applications] : uses_) {
+    for (auto const& [channel, of] : channels_) {
         ChannelUse& to = *heartbeat.add_channels();
         to.set_channel(channel);
-        std::vector<ClusterPathUse const*> paths;
-        std::vector<ClusterWait const*> waits;
-        std::uint64_t more_paths = 0;
-        std::uint64_t more_waits = 0;
-        ClusterFlow rest;
-        for (auto const& [application, use] : applications) {
-            rest = use.flow;
-            to.set_rows(to.rows() + rest.rows);
-            to.set_bytes(to.bytes() + rest.bytes);
-            rest.rows = rest.bytes = 0;
-            add(*to.mutable_flow(), rest);
+        FlowUse& flow = *to.mutable_flow();
+        flow = of.ended;
+        for (auto const& [application, use] : of.uses) {
+            add(flow, use.flow);
             to.set_queued(to.queued() + use.queued);
-            for (ClusterPathUse const& path : use.paths) paths.push_back(&path);
-            for (ClusterWait const& wait : use.waits) waits.push_back(&wait);
-            more_paths += use.more_paths;
-            more_waits += use.more_waits;
         }
-        more_paths += add_first(
-            std::move(paths), std::min(ClusterUse::kMostPaths, paths_left),
-            [](auto const& a, auto const& b) { return a.flow.bytes > b.flow.bytes; },
-            [&](ClusterPathUse const& path) { add_path(to, path); });
-        more_waits += add_first(
-            std::move(waits), std::min(ClusterUse::kMostWaits, waits_left),
-            [](auto const& a, auto const& b) {
-                bool const a_rows = a.what == ClusterWait::For::Rows;
-                bool const b_rows = b.what == ClusterWait::For::Rows;
-                return a_rows != b_rows ? b_rows : a.ms > b.ms;
-            },
-            [&](ClusterWait const& wait) { add_wait(to, wait); });
+        to.set_rows(flow.rows());
+        to.set_bytes(flow.bytes());
+        flow.clear_rows();
+        flow.clear_bytes();
+        add_paths(to, of, std::min(ClusterUse::kMostPaths, paths_left));
+        add_waits(to, of, std::min(ClusterUse::kMostWaits, waits_left));
         paths_left -= static_cast<std::size_t>(to.paths_size());
         waits_left -= static_cast<std::size_t>(to.waits_size());
-        to.set_more_paths(more_paths);
-        to.set_more_waits(more_waits);
     }
 }
 

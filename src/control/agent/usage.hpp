@@ -26,6 +26,7 @@ public:
     using NicNames = std::map<std::string, std::string>;
     explicit Usage(NicNames nics = {}) : nic_names_(std::move(nics)) {}
 
+    /// From an application that has endpoints in the channel: of each it keeps what was said last.
     void take(ApplicationId application, ClusterUse use);
     /// An application has ended: what it has sent stays sent, and nothing of it waits.
     void application_left(ApplicationId application);
@@ -36,14 +37,19 @@ public:
     void add_to(Heartbeat& heartbeat) const;
 
 private:
-    static void end(ClusterUse& use);
+    struct OfChannel {
+        std::map<ApplicationId, ClusterUse> uses;
+        FlowUse ended;  ///< of applications that are not there any more
+    };
+    void end(OfChannel& of, ApplicationId application);
     void rename(std::string& nic) const;
     void add_nics(Heartbeat& heartbeat) const;
+    static void add_paths(ChannelUse& to, OfChannel const& of, std::size_t room);
+    static void add_waits(ChannelUse& to, OfChannel const& of, std::size_t room);
 
-    using ByApplication = std::map<ApplicationId, ClusterUse>;
-    std::map<std::uint32_t, ByApplication> uses_;  ///< by channel
+    std::map<std::uint32_t, OfChannel> channels_;
     NicNames const nic_names_;
-    std::map<std::string, FlowUse> past_;  ///< by NIC: of channels that have ended
+    std::map<std::string, FlowUse> past_;  ///< by NIC: of applications and channels that have ended
 };
 
 }  // namespace mgi::control

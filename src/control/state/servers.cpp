@@ -199,6 +199,17 @@ void Cluster::heartbeat(ServerRecord& server, Heartbeat& message, Effects& effec
                effects);
         return;
     }
+    auto figures = static_cast<std::size_t>(message.nics_size());
+    for (ChannelUse const& channel : message.channels()) {
+        figures += static_cast<std::size_t>(channel.paths_size() + channel.waits_size());
+    }
+    if (figures > settings_.limits.figures) {
+        refuse(server.session, Refused::LIMIT,
+               fmt::format("a heartbeat with figures of {} NICs, paths and waits; {} are possible",
+                           figures, settings_.limits.figures),
+               effects);
+        return;
+    }
     Use& use = server.use;
     use.links = std::make_shared<LinkFigures const>(std::move(*message.mutable_links()));
     use.last.channels =

@@ -24,6 +24,7 @@ struct Limits {
     std::size_t opaque_bytes = 1u << 20;    ///< schema and options of a channel
     std::size_t vertices = 1u << 16;        ///< of a server
     std::size_t links = 1u << 20;           ///< of a server
+    std::size_t figures = 8192;             ///< NICs, paths and waits of one heartbeat
     std::size_t text = 255;                 ///< bytes of a name
     std::size_t why = 1024;                 ///< bytes of a reason that an agent gives
     std::size_t remembered = 4096;          ///< answers of requests whose channel is over

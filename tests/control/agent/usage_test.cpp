@@ -103,9 +103,11 @@ TEST_F(UsageCore, WhoHasLeftHasSentWhatHeSentAndWaitsForNobody) {
 TEST_F(UsageCore, OnlySoManyPathsAndWaitsAreTold) {
     ClusterUse many = use(1, 1000);
     many.paths.assign(ClusterUse::kMostPaths, many.paths[0]);
+    for (std::uint32_t i = 0; i < many.paths.size(); ++i) many.paths[i].destination = 100 + i;
     many.more_paths = 4;
     many.waits.assign(ClusterUse::kMostWaits, many.waits[0]);
     say(1, json_of(many));
+    for (ClusterPathUse& path : many.paths) path.source = 2;
     many.paths[0].flow.bytes = 9999;
     say(2, json_of(many));
     ChannelUse const figure = told();
@@ -114,6 +116,38 @@ TEST_F(UsageCore, OnlySoManyPathsAndWaitsAreTold) {
     EXPECT_EQ(figure.more_paths(), 8 + ClusterUse::kMostPaths);
     EXPECT_EQ(figure.waits_size(), int(ClusterUse::kMostWaits));
     EXPECT_EQ(figure.more_waits(), ClusterUse::kMostWaits);
+}
+
+TEST_F(UsageCore, OnlyWhoHasAPartInAChannelIsHeardOfIt) {
+    say(1, json_of(use(1, 1000)));
+    say(2, json_of(use(2, 3000)));
+    hello(3);
+    say(3, json_of(use(3, 500)));
+    ask(2, {{"op", "leave_channel"}, {"id", 1u}, {"channel", 5u}});
+    say(2, json_of(use(2, 3000)));  // what it had looked at before it left
+    ChannelUse const figure = told();
+    EXPECT_EQ(figure.bytes(), 4000u);
+    EXPECT_EQ(figure.paths_size(), 1);
+    ASSERT_EQ(figure.waits_size(), 1);
+    EXPECT_EQ(figure.waits(0).who(), 1u);
+}
+
+TEST_F(UsageCore, WiresByOneNicToOneProcessAreOnePath) {
+    ClusterPathUse wire;
+    wire.by = "wire";
+    wire.nic = "eth0";
+    wire.peer = "rank 3 on server b";
+    for (ApplicationId application : {1u, 2u}) {
+        ClusterUse made = use(std::uint32_t(application), 1000);
+        wire.flow.bytes = wire.flow.segments = 100 * application;
+        made.paths = {wire, wire};  // that process has more NICs than this server
+        say(application, json_of(made));
+    }
+    ChannelUse const figure = told();
+    ASSERT_EQ(figure.paths_size(), 1) << "what has one name has one rate";
+    EXPECT_EQ(figure.paths(0).flow().bytes(), 600u);
+    EXPECT_EQ(figure.paths(0).peer(), "rank 3 on server b");
+    EXPECT_EQ(figure.paths(0).source(), ClusterPathUse::kAll);
 }
 
 TEST_F(UsageCore, NicsAddUpOverApplicationsAndChannelsThatHaveEnded) {

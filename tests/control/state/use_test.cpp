@@ -60,6 +60,21 @@ TEST_F(ControlUse, AnApplicationThatBeginsAgainHasNoNegativeRate) {
     EXPECT_EQ(gbps(), 0);
 }
 
+TEST_F(ControlUse, MoreFiguresThanAnyServerHasAreRefused) {
+    AgentMessage message;
+    for (std::size_t i = 0; i <= Limits().figures; ++i) {
+        message.mutable_heartbeat()->add_nics();
+    }
+    rig.say(a, message);
+    EXPECT_EQ(rig.last(a.session).refused().why(), Refused::LIMIT);
+    AgentMessage paths;
+    ChannelUse& use = *paths.mutable_heartbeat()->add_channels();
+    use.set_channel(id);
+    for (std::size_t i = 0; i <= Limits().figures; ++i) use.add_paths();
+    rig.say(b, paths);
+    EXPECT_EQ(rig.last(b.session).refused().why(), Refused::LIMIT);
+}
+
 struct Details : ControlUse {
     void beat(std::uint64_t bytes) {
         rig.pass(1000);
