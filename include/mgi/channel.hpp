@@ -27,6 +27,10 @@ struct Routing {
     device::RoutingKind kind = device::RoutingKind::Broadcast;
     std::vector<std::string> keys;
     Hash hash = Hash::Murmur3;
+    /// Of a Partition: keys fall into as many parts as there are numbers here (at most 65535), and
+    /// part p goes to the destination of index owners[p]. Empty: as many parts as destinations, each
+    /// to its own. So channels with other destinations may put the same keys together.
+    std::vector<std::uint32_t> owners;
 
     /// Each row to the destination that its key's hash names. Modulo takes one integer key and sends
     /// key k to destination k mod n; Murmur3 takes one or more keys of any type.

@@ -119,6 +119,7 @@ class Runtime:
         routing: str,
         keys: Sequence[str],
         hash: str,
+        owners: Sequence[int],
         options: Mapping[str, Any],
     ) -> Channel: ...
     def delete_channel(self, channel: Channel) -> None: ...

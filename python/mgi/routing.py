@@ -14,6 +14,7 @@ class Routing:
     _name = ""
     _keys: tuple[str, ...] = ()
     _hash = "murmur3"
+    _owners: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -22,15 +23,23 @@ class Partition(Routing):
 
     ``hash="murmur3"`` takes one or more columns of any type; ``"modulo"`` takes one integer column
     and sends key ``k`` to destination ``k mod n``.
+
+    `owners` says whose the parts are that keys fall into: as many parts as it has numbers (at most
+    65535), part ``p`` going to destination ``owners[p]``. Empty: a part for each destination. So
+    channels with other destinations may put the same keys together.
     """
 
     keys: tuple[str, ...]
     hash: str
+    owners: tuple[int, ...]
     _name = "partition"
 
-    def __init__(self, key: str | Sequence[str], hash: str = "murmur3") -> None:
+    def __init__(
+        self, key: str | Sequence[str], hash: str = "murmur3", owners: Sequence[int] = ()
+    ) -> None:
         object.__setattr__(self, "keys", column_names(key, "key"))
         object.__setattr__(self, "hash", hash)
+        object.__setattr__(self, "owners", _numbers(owners))
 
     @property
     def _keys(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -39,6 +48,10 @@ class Partition(Routing):
     @property
     def _hash(self) -> str:  # type: ignore[override]
         return self.hash
+
+    @property
+    def _owners(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.owners
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +73,14 @@ class Balance(Routing):
     """Each row to whichever destination has room."""
 
     _name = "balance"
+
+
+def _numbers(owners: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(owners)
+    for owner in found:
+        if isinstance(owner, bool) or not isinstance(owner, int) or not 0 <= owner < 2**16:
+            raise InvalidArgument(f"owners holds {owner!r}: give places among the destinations")
+    return found
 
 
 def column_names(names: str | Sequence[str], what: str) -> tuple[str, ...]:

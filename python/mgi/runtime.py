@@ -186,6 +186,7 @@ class Runtime(Closing):
             routing._name,
             list(routing._keys),
             routing._hash,
+            list(routing._owners),
             options,
         )
         return Channel(native, self, list(sources), list(destinations))

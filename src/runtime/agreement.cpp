@@ -11,7 +11,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kVersion = "2";   // of these words
+constexpr char const* kVersion = "3";   // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -98,6 +98,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
     ChannelOptions const& options = spec.options;
     std::string keys;
     for (std::string const& key : spec.routing.keys) keys += std::to_string(key.size()) + ":" + key;
+    std::string owners;
+    for (std::uint32_t const owner : spec.routing.owners) owners += std::to_string(owner) + " ";
     auto const flag = [](bool value) { return std::string(value ? "true" : "false"); };
     auto const number = [](auto value) { return std::to_string(value); };
     std::vector<std::pair<std::string, std::string>> fields = {
@@ -107,6 +109,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
         {"routing", number(static_cast<std::uint32_t>(spec.routing.kind))},
         {"routing's keys", keys},
         {"routing's hash", number(static_cast<std::uint32_t>(spec.routing.hash))},
+        {"routing's owners", owners},
         {"name", options.name},
         {"ordered", flag(options.ordered)},
         {"by_reference", flag(options.by_reference)},

@@ -110,6 +110,9 @@ void ChannelImpl::fill_in_state() {
     for (Endpoint const& endpoint : spec_.destinations) destination_ids_.push_back(endpoint.id);
     state_.keys = keys_.data();
     state_.key_count = static_cast<std::uint32_t>(keys_.size());
+    for (std::uint32_t const owner : spec_.routing.owners) owners_.push_back(device::u16(owner));
+    state_.part_count = static_cast<std::uint32_t>(owners_.size());
+    state_.owners = owners_.empty() ? nullptr : owners_.data();
     state_.routing = spec_.routing.kind;
     state_.hash =
         spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo : device::HashKind::Murmur3;

@@ -164,6 +164,7 @@ private:
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;
     std::vector<std::uint32_t> keys_;
+    std::vector<device::u16> owners_;
     std::vector<std::uint32_t> destination_ids_;
 
     std::vector<std::shared_ptr<ChannelImpl>> stages_;

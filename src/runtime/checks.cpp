@@ -10,10 +10,26 @@ namespace {
     throw Error(ErrorCode::InvalidArgument, name_of(spec) + ": " + text);
 }
 
+void check_owners(ChannelSpec const& spec) {
+    auto const& owners = spec.routing.owners;
+    // A tile numbers parts with 16 bits, as it does lanes.
+    if (owners.size() > UINT16_MAX) {
+        refuse(spec, std::to_string(owners.size()) + " parts are more than " +
+                         std::to_string(UINT16_MAX));
+    }
+    for (std::size_t p = 0; p < owners.size(); ++p) {
+        if (owners[p] < spec.destinations.size()) continue;
+        refuse(spec, "part " + std::to_string(p) + "'s owner is destination " +
+                         std::to_string(owners[p]) + "; there are " +
+                         std::to_string(spec.destinations.size()) + ", counted from 0");
+    }
+}
+
 void check_keys(ChannelSpec const& spec, Schema const& schema) {
     auto const& routing = spec.routing;
     if (routing.kind != RoutingKind::Partition) {
         if (!routing.keys.empty()) refuse(spec, "only Partition routing takes keys");
+        if (!routing.owners.empty()) refuse(spec, "only Partition routing takes owners of parts");
         return;
     }
     if (!spec.schema.has_value()) {
@@ -22,6 +38,7 @@ void check_keys(ChannelSpec const& spec, Schema const& schema) {
                "balanced or sent to a destination");
     }
     if (routing.keys.empty()) refuse(spec, "Partition needs at least one key column");
+    check_owners(spec);
     for (std::string const& key : routing.keys) {
         std::size_t column = 0;
         try {

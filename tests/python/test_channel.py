@@ -70,6 +70,25 @@ def test_partition(runtime, background, by_reference, layout, hash_name):
     assert channel.plan()["transfer"] == ("by reference" if by_reference else "by copy")
 
 
+def test_owners_say_whose_a_part_is(runtime, by_reference):
+    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    routing = mgi.Partition("key", hash="modulo", owners=[1, 0, 1])
+    channel = runtime.create_channel(
+        [source], destinations, KEY_VALUE, routing, by_reference=by_reference
+    )
+    rows = key_value(1000)
+    channel.send(rows)
+    channel.flush()
+    got = [all_of(channel, destination) for destination in destinations]
+    assert same_rows(got, [rows])
+    assert (got[0]["key"] % 3 == 1).all()
+    assert (got[1]["key"] % 3 != 1).all()
+    with pytest.raises(mgi.InvalidArgument, match="owners holds -1"):
+        mgi.Partition("key", owners=[-1])
+    with pytest.raises(mgi.InvalidArgument, match="destination 2"):
+        runtime.create_channel([source], destinations, KEY_VALUE, mgi.Partition("key", owners=[2]))
+
+
 def test_broadcast(runtime, by_reference):
     source, *destinations = [runtime.create_endpoint() for _ in range(3)]
     channel = runtime.create_channel(

@@ -53,6 +53,17 @@ TEST_F(BadChannel, NoKey) {
     refuses(bad, ErrorCode::InvalidArgument, {"sales", "key"});
 }
 
+TEST_F(BadChannel, OwnersThatAreNone) {
+    ChannelSpec bad = spec();
+    bad.routing.owners = {0, 1, 2};
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "part 1", "destination 1"});
+    bad.routing.owners.assign(65'536, 0);
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "65536 parts"});
+    bad.routing = Routing::broadcast();
+    bad.routing.owners = {0};
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "owners"});
+}
+
 TEST_F(BadChannel, PartitionWithoutSchema) {
     ChannelSpec bad = spec();
     bad.schema.reset();

@@ -220,6 +220,33 @@ TEST_P(ByBothWays, AllRowsToOneDestination) {
     EXPECT_EQ(used, 1);
 }
 
+TEST_P(ByBothWays, OwnersSayWhoseAPartIs) {
+    for (Hash const hash : {Hash::Modulo, Hash::Murmur3}) {
+        for (std::uint32_t const threads : {1U, 2U}) {
+            FlowSetup flow;
+            flow.routing = Routing::partition("key", hash);
+            flow.options.by_reference = GetParam();
+            flow.options.segment_rows = 16;
+            flow.sources = 2;
+            flow.destinations = 5;
+            flow.threads = threads;
+            flow.rows.assign(2, {numbered_rows(700, 90)});
+            auto const own = run_flow(flow).at;
+            flow.routing.owners = {2, 0, 0, 1, 2};
+            flow.destinations = 3;
+            auto const owned = run_flow(flow).at;
+            for (std::size_t d = 0; d < 3; ++d) {
+                std::vector<std::string> expected;
+                for (std::size_t part = 0; part < 5; ++part) {
+                    if (flow.routing.owners[part] != d) continue;
+                    expected.insert(expected.end(), own[part].begin(), own[part].end());
+                }
+                EXPECT_TRUE(same_rows(owned[d], expected)) << "destination " << d;
+            }
+        }
+    }
+}
+
 TEST_P(ByBothWays, NullKeysMeetAtOneDestination) {
     for (Hash const hash : {Hash::Modulo, Hash::Murmur3}) {
         FlowSetup flow;

@@ -108,6 +108,8 @@ struct ChannelState {
     SegmentLayout carry_layout;  ///< same columns, `tile_rows` rows
     u32 const* keys = nullptr;   ///< key columns of a Partition
     u32 key_count = 0;
+    u32 part_count = 0;           ///< with `owners`: how many parts keys fall into
+    u16 const* owners = nullptr;  ///< by part: its lane; null: a part is a lane
     RoutingKind routing = RoutingKind::Partition;
     HashKind hash = HashKind::Murmur3;
     bool ordered = false;

@@ -54,17 +54,16 @@ struct Tile {
     }
 };
 
-/// Writes every row's lane. `rows` counts from `first` in the batch.
+/// Writes the part that every row's key falls into. `rows` counts from `first` in the batch.
 template <class A>
-MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch const& batch,
-                       u64 first, u32 rows, u16* lane) {
-    u32 const lanes = state.lane_count;
+MGI_HD void find_parts(Group const& group, ChannelState<A> const& state, Batch const& batch,
+                       u64 first, u32 rows, u32 parts, u16* part) {
     ColumnLayout const* columns = state.layout.columns;
     u32 const key = state.keys[0];
     ColumnLayout const& layout = columns[key];
     if (state.hash == HashKind::Modulo) {
         for (u32 i = group.thread; i < rows; i += group.threads) {
-            lane[i] = u16(destination_of_modulo(batch, layout, key, first + i, lanes));
+            part[i] = u16(destination_of_modulo(batch, layout, key, first + i, parts));
         }
         return;
     }
@@ -73,12 +72,12 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
         char const* at = batch.fixed(layout, key, first);
         u32 const stride = batch.fixed_stride(layout);
         if (state.ops() != nullptr && group.threads == 1) {
-            return state.ops()->route(at, stride, rows, lanes, lane);
+            return state.ops()->route(at, stride, rows, parts, part);
         }
         for (u32 i = group.thread; i < rows; i += group.threads) {
             u64 value;
             memcpy(&value, at + u64(i) * stride, 8);
-            lane[i] = u16(destination_of_hash(murmur3_mix(value), lanes));
+            part[i] = u16(destination_of_hash(murmur3_mix(value), parts));
         }
         return;
     }
@@ -88,8 +87,19 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
             u32 const column = state.keys[k];
             hash = hash_combine(hash, hash_value(batch, columns[column], column, first + i));
         }
-        lane[i] = u16(destination_of_hash(hash, lanes));
+        part[i] = u16(destination_of_hash(hash, parts));
     }
+}
+
+/// Writes every row's lane: that of its part. Each thread of a group writes the same rows in both
+/// steps, so there is no barrier between them.
+template <class A>
+MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch const& batch,
+                       u64 first, u32 rows, u16* lane) {
+    bool const own = state.owners == nullptr;
+    find_parts(group, state, batch, first, rows, own ? state.lane_count : state.part_count, lane);
+    if (own) return;
+    for (u32 i = group.thread; i < rows; i += group.threads) lane[i] = state.owners[lane[i]];
 }
 
 /// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
