@@ -4,6 +4,7 @@
 
 #include <mgi/runtime.hpp>
 
+#include "peers/operator.hpp"
 #include "peers/shared.hpp"
 #include "perf/launches.hpp"
 
@@ -91,10 +92,10 @@ std::unique_ptr<Member> make_limit(Options const& options, OwnRows const& rows, 
 }  // namespace
 
 int run_own_member(std::string const& kind, std::vector<std::string> const& words) {
-    if (kind != "mgi" && kind != "limit") {
-        throw Error(ErrorCode::InvalidArgument, "'" + kind + "': give mgi or limit");
-    }
-    return run_member(words, kind == "mgi" ? make_ours : make_limit);
+    if (kind == "mgi") return run_member(words, make_ours);
+    if (kind == "limit") return run_member(words, make_limit);
+    if (kind == "operator") return run_member(words, make_operator);
+    throw Error(ErrorCode::InvalidArgument, "'" + kind + "': give mgi, limit or operator");
 }
 
 }  // namespace mgi::peers

@@ -6,8 +6,8 @@
 
 namespace mgi::peers {
 
-/// Runs a process of MGI's exchange, or of the limit's (`kind` is "mgi" or "limit"), by words as
-/// `read_options` takes them. Returns its exit status.
+/// Runs a process of MGI's exchange, of the limit's or of the operator's (`kind` is "mgi", "limit" or
+/// "operator"), by words as `read_options` takes them. Returns its exit status.
 int run_own_member(std::string const& kind, std::vector<std::string> const& words);
 
 }  // namespace mgi::peers

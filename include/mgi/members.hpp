@@ -32,6 +32,8 @@ public:
     [[nodiscard]] std::uint32_t rank(std::size_t member) const;
     /// Whether an endpoint is this process' own.
     [[nodiscard]] bool mine(Endpoint endpoint) const;
+    /// The name of the server that an endpoint is on, by its place among those of the constructor.
+    [[nodiscard]] std::string const& server(std::size_t endpoint) const;
 
     /// How often these processes have come together before, as far as this one knows: the same number
     /// in all, if each comes to every occasion.

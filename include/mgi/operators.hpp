@@ -19,11 +19,21 @@
 
 namespace mgi {
 
+/// Whether rows that cross servers go straight to their endpoint, or first to the endpoint of the same
+/// rank on its server, which sends them on. Each row comes to the same endpoint either way.
+enum class TwoLevel : std::uint8_t {
+    Auto,  ///< as the planner prefers (prefers_two_levels)
+    On,    ///< wherever there are several servers
+    Off,
+};
+
 struct OperatorOptions {
     /// Of each endpoint, may differ between processes; 0: the device's cores shared by its endpoints.
     std::uint32_t groups = 0;
     Hash hash = Hash::Murmur3;
     bool by_reference = true;
+    /// Of an exchange; the others go in one level, and refuse On with Error(InvalidArgument).
+    TwoLevel two_level = TwoLevel::Auto;
     /// Bytes that results and tables may take; 0: what the runtime has left.
     std::uint64_t receive_limit = 0;
     std::uint32_t segment_bytes = 0;
@@ -38,8 +48,9 @@ struct OperatorOptions {
 /// What an operator did.
 struct OperatorReport {
     double seconds = 0;       ///< from the first launch to the last result
-    std::uint64_t rows = 0;   ///< sent
-    std::uint64_t bytes = 0;  ///< payload sent
+    std::uint64_t rows = 0;   ///< sent; the second of two levels does not count
+    std::uint64_t bytes = 0;  ///< payload sent, likewise
+    bool two_level = false;   ///< rows went in two levels
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mgi import _mgi
 from mgi.endpoint import Endpoint, pairs_of
@@ -45,6 +45,7 @@ def exchange(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
+    two_level: Literal["auto", "on", "off"] = "auto",
 ) -> list[Table]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
@@ -60,9 +61,13 @@ def exchange(
     :param by_reference: False copies rows through receive pools, also where memory is shared.
     :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
     :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
-        (of the whole call in C++), ``rows``, ``bytes``, ``channels``, ``plans`` and ``graph``.
+        (of the whole call in C++), ``rows``, ``bytes``, ``two_level``, ``channels``, ``plans`` and
+        ``graph``.
     :param patience: with endpoints of several processes, how many seconds one that has come to the
         beginning or to the end waits for the others while no row moves.
+    :param two_level: with endpoints on several servers, whether rows go first to the endpoint of
+        the same rank on their server, which sends them on; rows come to the same endpoints either
+        way. ``"auto"`` does so for many endpoints.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
@@ -74,7 +79,7 @@ def exchange(
     """
     keys = list(column_names(key, "key"))
     parts, count = _parts(tables, endpoints, "tables")
-    options = _options(hash, by_reference, groups, patience)
+    options = _options(hash, by_reference, groups, patience) | {"two_level": two_level}
     with _place(count, endpoints, runtime) as place:
         outcome = _mgi.exchange(
             place.runtime._native, place.pairs, place.deal(parts), keys, options

@@ -21,6 +21,14 @@ struct Outcome {
     double call_seconds = 0;  ///< as a C++ program would measure the call
 };
 
+TwoLevel two_level_named(std::string const& name) {
+    if (name == "auto") return TwoLevel::Auto;
+    if (name == "on") return TwoLevel::On;
+    if (name == "off") return TwoLevel::Off;
+    throw Error(ErrorCode::InvalidArgument,
+                "two_level is '" + name + "'; there are: auto, on, off");
+}
+
 OperatorOptions operator_options(nb::dict const& options) {
     OperatorOptions made;
     read_option(options, "groups", made.groups);
@@ -33,6 +41,9 @@ OperatorOptions operator_options(nb::dict const& options) {
     std::string hash = "murmur3";
     read_option(options, "hash", hash);
     made.hash = hash_named(hash);
+    std::string two_level = "auto";
+    read_option(options, "two_level", two_level);
+    made.two_level = two_level_named(two_level);
     return made;
 }
 
@@ -75,6 +86,7 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["call_seconds"] = outcome.call_seconds;
     report["rows"] = outcome.report.rows;
     report["bytes"] = outcome.report.bytes;
+    report["two_level"] = outcome.report.two_level;
     report["channels"] = as_list(outcome.report.channels);
     report["plans"] = as_list(outcome.report.plans);
     return nb::make_tuple(nb::cast(std::move(outcome.tables)), report);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "operators/group_by_source.hpp"
+#include "operators/two_level.hpp"
 
 namespace mgi {
 
@@ -186,6 +187,7 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
     Conversation talk(processes, "group_by", describe(endpoints, keys, aggregates, options),
                       options);
     return converse(talk, [&] {
+        refuse_two_levels(talk.what(), options);
         std::vector<std::string> used = keys;
         for (Aggregate const& aggregate : aggregates) used.push_back(aggregate.column);
         Input const input("group_by", endpoints, parts, talk, used);

@@ -4,6 +4,7 @@
 
 #include "operators/join_probe.hpp"
 #include "operators/join_source.hpp"
+#include "operators/two_level.hpp"
 
 namespace mgi {
 
@@ -169,6 +170,7 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                               OperatorReport* report) {
     Conversation talk(processes, "join", describe(endpoints, spec, options), options);
     return converse(talk, [&] {
+        refuse_two_levels(talk.what(), options);
         Input const left_input("join: left", endpoints, left, talk,
                                used(spec.left_keys, spec.left_columns));
         Input const right_input("join: right", endpoints, right, talk,

@@ -1,6 +1,7 @@
 #include "operators/processes.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <mgi/members.hpp>
 
@@ -11,12 +12,16 @@ namespace {
 // One process with all of the endpoints: there is nobody to talk to.
 class ThisProcess final : public Processes {
 public:
-    explicit ThisProcess(Runtime const& runtime) : runtime_(runtime) {}
+    ThisProcess(Runtime const& runtime, std::size_t endpoints)
+        : runtime_(runtime), endpoints_(endpoints) {}
 
     [[nodiscard]] std::size_t count() const override { return 1; }
     [[nodiscard]] std::size_t me() const override { return 0; }
     [[nodiscard]] std::string name(std::size_t) const override { return "this process"; }
     [[nodiscard]] bool mine(Endpoint) const override { return true; }
+    [[nodiscard]] std::vector<u32> servers() const override {
+        return std::vector<u32>(endpoints_, 0);
+    }
     u64 next_operator() override { return 0; }
     std::vector<std::string> gather(std::string const&, std::string const& words,
                                     std::chrono::milliseconds,
@@ -30,13 +35,20 @@ public:
 
 private:
     Runtime runtime_;
+    std::size_t endpoints_;
 };
 
 // Of a job, each with some of the endpoints.
 class JobsProcesses final : public Processes {
 public:
     JobsProcesses(Runtime const& runtime, std::vector<Endpoint> const& endpoints)
-        : runtime_(runtime), members_(runtime, endpoints) {}
+        : runtime_(runtime), members_(runtime, endpoints) {
+        std::map<std::string, u32> numbers;
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            u32 const next = u32(numbers.size());
+            servers_.push_back(numbers.try_emplace(members_.server(e), next).first->second);
+        }
+    }
 
     [[nodiscard]] std::size_t count() const override { return members_.count(); }
     [[nodiscard]] std::size_t me() const override { return members_.me(); }
@@ -44,6 +56,7 @@ public:
         return "rank " + std::to_string(members_.rank(process));
     }
     [[nodiscard]] bool mine(Endpoint endpoint) const override { return members_.mine(endpoint); }
+    [[nodiscard]] std::vector<u32> servers() const override { return servers_; }
     u64 next_operator() override { return members_.next_occasion(); }
     std::vector<std::string> gather(std::string const& key, std::string const& words,
                                     std::chrono::milliseconds timeout,
@@ -58,6 +71,7 @@ public:
 private:
     Runtime runtime_;
     Members members_;
+    std::vector<u32> servers_;
 };
 
 }  // namespace
@@ -66,7 +80,7 @@ std::unique_ptr<Processes> processes_of(Runtime& runtime, std::vector<Endpoint> 
     bool const alone = std::none_of(endpoints.begin(), endpoints.end(), [](Endpoint const& one) {
         return one.device == Endpoint::kElsewhere;
     });
-    if (alone) return std::make_unique<ThisProcess>(runtime);
+    if (alone) return std::make_unique<ThisProcess>(runtime, endpoints.size());
     return std::make_unique<JobsProcesses>(runtime, endpoints);
 }
 

@@ -26,6 +26,8 @@ public:
     // For messages: "rank 2".
     [[nodiscard]] virtual std::string name(std::size_t process) const = 0;
     [[nodiscard]] virtual bool mine(Endpoint endpoint) const = 0;
+    // Where the operator's endpoints are: servers, numbered from 0 as they come.
+    [[nodiscard]] virtual std::vector<u32> servers() const = 0;
     // The number of an operator among those that these processes run together, the same in all.
     virtual u64 next_operator() = 0;
 
@@ -36,7 +38,8 @@ public:
                                             std::chrono::milliseconds timeout,
                                             std::function<bool()> const& stop) = 0;
 
-    // Called by all with the same specification; throws in all or in none.
+    // Called by all that have endpoints in it, with the same specification, and in the same order where
+    // there are several; throws in all of them or in none.
     virtual Channel create_channel(ChannelSpec const& spec) = 0;
     // This process uses it no more.
     virtual void delete_channel(Channel const& channel) = 0;

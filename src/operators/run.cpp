@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "operators/message.hpp"
 
@@ -68,46 +69,115 @@ Run::~Run() {
     }
 }
 
-Channel Run::open(std::string const& name, Schema const& schema, std::vector<std::string> keys,
-                  TextNeeds const& texts, bool keeps) {
+Channel Run::open(std::string const& name, Schema const& schema,
+                  std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps) {
+    Flow flow;
+    flow.name = name;
+    flow.sources.resize(endpoints_.size());
+    std::iota(flow.sources.begin(), flow.sources.end(), 0u);
+    flow.destinations = flow.sources;
+    flow.keeps = keeps;
+    return open(std::vector{flow}, schema, keys, texts).front();
+}
+
+std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
+                               std::vector<std::string> const& keys, TextNeeds const& texts) {
     if (texts.longest_row > kLongestRow) {
         throw Error(ErrorCode::Refused,
                     what_ + ": a row's texts take " + std::to_string(texts.longest_row) +
                         " bytes; a segment holds at most " + std::to_string(kLongestRow));
     }
+    std::vector<ChannelSpec> specs;
+    for (Flow const& flow : flows) specs.push_back(spec_of(flow, schema, keys, texts));
+    std::size_t const before = channels_.size();
+    for (;;) {
+        std::vector<Channel> const channels = create(flows, specs);
+        bool fit = std::all_of(channels.begin(), channels.end(), [&](Channel const& channel) {
+            return !channel || channel.plan().text_bytes >= texts.longest_row;
+        });
+        // One channel is all processes', who find the same. Of several, each asks the others; which
+        // then also hear of one that could not be made.
+        if (flows.size() > 1) {
+            auto const all = talk_.gather(fit ? "fit" : "");
+            fit = std::all_of(all.begin(), all.end(), [](auto const& one) { return one == "fit"; });
+        }
+        // Who chose the size of a segment is told which row does not fit, when it comes to it.
+        if (fit || options_.segment_bytes != 0) return channels;
+        // Not before all have them: a channel ends for all when one deletes it.
+        if (flows.size() == 1) talk_.gather("");
+        close_channels(before);
+        // Half of a segment for texts, and then large enough.
+        u32 fixed = 0;
+        for (Field const& field : schema.fields()) fixed += field.type.row_width();
+        for (ChannelSpec& spec : specs) {
+            ChannelOptions& options = spec.options;
+            options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
+            options.segment_bytes =
+                std::max({kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes,
+                          options.segment_bytes * 2});
+        }
+    }
+}
+
+ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema,
+                         std::vector<std::string> const& keys, TextNeeds const& texts) const {
     ChannelSpec spec;
-    spec.sources = endpoints_;
-    spec.destinations = endpoints_;
+    for (u32 const e : flow.sources) spec.sources.push_back(endpoints_[e]);
+    for (u32 const e : flow.destinations) spec.destinations.push_back(endpoints_[e]);
     spec.schema = schema;
-    spec.routing = Routing::partition(std::move(keys), options_.hash);
+    spec.routing = Routing::partition(keys, options_.hash);
+    spec.routing.owners = flow.owners;
     ChannelOptions& options = spec.options;
-    options.name = name;
+    options.name = flow.name;
     options.by_reference = options_.by_reference;
     options.segment_bytes = options_.segment_bytes;
     options.max_groups = most_groups_;
     options.text_bytes_per_row = texts.bytes_per_row;
-    if (keeps) {
+    if (flow.keeps) {
         // All that is left, where the caller says nothing.
         u64 const all = talk_.alone() ? std::numeric_limits<u64>::max() : memory_;
         options.receive_limit = options_.receive_limit != 0 ? options_.receive_limit : all;
     }
-    for (;;) {
-        channels_.reserve(channels_.size() + 1);  // what is created is also deleted
-        channels_.push_back(talk_.processes().create_channel(spec));
+    return spec;
+}
+
+bool Run::takes_part(Flow const& flow) const {
+    auto const own = [this](u32 endpoint) { return mine(endpoint); };
+    return std::any_of(flow.sources.begin(), flow.sources.end(), own) ||
+           std::any_of(flow.destinations.begin(), flow.destinations.end(), own);
+}
+
+// What one cannot be made for is thrown when all were tried: others may wait for this process to make the
+// next one with them. Not where somebody was waited for in vain already, or the caller cancels.
+std::vector<Channel> Run::create(std::vector<Flow> const& flows,
+                                 std::vector<ChannelSpec> const& specs) {
+    std::vector<Channel> created(flows.size());
+    std::exception_ptr failure;
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+        if (!takes_part(flows[f])) continue;
+        try {
+            // What is created is also deleted.
+            channels_.reserve(channels_.size() + 1);
+            again_.reserve(channels_.size() + 1);
+            created[f] = talk_.processes().create_channel(specs[f]);
+            channels_.push_back(created[f]);
+            again_.push_back(flows[f].again);
+        } catch (Error const& error) {
+            if (error.code() == ErrorCode::Timeout || error.code() == ErrorCode::Interrupted) throw;
+            if (failure == nullptr) failure = std::current_exception();
+        }
+    }
+    if (failure != nullptr) std::rethrow_exception(failure);
+    return created;
+}
+
+// Those behind the first `left`.
+void Run::close_channels(std::size_t left) {
+    while (channels_.size() > left) {
         Channel const channel = channels_.back();
-        bool const fits = channel.plan().text_bytes >= texts.longest_row;
-        // Who chose the size of a segment is told which row does not fit, when it comes to it.
-        if (fits || options_.segment_bytes != 0) return channel;
-        // Not before all have it: a channel ends for all when one deletes it.
-        talk_.gather("");
         channels_.pop_back();
+        again_.pop_back();
         talk_.processes().delete_channel(channel);
-        // Half of a segment for texts, and then large enough.
-        u32 fixed = 0;
-        for (Field const& field : schema.fields()) fixed += field.type.row_width();
-        options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
-        options.segment_bytes = std::max(
-            {kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes, options.segment_bytes * 2});
     }
 }
 
@@ -204,9 +274,11 @@ void Run::report(OperatorReport* report) const {
     if (report == nullptr) return;
     *report = {};
     report->seconds = seconds_;
-    for (Channel const& channel : channels_) {
-        report->channels.push_back(channel.stats());
-        report->plans.push_back(channel.plan());
+    for (std::size_t c = 0; c < channels_.size(); ++c) {
+        report->channels.push_back(channels_[c].stats());
+        report->plans.push_back(channels_[c].plan());
+        report->two_level |= again_[c];
+        if (again_[c]) continue;
         report->rows += report->channels.back().rows;
         report->bytes += report->channels.back().bytes;
     }

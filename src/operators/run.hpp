@@ -18,6 +18,16 @@
 
 namespace mgi::operators {
 
+// A channel that an operator wants. Endpoints are named by their places among the operator's.
+struct Flow {
+    std::string name;
+    std::vector<u32> sources;
+    std::vector<u32> destinations;
+    std::vector<u32> owners;  // Routing::owners
+    bool keeps = false;       // received batches can be kept
+    bool again = false;       // its rows have gone through another one, and are not counted twice
+};
+
 // Owns the operator's channels, which are gone when it is. The first failure of any group fails all
 // channels, so that every other group comes to its end, and is what `run` throws. Thread-safe where
 // groups call it. Every process that talks has a run of its own, with groups at its endpoints.
@@ -31,8 +41,12 @@ public:
 
     // A channel from all endpoints to all, partitioned by the named keys. With `keeps`, received
     // batches can be kept. The segments are made large enough for the longest row.
-    Channel open(std::string const& name, Schema const& schema, std::vector<std::string> keys,
-                 TextNeeds const& texts, bool keeps);
+    Channel open(std::string const& name, Schema const& schema,
+                 std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps);
+    // Channels among some of the endpoints, by the same keys and of the same rows. Every process names
+    // all of them in the same order; none comes of one that has no endpoint of this process.
+    std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
+                              std::vector<std::string> const& keys, TextNeeds const& texts);
 
     // Whether an endpoint is this process' own.
     [[nodiscard]] bool mine(std::size_t endpoint) const { return groups_[endpoint] != 0; }
@@ -63,6 +77,13 @@ private:
         void operator()(device::Group const& group, device::Shared& shared) const;
     };
 
+    [[nodiscard]] ChannelSpec spec_of(Flow const& flow, Schema const& schema,
+                                      std::vector<std::string> const& keys,
+                                      TextNeeds const& texts) const;
+    [[nodiscard]] bool takes_part(Flow const& flow) const;
+    std::vector<Channel> create(std::vector<Flow> const& flows,
+                                std::vector<ChannelSpec> const& specs);
+    void close_channels(std::size_t left);
     void record(std::exception_ptr failure);
     void fail_channels(ErrorCode code, std::string const& message);
     void wait_for(Launch& launch);
@@ -77,6 +98,7 @@ private:
     u32 most_groups_ = 0;  // of an endpoint of any process
     u64 memory_;           // that is left in every process
     std::vector<Channel> channels_;
+    std::vector<bool> again_;  // by channel
     Budget budget_;
     std::atomic<bool> failed_{false};
     std::mutex mutex_;

@@ -8,8 +8,8 @@ Lanes choose_lanes(std::uint64_t destinations, std::uint64_t servers, std::uint6
     Lanes lanes;
     lanes.groups = servers;
     lanes.group_size = most_on_one;
-    // With one destination a server, groups are what they were.
-    lanes.two_level = destinations > kMostSingleLevelLanes && servers < destinations;
+    // With one destination a server groups are what they were, and one server needs none.
+    lanes.two_level = destinations > kMostSingleLevelLanes && servers > 1 && servers < destinations;
     lanes.count = lanes.two_level ? servers : destinations;
     return lanes;
 }

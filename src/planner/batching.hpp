@@ -10,10 +10,10 @@
 
 namespace mgi::planner {
 
-/// Beyond so many lanes a source sends to groups of destinations. It is where both things that lanes
-/// share run out: a tile of kMostDefaultTileRows rows has kTileRowsPerLane left for each, and with 4
-/// slots of kSmallestDefaultSegment each they fill the 8 MiB of a source's share of the pools.
-inline constexpr std::uint32_t kMostSingleLevelLanes = kMostDefaultTileRows / kTileRowsPerLane;
+/// Beyond so many lanes a source sends to groups of destinations. Measured (docs/performance.md): up to
+/// 32 endpoints on two servers one level is as fast or faster, from 48 on two are. Long before tiles
+/// have few rows for each lane, pools do not fit caches, and take long to make.
+inline constexpr std::uint32_t kMostSingleLevelLanes = 32;
 
 /// With `two_level` rows go to the same-ranked destination of the destination's server first, which
 /// partitions them again: a lane is a server.

@@ -5,6 +5,7 @@
 #include <mgi/error.hpp>
 
 #include "core/text.hpp"
+#include "planner/batching.hpp"
 #include "planner/sizes.hpp"
 
 namespace mgi {
@@ -16,6 +17,10 @@ char const* to_string(Transfer transfer) noexcept {
         case Transfer::Mixed: break;
     }
     return "by reference on a server, by copy between servers";
+}
+
+bool prefers_two_levels(std::uint64_t destinations, std::uint64_t servers) noexcept {
+    return planner::choose_lanes(destinations, servers, 0).two_level;
 }
 
 namespace planner {

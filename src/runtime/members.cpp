@@ -1,5 +1,6 @@
 #include <mgi/members.hpp>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -61,6 +62,13 @@ std::uint32_t Members::rank(std::size_t member) const {
 
 bool Members::mine(Endpoint endpoint) const {
     return endpoint.device != Endpoint::kElsewhere;
+}
+
+std::string const& Members::server(std::size_t endpoint) const {
+    auto const& company = state_->company;
+    auto const at =
+        std::lower_bound(company.ranks.begin(), company.ranks.end(), company.rank_of.at(endpoint));
+    return company.servers[std::size_t(at - company.ranks.begin())];
 }
 
 std::uint64_t Members::next_occasion() {

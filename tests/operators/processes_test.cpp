@@ -7,8 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "operators/reference.hpp"
-#include "operators/threads_as_processes.hpp"
+#include "operators/job.hpp"
 #include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
@@ -18,79 +17,6 @@ namespace {
 using operators::Processes;
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-
-/// What a process came to.
-struct Came {
-    std::vector<Table> tables;
-    std::exception_ptr failure;
-};
-
-/// Endpoints of one runtime, shared out among processes that are threads.
-class Job {
-public:
-    Job(std::size_t processes, std::vector<std::size_t> owners)
-        : cluster_(owners.size()),
-          owners_(std::move(owners)),
-          place_(cluster_.runtime, processes) {}
-
-    [[nodiscard]] Runtime& runtime() { return cluster_.runtime; }
-    [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return cluster_.endpoints; }
-    [[nodiscard]] std::size_t processes() const { return place_.count(); }
-    [[nodiscard]] MeetingPlace& place() { return place_; }
-
-    /// Parts as a process gives them: its own, and empty ones.
-    [[nodiscard]] std::vector<Table> own(std::vector<Table> parts, std::size_t process) const {
-        for (std::size_t e = 0; e < parts.size(); ++e) {
-            if (owners_[e] != process) parts[e] = {};
-        }
-        return parts;
-    }
-
-    using Body = std::function<std::vector<Table>(ThreadAsProcess& processes, std::size_t me)>;
-    /// Runs `body` in every process and waits for all.
-    std::vector<Came> run(Body const& body) {
-        std::vector<Came> all(processes());
-        std::vector<std::thread> threads;
-        for (std::size_t p = 0; p < processes(); ++p) {
-            threads.emplace_back([&, p] {
-                ThreadAsProcess one(place_, p, endpoints(), owners_);
-                try {
-                    all[p].tables = body(one, p);
-                } catch (...) {
-                    all[p].failure = std::current_exception();
-                }
-            });
-        }
-        for (std::thread& thread : threads) thread.join();
-        return all;
-    }
-
-    /// The result at each endpoint, from the process that has it.
-    std::vector<Table> result(std::vector<Came>& came) {
-        for (Came& one : came) {
-            if (one.failure != nullptr) std::rethrow_exception(one.failure);
-        }
-        std::vector<Table> tables;
-        for (std::size_t e = 0; e < endpoints().size(); ++e) {
-            for (std::size_t p = 0; p < processes(); ++p) {
-                Table& table = came[p].tables.at(e);
-                EXPECT_EQ(table.schema, came[0].tables.at(e).schema);
-                if (p == owners_[e]) {
-                    tables.push_back(table);
-                } else {
-                    EXPECT_EQ(table.rows(), 0);
-                }
-            }
-        }
-        EXPECT_EQ(place_.channels(), 0U);
-        return tables;
-    }
-
-private:
-    Cluster cluster_;
-    std::vector<std::size_t> owners_;
-    MeetingPlace place_;
-};
 
 /// 2 or 3 processes with one or more endpoints each, in any order.
 Job random_job(Random& random) {
@@ -243,28 +169,6 @@ TEST(Processes, WhatOnePartAloneHas) {
         Job another = pair_of_processes();
         came = exchange_parts(another, parts);
         EXPECT_TRUE(same_rows(encode_all(rows_of(another.result(came))), encode_all(more)));
-    }
-}
-
-/// Every failure, as text.
-std::vector<std::string> texts_of(std::vector<Came> const& came, ErrorCode code) {
-    std::vector<std::string> texts;
-    for (Came const& one : came) {
-        try {
-            if (one.failure != nullptr) std::rethrow_exception(one.failure);
-            ADD_FAILURE() << "a process has not failed";
-            texts.emplace_back();
-        } catch (Error const& error) {
-            EXPECT_STREQ(to_string(error.code()), to_string(code)) << error.what();
-            texts.emplace_back(error.what());
-        }
-    }
-    return texts;
-}
-
-void expect_words(std::string const& text, std::vector<std::string> const& words) {
-    for (std::string const& word : words) {
-        EXPECT_NE(text.find(word), std::string::npos) << "no '" << word << "' in: " << text;
     }
 }
 

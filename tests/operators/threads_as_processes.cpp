@@ -1,6 +1,9 @@
 #include "operators/threads_as_processes.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <set>
 
 namespace mgi::test {
 
@@ -18,6 +21,8 @@ std::string text_of(ChannelSpec const& spec) {
     text += " to";
     for (Endpoint const endpoint : spec.destinations) text += " " + std::to_string(endpoint.id);
     for (std::string const& key : spec.routing.keys) text += " by " + key;
+    text += " owned by";
+    for (std::uint32_t const owner : spec.routing.owners) text += " " + std::to_string(owner);
     ChannelOptions const& options = spec.options;
     for (std::uint64_t const number :
          {std::uint64_t{options.by_reference}, std::uint64_t{options.max_groups},
@@ -33,7 +38,13 @@ std::string text_of(ChannelSpec const& spec) {
 std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_t process,
                                               std::string const& words,
                                               std::chrono::milliseconds timeout,
-                                              std::function<bool()> const& stop) {
+                                              std::function<bool()> const& stop,
+                                              std::vector<std::size_t> const& who) {
+    std::vector<std::size_t> all = who;
+    if (all.empty()) {
+        all.resize(count_);
+        std::iota(all.begin(), all.end(), std::size_t{0});
+    }
     std::unique_lock lock(mutex_);
     auto& said = said_[key];
     said.resize(count_);
@@ -44,8 +55,8 @@ std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_
     said[process] = words;
     changed_.notify_all();
     auto const all_said = [&] {
-        return std::all_of(said.begin(), said.end(),
-                           [](auto const& one) { return one.has_value(); });
+        return std::all_of(all.begin(), all.end(),
+                           [&](std::size_t p) { return said[p].has_value(); });
     };
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     while (!all_said() && std::chrono::steady_clock::now() < deadline) {
@@ -54,35 +65,40 @@ std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_
     }
     if (!all_said()) {
         std::string missing;
-        for (std::size_t p = 0; p < count_; ++p) {
+        for (std::size_t const p : all) {
             if (!said[p]) missing += " rank " + std::to_string(p);
         }
         throw Error(ErrorCode::Timeout, key + ": nothing from" + missing);
     }
     std::vector<std::string> answers;
-    for (auto const& one : said) answers.push_back(*one);
+    answers.reserve(all.size());
+    for (std::size_t const p : all) answers.push_back(*said[p]);
     return answers;
 }
 
 Channel MeetingPlace::create_channel(std::size_t number, std::size_t process,
-                                     ChannelSpec const& spec) {
-    std::string const key = "channel " + std::to_string(number);
-    auto const specs = gather(key, process, text_of(spec), kChannelPatience, [] { return false; });
+                                     ChannelSpec const& spec, std::vector<std::size_t> const& who) {
+    std::string key = "channel " + std::to_string(number) + " of";
+    for (std::size_t const one : who) key += " " + std::to_string(one);
+    auto const specs =
+        gather(key, process, text_of(spec), kChannelPatience, [] { return false; }, who);
     for (std::string const& one : specs) {
         if (one == specs[0]) continue;
         throw Error(ErrorCode::InvalidArgument, "channels differ: " + specs[0] + "; " + one);
     }
     std::lock_guard const lock(mutex_);
-    auto& made = made_[number];
-    if (!made) made = runtime_.create_channel(spec);
-    return made;
+    auto& made = made_[key];
+    if (!made.channel) made = {runtime_.create_channel(spec), who.size()};
+    return made.channel;
 }
 
 void MeetingPlace::leave_channel(Channel const& channel) {
     std::lock_guard const lock(mutex_);
-    if (++left_[channel.id()] < count_) return;
-    left_.erase(channel.id());
-    std::erase_if(made_, [&](auto const& one) { return one.second.id() == channel.id(); });
+    auto const at = std::find_if(made_.begin(), made_.end(), [&](auto const& one) {
+        return one.second.channel.id() == channel.id();
+    });
+    if (--at->second.users != 0) return;
+    made_.erase(at);
     runtime_.delete_channel(channel);
 }
 
@@ -91,14 +107,32 @@ std::size_t MeetingPlace::channels() {
     return made_.size();
 }
 
-bool ThreadAsProcess::mine(Endpoint endpoint) const {
+std::size_t ThreadAsProcess::owner_of(Endpoint endpoint) const {
     auto const at = std::find(endpoints_.begin(), endpoints_.end(), endpoint);
-    return at != endpoints_.end() && owners_[std::size_t(at - endpoints_.begin())] == me_;
+    return at == endpoints_.end() ? SIZE_MAX : owners_[std::size_t(at - endpoints_.begin())];
+}
+
+bool ThreadAsProcess::mine(Endpoint endpoint) const {
+    return owner_of(endpoint) == me_;
+}
+
+std::vector<std::uint32_t> ThreadAsProcess::servers() const {
+    std::vector<std::uint32_t> servers;
+    servers.reserve(owners_.size());
+    for (std::size_t const owner : owners_) servers.push_back(servers_[owner]);
+    return servers;
 }
 
 Channel ThreadAsProcess::create_channel(ChannelSpec const& spec) {
+    ++all_channels_;
+    std::set<std::size_t> who;
+    for (Endpoint const endpoint : spec.sources) who.insert(owner_of(endpoint));
+    for (Endpoint const endpoint : spec.destinations) who.insert(owner_of(endpoint));
+    std::vector<std::size_t> const all(who.begin(), who.end());
+    // Also one that cannot be made is one.
+    std::size_t const number = channels_[all]++;
     before_channel();
-    return place_.create_channel(channels_++, me_, spec);
+    return place_.create_channel(number, me_, spec, all);
 }
 
 }  // namespace mgi::test

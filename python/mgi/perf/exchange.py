@@ -9,7 +9,7 @@ from typing import Any
 
 from mgi import _mgi
 from mgi.errors import InvalidArgument
-from mgi.perf import processes
+from mgi.perf import processes, two_level
 from mgi.perf.numbers import add_number, add_repeat, count
 
 SUMMARY = "every endpoint sends to every endpoint by the hash of a key"
@@ -19,13 +19,16 @@ DETAILS = (
     "every byte. Between the runs, on the same rows: a hand-written partition with the same "
     "fan-out (the limit), and memcpy. The ratio is the median of the rounds' ratios. With "
     "--processes: between processes, in turn with one process, a hand-written exchange through "
-    "shared memory (the limit), and the peers; a broadcast's bytes count at each destination."
+    "shared memory (the limit), and the peers; a broadcast's bytes count at each destination. "
+    "With --two-level: whole calls of mgi.exchange over servers, in one level and in two."
 )
 WRONG = "rows are missing or changed"
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measures an exchange and returns what ``--json`` writes."""
+    if options.two_level:
+        return two_level.measure(options)
     if options.processes != 0:
         return processes.measure(options)
     if options.peers or options.shape != "exchange":
@@ -113,6 +116,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_repeat(parser)
     processes.add_options(parser)
+    two_level.add_options(parser)
 
 
 def _row_bytes(text: str) -> int:
@@ -143,6 +147,8 @@ def _dist(text: str) -> str:
 
 def table(result: dict[str, Any]) -> list[str]:
     """The figures for people."""
+    if "levels" in result:
+        return two_level.table(result)
     if "processes" in result:
         return processes.table(result)
     way = "by reference" if result["by_reference"] else "by copy"

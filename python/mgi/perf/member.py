@@ -1,6 +1,7 @@
-"""A process of ``mgi perf exchange --processes``: MGI's own, or the limit's.
+"""A process of ``mgi perf exchange --processes``: MGI's own, the limit's, or the operator's.
 
-``python -m mgi.perf.member mgi|limit WORD...``; bench/peers/member.hpp says what it hears and says.
+``python -m mgi.perf.member mgi|limit|operator WORD...``; bench/peers/member.hpp says what it hears
+and says.
 """
 
 from __future__ import annotations
