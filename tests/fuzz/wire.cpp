@@ -1,8 +1,11 @@
 #include <array>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "fuzz/targets.hpp"
+#include "link/codecs.hpp"
+#include "mover/link/checksum.hpp"
 #include "mover/link/link.hpp"
 #include "transport/wire/handshake.hpp"
 
@@ -77,10 +80,16 @@ void frames(Link& link, Input& input, Time& now) {
                 header.destination = std::uint32_t(input.number());
                 header.sequence = std::uint64_t(input.number());
                 header.tag = std::uint64_t(input.number());
+                std::vector<char> const body(header.bytes, 'b');
+                if (input.one_in(3)) {
+                    header.codec = std::uint16_t(input.below(4));
+                    header.decoded = std::uint32_t(input.number()) % 3000;
+                    header.summed = 1;
+                    header.body_sum = crc32c(0, body.data(), body.size());
+                }
                 seal(header);
                 if (is_numbered(header.kind)) ++number[slot];
                 feed(link, slot, reinterpret_cast<char const*>(&header), kHeaderBytes, now);
-                std::vector<char> const body(header.bytes, 'b');
                 feed(link, slot, body.data(), body.size(), now);
                 break;
             }
@@ -106,6 +115,8 @@ void wire(Input input) {
     LinkOptions options;
     options.slots.resize(3);
     options.largest_segment = 2000;
+    options.codecs = {std::make_shared<test::Steps>(0), std::make_shared<test::Liar>()};
+    options.slots[1].codec = 1;
     Time now = kSecond;
     Link link(options, owner, board, now);
     if (input.one_in(2)) {

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <mgi/runtime.hpp>
 
+#include "link/codecs.hpp"
 #include "link/seeds.hpp"
 #include "link/traffic.hpp"
 
@@ -21,7 +23,8 @@ using mover::link::kSecond;
 /// A link with traffic both ways.
 class Scene {
 public:
-    explicit Scene(std::uint64_t seed, Time still = kNever)
+    /// `coded`: the wires have codecs, or not, each end as it likes.
+    explicit Scene(std::uint64_t seed, Time still = kNever, bool coded = false)
         : network(seed),
           options(some_traffic()),
           one(network, 0, options),
@@ -34,7 +37,14 @@ public:
         link.still_limit = still;
         link.window = 4000 + network.random.below(200'000);
         link.lent = 8000;
-        network.connect(link, one, two);
+        auto other = link;
+        if (coded) {
+            for (auto* const end : {&link, &other}) {
+                end->codecs = {codecs[0], codecs[1]};
+                for (auto& slot : end->slots) slot.codec = std::uint16_t(network.random.below(3));
+            }
+        }
+        network.connect(link, other, one, two);
         one.push();
         two.push();
     }
@@ -63,6 +73,8 @@ public:
         network.run(network.now + 300 * kSecond, [this] { return over(); });
     }
 
+    std::shared_ptr<Steps> const codecs[2] = {std::make_shared<Steps>(1),
+                                              std::make_shared<Steps>(2)};
     Network network;
     TrafficOptions options;
     Traffic one;
@@ -89,9 +101,9 @@ protected:
 
     /// Runs `play` for every seed; `complete`: everything must have arrived.
     static void for_scenes(std::uint64_t seeds, bool complete,
-                           std::function<void(Scene&)> const& play) {
+                           std::function<void(Scene&)> const& play, bool coded = false) {
         for_seeds(seeds, [&](std::uint64_t seed) {
-            Scene scene(seed);
+            Scene scene(seed, kNever, coded);
             play(scene);
             scene.run();
             ASSERT_EQ(scene.one.wrong() + scene.two.wrong() + scene.network.wrong, "");
@@ -164,6 +176,41 @@ TEST_F(LinkFaults, Everything) {
         scene.now_and_then(network.random.below(20), 5 * kSecond,
                            [&] { network.misfortune(scene.some_slot(), scene.some_end()); });
     });
+}
+
+TEST_F(LinkFaults, WiresHaveCodecs) {
+    std::uint64_t scenes = 0;
+    std::uint64_t encoded = 0;
+    std::shared_ptr<Steps> last;
+    for_scenes(
+        250, true,
+        [&](Scene& scene) {
+            // What the ones before have made smaller.
+            ++scenes;
+            encoded += last == nullptr ? 0 : last->encoded();
+            last = scene.codecs[0];
+            scene.now_and_then(scene.network.random.below(8), kSecond / 5, [&scene] {
+                std::uint32_t const slot = scene.some_slot();
+                if (scene.network.random.one_in(3)) {
+                    scene.network.damage(slot, scene.some_end());
+                } else {
+                    scene.network.reset(slot);
+                }
+            });
+        },
+        true);
+    EXPECT_TRUE(encoded != 0 || scenes == 1);
+}
+
+TEST_F(LinkFaults, EverythingWithCodecs) {
+    for_scenes(
+        300, false,
+        [](Scene& scene) {
+            scene.now_and_then(scene.network.random.below(12), 5 * kSecond, [&scene] {
+                scene.network.misfortune(scene.some_slot(), scene.some_end());
+            });
+        },
+        true);
 }
 
 TEST_F(LinkFaults, TheNetworkGoesForGood) {

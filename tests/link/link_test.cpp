@@ -7,6 +7,7 @@
 
 #include <mgi/runtime.hpp>
 
+#include "link/codecs.hpp"
 #include "link/traffic.hpp"
 
 namespace mgi::test {
@@ -159,7 +160,7 @@ TEST_F(LinkTest, DropsWhatNobodyWants) {
 TEST_F(LinkTest, ATargetOfAnotherSizeIsNeverWritten) {
     connect();
     send(two.narrow, 0, 900);
-    pass(60 * kSecond);
+    pass(90 * kSecond);
     EXPECT_EQ(one.failures, 1);
     EXPECT_EQ(two.failures, 1);
     EXPECT_TRUE(two.memory == std::vector<char>(899)) << "something was written";
@@ -213,9 +214,87 @@ TEST_F(LinkTest, BorrowsANicOnlyWhileItsOwnerIsIdle) {
     for (int i = 0; i < 20; ++i) send(1, sequence[0]++, 20'000, 1);
     network.run(network.now + 1, [] { return false; });
     std::string const beside = network.link(0).describe(network.now);
-    EXPECT_NE(beside.find("wire 1 (NIC 1): 20056 bytes"), std::string::npos) << beside;
+    EXPECT_NE(beside.find("wire 1 (NIC 1): 20064 bytes"), std::string::npos) << beside;
     pass(10 * kSecond);
     EXPECT_EQ(one.done.size(), 41U);
+}
+
+/// Two wires with a codec each: what the first one loses is encoded anew for the second.
+TEST_F(LinkTest, ASegmentIsSentAgainByAnotherWiresCodec) {
+    auto const first = std::make_shared<Steps>(1);
+    auto const second = std::make_shared<Steps>(2);
+    mover::link::LinkOptions options;
+    options.slots = {{0, 1.0, 1}, {1, 0.1, 2}};
+    options.codecs = {first, second};
+    network.connect(options, one, two);
+    pass(100 * kMillisecond);
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = char(5 * i);
+    network.silence(0, 0);
+    for (std::uint64_t i = 0; i < 6; ++i) send(1, i, 60'000);
+    pass(5 * kMillisecond);
+    EXPECT_NE(first->encoded(), 0U);
+    pass(10 * kSecond);
+    EXPECT_EQ(one.done.size(), 6U);
+    EXPECT_NE(second->encoded(), 0U);
+    EXPECT_GT(first->encoded() + second->encoded(), 6U) << "some of them twice";
+    EXPECT_TRUE(std::equal(two.memory.begin(), two.memory.end(), source.begin()));
+    EXPECT_NE((*network.link(0).counts())[0].resends.value(), 0U);
+    EXPECT_EQ(network.link(0).settled(), true);
+}
+
+TEST_F(LinkTest, ACodecThatTheOtherEndDoesNotKnowEndsItsWire) {
+    mover::link::LinkOptions options;
+    options.slots = {{0, 1.0, 2}, {1, 0.1, 0}};
+    options.codecs = {std::make_shared<Steps>(1), std::make_shared<Steps>(2)};
+    auto fewer = options;
+    fewer.codecs.pop_back();
+    network.connect(options, fewer, one, two);
+    pass(100 * kMillisecond);
+    send(1, 0, 60'000);
+    pass(50 * kMillisecond);
+    EXPECT_NE(network.link(1).last_trouble().find("by codec 2, which this end does not know"),
+              std::string::npos)
+        << network.link(1).last_trouble();
+    // The other wire has none, and carries it.
+    pass(10 * kSecond);
+    EXPECT_EQ(one.done.size(), 1U);
+    EXPECT_EQ(one.failures + two.failures, 0);
+}
+
+TEST_F(LinkTest, WhatDecodesToSomethingElseEndsTheLink) {
+    mover::link::LinkOptions options;
+    options.slots = {{0, 1.0, 1}, {1, 1.0, 1}};
+    options.codecs = {std::make_shared<Liar>()};
+    network.connect(options, one, two);
+    pass(100 * kMillisecond);
+    send(1, 0, 60'000);
+    pass(kSecond);
+    EXPECT_TRUE(two.came.empty());
+    EXPECT_TRUE(one.done.empty());
+    EXPECT_EQ(one.failures, 1);
+    EXPECT_EQ(two.failures, 1);
+    for (Notes const* const end : {&one, &two}) {
+        EXPECT_NE(end->why.find("its 1 bytes are not 60000 by codec 1"), std::string::npos)
+            << end->why;
+    }
+}
+
+TEST_F(LinkTest, AForgottenChannelOfACodecIsNotTouched) {
+    mover::link::LinkOptions options;
+    options.slots = {{0, 1.0, 1}};
+    options.codecs = {std::make_shared<Steps>(1)};
+    network.connect(options, one, two);
+    pass(100 * kMillisecond);
+    for (std::uint64_t i = 0; i < 4; ++i) send(1, i, 60'000);
+    // Until the first one is arriving.
+    network.run(network.now + kSecond, [this] { return !two.memory.empty(); });
+    network.link(1).forget(1);
+    two.memory = std::vector<char>();  // AddressSanitizer tells if anybody writes there
+    two.unknown = 1;
+    pass(5 * kSecond);
+    EXPECT_TRUE(two.memory.empty());
+    EXPECT_EQ(one.done.size(), 4U);
+    EXPECT_EQ(one.failures + two.failures, 0);
 }
 
 TEST_F(LinkTest, AnIdleLinkSaysLittleAndLives) {

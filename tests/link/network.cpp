@@ -10,14 +10,14 @@ using mover::link::Command;
 using mover::link::kMillisecond;
 using mover::link::kNever;
 
-void Network::connect(LinkOptions options, LinkOwner& first, LinkOwner& second) {
-    for (std::uint32_t i = 0; i < options.slots.size(); ++i) {
+void Network::connect(LinkOptions ones, LinkOptions twos, LinkOwner& first, LinkOwner& second) {
+    for (std::uint32_t i = 0; i < ones.slots.size(); ++i) {
         rates_[i] = 0.01 * double(1 + random.below(100));
     }
-    options.dials = true;
-    ends_[0].link = std::make_unique<Link>(options, first, boards_[0], now);
-    options.dials = false;
-    ends_[1].link = std::make_unique<Link>(options, second, boards_[1], now);
+    ones.dials = true;
+    ends_[0].link = std::make_unique<Link>(std::move(ones), first, boards_[0], now);
+    twos.dials = false;
+    ends_[1].link = std::make_unique<Link>(std::move(twos), second, boards_[1], now);
     wake(0, now);
     wake(1, now);
 }

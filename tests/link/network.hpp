@@ -30,7 +30,11 @@ public:
     explicit Network(std::uint64_t seed) : random(seed) {}
 
     /// Makes the two links; end 0 dials.
-    void connect(LinkOptions options, LinkOwner& first, LinkOwner& second);
+    void connect(LinkOptions const& options, LinkOwner& first, LinkOwner& second) {
+        connect(options, options, first, second);
+    }
+    /// The same where the ends do not want the same.
+    void connect(LinkOptions ones, LinkOptions twos, LinkOwner& first, LinkOwner& second);
 
     /// Something an owner has done wants to be sent.
     void poke(int end) { wake(end, now); }

@@ -39,6 +39,15 @@ std::optional<std::string> what_is_wrong(Header const& header, std::uint32_t mos
         return fmt::format("a frame of kind {} says it has {} bytes, at most {} are allowed",
                            unsigned(header.kind), header.bytes, most_bytes(header.kind, most));
     }
+    if (header.codec == 0) return std::nullopt;
+    // Its bytes are summed: what is decoded from damaged ones is anybody's guess.
+    if (header.kind != FrameKind::Segment || header.summed == 0 || header.decoded > most ||
+        header.bytes >= header.decoded) {
+        return fmt::format(
+            "a frame of kind {} says its {} bytes are {} by codec {}; only a summed segment has a "
+            "codec, which makes it smaller, and {} bytes at most",
+            unsigned(header.kind), header.bytes, header.decoded, header.codec, most);
+    }
     return std::nullopt;
 }
 

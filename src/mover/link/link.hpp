@@ -135,6 +135,7 @@ private:
     void take_in(std::uint32_t slot, std::size_t bytes);
     std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) override;
     std::optional<std::string> complete(Header const& header, std::string_view text) override;
+    std::string spoiled(Header const& header) override;
     std::optional<std::string> take_report(Header const& header);
     std::optional<std::string> take_ack(Header const& header);
     void measure(Slot& slot, WireSender::Done const& done) const;

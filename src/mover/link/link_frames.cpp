@@ -73,15 +73,24 @@ std::optional<std::string> Link::begins(Header const& header, std::vector<iovec>
         return fmt::format("segment {} of channel {} is far ahead of what has arrived",
                            key.sequence, key.channel);
     }
-    if (!owner_.target(key, header.tag, header.bytes, pieces)) {
+    std::uint32_t const bytes = segment_bytes(header);
+    if (!owner_.target(key, header.tag, bytes, pieces)) {
         pieces.clear();
         return std::nullopt;
     }
     std::uint64_t room = 0;
     for (iovec const& piece : pieces) room += piece.iov_len;
-    if (room == header.bytes) return std::nullopt;
+    if (room == bytes) return std::nullopt;
     return fmt::format("segment {} of channel {} has {} bytes, its target takes {}", key.sequence,
-                       key.channel, header.bytes, room);
+                       key.channel, bytes, room);
+}
+
+std::string Link::spoiled(Header const& header) {
+    std::string why = fmt::format(
+        "segment {} of channel {} came undamaged, and its {} bytes are not {} by codec {}",
+        header.sequence, header.channel, header.bytes, header.decoded, header.codec);
+    fail(ErrorCode::Internal, why);
+    return why;
 }
 
 std::optional<std::string> Link::complete(Header const& header, std::string_view text) {

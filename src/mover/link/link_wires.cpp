@@ -33,8 +33,9 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
         it.generation = generation;
     }
     it.state = State::Open;
-    it.out.restart(options_.checksums);
-    it.in.restart(options_.largest_segment);
+    std::uint16_t const codec = options_.slots[slot].codec;
+    it.out.restart(options_.checksums, codec, codec_of(options_.codecs, codec));
+    it.in.restart(options_.largest_segment, &options_.codecs);
     it.window = std::min(kWindowAtFirst, options_.window);
     it.measured = false;
     it.opened = it.heard = it.said = now;

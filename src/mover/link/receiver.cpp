@@ -9,7 +9,7 @@
 
 namespace mgi::mover::link {
 
-void WireReceiver::restart(std::uint32_t largest_segment) {
+void WireReceiver::restart(std::uint32_t largest_segment, Codecs const* codecs) {
     in_body_ = false;
     ahead_bytes_ = 0;
     pieces_.clear();
@@ -17,6 +17,8 @@ void WireReceiver::restart(std::uint32_t largest_segment) {
     frames_ = 0;
     bytes_ = 0;
     largest_ = largest_segment;
+    codecs_ = codecs;
+    target_.clear();
 }
 
 std::size_t WireReceiver::scatter(std::span<iovec> pieces) {
@@ -95,8 +97,20 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
         if (header_.bytes != 0) pieces_.push_back({text_.data(), header_.bytes});
         return std::nullopt;
     }
+    if (header_.codec != 0 && codec() == nullptr) {
+        return fmt::format(
+            "frame {} comes by codec {}, which this end does not know; let both ends run the same "
+            "version of MGI",
+            header_.number, header_.codec);
+    }
     std::vector<iovec> pieces;
     if (auto wrong = sink.begins(header_, pieces)) return wrong;
+    if (header_.codec != 0 && !pieces.empty()) {
+        // The target is not touched before all of it is there.
+        target_ = std::move(pieces);
+        encoded_.resize(header_.bytes);
+        pieces = {{encoded_.data(), encoded_.size()}};
+    }
     for (iovec const& piece : pieces) {
         if (piece.iov_len != 0) pieces_.push_back(piece);
     }
@@ -108,6 +122,11 @@ std::optional<std::string> WireReceiver::end(FrameSink& sink) {
     in_body_ = false;
     if (header_.summed != 0 && sum_ != header_.body_sum) {
         return fmt::format("the bytes of frame {} are damaged", header_.number);
+    }
+    if (!target_.empty()) {
+        bool const whole = codec()->decode(encoded_, target_);
+        target_.clear();
+        if (!whole) return sink.spoiled(header_);
     }
     // Counted first: what `complete` does may look at what has arrived.
     if (is_numbered(header_.kind)) ++frames_;
@@ -128,6 +147,7 @@ void WireReceiver::forget(std::uint64_t channel) {
     auto const key = arriving();
     if (!key || key->channel != channel) return;
     pieces_.clear();
+    target_.clear();
     header_.summed = 0;  // what has arrived is not looked at any more
     drop(body_left_);
 }

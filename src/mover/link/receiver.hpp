@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mover/link/codec.hpp"
 #include "mover/link/frame.hpp"
 #include "mover/link/types.hpp"
 
@@ -20,16 +21,20 @@ namespace mgi::mover::link {
 class FrameSink {
 public:
     virtual ~FrameSink() = default;
-    // A segment begins: appends where its bytes go, `header.bytes` in all, or nothing to drop them.
-    // Says what is wrong with it, if anything is.
+    // A segment begins: appends where its bytes go, `segment_bytes(header)` in all, or nothing to drop
+    // them. Says what is wrong with it, if anything is.
     virtual std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) = 0;
     // A frame is complete; `text` is the body of one that is no segment.
     virtual std::optional<std::string> complete(Header const& header, std::string_view text) = 0;
+    // A segment came undamaged, and its codec makes something else of it than its sender said: the other
+    // end cannot be trusted, by whatever wire. Says why.
+    virtual std::string spoiled(Header const& header) = 0;
 };
 
 class WireReceiver {
 public:
-    void restart(std::uint32_t largest_segment);
+    // Of a new wire. `codecs`, those that may come, outlive it; null: none.
+    void restart(std::uint32_t largest_segment, Codecs const* codecs = nullptr);
 
     std::size_t scatter(std::span<iovec> pieces);
     // Takes in so many bytes of what was scattered. What is wrong with them ends the wire.
@@ -50,10 +55,14 @@ private:
     std::optional<std::string> parse(FrameSink& sink);
     std::optional<std::string> begin(FrameSink& sink);
     std::optional<std::string> end(FrameSink& sink);
+    [[nodiscard]] Codec const* codec() const {
+        return codecs_ == nullptr ? nullptr : codec_of(*codecs_, header_.codec);
+    }
     void fill(std::size_t bytes);
     void drop(std::size_t bytes);
 
     std::uint32_t largest_ = 0;
+    Codecs const* codecs_ = nullptr;
     std::array<char, kAhead> ahead_{};
     std::size_t ahead_bytes_ = 0;
     bool in_body_ = false;
@@ -62,6 +71,8 @@ private:
     std::size_t body_left_ = 0;
     std::uint32_t sum_ = 0;
     std::string text_;
+    std::vector<char> encoded_;  // a segment by a codec, until all of it is there
+    std::vector<iovec> target_;  // where that goes; empty: nowhere
     std::vector<char> nowhere_;
     std::uint64_t frames_ = 0;
     std::uint64_t bytes_ = 0;

@@ -1,14 +1,17 @@
 #include "mover/link/sender.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "mover/link/checksum.hpp"
 
 namespace mgi::mover::link {
 
-void WireSender::restart(bool checksums) {
+void WireSender::restart(bool checksums, std::uint16_t number, Codec const* codec) {
     *this = WireSender();
     checksums_ = checksums;
+    number_ = number;
+    codec_ = codec;
 }
 
 void WireSender::add(Flight flight) {
@@ -87,7 +90,26 @@ void WireSender::begin_word(Frame& frame) {
     words_.pop_front();
 }
 
-void WireSender::begin_flight(Frame& frame) const {
+// By this wire's codec, if it makes the segment smaller. What it takes less on the wire is on its way no
+// more.
+void WireSender::encode(Frame& frame) {
+    Transfer const& transfer = frame.flight->transfer;
+    Header& header = frame.header;
+    if (codec_ == nullptr || header.bytes == 0) return;
+    try {
+        bool const smaller = codec_->encode(transfer.pieces, header.bytes, frame.encoded);
+        if (!smaller || frame.encoded.size() >= header.bytes) frame.encoded.clear();
+    } catch (std::bad_alloc const&) {
+        frame.encoded.clear();  // as it lies it needs no memory
+    }
+    if (frame.encoded.empty()) return;
+    header.codec = number_;
+    header.decoded = header.bytes;
+    header.bytes = std::uint32_t(frame.encoded.size());
+    in_flight_ -= header.decoded - header.bytes;
+}
+
+void WireSender::begin_flight(Frame& frame) {
     Transfer const& transfer = frame.flight->transfer;
     Header& header = frame.header;
     header.kind = FrameKind::Segment;
@@ -97,6 +119,12 @@ void WireSender::begin_flight(Frame& frame) const {
     header.destination = transfer.key.destination;
     header.sequence = transfer.key.sequence;
     header.tag = transfer.tag;
+    encode(frame);
+    if (header.codec != 0) {
+        header.summed = 1;
+        header.body_sum = crc32c(0, frame.encoded.data(), frame.encoded.size());
+        return;
+    }
     if (!checksums_) return;
     header.summed = 1;
     for (iovec const& piece : transfer.pieces) {
@@ -119,7 +147,9 @@ std::size_t WireSender::pieces_of(Frame const& frame, std::size_t skip,
     };
     add(&frame.header, kHeaderBytes);
     add(frame.text.data(), frame.text.size());
-    if (frame.flight) {
+    if (frame.header.codec != 0) {
+        add(frame.encoded.data(), frame.encoded.size());
+    } else if (frame.flight) {
         for (iovec const& piece : frame.flight->transfer.pieces) add(piece.iov_base, piece.iov_len);
     }
     return count;
@@ -146,6 +176,7 @@ void WireSender::sent(std::size_t bytes) {
         stream_bytes_ -= frame.size();
         if (is_numbered(frame.header.kind)) {
             written_number_ = frame.header.number;
+            frame.encoded = {};  // another wire may have another codec
             unacknowledged_.push_back(std::move(frame));
         }
         stream_.pop_front();
@@ -183,7 +214,7 @@ WireSender::Remains WireSender::take_remains() {
     for (std::size_t i = 0; i < stream_.size(); ++i) take(stream_[i], i == 0 && offset_ != 0);
     for (Flight& flight : waiting_) remains.waiting.push_back(std::move(flight));
     for (auto const& [name, word] : words_) remains.words.push_back(name);
-    restart(checksums_);
+    restart(checksums_, number_, codec_);
     return remains;
 }
 

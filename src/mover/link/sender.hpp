@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "mover/link/codec.hpp"
 #include "mover/link/frame.hpp"
 #include "mover/link/types.hpp"
 #include "mover/link/word_book.hpp"
@@ -24,8 +25,9 @@ struct Flight {
 
 class WireSender {
 public:
-    // Of a new wire. `checksums`: of segments' bytes.
-    void restart(bool checksums);
+    // Of a new wire. `checksums`: of segments' bytes. Segments go by `codec`, which the other end knows by
+    // `number`, and as they lie where that is null; it outlives the wire.
+    void restart(bool checksums, std::uint16_t number = 0, Codec const* codec = nullptr);
 
     void add(Flight flight);
     void add(WordName const& name, Word word);
@@ -80,6 +82,7 @@ private:
         std::optional<Flight> flight;
         WordName name;
         std::string text;
+        std::vector<char> encoded;  // a segment by a codec, until it is written
         Time started = 0;
         std::uint64_t acknowledged_at_start = 0;
         bool busy_at_start = false;
@@ -90,10 +93,13 @@ private:
     }
     void begin_next(Time now);
     void begin_word(Frame& frame);
-    void begin_flight(Frame& frame) const;
+    void begin_flight(Frame& frame);
+    void encode(Frame& frame);
     std::size_t pieces_of(Frame const& frame, std::size_t skip, std::span<iovec> pieces) const;
 
     bool checksums_ = false;
+    std::uint16_t number_ = 0;
+    Codec const* codec_ = nullptr;
     std::optional<std::pair<std::uint64_t, std::uint64_t>> ack_;
     std::optional<std::pair<std::uint64_t, std::string>> bye_;
     std::deque<std::pair<WordName, Word>> words_;

@@ -9,6 +9,7 @@
 
 #include <mgi/error.hpp>
 
+#include "mover/link/codec.hpp"
 #include "transport/wire/wire_client.hpp"
 
 namespace mgi::mover::link {
@@ -78,8 +79,9 @@ public:
 
 // A slot for wires, the same ones in the same order at both ends.
 struct SlotOptions {
-    std::uint32_t nic = 0;  // of this end's, below 64
-    double rate = 1.0;      // bytes a nanosecond (GB/s), until it has been measured
+    std::uint32_t nic = 0;    // of this end's, below 64
+    double rate = 1.0;        // bytes a nanosecond (GB/s), until it has been measured
+    std::uint16_t codec = 0;  // of LinkOptions::codecs, for what this end sends on it; 0: none
 };
 
 struct LinkOptions {
@@ -87,6 +89,7 @@ struct LinkOptions {
     bool dials = false;         // this end makes the wires; the other one awaits them
     bool begins_later = false;  // no wire is dialed, or missed, before `Link::begin`
     bool checksums = false;     // of segments' bytes, too, that this end sends
+    Codecs codecs;              // what may come by, the same at both ends
     std::uint32_t largest_segment = 64U << 20;
     std::uint64_t window = 8U << 20;       // bytes on their way on one wire, at most
     Time window_time = 20 * kMillisecond;  // and no more than the wire carries in this time

@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little,
 
 struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
-    std::uint32_t version = 1;
+    std::uint32_t version = 2;
     LinkName link{};
     std::uint32_t slot = 0;
     std::uint32_t unused = 0;
