@@ -27,4 +27,9 @@ if(MGI_BUILD_BENCH)
     target_include_directories(bench_wires PRIVATE
         "${PROJECT_SOURCE_DIR}/bench" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(bench_wires PRIVATE mgi mgi_json)
+
+    add_executable(bench_lend bench/lend/main.cpp)
+    mgi_target_defaults(bench_lend)
+    target_include_directories(bench_lend PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(bench_lend PRIVATE mgi mgi_json)
 endif()

@@ -78,6 +78,9 @@ struct ChannelOptions {
     std::chrono::milliseconds gone_limit{5000};
     /// Sorter groups of each source, for `send_row` from divergent threads; 0: no stage buffers.
     std::uint32_t sorters = 0;
+    /// Share of a NIC that several channels of a process want: bytes that leave by it are shared as 3 to 1
+    /// by channels of weights 3 and 1. What one does not use the others have. From 0.001 to 1000.
+    double weight = 1.0;
 };
 
 /// What `create_channel` is given. No schema makes a channel of raw byte messages (one Binary column

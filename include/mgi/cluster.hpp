@@ -209,6 +209,11 @@ public:
     /// caller closes it. Throws as put_part, and Error(Timeout).
     int get_part(std::uint32_t channel);
 
+    /// Memory (a memfd) in which the processes of this server and user leave word for each other: the
+    /// agent keeps the first one that is offered, and every caller gets that one, which he closes. What
+    /// is in it is theirs to check. When the agent is started again, this client offers what it got.
+    int share_board(int descriptor);
+
     /// What `size` processes say to each other, each with its own rank, under one key: all get what all
     /// have said, by rank. Across servers; waits until all have come. At most 256 KiB each, 32 MiB
     /// together. A key may be used again once its gather has returned everywhere. Throws

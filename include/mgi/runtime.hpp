@@ -28,6 +28,10 @@ struct RuntimeOptions {
     /// This process' NICs for rows from and to other servers: addresses ("10.0.0.5") or names of
     /// interfaces ("eth0"), the same number in the same order on each server. Empty: $MGI_ADDRESSES,
     /// separated by commas. Nothing is listened on before a channel needs it, and only there.
+    /// "eth0@cpu:1" says that eth0 is the device cpu:1's own, "eth0@cpu:0+cpu:1" that it is both's, and
+    /// "eth0@" that it is no device's of this process: who does not own a NIC borrows it while its owners
+    /// leave it idle. A NIC without "@" is that of the devices with cores on its NUMA node; where the
+    /// machine does not say, anybody's.
     std::vector<std::string> addresses = {};
 };
 

@@ -132,6 +132,7 @@ class Runtime(Closing):
         name: str | None = None,
         segment_rows: int | None = None,
         gone_limit: float | None = None,
+        weight: float = 1.0,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
 
@@ -139,7 +140,7 @@ class Runtime(Closing):
         them calls this with the same arguments. It returns once all have the channel, or raises in
         all: :class:`mgi.Timeout` names the ranks that have not come, :class:`InvalidArgument` the
         argument that differs. With endpoints on several servers rows go over the NICs that
-        ``MGI_ADDRESSES`` names in each process.
+        ``MGI_ADDRESSES`` names in each process, ``eth0@cpu:0`` for one that is a device's own.
 
         :param schema: the columns (see :class:`Schema`); None for raw messages (``send_bytes``).
         :param routing: :class:`Partition`, :class:`Broadcast`, :class:`Direct` or :class:`Balance`.
@@ -157,6 +158,9 @@ class Runtime(Closing):
         :param gone_limit: the same when who is awaited is gone; 5 seconds if None.
         :param sorters: sorter groups of each source, for kernels that send row by row.
         :param name: for errors and logs.
+        :param weight: share of a NIC that several channels of this process want: of channels with
+            weights 3 and 1 the first has three bytes for each of the other's; what one does not use
+            the others have. From 0.001 to 1000.
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
@@ -176,6 +180,7 @@ class Runtime(Closing):
                 None if receive_limit is None else _whole("receive_limit", receive_limit, 0)
             ),
             "sorters": _whole("sorters", sorters, 0),
+            "weight": _weight(weight),
             "stall_limit": _milliseconds("stall_limit", stall_limit),
             "gone_limit": _milliseconds("gone_limit", gone_limit),
         }
@@ -232,6 +237,12 @@ def _whole(what: str, value: int | None, least: int) -> int:
     if number < least:
         raise InvalidArgument(f"{what} is {number}: give {least} or more")
     return number
+
+
+def _weight(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgument(f"weight is {value!r}: give a number from 0.001 to 1000")
+    return float(value)
 
 
 def _milliseconds(what: str, value: float | None) -> int | None:

@@ -45,6 +45,7 @@ ChannelOptions channel_options(nb::dict const& options) {
     read_option(options, "text_bytes_per_row", made.text_bytes_per_row);
     read_option(options, "receive_limit", made.receive_limit);
     read_option(options, "sorters", made.sorters);
+    read_option(options, "weight", made.weight);
     read_milliseconds(options, "stall_limit", made.stall_limit);
     read_milliseconds(options, "gone_limit", made.gone_limit);
     std::string layout = "columns";

@@ -152,10 +152,13 @@ void ChannelLinks::set_carrier(std::size_t peer, link::Carrier* carrier) {
 
 std::unique_ptr<Route<device::LibcuAtomics>> ChannelLinks::route(std::uint32_t source,
                                                                  std::uint32_t lane,
-                                                                 std::uint32_t destination) {
+                                                                 std::uint32_t destination,
+                                                                 std::uint64_t nics) {
     auto const at = far_ends_.find({source, destination});
     if (at == far_ends_.end()) return nullptr;
-    return std::make_unique<FarRoute>(state_, source, lane, destination, at->second);
+    FarEnd end = at->second;
+    end.nics = nics;
+    return std::make_unique<FarRoute>(state_, source, lane, destination, end);
 }
 
 bool ChannelLinks::say_credits() {

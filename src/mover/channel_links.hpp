@@ -60,9 +60,10 @@ public:
     // What carries to a peer from now on; when this returns nobody uses what was there before.
     void set_carrier(std::size_t peer, link::Carrier* carrier);
 
-    // Null for a destination on this server.
+    // Null for a destination on this server. `nics`: the source's device's own, as Transfer::nics.
     std::unique_ptr<Route<device::LibcuAtomics>> route(std::uint32_t source, std::uint32_t lane,
-                                                       std::uint32_t destination);
+                                                       std::uint32_t destination,
+                                                       std::uint64_t nics = 0);
 
     // Says which segments are free again; true if any word was said.
     bool say_credits();

@@ -21,6 +21,7 @@ struct BasicFarEnd {
     link::Carrier* carrier = nullptr;
     BasicFarFlow<A>* flow = nullptr;
     std::uint64_t token = 0;  // the flow's number; comes back with each acknowledgement
+    std::uint64_t nics = 0;   // the source's device's own, as Transfer::nics
 };
 
 template <class A>
@@ -80,6 +81,7 @@ bool BasicFarRoute<A>::start(std::uint64_t sequence) {
         if (range.bytes != 0) transfer.pieces.push_back({segment + range.offset, range.bytes});
     }
     transfer.token = end_.token << kSequenceBits | (sent_ & kSequenceMask);
+    transfer.nics = end_.nics;
     // Ahead of the link's answer, which another thread hears.
     end_.flow->set_in_flight(this->in_flight() + 1);
     end_.flow->set_sent(sent_ + 1);

@@ -126,6 +126,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
         {"stall_limit", number(options.stall_limit.count()) + " ms"},
         {"gone_limit", number(options.gone_limit.count()) + " ms"},
         {"sorters", number(options.sorters)},
+        {"weight", number(options.weight)},
     };
     for (auto& [name, value] : fields) value = value_of(std::move(value));
     return fields;

@@ -6,6 +6,9 @@ using device::RoutingKind;
 
 namespace {
 
+constexpr double kLeastWeight = 0.001;
+constexpr double kMostWeight = 1000;
+
 [[noreturn]] void refuse(ChannelSpec const& spec, std::string const& text) {
     throw Error(ErrorCode::InvalidArgument, name_of(spec) + ": " + text);
 }
@@ -91,6 +94,9 @@ void check_spec(ChannelSpec const& spec, Schema const& schema) {
     }
     if (options.layout == Layout::Rows && !spec.schema.has_value()) {
         refuse(spec, "raw messages have no row struct; use Layout::Columns");
+    }
+    if (!(options.weight >= kLeastWeight && options.weight <= kMostWeight)) {
+        refuse(spec, "a weight is from 0.001 to 1000, not " + std::to_string(options.weight));
     }
     if (options.stall_limit.count() < 0 || options.gone_limit.count() < 0) {
         refuse(spec, "stall_limit and gone_limit are not negative");

@@ -25,6 +25,7 @@ public:
     void leave_channel(std::uint32_t id) noexcept override { client_.abandon_channel(id); }
     void put_part(std::uint32_t id, int descriptor) override { client_.put_part(id, descriptor); }
     int get_part(std::uint32_t id) override { return client_.get_part(id); }
+    int share_board(int descriptor) override { return client_.share_board(descriptor); }
     [[nodiscard]] Job job() const override { return job_ ? *job_ : Job::from_environment(); }
     [[nodiscard]] std::string server() const override { return client_.server(); }
     std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,

@@ -29,4 +29,8 @@ int LocalCoordinator::get_part(std::uint32_t id) {
     refuse_part(id);
 }
 
+int LocalCoordinator::share_board(int /*descriptor*/) {
+    throw Error(ErrorCode::Refused, "a process alone shares its NICs with nobody");
+}
+
 }  // namespace mgi

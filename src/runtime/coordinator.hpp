@@ -35,6 +35,8 @@ public:
     // The memory of such a channel, for the server's other processes; as ClusterClient's.
     virtual void put_part(std::uint32_t id, int descriptor) = 0;
     virtual int get_part(std::uint32_t id) = 0;
+    // What processes of this server leave word in; as ClusterClient's.
+    virtual int share_board(int descriptor) = 0;
     // Which of the processes that were started together this one is.
     [[nodiscard]] virtual Job job() const = 0;
     [[nodiscard]] virtual std::string server() const = 0;
@@ -61,6 +63,7 @@ public:
     void leave_channel(std::uint32_t) noexcept override {}
     void put_part(std::uint32_t id, int descriptor) override;
     int get_part(std::uint32_t id) override;
+    int share_board(int descriptor) override;
     [[nodiscard]] Job job() const override { return Job::from_environment(); }
     [[nodiscard]] std::string server() const override { return job().server; }
     std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,

@@ -105,6 +105,7 @@ void Crossing::connect() {
             network_.wires(), name_of(peer), terms_.secret, std::move(routes), std::move(options),
             links_->owner(p), network_.board());
         peer.counts = peer.link->counts();
+        peer.link->set_weight(channel_.id(), channel_.spec().options.weight);
         links_->set_carrier(p, peer.link.get());
     }
 }

@@ -7,6 +7,8 @@
 #include <mgi/error.hpp>
 
 #include "core/log.hpp"
+#include "runtime/nic_owners.hpp"
+#include "runtime/server_board.hpp"
 #include "transport/wire/own_addresses.hpp"
 
 namespace mgi {
@@ -27,8 +29,8 @@ std::vector<std::string> configured(std::vector<std::string> wanted) {
 
 }  // namespace
 
-ChannelNetwork::ChannelNetwork(std::vector<std::string> wanted)
-    : wanted_(configured(std::move(wanted))) {}
+ChannelNetwork::ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices)
+    : wanted_(configured(std::move(wanted))), devices_(std::move(devices)) {}
 
 std::vector<std::string> ChannelNetwork::addresses() {
     std::lock_guard const lock(mutex_);
@@ -45,10 +47,13 @@ std::vector<std::string> ChannelNetwork::addresses() {
                     "MGI_ADDRESSES has " + std::to_string(wanted_.size()) + " NICs, more than " +
                         std::to_string(mover::link::NicBoard::kNics));
     }
+    std::vector<NicWish> const wishes = nic_wishes(wanted_, devices_);
+    std::vector<std::string> names;
+    for (NicWish const& wish : wishes) names.push_back(wish.nic);
     auto wires = std::make_unique<transport::wire::WireThread>();
     std::vector<std::string> nics;
     std::vector<transport::wire::Address> own;
-    for (auto& [nic, address] : transport::wire::own_addresses(wanted_)) {
+    for (auto& [nic, address] : transport::wire::own_addresses(names)) {
         nics.push_back(std::move(nic));
         own.push_back(address);
     }
@@ -61,8 +66,22 @@ std::vector<std::string> ChannelNetwork::addresses() {
     log::info("other servers reach this process at {}", text);
     addresses_ = std::move(addresses);
     nics_ = std::move(nics);
+    own_nics_ = own_nics(wishes, nics_, devices_);
+    if (share_) share_board();
     wires_ = std::move(wires);
     return addresses_;
+}
+
+// Without it a NIC is lent among this process' devices alone.
+void ChannelNetwork::share_board() {
+    try {
+        std::vector<std::uint64_t> names;
+        for (std::string const& nic : nics_) names.push_back(name_on_server(nic));
+        if (board_.share(shared_nic_words(share_), names)) return;
+        log::warn("the words about this server's NICs are another version's, or have no more room");
+    } catch (std::exception const& error) {
+        log::warn("other processes of this server do not know who uses its NICs: {}", error.what());
+    }
 }
 
 }  // namespace mgi

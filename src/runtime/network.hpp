@@ -1,10 +1,14 @@
 // What a process has to reach processes on other servers: addresses, and one thread for all of its wires.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <mgi/graph.hpp>
 
 #include "mover/link/nic_board.hpp"
 #include "transport/wire/wire_thread.hpp"
@@ -14,8 +18,13 @@ namespace mgi {
 // Thread-safe. Opens no port before it is asked for its addresses.
 class ChannelNetwork {
 public:
-    // `wanted`: as RuntimeOptions::addresses; empty: $MGI_ADDRESSES, separated by commas.
-    explicit ChannelNetwork(std::vector<std::string> wanted);
+    // `wanted`: as RuntimeOptions::addresses; empty: $MGI_ADDRESSES, separated by commas. `devices`: this
+    // process'.
+    ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices = {});
+
+    // How other processes of this server are found, which share its NICs: as ClusterClient::share_board.
+    // Before anything else.
+    void share_board_by(std::function<int(int)> share) { share_ = std::move(share); }
 
     // Where this process awaits wires, "10.0.0.1:40123", one for each NIC. Throws Error(InvalidArgument)
     // where no addresses are configured, Error(NotFound, Refused) for one that cannot be had.
@@ -23,11 +32,20 @@ public:
 
     // Behind a call of `addresses`: the names of these NICs, in the same order.
     [[nodiscard]] std::vector<std::string> const& nics() const { return nics_; }
+    // The NICs that are a device's own, as Transfer::nics; 0 for a device of another process.
+    [[nodiscard]] std::uint64_t nics_of(std::uint32_t device) const {
+        return device < own_nics_.size() ? own_nics_[device] : 0;
+    }
     [[nodiscard]] transport::wire::WireThread& wires() { return *wires_; }
     [[nodiscard]] mover::link::NicBoard& board() { return board_; }
 
 private:
+    void share_board();
+
     std::vector<std::string> const wanted_;
+    std::vector<Device> const devices_;
+    std::function<int(int)> share_;
+    std::vector<std::uint64_t> own_nics_;  // by device
     std::mutex mutex_;
     std::vector<std::string> addresses_;
     std::vector<std::string> nics_;

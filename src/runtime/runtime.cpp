@@ -27,13 +27,14 @@ Runtime::Impl::Impl(RuntimeOptions const& options)
       account_(std::make_shared<memory::Account>(
           options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
       coming_(devices_.size(), 0),
-      network_(options.addresses) {
+      network_(options.addresses, devices_) {
     log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
               bytes_text(account_->limit()));
 }
 
 Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster) : Impl(options) {
     coordinator_ = std::make_unique<ClusterCoordinator>(cluster, devices_, registry_);
+    network_.share_board_by([this](int board) { return coordinator_->share_board(board); });
 }
 
 Runtime::Impl::~Impl() {

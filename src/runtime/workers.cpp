@@ -91,7 +91,8 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
     auto const& crossing = channel->crossing();
     if (crossing != nullptr) {
         far_routes = [&](std::uint32_t source, std::uint32_t lane, std::uint32_t destination) {
-            return crossing->links().route(source, lane, destination);
+            return crossing->links().route(source, lane, destination,
+                                           network_.nics_of(spec.sources[source].device));
         };
     }
     auto const fail = [raw = channel.get()](ErrorCode code, char const* reason) {

@@ -107,6 +107,13 @@ std::vector<NumaNode> read_numa_nodes(std::filesystem::path const& directory) {
     return nodes;
 }
 
+int nic_numa_node(std::string const& nic, std::filesystem::path const& directory) {
+    auto const text = read_file(directory / nic / "device" / "numa_node");
+    if (!text) return -1;
+    auto const node = number_at(*text);  // "-1" where the machine does not say
+    return node && *node < kMostNodes ? int(*node) : -1;
+}
+
 std::vector<int> allowed_cores() {
     std::vector<int> cores;
     // The mask's size must be at least the kernel's, which is not known beforehand.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,10 @@ std::vector<int> parse_core_list(std::string_view text);
 /// NUMA nodes, by number; none where the directory does not exist.
 std::vector<NumaNode> read_numa_nodes(
     std::filesystem::path const& directory = "/sys/devices/system/node");
+
+/// The NUMA node that a NIC ("eth0") is attached to; -1: none, or not known.
+int nic_numa_node(std::string const& nic,
+                  std::filesystem::path const& directory = "/sys/class/net");
 
 /// Cores that this process may run on, ascending; at least one.
 std::vector<int> allowed_cores();

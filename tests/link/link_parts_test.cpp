@@ -77,12 +77,71 @@ TEST(LinkChoice, HasNothingWithoutWires) {
 TEST(LinkNicBoard, LendsANicThatItsOwnerDoesNotUse) {
     NicBoard board;
     EXPECT_TRUE(board.idle(3, kSecond));
-    board.owner_was_here(3, kSecond);
+    board.owner_is_busy(3, kSecond);
+    board.owner_is_busy(3, kSecond - 1);  // another of its links, which is done before
     EXPECT_FALSE(board.idle(3, kSecond + NicBoard::kIdleAfter - 1));
     EXPECT_TRUE(board.idle(3, kSecond + NicBoard::kIdleAfter));
-    board.lend(3, 10);
-    board.give_back(3, 4);
-    EXPECT_EQ(board.lent(3), 6U);
+    board.lend(3, 10, kSecond);
+    board.give_back(3, 4, kSecond);
+    EXPECT_EQ(board.lent(3, kSecond), 6U);
+    EXPECT_EQ(board.lent_here(3), 6U);
+}
+
+TEST(LinkNicBoard, IsTheServersWhateverNumbersItsProcessesGiveItsNics) {
+    auto const words = std::make_shared<NicWords>();
+    NicBoard one;
+    NicBoard two;
+    EXPECT_TRUE(one.share(words, {70, 71}));
+    EXPECT_TRUE(two.share(words, {71, 72}));
+    one.owner_is_busy(1, kSecond);
+    EXPECT_FALSE(two.idle(0, kSecond));
+    EXPECT_TRUE(two.idle(1, kSecond));
+    one.lend(1, 100, kSecond);
+    two.lend(0, 10, kSecond);
+    two.lend(1, 1, kSecond);
+    EXPECT_EQ(one.lent(1, kSecond), 110U);
+    EXPECT_EQ(two.lent(0, kSecond), 110U);
+    EXPECT_EQ(two.lent_here(0), 10U);
+    EXPECT_EQ(one.lent(0, kSecond), 0U);
+    one.give_back(1, 100, kSecond);
+    EXPECT_EQ(two.lent(0, kSecond), 10U);
+}
+
+TEST(LinkNicBoard, ForgetsWhatADeadProcessHasBorrowed) {
+    auto const words = std::make_shared<NicWords>();
+    NicBoard alive;
+    NicBoard dead;
+    EXPECT_TRUE(dead.share(words, {70}));
+    EXPECT_TRUE(alive.share(words, {70}));
+    dead.lend(0, 100, kSecond);
+    EXPECT_EQ(alive.lent(0, 2 * kSecond - 1), 100U);
+    EXPECT_EQ(alive.lent(0, 2 * kSecond), 0U);
+    // It was only stopped, for so long that its row became another's.
+    Time const later = kSecond + NicBoard::kGone;
+    alive.lend(0, 7, later);
+    dead.give_back(0, 40, later);
+    EXPECT_EQ(alive.lent(0, later), 67U);
+    EXPECT_EQ(dead.lent(0, later), 67U);
+    alive.give_back(0, 7, later);
+    EXPECT_EQ(dead.lent(0, later), 60U);
+}
+
+TEST(LinkNicBoard, DoesWithoutARowAndWithoutStrangeWords) {
+    auto const words = std::make_shared<NicWords>();
+    std::vector<std::unique_ptr<NicBoard>> boards;
+    for (std::uint32_t i = 0; i < NicWords::kProcesses + 1; ++i) {
+        boards.push_back(std::make_unique<NicBoard>());
+        EXPECT_TRUE(boards.back()->share(words, {70}));
+        boards.back()->lend(0, 1, kSecond);
+    }
+    EXPECT_EQ(boards.front()->lent(0, kSecond), NicWords::kProcesses);
+    EXPECT_EQ(boards.back()->lent(0, kSecond), NicWords::kProcesses + 1);
+    auto const strange = std::make_shared<NicWords>();
+    strange->layout = 1;
+    EXPECT_FALSE(boards.front()->share(strange, {70}));
+    std::vector<std::uint64_t> many(NicWords::kNics);
+    for (std::uint64_t i = 0; i < many.size(); ++i) many[i] = 100 + i;
+    EXPECT_FALSE(NicBoard().share(words, many)) << "one place is taken";
 }
 
 std::array<char, 1000> some_bytes;

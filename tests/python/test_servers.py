@@ -34,14 +34,16 @@ class Job:
     """Processes of member.py, shared out to the servers of the testbed."""
 
     def __init__(self, size: int, *arguments: str, **environment: str) -> None:
-        words = ["-n", str(size), "--servers-of-testbed", NAME, "--", sys.executable, str(MEMBER)]
+        words = ["-n", str(size), "--servers-of-testbed", NAME]
+        for name, value in environment.items():
+            words += ["--env", f"{name}={value}"]
+        words += ["--", sys.executable, str(MEMBER)]
         self.size = size
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "mgi.cli", "run", *words, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | environment,
         )
 
     def __enter__(self) -> Job:
@@ -162,6 +164,22 @@ def test_mgi_top_shows_wires_and_nics_and_what_is_sent_again(tmp_path: Path) -> 
             nic["resends"] > 0 for nic in top()["nics"]), LONG)  # fmt: skip
         fail("nic", "0", "0", "--up")
         stop(job, tmp_path)
+
+
+def test_a_nic_that_is_no_device_of_ours_is_borrowed(tmp_path: Path) -> None:
+    with Job(2, "stream", str(tmp_path), MGI_ADDRESSES="nic0@cpu:0,nic1@") as job:
+        job.wait_until_rows_move(tmp_path)
+        wait_for("both NICs that carry rows", lambda: len(
+            {path["nic"] for path in top()["paths"] if path["nic"] and path["gbps"] > 0}) == 2,
+            LONG)  # fmt: skip
+        stop(job, tmp_path)
+
+
+def test_a_nic_of_a_device_that_there_is_not_is_an_error() -> None:
+    with Job(2, "exchange", MGI_ADDRESSES="nic0@cpu:77,nic1") as job:
+        for each in job.found():
+            assert each["error"] == "InvalidArgument"
+            assert "'nic0@cpu:77'" in each["text"]
 
 
 def test_a_server_is_cut_off_and_healed(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ TEST(Agreement, EveryFieldCounts) {
         {"stall_limit", [](ChannelSpec& s) { s.options.stall_limit = std::chrono::seconds(1); }},
         {"gone_limit", [](ChannelSpec& s) { s.options.gone_limit = std::chrono::seconds(1); }},
         {"sorters", [](ChannelSpec& s) { s.options.sorters = 1; }},
+        {"weight", [](ChannelSpec& s) { s.options.weight = 0.5; }},
     };
     for (auto const& [name, change] : changes) {
         ChannelSpec other = spec();

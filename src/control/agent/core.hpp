@@ -158,6 +158,8 @@ private:
     void put_part(Request const& request, Json const& message, Fd fd);
     void get_part(Request const& request, Json const& message);
     void hand_part(PartWait const& wait, HeldPlans const& held);
+    void share_board(Request const& request, Json const& message, Fd fd);
+    void forget_board(std::uint32_t uid);
     /// Those of which it holds end with this answer.
     void end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer);
     void leave_channel(Request const& request, Json const& message);
@@ -197,6 +199,7 @@ private:
     std::map<CallNumber, std::uint64_t> calls_;  ///< under way, and whose
     CallNumber next_call_ = 1;
     std::vector<PartWait> part_waits_;
+    std::map<std::uint32_t, Fd> boards_;  ///< by user: what his processes share about this server
     std::map<std::uint32_t, Time>
         left_;  ///< channels that go on elsewhere, and until when they are kept
     std::deque<std::uint64_t> repeated_;  ///< requests: gathers that are answered, the oldest first

@@ -95,6 +95,7 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
     if (op == "leave_channel") return leave_channel(request, message);
     if (op == "put_part") return put_part(request, message, std::move(fd));
     if (op == "get_part") return get_part(request, message);
+    if (op == "share_board") return share_board(request, message, std::move(fd));
     if (op == "gather") return gather(std::move(request), message);
     if (op == "status") {
         request.message = StatusRequest();
@@ -103,8 +104,8 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
     throw Error(ErrorCode::InvalidArgument,
                 "there is no '" + op +
                     "'; there are: hello, create_endpoint, delete_endpoint, "
-                    "create_channel, delete_channel, leave_channel, put_part, get_part, gather, "
-                    "status, use");
+                    "create_channel, delete_channel, leave_channel, put_part, get_part, "
+                    "share_board, gather, status, use");
 }
 
 void AgentCore::hello(ApplicationId id, Application& application, Json const& message) {
@@ -208,7 +209,9 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     auto const found = applications_.find(id);
     if (found == applications_.end()) return;
     std::string const name = found->second.name;
+    std::uint32_t const uid = found->second.uid;
     applications_.erase(found);
+    forget_board(uid);
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.application != id) continue;

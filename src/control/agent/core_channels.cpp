@@ -78,6 +78,27 @@ void AgentCore::hand_part(PartWait const& wait, HeldPlans const& held) {
     }
 }
 
+// The first one that is offered is everybody's of that user, as long as he has an application here.
+void AgentCore::share_board(Request const& request, Json const& message, Fd fd) {
+    Application const& application = applications_.at(request.application);
+    if (!has(message, "fd") || !fd) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "share_board brings no file descriptor (fd), or the agent of server " +
+                        options_.name + " has too many open files");
+    }
+    Fd& board = boards_[application.uid];
+    if (!board) board = std::move(fd);
+    ports_.hand(request.application, {{"id", request.id}, {"ok", true}, {"fd", true}},
+                duplicate(board.get()));
+}
+
+void AgentCore::forget_board(std::uint32_t uid) {
+    for (auto const& [id, application] : applications_) {
+        if (application.uid == uid) return;
+    }
+    boards_.erase(uid);
+}
+
 void AgentCore::end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer) {
     for (auto at = part_waits_.begin(); at != part_waits_.end();) {
         if (!of(*at)) {

@@ -391,6 +391,9 @@ void ClusterClient::Impl::take_answer(Json const& message, control::Fd fd) {
         bool const puts = call->request["op"] == "put_part" && !call->posted && !call->left;
         if (puts) parts_[call->request["channel"].get<std::uint32_t>()] = std::move(call->brings);
     }
+    if (call->request["op"] == "share_board" && !call->posted && call->brought) {
+        board_ = control::duplicate(call->brought.get());
+    }
     call->answer = message;
 }
 

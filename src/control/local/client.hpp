@@ -80,6 +80,7 @@ private:
     void undo(Json const& request, Json const& answer);
     void note_left(std::uint32_t channel);
     void put_parts_again();
+    void put_again(Json request, control::Fd const& fd);
     void forget_channel(std::uint32_t id);
     void send(Json const& message) { socket_->queue(control::frame_of(message)); }
     void send(Call const& call);
@@ -113,6 +114,7 @@ private:
     std::map<std::uint32_t, ClusterPlan> channels_;        // held
     std::map<std::uint32_t, Left> left_;                   // of those
     std::map<std::uint32_t, control::Fd> parts_;           // of those: put by this client
+    control::Fd board_;                                    // as the agent gave it
     std::map<std::uint32_t, std::optional<End>> created_;  // by this client, until it deletes them
     std::map<std::uint32_t, End> ended_;  // others' channels that this client had a part in
     std::atomic<std::thread::id> own_thread_;

@@ -48,11 +48,16 @@ Json ClusterClient::Impl::hello() const {
 // An agent that was started again has none.
 void ClusterClient::Impl::put_parts_again() {
     for (auto const& [channel, part] : parts_) {
-        auto const call = std::make_shared<Call>();
-        call->posted = true;
-        call->brings = control::duplicate(part.get());
-        queue(call, {{"op", "put_part"}, {"channel", channel}, {"fd", true}}, options_.timeout);
+        put_again({{"op", "put_part"}, {"channel", channel}, {"fd", true}}, part);
     }
+    if (board_) put_again({{"op", "share_board"}, {"fd", true}}, board_);
+}
+
+void ClusterClient::Impl::put_again(Json request, control::Fd const& fd) {
+    auto const call = std::make_shared<Call>();
+    call->posted = true;
+    call->brings = control::duplicate(fd.get());
+    queue(call, std::move(request), options_.timeout);
 }
 
 // Told here and not by the caller's thread, so that what a notice says later comes later.

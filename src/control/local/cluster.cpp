@@ -82,6 +82,13 @@ int ClusterClient::get_part(std::uint32_t channel) {
     throw Error(ErrorCode::OutOfMemory, "get_part: this process has too many open files");
 }
 
+int ClusterClient::share_board(int descriptor) {
+    control::Fd fd = control::duplicate(descriptor);
+    impl_->call({{"op", "share_board"}}, &fd);
+    if (fd) return fd.release();
+    throw Error(ErrorCode::OutOfMemory, "share_board: this process has too many open files");
+}
+
 std::vector<std::string> ClusterClient::gather(std::string const& key, std::uint32_t rank,
                                                std::uint32_t size, std::string const& data,
                                                std::chrono::milliseconds timeout) {

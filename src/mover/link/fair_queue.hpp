@@ -17,6 +17,10 @@ namespace mgi::mover::link {
 class FairQueue {
 public:
     void set_weight(std::uint64_t channel, double weight) { channels_[channel].weight = weight; }
+    [[nodiscard]] double weight(std::uint64_t channel) const {
+        auto const at = channels_.find(channel);
+        return at == channels_.end() ? 1.0 : at->second.weight;
+    }
 
     void push(Transfer transfer) {
         Waiting& waiting = channels_[transfer.key.channel];

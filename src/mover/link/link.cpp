@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace mgi::mover::link {
+namespace {
+
+// The longest that an owner's NIC counts as busy without another word of it.
+constexpr Time kMostBusy = 50 * kMillisecond;
+
+}  // namespace
 
 Link::Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now)
     : options_(std::move(options)),
@@ -21,6 +27,10 @@ Link::Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now)
         slots_[i].rate = options_.slots[i].rate;
         slots_[i].rest = options_.shortest_rest;
     }
+}
+
+Link::~Link() {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) let_go(i);
 }
 
 void Link::begin(Time now) {
@@ -98,6 +108,7 @@ void Link::forget_now(std::uint64_t channel) {
         std::vector<Flight> dropped;
         bool const clean = slot.out.forget(channel, dropped);
         for (Flight const& flight : dropped) give_back(i, flight);
+        note_load(i);
         if (!clean) down(i, "a channel that was being sent over it has ended", true);
     }
     for (auto at = quarantine_.begin(); at != quarantine_.end();) {
@@ -113,6 +124,7 @@ void Link::forget_now(std::uint64_t channel) {
 // Gives what waits to wires that have room.
 void Link::assign(Time now) {
     assign_words(now);
+    held_ = false;
     while (queue_.size() != 0) {
         bool const taken = queue_.offer([&](Transfer& transfer) {
             list_candidates(transfer, now);
@@ -120,20 +132,59 @@ void Link::assign(Time now) {
                 choose(candidates_, transfer.bytes() + kHeaderBytes, last_choice_, now);
             if (!choice) return false;
             last_choice_ = choice->slot;
-            std::uint32_t const nic = options_.slots[choice->slot].nic;
-            Flight flight{std::move(transfer), choice->own};
-            if (choice->own) {
-                board_.owner_was_here(nic, now);
-            } else {
-                board_.lend(nic, flight.transfer.bytes());
-            }
-            use(choice->slot, now);
-            (*counts_)[choice->slot].in_flight.add(1);
-            slots_[choice->slot].out.add(std::move(flight));
+            give(choice->slot, {std::move(transfer), choice->own}, now);
             return true;
         });
         if (!taken) return;
     }
+}
+
+void Link::give(std::uint32_t slot, Flight flight, Time now) {
+    Slot& it = slots_[slot];
+    board_.shares().started(wish_of(flight.transfer, slot), now);
+    bool const own = flight.own;
+    if (!own) {
+        it.lent += flight.transfer.bytes();
+        board_.lend(options_.slots[slot].nic, flight.transfer.bytes(), now);
+    }
+    use(slot, now);
+    (*counts_)[slot].in_flight.add(1);
+    it.out.add(std::move(flight));
+    if (own) note_owner(slot, now);
+    note_load(slot);
+}
+
+// Its owner uses the slot's NIC, and has enough on its way for so long as that takes; how long is not known
+// of a wire that has acknowledged nothing yet.
+void Link::note_owner(std::uint32_t slot, Time now) {
+    Slot const& it = slots_[slot];
+    double const time = it.measured ? double(it.out.in_flight()) / it.rate : double(kMostBusy);
+    board_.owner_is_busy(options_.slots[slot].nic, now + Time(std::min(time, double(kMostBusy))));
+}
+
+// What other links must know of the wire.
+void Link::note_load(std::uint32_t slot) {
+    Slot& it = slots_[slot];
+    NicShares::Load load;
+    load.bytes = it.state == State::Open ? it.out.in_flight() : 0;
+    if (load.bytes != 0 && it.measured) load.rate = it.rate;
+    board_.shares().change(options_.slots[slot].nic, it.load, load);
+    it.load = load;
+}
+
+// A link that is over has nothing on its way.
+void Link::let_go(std::uint32_t slot) {
+    Slot& it = slots_[slot];
+    std::uint32_t const nic = options_.slots[slot].nic;
+    if (it.lent != 0) board_.give_back(nic, it.lent, now_);
+    board_.shares().change(nic, it.load, {});
+    it.lent = 0;
+    it.load = {};
+}
+
+NicShares::Wish Link::wish_of(Transfer const& transfer, std::uint32_t slot) const {
+    return {options_.slots[slot].nic, transfer.key.channel, queue_.weight(transfer.key.channel),
+            transfer.bytes() + kHeaderBytes};
 }
 
 // Words are small and others wait for them: the wire that has least to do.
@@ -180,19 +231,40 @@ void Link::list_candidates(Transfer const& transfer, Time now) {
         std::uint32_t const nic = options_.slots[i].nic;
         wire.own = transfer.nics == 0 || (transfer.nics >> nic & 1) != 0;
         any_own |= wire.own;
-        std::uint64_t const lent = board_.lent(nic);
-        wire.lent = board_.idle(nic, now) && (lent == 0 || lent + bytes <= options_.lent);
+        if (!wire.own && board_.idle(nic, now)) {
+            std::uint64_t const lent = board_.lent(nic, now);
+            wire.lent = lent == 0 || lent + bytes <= options_.lent;
+        }
         candidates_.push_back(wire);
     }
-    if (any_own) return;
-    // Its own NICs have no wire now: it may use the others as if they were its own.
-    for (Candidate& wire : candidates_) wire.lent = true;
+    if (!any_own) {
+        // Its own NICs have no wire now: it may use the others as if they were its own.
+        for (Candidate& wire : candidates_) wire.lent = true;
+    }
+    leave_to_others(transfer, now);
+}
+
+// Without wires whose NICs channels of other weights want, and are further behind.
+void Link::leave_to_others(Transfer const& transfer, Time now) {
+    std::erase_if(candidates_, [&](Candidate& wire) {
+        if (!wire.own && !wire.lent) return true;
+        NicShares::Wish const wish = wish_of(transfer, wire.slot);
+        switch (board_.shares().turn(wish, slots_[wire.slot].load, now)) {
+            case NicShares::Turn::Free: return false;
+            case NicShares::Turn::Own: wire.window = UINT64_MAX; return false;
+            case NicShares::Turn::Full: return true;  // its next acknowledgement changes that
+            case NicShares::Turn::Others: held_ = true; return true;
+        }
+        return true;
+    });
 }
 
 void Link::give_back(std::uint32_t slot, Flight const& flight) {
     (*counts_)[slot].in_flight.take(1);
     std::uint32_t const nic = options_.slots[slot].nic;
-    if (!flight.own) board_.give_back(nic, flight.transfer.bytes());
+    if (flight.own) return;
+    slots_[slot].lent -= flight.transfer.bytes();
+    board_.give_back(nic, flight.transfer.bytes(), now_);
 }
 
 void Link::finish(std::uint32_t slot, Flight const& flight) {
@@ -244,8 +316,9 @@ std::string Link::describe(Time now) const {
         Slot const& slot = slots_[i];
         if (slot.state == State::Open) {
             text += fmt::format(
-                "; wire {} (NIC {}): {} bytes on their way, {:.3f} GB/s, heard {} ms ago", i,
-                options_.slots[i].nic, slot.out.in_flight(), slot.rate,
+                "; wire {} (NIC {}): {} bytes on their way, {} of them borrowed, {:.3f} GB/s, "
+                "heard {} ms ago",
+                i, options_.slots[i].nic, slot.out.in_flight(), slot.lent, slot.rate,
                 (now - std::min(now, slot.heard)) / kMillisecond);
         } else {
             text += fmt::format("; wire {} (NIC {}): none", i, options_.slots[i].nic);

@@ -36,12 +36,16 @@ namespace mgi::mover::link {
 class Link final : public transport::wire::WireClient, private FrameSink {
 public:
     Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now);
+    ~Link() override;
+    Link(Link const&) = delete;
+    Link& operator=(Link const&) = delete;
 
     // Wires may be dialed from now on, and are awaited no longer than `link_limit`. What was started and
     // said before waits for them.
     void begin(Time now);
 
-    // A channel's share of a link that is full; 1 if nothing is said.
+    // A channel's share of a link that is full, and of a NIC that other links of this process use, too; 1
+    // if nothing is said.
     void set_weight(std::uint64_t channel, double weight) { queue_.set_weight(channel, weight); }
     // Takes a transfer; how many there are at a time is bounded by the channel's credits.
     void start(Transfer transfer);
@@ -91,6 +95,8 @@ private:
         std::uint64_t window =
             0;  // grows as it is used, so that a slow wire does not get much at first
         Time last_used = 0;
+        std::uint64_t lent = 0;  // bytes on their way on a NIC that is another device's
+        NicShares::Load load;    // as the board knows it
         Time opened = 0;
         Time heard = 0;     // something came
         Time progress = 0;  // something was acknowledged, or there was nothing to be
@@ -115,6 +121,12 @@ private:
     void assign(Time now);
     void assign_words(Time now);
     void list_candidates(Transfer const& transfer, Time now);
+    void leave_to_others(Transfer const& transfer, Time now);
+    [[nodiscard]] NicShares::Wish wish_of(Transfer const& transfer, std::uint32_t slot) const;
+    void give(std::uint32_t slot, Flight flight, Time now);
+    void note_owner(std::uint32_t slot, Time now);
+    void note_load(std::uint32_t slot);
+    void let_go(std::uint32_t slot);
     void use(std::uint32_t slot, Time now);
     void give_back(std::uint32_t slot, Flight const& flight);
     void finish(std::uint32_t slot, Flight const& flight);
@@ -162,6 +174,7 @@ private:
     std::string last_trouble_;
     std::uint32_t current_ = 0;  // the slot whose bytes are being taken in
     std::uint32_t last_choice_ = 0;
+    bool held_ = false;  // a wire had room, but it was another channel's turn on its NIC
     bool begun_ = false;
     bool inside_ = false;  // the owner may be being called
     bool over_ = false;

@@ -150,9 +150,10 @@ std::optional<std::string> Link::take_ack(Header const& header) {
         }
         measure(slot, done);
         give_back(current_, *done.flight);
-        if (done.flight->own) board_.owner_was_here(options_.slots[current_].nic, now_);
+        if (done.flight->own) note_owner(current_, now_);
         finish(current_, *done.flight);
     }
+    note_load(current_);
     return std::nullopt;
 }
 

@@ -94,6 +94,7 @@ void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     for (auto at = remains.waiting.rbegin(); at != remains.waiting.rend(); ++at) {
         queue_.push_again(std::move(at->transfer));
     }
+    note_load(slot);
     for (WordName const& name : remains.words) book_.lost(name);
     if (!remains.begun.empty()) {
         quarantine_[{slot, it.generation}] = {std::move(remains.begun), remains.written, now_};
@@ -219,6 +220,8 @@ Time Link::tick(Time now) {
     }
     settle();
     if (over_) return kNever;
+    if (queue_.size() != 0) assign(now);
+    if (held_ && queue_.size() != 0) next = std::min(next, now + NicShares::kLookAgain);
     for (std::uint32_t i = 0; i < slots_.size(); ++i) next = std::min(next, next_time(i));
     return next;
 }
@@ -236,6 +239,7 @@ void Link::leave(std::uint64_t code, std::string const& why) {
     }
     queue_.clear();
     quarantine_.clear();
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) let_go(i);
     for (WireCounts& counts : *counts_) counts.in_flight.clear();
 }
 

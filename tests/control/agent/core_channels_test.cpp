@@ -104,6 +104,30 @@ TEST_F(SharingCore, OthersGetNothingAndLeaveNothing) {
     EXPECT_TRUE(ports_.handed.empty());
 }
 
+// All applications here are one user's.
+TEST_F(SharingCore, TheFirstBoardIsEverybodysUntilAllHaveEnded) {
+    auto const share = [&](ApplicationId id, Fd fd) {
+        core_.application_said(id, {{"op", "share_board"}, {"id", 1u}, {"fd", true}}, now_,
+                               std::move(fd));
+        return ports_.told[id].back();
+    };
+    Fd first = file();
+    Fd second = file();
+    int const kept = first.get();
+    int const late = second.get();
+    EXPECT_EQ(share(1, std::move(first))["fd"], true);
+    EXPECT_EQ(share(3, std::move(second))["fd"], true);
+    ASSERT_EQ(ports_.handed.size(), 2u);
+    EXPECT_TRUE(open(kept));
+    EXPECT_FALSE(open(late));
+    EXPECT_NE(error_of(share(2, Fd())).find("share_board brings no file descriptor"),
+              std::string::npos);
+    for (ApplicationId const id : {1u, 2u}) core_.application_left(id, "it ended", now_);
+    EXPECT_TRUE(open(kept));
+    core_.application_left(3, "it ended", now_);
+    EXPECT_FALSE(open(kept));
+}
+
 TEST_F(SharingCore, WhatGotLostOnItsWayIsAnError) {
     EXPECT_NE(error_of(put(1, Fd())).find("too many open files"), std::string::npos);
     core_.application_said(1, {{"op", "put_part"}, {"id", 1u}, {"channel", 5u}}, now_);

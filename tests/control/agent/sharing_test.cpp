@@ -94,6 +94,21 @@ TEST_F(SharingProcesses, APartOutlivesTheAgent) {
     EXPECT_EQ(text_of(Fd(two.get_part(plan.channel))), "text");
 }
 
+TEST_F(SharingProcesses, ABoardIsTheFirstOnesAlsoBehindTheAgentsRestart) {
+    start();
+    ClusterClient one(client());
+    ClusterClient two(client());
+    EXPECT_EQ(text_of(Fd(one.share_board(memory("one").get()))), "one");
+    EXPECT_EQ(text_of(Fd(two.share_board(memory("two").get()))), "one");
+    stop();
+    start();
+    // Whoever comes back first brings it along.
+    (void)one.create_endpoint();
+    (void)two.create_endpoint();
+    ClusterClient three(client());
+    EXPECT_EQ(text_of(Fd(three.share_board(memory("three").get()))), "one");
+}
+
 TEST_F(SharingProcesses, StrangersGetNothing) {
     start();
     ClusterClient one(client());
