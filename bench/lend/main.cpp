@@ -228,15 +228,16 @@ Turn take_turn(Flow& owner, Shared& shared) {
     return turn;
 }
 
-nlohmann::json own(Flow& owner, Shared& shared, Options const& options) {
+nlohmann::json own(Flow& owner, NicBoard& board, Shared& shared, Options const& options) {
     std::vector<double> alone;
     for (int i = 0; i < 3; ++i) {
+        board.owner_is_busy(0, WireThread::now() + 2 * kTurn);  // or it would be borrowed
         Turn const turn = take_turn(owner, shared);
         alone.push_back(turn.rate(turn.begin + kTurn / 2, kTurn / 2, options.bytes));
     }
     double const rate = quantile(alone, 0.5);
     shared.borrow = true;
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(2s);
     std::vector<double> until;
     std::vector<double> given_back;
     std::vector<double> kept;
@@ -309,7 +310,7 @@ int send(Options const& options) {
         if (!options.processes) beside = std::thread([&] { as_borrower(thread, board); });
         {
             Flow owner(thread, routes_of(options), 1, board, options.bytes);
-            result = own(owner, shared, options);
+            result = own(owner, board, shared, options);
         }
         shared.over = true;
         if (beside.joinable()) beside.join();
