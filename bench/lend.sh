@@ -6,6 +6,7 @@
 #   bench/lend.sh [--rate 2gbit] [options of `bench_lend send`]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. bench/two_namespaces.sh
 
 program="${BENCH_LEND:-build/release/bench_lend}"
 rate="2gbit" options=()
@@ -16,38 +17,11 @@ while [ $# -gt 0 ]; do
         *) options+=("$1"); shift ;;
     esac
 done
-if [ ! -x "$program" ]; then
-    echo "no $program; cmake --preset release && cmake --build --preset release --target bench_lend" >&2
-    exit 2
-fi
-
-one="mgi-lend-$$-1" two="mgi-lend-$$-2" receiver=""
-cleanup() {
-    if [ -n "$receiver" ]; then kill "$receiver" 2>/dev/null || true; fi
-    ip netns delete "$one" 2>/dev/null || true
-    ip netns delete "$two" 2>/dev/null || true
-}
-trap cleanup EXIT
-
-ip netns add "$one"
-ip netns add "$two"
-for nic in 1 2; do
-    ip link add "nic$nic" netns "$one" type veth peer name "nic$nic" netns "$two"
-    for end in 1 2; do
-        space="$one"
-        if [ "$end" = 2 ]; then space="$two"; fi
-        ip -n "$space" address add "10.78.$nic.$end/24" dev "nic$nic"
-        ip -n "$space" link set "nic$nic" up
-        tc -n "$space" qdisc add dev "nic$nic" root tbf rate "$rate" burst 256kb latency 50ms
-    done
-done
+need_program "$program"
+make_two_namespaces lend 10.78 2 "$rate"
 
 for processes in "" --processes; do
-    ip netns exec "$two" "$program" receive 10.78.1.2:7000 10.78.2.2:7000 "${options[@]}" &
-    receiver=$!
-    sleep 0.5
-    ip netns exec "$one" timeout 300 "$program" send 10.78.1.1:0=10.78.1.2:7000 \
-        10.78.2.1:0=10.78.2.2:7000 $processes "${options[@]}"
-    wait "$receiver"
-    receiver=""
+    start_receiver "$program" receive 10.78.1.2:7000 10.78.2.2:7000 "${options[@]}"
+    run_sender "$program" send 10.78.1.1:0=10.78.1.2:7000 10.78.2.1:0=10.78.2.2:7000 $processes \
+        "${options[@]}"
 done

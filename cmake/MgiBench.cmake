@@ -30,6 +30,7 @@ if(MGI_BUILD_BENCH)
 
     add_executable(bench_lend bench/lend/main.cpp)
     mgi_target_defaults(bench_lend)
-    target_include_directories(bench_lend PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(bench_lend PRIVATE
+        "${PROJECT_SOURCE_DIR}/bench" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(bench_lend PRIVATE mgi mgi_json)
 endif()

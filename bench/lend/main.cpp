@@ -15,8 +15,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -28,6 +26,7 @@
 #include <mgi/error.hpp>
 
 #include "mover/link/shared_link.hpp"
+#include "wires/command.hpp"
 
 namespace {
 
@@ -156,11 +155,7 @@ Options options_from(int count, char** arguments) {
     Options options;
     for (int i = 2; i < count; ++i) {
         std::string const word = arguments[i];
-        auto const number = [&] {
-            long const value = ++i < count ? std::strtol(arguments[i], nullptr, 10) : 0;
-            if (value > 0) return std::size_t(value);
-            throw Error(ErrorCode::InvalidArgument, word + " needs a number above 0");
-        };
+        auto const number = [&] { return mgi::bench::number_behind(i, count, arguments); };
         if (word == "--processes") {
             options.processes = true;
         } else if (word == "--rounds") {
@@ -177,13 +172,7 @@ Options options_from(int count, char** arguments) {
 
 std::vector<Route> routes_of(Options const& options) {
     std::vector<Route> routes;
-    for (std::string const& way : options.ways) {
-        std::size_t const equals = way.find('=');
-        if (equals == std::string::npos) {
-            throw Error(ErrorCode::InvalidArgument, way + " is no LOCAL:0=ADDRESS:PORT");
-        }
-        routes.push_back({Address(way.substr(0, equals)), Address(way.substr(equals + 1))});
-    }
+    for (std::string const& way : options.ways) routes.push_back(mgi::bench::route_of(way));
     return routes;
 }
 
@@ -336,18 +325,10 @@ int receive(Options const& options) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    try {
-        std::string const mode = count > 1 ? arguments[1] : "";
-        if (mode == "receive") return receive(options_from(count, arguments));
-        if (mode == "send") return send(options_from(count, arguments));
-        std::fputs(
-            "usage: bench_lend receive ADDRESS:PORT ADDRESS:PORT [--bytes N]\n"
-            "       bench_lend send LOCAL:0=ADDRESS:PORT LOCAL:0=ADDRESS:PORT [--processes] "
-            "[--rounds N] [--bytes N]\n",
-            stderr);
-        return 2;
-    } catch (std::exception const& error) {
-        std::fprintf(stderr, "bench_lend: %s\n", error.what());
-        return 1;
-    }
+    return mgi::bench::run_end(
+        "bench_lend",
+        "usage: bench_lend receive ADDRESS:PORT ADDRESS:PORT [--bytes N]\n"
+        "       bench_lend send LOCAL:0=ADDRESS:PORT LOCAL:0=ADDRESS:PORT [--processes] "
+        "[--rounds N] [--bytes N]\n",
+        count, arguments, options_from, receive, send);
 }

@@ -11,14 +11,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "wires/command.hpp"
 #include "wires/ends.hpp"
 #include "wires/plain.hpp"
 
@@ -42,13 +41,7 @@ Options options_from(int count, char** arguments) {
     Options options;
     for (int i = 2; i < count; ++i) {
         std::string const word = arguments[i];
-        auto const number = [&] {
-            if (++i == count) throw Error(ErrorCode::InvalidArgument, word + " needs a number");
-            long const value = std::strtol(arguments[i], nullptr, 10);
-            if (value <= 0)
-                throw Error(ErrorCode::InvalidArgument, word + " needs a number above 0");
-            return std::size_t(value);
-        };
+        auto const number = [&] { return mgi::bench::number_behind(i, count, arguments); };
         if (word == "--wires") {
             options.wires = std::uint32_t(number());
         } else if (word == "--rounds") {
@@ -109,13 +102,8 @@ int send(Options const& options) {
     std::vector<Route> plain;
     for (std::uint32_t w = 0; w < options.wires; ++w) {
         for (std::string const& way : options.ways) {
-            std::size_t const equals = way.find('=');
-            if (equals == std::string::npos) {
-                throw Error(ErrorCode::InvalidArgument, way + " is no LOCAL:0=ADDRESS:PORT");
-            }
-            Address const local(way.substr(0, equals));
-            routes.push_back({local, Address(way.substr(equals + 1))});
-            plain.push_back({local, next_port(way.substr(equals + 1))});
+            routes.push_back(mgi::bench::route_of(way));
+            plain.push_back({routes.back().local, next_port(way.substr(way.find('=') + 1))});
         }
     }
     mgi::bench::LinkSetup setup;
@@ -164,18 +152,10 @@ int send(Options const& options) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    try {
-        std::string const mode = count > 1 ? arguments[1] : "";
-        if (mode == "receive") return receive(options_from(count, arguments));
-        if (mode == "send") return send(options_from(count, arguments));
-        std::fputs(
-            "usage: bench_wires receive ADDRESS:PORT... [--wires N]\n"
-            "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
-            "[--segments N] [--bytes N]\n",
-            stderr);
-        return 2;
-    } catch (std::exception const& error) {
-        std::fprintf(stderr, "bench_wires: %s\n", error.what());
-        return 1;
-    }
+    return mgi::bench::run_end(
+        "bench_wires",
+        "usage: bench_wires receive ADDRESS:PORT... [--wires N]\n"
+        "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
+        "[--segments N] [--bytes N]\n",
+        count, arguments, options_from, receive, send);
 }

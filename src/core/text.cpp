@@ -1,5 +1,6 @@
 #include "core/text.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace mgi {
@@ -25,6 +26,12 @@ std::string list_text(std::vector<std::uint32_t> const& numbers) {
         text += (text.empty() ? "" : ", ") + std::to_string(number);
     }
     return text;
+}
+
+std::string_view take_word(std::string_view& left, char mark) {
+    std::string_view const word = left.substr(0, left.find(mark));
+    left.remove_prefix(std::min(left.size(), word.size() + 1));
+    return word;
 }
 
 }  // namespace mgi

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/text.hpp"
 #include "runtime/checks.hpp"
 
 namespace mgi {
@@ -75,11 +76,7 @@ std::string text_of(Terms terms) {
 }
 
 Terms terms_in(std::string_view text) {
-    auto const next = [&text] {
-        std::string_view const word = text.substr(0, text.find(' '));
-        text.remove_prefix(std::min(text.size(), word.size() + 1));
-        return word;
-    };
+    auto const next = [&text] { return take_word(text, ' '); };
     Terms terms;
     terms.number = number<std::uint64_t>(next());
     std::string_view const secret = next();

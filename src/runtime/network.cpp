@@ -7,6 +7,7 @@
 #include <mgi/error.hpp>
 
 #include "core/log.hpp"
+#include "core/text.hpp"
 #include "runtime/nic_owners.hpp"
 #include "runtime/server_board.hpp"
 #include "transport/wire/own_addresses.hpp"
@@ -20,8 +21,7 @@ std::vector<std::string> configured(std::vector<std::string> wanted) {
     char const* const text = std::getenv("MGI_ADDRESSES");
     std::string_view left = text == nullptr ? "" : text;
     while (!left.empty()) {
-        std::string_view const one = left.substr(0, left.find(','));
-        left.remove_prefix(std::min(left.size(), one.size() + 1));
+        std::string_view const one = take_word(left, ',');
         if (!one.empty()) wanted.emplace_back(one);
     }
     return wanted;

@@ -5,6 +5,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/text.hpp"
+
 namespace mgi {
 
 namespace {
@@ -47,9 +49,7 @@ std::vector<NicWish> nic_wishes(std::vector<std::string> const& words,
             wish.owners.emplace();
             std::string_view left = std::string_view(word).substr(at + 1);
             while (!left.empty()) {
-                std::string_view const name = left.substr(0, left.find('+'));
-                left.remove_prefix(std::min(left.size(), name.size() + 1));
-                wish.owners->push_back(device_named(name, word, devices));
+                wish.owners->push_back(device_named(take_word(left, '+'), word, devices));
             }
         }
         wishes.push_back(std::move(wish));

@@ -58,11 +58,10 @@ void Nics::want(Stream& stream, bool wants) {
 void Nics::start(Stream& stream) {
     while (stream.wants && stream.started < stream.done + stream.options.credits) {
         mover::link::Transfer transfer;
-        transfer.key = {stream.options.channel, 0, 1, stream.next++};
+        transfer.key = {stream.options.channel, 0, 1, stream.started++};
         transfer.pieces = {{stream.memory.data(), stream.memory.size()}};
         transfer.nics = stream.options.nics;
         if (stream.first_begun == 0) stream.first_begun = now;
-        ++stream.started;
         stream.near->start(std::move(transfer));
     }
 }
@@ -180,12 +179,6 @@ void Nics::run(Time time) {
         }
         for (std::size_t nic = 0; nic < rates_.size(); ++nic) carry(nic);
     }
-}
-
-std::uint64_t Nics::carried(std::size_t nic) const {
-    std::uint64_t sum = 0;
-    for (auto const& stream : streams_) sum += stream->carried[nic];
-    return sum;
 }
 
 }  // namespace mgi::test

@@ -60,7 +60,6 @@ private:
     std::vector<Wire> wires;
     std::vector<char> memory;
     std::vector<char> nowhere;
-    std::uint64_t next = 0;
     std::uint64_t started = 0;
     std::uint64_t done = 0;
     double allowance = 0;
@@ -84,9 +83,6 @@ public:
     [[nodiscard]] std::string describe(Stream const& stream) const {
         return stream.near->describe(now);
     }
-    /// What all streams have had carried by a NIC.
-    [[nodiscard]] std::uint64_t carried(std::size_t nic) const;
-    [[nodiscard]] double rate(std::size_t nic) const { return rates_[nic]; }
 
     Time now = mover::link::kSecond;
 

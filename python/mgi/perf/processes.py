@@ -8,10 +8,8 @@ library that was asked for. Who waits sleeps. On a testbed the limit is what its
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 from mgi.errors import InvalidArgument
 from mgi.perf.peer_programs import PACKAGES, Peer, peers_of
 from mgi.perf.servers import Servers
-from mgi.perf.team import Checksum, Team, by_mgi_run
+from mgi.perf.team import Checksum, Team, by_mgi_run, rows_of, temporary_folder
 
 SHAPES = ("exchange", "many-to-one", "one-to-many", "one-to-one", "broadcast")
 MOST_PROCESSES = 256
@@ -79,9 +77,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         f"sources={sources}",
         f"destinations={destinations}",
         f"broadcast={int(options.shape == 'broadcast')}",
-        f"rows={options.rows}",
-        f"row_bytes={options.row_bytes}",
-        f"zipf_theta={0.0 if options.dist == 'uniform' else options.dist.removeprefix('zipf:')}",
+        *rows_of(options),
         f"layout={options.layout}",
     ]
     own = [f"groups={options.groups or 1}", f"threads={options.threads}"]
@@ -90,8 +86,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, list[float]] = {}
     verified = True
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="mgi-perf-", dir="/tmp"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = temporary_folder(stack)
         ways = _ways(stack, folder, size, words, own, options, [p for _, p in peers if p], servers)
         expected = _times(ways[0].team.sent, copies)
         for number in range(options.repeat + 1):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +197,19 @@ class Team:
 
 # Open MPI asks root whether it is sure.
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def rows_of(options: argparse.Namespace) -> list[str]:
+    """The words that say which rows there are."""
+    theta = 0.0 if options.dist == "uniform" else options.dist.removeprefix("zipf:")
+    return [f"rows={options.rows}", f"row_bytes={options.row_bytes}", f"zipf_theta={theta}"]
+
+
+def temporary_folder(stack: contextlib.ExitStack) -> Path:
+    """A folder for teams' sockets and logs, whose path is short; gone with the stack."""
+    folder = Path(tempfile.mkdtemp(prefix="mgi-perf-", dir="/tmp"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def by_mgi_run(size: int, program: list[str], *options: str) -> list[str]:

@@ -6,17 +6,14 @@ Each run is a whole call of ``mgi.exchange``, channels and all, on the same rows
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import sys
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from mgi.errors import InvalidArgument
 from mgi.perf.servers import Servers
-from mgi.perf.team import Checksum, Team, by_mgi_run
+from mgi.perf.team import Checksum, Team, by_mgi_run, rows_of, temporary_folder
 
 LEVELS = {"one": "one level", "two": "two levels"}
 
@@ -40,17 +37,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         f"endpoints={endpoints}",
         f"sources={endpoints}",
         f"destinations={endpoints}",
-        f"rows={options.rows}",
-        f"row_bytes={options.row_bytes}",
-        f"zipf_theta={0.0 if options.dist == 'uniform' else options.dist.removeprefix('zipf:')}",
+        *rows_of(options),
         f"groups={options.groups or 1}",
         f"by_reference={int(not options.by_copy)}",
     ]
     seconds: dict[str, list[float]] = {level: [] for level in LEVELS}
     verified = True
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="mgi-perf-", dir="/tmp"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = temporary_folder(stack)
         member = [sys.executable, "-m", "mgi.perf.member", "operator"]
         command = by_mgi_run(size, member, *servers.options())
         team = Team("the exchange operator", command, words, size, folder / "team")
