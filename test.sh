@@ -118,10 +118,10 @@ step_hostile() {
     build tsan
     build asan
     side_by_side 900 \
-        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 4000 --seeds 3500" \
-        "build/asan/mgi_hostile --first 7500 --seeds 2500" \
+        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 6500 --seeds 2000" \
+        "build/asan/mgi_hostile --first 8500 --seeds 1500" \
         "build/release/mgi_hostile --sweep 200" \
-        "build/release/mgi_hostile --seeds 4000"
+        "build/release/mgi_hostile --seeds 6500"
 }
 
 step_relacy() {
@@ -139,7 +139,7 @@ step_fuzz() {
 
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
 step_mutate() {
-    MGI_RELACY_ITERATIONS=0.5 with_stacks 600 tools/mutate --check relacy --sample 12 \
+    MGI_RELACY_ITERATIONS=0.5 with_stacks 600 tools/mutate --check relacy --sample 8 \
         --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "$jobs"
 }
 

@@ -3,6 +3,7 @@
 mgi_glob(perf_sources bench/perf/*.cpp bench/limits/*.cpp bench/peers/*.cpp)
 add_library(mgi_perf STATIC ${perf_sources})
 mgi_target_defaults(mgi_perf)
+mgi_unity(mgi_perf)
 set_target_properties(mgi_perf PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_include_directories(mgi_perf
     PUBLIC "${PROJECT_SOURCE_DIR}/bench"

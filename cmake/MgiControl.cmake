@@ -87,6 +87,7 @@ configure_file(src/control/http/page.cpp.in "${PROJECT_BINARY_DIR}/page.cpp" @ON
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${page}")
 add_library(mgi_control STATIC ${control_sources} "${PROJECT_BINARY_DIR}/page.cpp")
 mgi_target_defaults(mgi_control)
+mgi_unity(mgi_control)
 target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_control
@@ -117,6 +118,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     mgi_glob(control_support tests/support/hang_guard.cpp)
     add_executable(mgi_control_tests ${control_tests} ${control_support})
     mgi_test_defaults(mgi_control_tests)
+    mgi_test_headers(mgi_control_tests)
     target_include_directories(mgi_control_tests PRIVATE
         "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi_control_tests PRIVATE

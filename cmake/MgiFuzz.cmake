@@ -14,6 +14,7 @@ mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/topology/readers/*
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
 mgi_target_defaults(mgi_fuzzed)
+mgi_unity(mgi_fuzzed)
 target_compile_definitions(mgi_fuzzed PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_fuzzed PUBLIC
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")

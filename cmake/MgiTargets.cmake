@@ -35,11 +35,42 @@ function(mgi_target_defaults target)
     if(MGI_SANITIZE)
         set(flags -fsanitize=${MGI_SANITIZE} -fno-omit-frame-pointer)
         if(MGI_SANITIZE MATCHES "undefined")
-            # Null and the end of an object AddressSanitizer sees where they are touched.
-            list(APPEND flags -fno-sanitize-recover=undefined -fno-sanitize=null,object-size)
+            # Null, the end of an object and a pointer that wraps AddressSanitizer sees where they are
+            # touched; those and `vptr` are a third of what this build costs.
+            list(APPEND flags -fno-sanitize-recover=undefined
+                -fno-sanitize=null,object-size,pointer-overflow,vptr)
         endif()
         target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
         target_link_options(${target} PRIVATE -fsanitize=${MGI_SANITIZE})
+    endif()
+endfunction()
+
+# mgi_unity(<target> [SOURCE...]): where CMAKE_UNITY_BUILD says so, the target's sources are compiled some
+# at a time, which reads their headers once for all of them: a third of the time. Names in unnamed
+# namespaces must then differ within the target; SOURCEs are those that are left alone. Other targets
+# are always compiled source by source.
+set(MGI_UNITY "${CMAKE_UNITY_BUILD}")
+set(CMAKE_UNITY_BUILD OFF)
+function(mgi_unity target)
+    if(MGI_UNITY)
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+        # That a unit's main source is not the one that a class is from says nothing about who sees it.
+        target_compile_options(${target} PRIVATE
+            $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>>)
+        foreach(source IN LISTS ARGN)
+            set_source_files_properties("${PROJECT_SOURCE_DIR}/${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+        endforeach()
+    endif()
+endfunction()
+
+# mgi_test_headers(<target>): what tests include is read once in the builds with a sanitizer. Not in the
+# others: there each source must include what it uses.
+function(mgi_test_headers target)
+    if(MGI_SANITIZE)
+        target_precompile_headers(${target} PRIVATE
+            <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstring> <filesystem> <functional> <map>
+            <memory> <mutex> <optional> <set> <span> <sstream> <string> <thread> <unordered_map> <vector>
+            <mgi/runtime.hpp>)
     endif()
 endfunction()
 

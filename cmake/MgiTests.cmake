@@ -27,17 +27,12 @@ list(FILTER test_sources EXCLUDE REGEX
      "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/member)\\.cpp$)")
 if(MGI_SANITIZE STREQUAL "thread")
     # What has one thread has nothing for ThreadSanitizer to see.
-    list(FILTER test_sources EXCLUDE REGEX "/tests/(fuzz|planner|simulation|topology)/")
+    list(FILTER test_sources EXCLUDE REGEX
+        "/tests/(fuzz|planner|simulation|simd|topology)/|/(link/.*_test|virtual_time_test)\\.cpp$")
 endif()
 add_executable(mgi_tests ${test_sources})
 mgi_test_defaults(mgi_tests)
-if(MGI_SANITIZE)
-    # Not in the other builds: there each source must include what it uses.
-    target_precompile_headers(mgi_tests PRIVATE
-        <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstring> <filesystem> <functional> <map> <memory>
-        <mutex> <optional> <set> <span> <sstream> <string> <thread> <unordered_map> <vector>
-        <mgi/runtime.hpp>)
-endif()
+mgi_test_headers(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
 target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")

@@ -27,12 +27,6 @@ struct Partition::Ring {
     alignas(64) std::uint32_t next = 0;  ///< consumer: the slot it reads next
 };
 
-namespace {
-
-constexpr std::uint32_t kWord = 8;
-
-}  // namespace
-
 /// One thread: partitions its part of the rows, and reads its destinations' segments meanwhile.
 class Partition::Worker {
 public:

@@ -7,12 +7,6 @@
 #include <cstring>
 
 namespace mgi::limits {
-namespace {
-
-constexpr std::uint32_t kWord = 8;
-
-}  // namespace
-
 std::uint32_t best_segment_bytes(std::uint32_t fan_out) {
     return fan_out <= 16 ? 256u << 10 : 64u << 10;
 }

@@ -12,6 +12,9 @@
 
 namespace mgi::limits {
 
+/// Bytes of a column's value.
+inline constexpr std::uint32_t kWord = 8;
+
 /// Bytes of a segment, and rows of a tile, that measured best for so many destinations.
 std::uint32_t best_segment_bytes(std::uint32_t fan_out);
 std::uint32_t best_tile_rows(std::uint32_t fan_out);

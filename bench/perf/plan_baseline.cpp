@@ -30,17 +30,16 @@ BaselineTime run_baseline(Cluster const& cluster, std::span<Place const> places,
     }
     FlowNetwork network(vertices, std::move(arcs));
 
-    using Clock = std::chrono::steady_clock;
     std::uint64_t const pairs = places.size() * (places.size() - 1);
     BaselineTime time;
     double spent = 0;
     std::uint64_t carried = 0;  // so that no compiler leaves the work out
     auto const measure = [&](Place from, Place to) {
-        auto const begin = Clock::now();
+        auto const begin = std::chrono::steady_clock::now();
         std::uint32_t const source = offset[from.server] + from.vertex;
         std::uint32_t const sink = offset[to.server] + to.vertex;
         carried += network.paths(network.max_flow(source, sink), source, sink).size();
-        spent += std::chrono::duration<double>(Clock::now() - begin).count();
+        spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         ++time.measured;
     };
     auto const stopped = [&] { return cancel != nullptr && cancel->load(); };

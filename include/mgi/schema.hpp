@@ -50,6 +50,9 @@ struct Type {
     [[nodiscard]] bool is_integer() const noexcept {
         return id >= TypeId::Int8 && id <= TypeId::UInt64;
     }
+    [[nodiscard]] bool is_float() const noexcept {
+        return id == TypeId::Float32 || id == TypeId::Float64;
+    }
     /// "int64", "decimal128(15, 2)", ... as Arrow prints it.
     [[nodiscard]] std::string to_string() const;
 };

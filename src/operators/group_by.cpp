@@ -10,7 +10,7 @@ namespace mgi {
 namespace operators {
 namespace {
 
-constexpr u32 kBatchesARound = 8;
+constexpr u32 kFoldedARound = 8;
 
 // What the groups of one endpoint share: each folds what it receives into a table of its own; at the
 // end each takes a range of hashes and folds all tables' groups in it together.
@@ -59,12 +59,12 @@ public:
 
 private:
     u32 receive(device::Group const& group, device::Shared& shared, Folder& table) {
-        u32 const raw = raw_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+        u32 const raw = raw_.receive(group, shared, kFoldedARound, [&](auto const& batch) {
             columns_.aim(batch);
             table.fold_raw(columns_.data(), batch.rows);
             raw_.release(group, shared, batch);
         });
-        u32 const partial = partial_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+        u32 const partial = partial_.receive(group, shared, kFoldedARound, [&](auto const& batch) {
             columns_.aim(batch);
             table.fold_partial(columns_.data(), batch.rows);
             partial_.release(group, shared, batch);

@@ -9,16 +9,12 @@ namespace {
 // Digits that always fit 64 bits.
 constexpr int kNarrowDigits = 18;
 
-bool is_float(Type const& type) {
-    return type.id == TypeId::Float32 || type.id == TypeId::Float64;
-}
-
 bool is_narrow_decimal(Type const& type) {
     return type.id == TypeId::Decimal128 && type.precision <= kNarrowDigits;
 }
 
 Type sum_type(Type const& source) {
-    if (is_float(source)) return float64();
+    if (source.is_float()) return float64();
     if (source.id == TypeId::Decimal128) return decimal128(38, source.scale);
     return int64();
 }
@@ -167,7 +163,7 @@ void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
     Field const& source = input_.schema()[column];
     Type const& type = source.type;
     using Form = RawColumn::Form;
-    if (is_float(type)) {
+    if (type.is_float()) {
         result.state =
             add_state(Fold::SumFloat, Order::Signed, add_raw(column, Form::Whole), source.name);
     } else if (type.is_integer()) {
@@ -200,7 +196,7 @@ void GroupByPlan::add_extreme(ResultColumn& result, u32 column, bool minimum) {
         } else {
             fold = minimum ? Fold::Min128 : Fold::Max128;
         }
-    } else if (is_float(type)) {
+    } else if (type.is_float()) {
         order = Order::Float;
     } else if (type.id == TypeId::UInt64) {
         order = Order::Unsigned;

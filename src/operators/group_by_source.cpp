@@ -7,7 +7,7 @@ namespace mgi::operators {
 namespace {
 
 // Rows treated in one step: what is folded or sent stays in the cache until it is received.
-constexpr u32 kSliceRows = 4096;
+constexpr u32 kFoldedRows = 4096;
 // Bytes of the local table; half of a core's second-level cache.
 constexpr u64 kLocalBytes = u64{512} << 10;
 constexpr u32 kLeastGroups = 2 * kVector;
@@ -85,8 +85,8 @@ GroupBySource::GroupBySource(GroupByPlan const& plan, Channel const& raw, Channe
     : plan_(plan),
       raw_(raw, endpoint),
       partial_(partial, endpoint),
-      slices_(morsels, kSliceRows),
-      raw_slices_(plan, kSliceRows),
+      slices_(morsels, kFoldedRows),
+      raw_slices_(plan, kFoldedRows),
       local_(plan, true, budget),
       partials_(plan.partial_schema(), plan.partial_valid_bits(), {kPartialRows, 0}),
       most_groups_(most_groups(plan)) {}

@@ -11,7 +11,7 @@ namespace mgi {
 namespace operators {
 namespace {
 
-constexpr u32 kBatchesARound = 8;
+constexpr u32 kJoinedARound = 8;
 
 // What the groups of one endpoint share.
 struct EndpointJoin {
@@ -111,7 +111,7 @@ private:
     }
 
     bool receive_right(device::Group const& group, device::Shared& shared) {
-        u32 const received = right_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+        u32 const received = right_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
             here_.build.add(group.block, right_.keep(batch));
         });
         if (!right_.ended()) return received != 0;
@@ -124,7 +124,7 @@ private:
     }
 
     bool probe(device::Group const& group, device::Shared& shared) {
-        u32 const received = left_.receive(group, shared, kBatchesARound, [&](auto const& batch) {
+        u32 const received = left_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
             columns_.aim(batch);
             probe_.probe(columns_.data(), batch.rows);
             left_.release(group, shared, batch);

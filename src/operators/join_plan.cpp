@@ -14,14 +14,10 @@ bool is_unsigned(Type const& type) {
     return type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64;
 }
 
-bool is_float(Type const& type) {
-    return type.id == TypeId::Float32 || type.id == TypeId::Float64;
-}
-
 // Whether values of the types can be compared as they are.
 bool comparable(Type const& a, Type const& b) {
     if (a.is_integer() && b.is_integer()) return true;
-    if (is_float(a) && is_float(b)) return true;
+    if (a.is_float() && b.is_float()) return true;
     if (a.id == TypeId::Decimal128 && b.id == TypeId::Decimal128) return a.scale == b.scale;
     return a == b;
 }
@@ -140,7 +136,7 @@ void JoinPlan::add_right(Input const& right, u32 column, std::string name) {
         u32 const source = left_.encoder->columns()[k].column;
         // Equal to the left key, which lies nearer at hand; floats may be equal and yet differ.
         if (right_keys_[k] == column && left_.schema[source].type == field.type &&
-            !is_float(field.type)) {
+            !field.type.is_float()) {
             columns_.push_back({true, source});
             fields_.push_back(std::move(field));
             result_valid_bits_.push_back(false);

@@ -7,7 +7,7 @@ namespace mgi::operators {
 namespace {
 
 // Passed on before the group looks after its other work.
-constexpr u32 kBatchesARound = 16;
+constexpr u32 kPassedOnARound = 16;
 
 u32 count_of(std::vector<u32> const& servers) {
     return servers.empty() ? 0 : *std::max_element(servers.begin(), servers.end()) + 1;
@@ -108,7 +108,7 @@ bool SecondLevel::take(device::Group const& group, device::Shared& shared) {
 
 bool SecondLevel::pass(device::Group const& group, device::Shared& shared) {
     bool moved = false;
-    for (u32 batches = 0; batches < kBatchesARound; ++batches) {
+    for (u32 batches = 0; batches < kPassedOnARound; ++batches) {
         if (from_ == nullptr && !take(group, shared)) break;
         moved |= outbox_.send(group, shared) != 0;
         if (!outbox_.empty()) return moved;

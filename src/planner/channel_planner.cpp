@@ -7,13 +7,10 @@
 
 #include "planner/directory.hpp"
 #include "planner/participants.hpp"
+#include "planner/refuse.hpp"
 
 namespace mgi::planner {
 namespace {
-
-[[noreturn]] void refuse(std::string const& text) {
-    throw Error(ErrorCode::InvalidArgument, text);
-}
 
 /// Of a cache's entry, beside what it holds.
 constexpr std::size_t kEntryBytes = 256;

@@ -8,15 +8,12 @@
 
 #include "planner/path_list.hpp"
 #include "planner/paths.hpp"
+#include "planner/refuse.hpp"
 
 namespace mgi::planner {
 namespace {
 
 static_assert(topology::kMostVertices - 1 <= std::numeric_limits<LocalVertex>::max());
-
-[[noreturn]] void refuse(std::string const& text) {
-    throw Error(ErrorCode::InvalidArgument, text);
-}
 
 std::string edge_text(Graph const& graph, Edge const& edge) {
     auto const name = [&](std::uint32_t v) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -26,6 +26,12 @@ Capacity capacity_of(double gbps) {
 
 double gbps_of(Capacity capacity) noexcept {
     return double(capacity) / kKilobytesPerGigabyte;
+}
+
+std::string gbps_text(Capacity capacity) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.4g GB/s", gbps_of(capacity));
+    return text;
 }
 
 FlowNetwork::FlowNetwork(std::uint32_t vertices, std::vector<Arc> arcs)

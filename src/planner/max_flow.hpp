@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <mgi/graph.hpp>
@@ -21,6 +22,8 @@ inline constexpr double kMostGbps = 1e9;
 /// more than 10^9 GB/s.
 Capacity capacity_of(double gbps);
 double gbps_of(Capacity capacity) noexcept;
+/// As people read it: "12.5 GB/s".
+std::string gbps_text(Capacity capacity);
 
 struct Arc {
     std::uint32_t from = 0;

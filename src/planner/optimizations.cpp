@@ -1,6 +1,5 @@
 #include "planner/optimizations.hpp"
 
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -12,12 +11,6 @@ namespace mgi::planner {
 namespace {
 
 constexpr std::size_t kMostKinds = 4096;
-
-std::string gbps_text(Capacity capacity) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.4g GB/s", gbps_of(capacity));
-    return text;
-}
 
 struct Seen {
     std::optional<std::pair<Place, Place>> apart;   ///< a source and destination that are not one

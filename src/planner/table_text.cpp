@@ -1,15 +1,7 @@
-#include <cstdio>
-
 #include "planner/server_table.hpp"
 
 namespace mgi::planner {
 namespace {
-
-std::string gbps_text(Capacity capacity) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.4g GB/s", gbps_of(capacity));
-    return text;
-}
 
 class Printer {
 public:

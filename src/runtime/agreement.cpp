@@ -12,7 +12,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kVersion = "3";   // of these words
+constexpr char const* kTermsVersion = "3";  // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -130,7 +130,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
 }
 
 std::string encode(Said const& said) {
-    std::string text = std::string("version\t") + kVersion + '\n';
+    std::string text = std::string("version\t") + kTermsVersion + '\n';
     if (said.id != 0) text += "id\t" + std::to_string(said.id) + '\n';
     if (said.terms) text += "terms\t" + text_of(*said.terms) + '\n';
     for (std::string const& address : said.addresses) text += "address\t" + address + '\n';
@@ -158,7 +158,7 @@ Said decode(std::string_view text) {
         std::string_view const word = line.substr(0, tab);
         line.remove_prefix(tab + 1);
         if (word == "version") {
-            known = line == kVersion;
+            known = line == kTermsVersion;
         } else if (word == "id") {
             said.id = number(line);
         } else if (word == "terms") {

@@ -12,7 +12,7 @@ namespace mgi {
 namespace {
 
 // How often a gather that waits looks whether it is to stop.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kStopLook{50};
 
 // Interrupts the calls of a coordinator once it is asked to.
 class Watch {
@@ -23,7 +23,7 @@ public:
               while (!over.stop_requested()) {
                   // Again and again: the call may not have begun to wait.
                   if (stop()) coordinator.interrupt();
-                  changed_.wait_for(lock, over, kLook, [] { return false; });
+                  changed_.wait_for(lock, over, kStopLook, [] { return false; });
               }
           }) {}
 

@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x0054'5241'5049'474d;  // "MGIPART"
 // Of all that stands in a part: header, tables, protocols.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kPartVersion = 1;
 constexpr std::uint64_t kPage = 4096;
 // Members and endpoints that a part may name.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostNamed = std::uint64_t{1} << 20;
 // How long a failing member is given to say why.
 constexpr auto kSpeech = std::chrono::milliseconds(5);
 
@@ -45,7 +45,7 @@ static_assert(Word::is_always_lock_free && std::atomic<std::uint64_t>::is_always
 
 struct Part::Header {
     std::uint64_t magic = kMagic;
-    std::uint32_t version = kVersion;
+    std::uint32_t version = kPartVersion;
     std::uint32_t channel = 0;
     std::uint64_t address = 0;
     std::uint32_t members = 0;
@@ -90,7 +90,7 @@ bool PartMembers::cross_servers() const {
 
 void PartMembers::check(std::size_t sources, std::size_t destinations) const {
     auto const known = [&](std::uint32_t member) { return member < count; };
-    if (me < count && count <= kMost && source_member.size() == sources &&
+    if (me < count && count <= kMostNamed && source_member.size() == sources &&
         destination_member.size() == destinations && (server.empty() || server.size() == count) &&
         std::all_of(source_member.begin(), source_member.end(), known) &&
         std::all_of(destination_member.begin(), destination_member.end(), known)) {
@@ -112,8 +112,8 @@ Part::Places Part::places_of(std::uint64_t members, std::uint64_t endpoints,
                              PartSizes const& sizes) {
     // No sum below can overflow.
     std::uint64_t const most = memory::SharedBlock::most_bytes();
-    if (members > kMost || endpoints > 2 * kMost || sizes.tables > most || sizes.fixed > most ||
-        sizes.growth > most / members) {
+    if (members > kMostNamed || endpoints > 2 * kMostNamed || sizes.tables > most ||
+        sizes.fixed > most || sizes.growth > most / members) {
         throw Error(ErrorCode::OutOfMemory,
                     "a channel of " + std::to_string(members) + " processes would share " +
                         bytes_text(sizes.tables) + " of tables, " + bytes_text(sizes.fixed) +
@@ -180,9 +180,9 @@ std::shared_ptr<Part> Part::open(int descriptor, std::uint32_t channel, PartMemb
     }
     Header const& header = *std::launder(reinterpret_cast<Header const*>(bytes.data()));
     if (header.magic != kMagic) refuse(channel, "it is something else");
-    if (header.version != kVersion) {
+    if (header.version != kPartVersion) {
         refuse(channel, "it has version " + std::to_string(header.version) + ", this process " +
-                            std::to_string(kVersion) + "; run the same MGI in all processes");
+                            std::to_string(kPartVersion) + "; run the same MGI in all processes");
     }
     if (header.channel != channel) {
         refuse(channel, "it is one of channel " + std::to_string(header.channel));

@@ -16,7 +16,7 @@ namespace mgi {
 namespace {
 
 // How long running groups are given when their runtime dies.
-constexpr auto kFarewell = std::chrono::seconds(5);
+constexpr auto kGroupsEnd = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -72,7 +72,7 @@ Runtime::Impl::~Impl() {
         std::lock_guard const lock(registry_->mutex);
         launches.swap(registry_->launches);
     }
-    auto const deadline = std::chrono::steady_clock::now() + kFarewell;
+    auto const deadline = std::chrono::steady_clock::now() + kGroupsEnd;
     for (auto const& launch : launches) {
         std::unique_lock lock(launch->mutex);
         if (!launch->ended.wait_until(lock, deadline, [&] { return launch->running == 0; })) {

@@ -16,7 +16,7 @@ namespace mgi {
 namespace {
 
 // How long a runtime that ends waits for its movers, for all channels together.
-constexpr std::chrono::milliseconds kFarewell{5000};
+constexpr std::chrono::milliseconds kLeaving{5000};
 
 // Of a lane, and credits, where segments cross servers: what is on its way there and back is as much as a
 // link takes in some milliseconds.
@@ -232,7 +232,7 @@ void Runtime::Impl::leave(ChannelImpl const& channel) {
 void Runtime::Impl::leave(ChannelImpl& channel, std::string_view why,
                           std::chrono::steady_clock::time_point until) {
     auto const limit = channel.spec().options.gone_limit;
-    Patience patience(limit.count() != 0 ? limit : kFarewell);
+    Patience patience(limit.count() != 0 ? limit : kLeaving);
     std::uint64_t progress = channel.progress();
     std::string missing = unfinished(channel);
     while (!missing.empty() && !channel.failed() && only_moves_are_missing(channel)) {
@@ -266,7 +266,7 @@ void Runtime::Impl::leave_all() noexcept {
                 if (channel->shared()) shared.push_back(channel);
             }
         }
-        auto const until = std::chrono::steady_clock::now() + kFarewell;
+        auto const until = std::chrono::steady_clock::now() + kLeaving;
         for (auto const& channel : shared) leave(*channel, "its runtime ended ", until);
     } catch (std::exception const& error) {
         log::warn("a runtime could not leave its channels in order: {}", error.what());

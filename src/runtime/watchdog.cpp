@@ -19,7 +19,7 @@ constexpr auto kLeastLimit = std::chrono::milliseconds(500);
 // Two looks that lie so far apart: this process was stopped, or had no core.
 constexpr auto kAsleep = std::chrono::milliseconds(1000);
 
-std::string milliseconds(std::chrono::steady_clock::duration duration) {
+std::string in_ms(std::chrono::steady_clock::duration duration) {
     auto const count = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
     return std::to_string(count) + " ms";
 }
@@ -120,8 +120,8 @@ void Watchdog::look_at(ChannelImpl& channel, Seen& seen, Silent const& silent,
     Clock::duration const idle = now - seen.since;
     bool const stalled = options.stall_limit.count() != 0 && idle >= options.stall_limit;
     if (stalled && has_started(channel) && !channel.complete()) {
-        channel.fail(ErrorCode::Stalled, "no row moved for " + milliseconds(idle) +
-                                             " (stall_limit)" + report(channel, silent, now));
+        channel.fail(ErrorCode::Stalled, "no row moved for " + in_ms(idle) + " (stall_limit)" +
+                                             report(channel, silent, now));
         return;
     }
     if (options.gone_limit.count() == 0) return;
@@ -133,7 +133,7 @@ void Watchdog::look_at(ChannelImpl& channel, Seen& seen, Silent const& silent,
     auto const limit =
         channel.shared() ? std::max(options.gone_limit, kLeastLimit) : options.gone_limit;
     if (now - seen.gone_since < limit) return;
-    channel.fail(ErrorCode::Stalled, "no row moved for " + milliseconds(idle) + " and " + gone +
+    channel.fail(ErrorCode::Stalled, "no row moved for " + in_ms(idle) + " and " + gone +
                                          " (gone_limit)" + report(channel, silent, now));
 }
 

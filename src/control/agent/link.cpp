@@ -22,7 +22,7 @@ namespace {
 
 // What a controller that does not read may leave standing here; beyond it the session is over.
 constexpr std::size_t kMostQueued = 4096;
-constexpr std::chrono::seconds kFarewell{2};
+constexpr std::chrono::seconds kLastCalls{2};
 
 CallOutcome failed(CallOutcome::Kind kind, ErrorCode code, std::string text) {
     CallOutcome outcome;
@@ -323,7 +323,7 @@ ControllerLink::ControllerLink(std::shared_ptr<Security const> security,
 ControllerLink::~ControllerLink() {
     auto const last = connection_;
     close();
-    if (last != nullptr && !last->wait_until_idle(kFarewell)) {
+    if (last != nullptr && !last->wait_until_idle(kLastCalls)) {
         log::warn("agent: gRPC still holds a cancelled call");
     }
 }

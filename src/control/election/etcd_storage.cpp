@@ -15,13 +15,13 @@ constexpr std::chrono::seconds kLimit{3};
 /// Nobody else writes these keys but a leader, of which there is one: a second attempt is for an answer
 /// that got lost.
 constexpr int kAttempts = 8;
-constexpr std::uint64_t kEnd = std::uint64_t(std::numeric_limits<std::uint32_t>::max()) + 1;
+constexpr std::uint64_t kEndOfIds = std::uint64_t(std::numeric_limits<std::uint32_t>::max()) + 1;
 
 std::uint64_t next_of(std::string const& key, EtcdEntry const& entry) {
     std::uint64_t next = 0;
     char const* const end = entry.value.data() + entry.value.size();
     auto const [rest, problem] = std::from_chars(entry.value.data(), end, next);
-    if (problem != std::errc() || rest != end || next == 0 || next > kEnd) {
+    if (problem != std::errc() || rest != end || next == 0 || next > kEndOfIds) {
         throw Error(
             ErrorCode::Refused,
             fmt::format("etcd key {}: \"{:.40}\" is no next id; nothing but controllers may "
@@ -44,7 +44,7 @@ IdBlock EtcdStorage::reserve(IdKind kind, std::uint32_t count) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         auto const found = etcd_.read(key, limit);
         std::uint64_t const next = found ? next_of(key, *found) : 1;
-        if (next + count > kEnd) {
+        if (next + count > kEndOfIds) {
             throw Error(ErrorCode::OutOfMemory,
                         fmt::format("every 32-bit {} id is used up", to_string(kind)));
         }

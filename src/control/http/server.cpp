@@ -29,7 +29,7 @@ constexpr std::size_t kThreads = 8;
 constexpr std::size_t kWaiting = 64;
 constexpr std::time_t kSocketSeconds = 2;
 constexpr std::size_t kLargestRequestBody = 1024;
-constexpr std::chrono::milliseconds kFarewell{500};
+constexpr std::chrono::milliseconds kCloseAfter{500};
 
 constexpr char const* kBasic = "Basic ";
 constexpr char const* kBearer = "Bearer ";
@@ -261,7 +261,7 @@ HttpServer::HttpServer(HttpOptions const& options, Security const& security, Htt
 HttpServer::~HttpServer() {
     running_->server->stop();
     std::future<void> const end = running_->end.get_future();
-    while (end.wait_for(kFarewell) != std::future_status::ready) cut_connections(running_->port);
+    while (end.wait_for(kCloseAfter) != std::future_status::ready) cut_connections(running_->port);
     running_->thread.join();
 }
 

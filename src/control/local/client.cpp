@@ -27,7 +27,7 @@ constexpr milliseconds kReportPause{1000};
 // How much longer than the agent, which says more about what did not answer, a caller waits.
 constexpr milliseconds kAgentsTime{500};
 // For what nobody waits for, before a client is closed.
-constexpr milliseconds kFarewell{1000};
+constexpr milliseconds kGoodbye{1000};
 
 std::string text_of(milliseconds time) {
     return std::to_string(time.count()) + " ms";
@@ -99,7 +99,7 @@ void ClusterClient::Impl::close() noexcept {
                                 [](auto const& entry) { return entry.second->posted; });
         };
         if (own_thread_.load() != std::this_thread::get_id()) {
-            changed_.wait_for(lock, kFarewell, said);
+            changed_.wait_for(lock, kGoodbye, said);
         }
         closed_ = true;
     }

@@ -39,7 +39,7 @@ std::string read_token(std::string const& file) {
     return token;
 }
 
-bool has(std::string const& text, std::string_view part) {
+bool mentions(std::string const& text, std::string_view part) {
     return text.find(part) != std::string::npos;
 }
 
@@ -113,26 +113,27 @@ std::string Security::explain(std::string_view address, grpc::Status const& stat
     switch (status.error_code()) {
         case grpc::StatusCode::OK: return "";
         case grpc::StatusCode::UNAVAILABLE:
-            if (has(text, "CERTIFICATE_VERIFY_FAILED") || has(text, "certificate verify failed") ||
-                has(text, "Peer name")) {
+            if (mentions(text, "CERTIFICATE_VERIFY_FAILED") ||
+                mentions(text, "certificate verify failed") || mentions(text, "Peer name")) {
                 return fmt::format(
                     "controller {}: its certificate is not one that {} signed, or is for another "
                     "name (--tls-name names the one to expect): {}",
                     address, options_.ca, text);
             }
-            if (has(text, "WRONG_VERSION_NUMBER") || has(text, "wrong version number")) {
+            if (mentions(text, "WRONG_VERSION_NUMBER") || mentions(text, "wrong version number")) {
                 return fmt::format(
                     "controller {} speaks no TLS: leave out --ca, --cert and --key, "
                     "or start it with them: {}",
                     address, text);
             }
-            if (encrypted() && (has(text, "andshake") || has(text, "TLS") || has(text, "SSL"))) {
+            if (encrypted() &&
+                (mentions(text, "andshake") || mentions(text, "TLS") || mentions(text, "SSL"))) {
                 return fmt::format(
                     "controller {}: the TLS handshake failed; is {} signed by the "
                     "CA that the controller trusts? {}",
                     address, options_.certificate, text);
             }
-            if (!encrypted() && (has(text, "Socket closed") || has(text, "closed"))) {
+            if (!encrypted() && (mentions(text, "Socket closed") || mentions(text, "closed"))) {
                 return fmt::format(
                     "controller {} closed the connection; it may have stopped. If it asks for TLS, "
                     "give "

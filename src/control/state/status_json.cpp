@@ -13,7 +13,7 @@
 namespace mgi::control {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Figures name vertices by position, which a peer may get wrong.
 std::string vertex_name(ServerGraph const& graph, std::uint32_t vertex) {
@@ -21,21 +21,21 @@ std::string vertex_name(ServerGraph const& graph, std::uint32_t vertex) {
     return graph.vertices(static_cast<int>(vertex)).name();
 }
 
-Json of(Vertex const& vertex) {
-    Json json{{"name", vertex.name()},
-              {"kind", to_string(static_cast<VertexKind>(vertex.kind()))},
-              {"parent", vertex.parent()},
-              {"note", vertex.note()}};
+OrderedJson of(Vertex const& vertex) {
+    OrderedJson json{{"name", vertex.name()},
+                     {"kind", to_string(static_cast<VertexKind>(vertex.kind()))},
+                     {"parent", vertex.parent()},
+                     {"note", vertex.note()}};
     if (vertex.nic_direct()) json["nic_direct"] = true;
     return json;
 }
 
-Json links_of(ServerView const& server) {
+OrderedJson links_of(ServerView const& server) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, double> used;
     for (LinkUse const& figure : *server.use.links) {
         used[{figure.from(), figure.to()}] = figure.gbps();
     }
-    Json links = Json::array();
+    OrderedJson links = OrderedJson::array();
     for (Link const& link : server.graph->links()) {
         auto const figure = used.find({link.from(), link.to()});
         links.push_back({{"from", vertex_name(*server.graph, link.from())},
@@ -47,8 +47,10 @@ Json links_of(ServerView const& server) {
     return links;
 }
 
-Json of(NicView const& nic) {
-    auto const known = [&](double gbps) { return nic.in_graph ? Json(gbps) : Json(); };
+OrderedJson of(NicView const& nic) {
+    auto const known = [&](double gbps) {
+        return nic.in_graph ? OrderedJson(gbps) : OrderedJson();
+    };
     return {{"name", nic.name},
             {"out_gbps", known(nic.out_gbps)},
             {"out_capacity_gbps", known(nic.out_capacity_gbps)},
@@ -60,24 +62,24 @@ Json of(NicView const& nic) {
             {"resends", nic.payload.resends}};
 }
 
-Json of(ServerView const& server) {
-    Json json{{"id", server.id},
-              {"name", server.name},
-              {"state", server.state},
-              {"version", server.version},
-              {"incarnation", server.incarnation},
-              {"endpoints", server.endpoints},
-              {"lease_left_ms", server.lease_left_ms},
-              {"clock_off_ms", server.clock_off_ms}};
-    Json& vertices = json["vertices"] = Json::array();
+OrderedJson of(ServerView const& server) {
+    OrderedJson json{{"id", server.id},
+                     {"name", server.name},
+                     {"state", server.state},
+                     {"version", server.version},
+                     {"incarnation", server.incarnation},
+                     {"endpoints", server.endpoints},
+                     {"lease_left_ms", server.lease_left_ms},
+                     {"clock_off_ms", server.clock_off_ms}};
+    OrderedJson& vertices = json["vertices"] = OrderedJson::array();
     for (Vertex const& vertex : server.graph->vertices()) vertices.push_back(of(vertex));
     json["links"] = links_of(server);
-    Json& nics = json["nics"] = Json::array();
+    OrderedJson& nics = json["nics"] = OrderedJson::array();
     for (NicView const& nic : server.nics) nics.push_back(of(nic));
     return json;
 }
 
-void add(Json& json, FlowView const& flow) {
+void add(OrderedJson& json, FlowView const& flow) {
     json["rows"] = flow.rows;
     json["bytes"] = flow.bytes;
     json["gbps"] = flow.gbps;
@@ -90,17 +92,17 @@ void add(Json& json, FlowView const& flow) {
     json["resends"] = flow.resends;
 }
 
-Json end_of(std::uint32_t endpoint) {
-    return endpoint == ClusterPathUse::kAll ? Json() : Json(endpoint);
+OrderedJson end_of(std::uint32_t endpoint) {
+    return endpoint == ClusterPathUse::kAll ? OrderedJson() : OrderedJson(endpoint);
 }
 
-Json of(PathView const& path) {
-    Json json{{"server", path.server},
-              {"from", end_of(path.source)},
-              {"to", end_of(path.destination)},
-              {"by", path.by},
-              {"nic", path.nic},
-              {"peer", path.peer}};
+OrderedJson of(PathView const& path) {
+    OrderedJson json{{"server", path.server},
+                     {"from", end_of(path.source)},
+                     {"to", end_of(path.destination)},
+                     {"by", path.by},
+                     {"nic", path.nic},
+                     {"peer", path.peer}};
     add(json, path.flow);
     return json;
 }
@@ -115,32 +117,32 @@ char const* what_of(WaitUse const& use) {
     return "?";
 }
 
-Json of(WaitView const& wait) {
-    Json json{{"server", wait.server},    {"who", wait.use.who()},
-              {"for", what_of(wait.use)}, {"whom", Json::array()},
-              {"more", wait.use.more()},  {"since_s", double(wait.use.ms()) / 1e3},
-              {"why", wait.use.why()}};
+OrderedJson of(WaitView const& wait) {
+    OrderedJson json{{"server", wait.server},    {"who", wait.use.who()},
+                     {"for", what_of(wait.use)}, {"whom", OrderedJson::array()},
+                     {"more", wait.use.more()},  {"since_s", double(wait.use.ms()) / 1e3},
+                     {"why", wait.use.why()}};
     for (std::uint32_t const endpoint : wait.use.whom()) json["whom"].push_back(endpoint);
     return json;
 }
 
-Json of(ChannelView const& channel) {
-    Json json{{"id", channel.id},           {"name", channel.name},
-              {"state", channel.state},     {"generation", channel.generation},
-              {"sources", channel.sources}, {"destinations", channel.destinations},
-              {"servers", channel.servers}, {"why", channel.why}};
+OrderedJson of(ChannelView const& channel) {
+    OrderedJson json{{"id", channel.id},           {"name", channel.name},
+                     {"state", channel.state},     {"generation", channel.generation},
+                     {"sources", channel.sources}, {"destinations", channel.destinations},
+                     {"servers", channel.servers}, {"why", channel.why}};
     add(json, channel.flow);
     json["queued"] = channel.queued;
-    Json& paths = json["paths"] = Json::array();
+    OrderedJson& paths = json["paths"] = OrderedJson::array();
     for (PathView const& path : channel.paths) paths.push_back(of(path));
     json["more_paths"] = channel.more_paths;
-    Json& waits = json["who_waits"] = Json::array();
+    OrderedJson& waits = json["who_waits"] = OrderedJson::array();
     for (WaitView const& wait : channel.waits) waits.push_back(of(wait));
     json["more_who_wait"] = channel.more_waits;
     return json;
 }
 
-Json of(Counters const& counters) {
+OrderedJson of(Counters const& counters) {
     return {{"registrations", counters.registrations},
             {"heartbeats", counters.heartbeats},
             {"messages", counters.messages},
@@ -156,35 +158,35 @@ Json of(Counters const& counters) {
 }  // namespace
 
 std::string status_json(Snapshot const& snapshot, About const& about) {
-    Json json{{"protocol", kProtocol},
-              {"epoch", snapshot.epoch},
-              {"controller", about.controller},
-              {"leader", about.leader.empty()},
-              {"leader_address", about.leader.empty() ? about.controller : about.leader},
-              {"uptime_s", snapshot.uptime_s},
-              {"version", about.version}};
-    Json& servers = json["servers"] = Json::array();
+    OrderedJson json{{"protocol", kProtocol},
+                     {"epoch", snapshot.epoch},
+                     {"controller", about.controller},
+                     {"leader", about.leader.empty()},
+                     {"leader_address", about.leader.empty() ? about.controller : about.leader},
+                     {"uptime_s", snapshot.uptime_s},
+                     {"version", about.version}};
+    OrderedJson& servers = json["servers"] = OrderedJson::array();
     std::unordered_map<std::uint32_t, ServerGraph const*> graphs;
     for (ServerView const& server : snapshot.servers) {
         servers.push_back(of(server));
         graphs[server.id] = server.graph.get();
     }
-    Json& endpoints = json["endpoints"] = Json::array();
+    OrderedJson& endpoints = json["endpoints"] = OrderedJson::array();
     for (EndpointView const& endpoint : snapshot.endpoints) {
         endpoints.push_back({{"id", endpoint.id},
                              {"server", endpoint.server},
                              {"device", vertex_name(*graphs.at(endpoint.server), endpoint.vertex)},
                              {"application", endpoint.application}});
     }
-    Json& channels = json["channels"] = Json::array();
+    OrderedJson& channels = json["channels"] = OrderedJson::array();
     for (ChannelView const& channel : snapshot.channels) channels.push_back(of(channel));
-    Json& failures = json["failures"] = Json::array();
+    OrderedJson& failures = json["failures"] = OrderedJson::array();
     for (FailureView const& failure : snapshot.failures) {
         failures.push_back({{"at_s", failure.at_s}, {"what", failure.what}});
     }
     json["counters"] = of(snapshot.counters);
     // Names come from outside: what is no UTF-8 is replaced.
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace mgi::control

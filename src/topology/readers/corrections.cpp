@@ -29,8 +29,8 @@ json parse(Source const& source) {
         if (event == json::parse_event_t::object_end) fields.pop_back();
         if (event == json::parse_event_t::key &&
             !fields.back().insert(value.get<std::string>()).second) {
-            source.fail(0, "has the field " + topology::quoted(value.get<std::string>()) +
-                               " twice in one object");
+            source.fail(
+                0, "has the field " + in_quotes(value.get<std::string>()) + " twice in one object");
         }
         return true;
     };
@@ -53,7 +53,7 @@ VertexKind kind_of(JsonObject& object) {
     std::string const name = object.required_text("kind");
     auto const at = known.find(name);
     if (at == known.end()) {
-        object.fail("kind", "is " + topology::quoted(name) + "; expected cpu, gpu, nic or switch");
+        object.fail("kind", "is " + in_quotes(name) + "; expected cpu, gpu, nic or switch");
     }
     return at->second;
 }
@@ -135,13 +135,13 @@ private:
     }
 
     [[noreturn]] void fail_twice(std::string const& field, std::string const& name) const {
-        fail(field, "is " + topology::quoted(name) + ", which stands in that list already");
+        fail(field, "is " + in_quotes(name) + ", which stands in that list already");
     }
 
     std::uint32_t vertex_named(std::string const& name, std::string const& field) const {
         auto const found = graph_.find(name);
         if (!found) {
-            fail(field, "is " + topology::quoted(name) +
+            fail(field, "is " + in_quotes(name) +
                             ", and the graph has no such vertex (mgi topo --json - has all names)");
         }
         return *found;
@@ -188,7 +188,7 @@ private:
         for (std::size_t i = 0; i < index; ++i) {
             if (corrections_.add[i].name == name) who = item_of("add", i) + " has already";
         }
-        fail(item_of("add", index) + ".name", "is " + topology::quoted(name) + ", which " + who);
+        fail(item_of("add", index) + ".name", "is " + in_quotes(name) + ", which " + who);
     }
 
     std::uint32_t parent_of(Corrections::NewVertex const& given, std::string const& field) const {
@@ -198,12 +198,12 @@ private:
             std::any_of(corrections_.add.begin(), corrections_.add.end(),
                         [&](auto const& other) { return other.name == given.parent; });
         if (later) {
-            fail(field, "is " + topology::quoted(given.parent) +
+            fail(field, "is " + in_quotes(given.parent) +
                             ", which comes later in add; parents come first");
         }
         std::uint32_t const parent = vertex_named(given.parent, field);
         if (graph_.made().sites[parent].server == kEveryServer) {
-            fail(field, "is " + topology::quoted(given.parent) +
+            fail(field, "is " + in_quotes(given.parent) +
                             ", which all servers share; expected a vertex of one server (links "
                             "join others)");
         }
@@ -218,8 +218,8 @@ private:
             std::uint32_t const from = vertex_named(given.from, field + ".from");
             std::uint32_t const to = vertex_named(given.to, field + ".to");
             if (!links.insert({from, to}).second) {
-                fail(field, "is from " + topology::quoted(given.from) + " to " +
-                                topology::quoted(given.to) + ", as an earlier one of links");
+                fail(field, "is from " + in_quotes(given.from) + " to " + in_quotes(given.to) +
+                                ", as an earlier one of links");
             }
             graph_.set_gbps(from, to, given.gbps, "config");
             if (!given.one_way) graph_.set_gbps(to, from, given.gbps, "config");
@@ -236,8 +236,7 @@ private:
             std::string const field = item_of("gpus", i);
             std::uint32_t const gpu = vertex_named((*corrections_.gpus)[i], field);
             if (graph_.made().graph.vertices[gpu].kind != VertexKind::Gpu) {
-                fail(field,
-                     "is " + topology::quoted((*corrections_.gpus)[i]) + ", which is no GPU");
+                fail(field, "is " + in_quotes((*corrections_.gpus)[i]) + ", which is no GPU");
             }
             if (!removed[gpu]) fail_twice(field, (*corrections_.gpus)[i]);
             removed[gpu] = false;

@@ -17,7 +17,7 @@ namespace mgi::topology {
 namespace {
 
 constexpr double kNarrowGbps = 3.9;  ///< a GPU's own link below Gen3 x4
-constexpr double kMostGbps = 1e6;
+constexpr double kMostLinkGbps = 1e6;
 
 bool is_package(XmlElement const& object) {
     std::string_view const type = object.text("type");
@@ -82,7 +82,7 @@ private:
         if (version.empty()) return;  // hwloc 1.x writes none
         std::string_view const major = version.substr(0, version.find('.'));
         if (major != "1" && major != "2" && major != "3") {
-            topology.fail("version is " + quoted(version) +
+            topology.fail("version is " + in_quotes(version) +
                           "; expected an export of hwloc 1, 2 or 3");
         }
     }
@@ -144,7 +144,7 @@ private:
         std::string_view const text = object.required("pci_busid");
         auto id = parse_bus_id(text);
         if (!id) {
-            object.fail("pci_busid is " + quoted(text) +
+            object.fail("pci_busid is " + in_quotes(text) +
                         "; expected domain:bus:device.function such as 0000:01:00.0");
         }
         return *id;
@@ -153,8 +153,8 @@ private:
     /// GB/s of an object's link upward, `fallback` where the file does not say.
     static double link_gbps(XmlElement const& object, double fallback) {
         double const gbps = object.number("pci_link_speed").value_or(0);
-        if (gbps > kMostGbps) {
-            object.fail("pci_link_speed is " + quoted(object.text("pci_link_speed")) +
+        if (gbps > kMostLinkGbps) {
+            object.fail("pci_link_speed is " + in_quotes(object.text("pci_link_speed")) +
                         "; expected gigabytes a second");
         }
         return gbps > 0 ? gbps : fallback;

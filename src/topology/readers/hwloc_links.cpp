@@ -33,7 +33,7 @@ std::vector<std::string> words_of(XmlElement const& matrix, std::string_view chi
 std::uint64_t mbps_of(XmlElement const& matrix, std::string_view word) {
     std::uint64_t value = 0;
     if (!read_whole(word, value) || value > kMostMbps) {
-        matrix.fail("a value is " + quoted(word) + "; expected megabytes a second");
+        matrix.fail("a value is " + in_quotes(word) + "; expected megabytes a second");
     }
     return value;
 }
@@ -70,7 +70,7 @@ std::vector<std::uint32_t> HwlocLinks::vertices_of(XmlElement const& matrix, std
         std::string const index(word.substr(word.find(':') + 1));
         auto const at = vertex_of_.find(index);
         if (at == vertex_of_.end()) {
-            graph.warn(matrix.label() + ": object " + quoted(word) +
+            graph.warn(matrix.label() + ": object " + in_quotes(word) +
                        " is no GPU, NVSwitch or CPU of this file; its links are left out");
         }
         vertices.push_back(at == vertex_of_.end() ? kNoVertex : at->second);

@@ -52,7 +52,7 @@ PciType pci_type_of(XmlElement const& object) {
     if (text.size() < 16 || !is_hex(text.substr(0, 4), 4) || text.substr(4, 2) != " [" ||
         !is_hex(text.substr(6, 4), 4) || text[10] != ':' || !is_hex(text.substr(11, 4), 4) ||
         text[15] != ']') {
-        object.fail("pci_type is " + quoted(text) +
+        object.fail("pci_type is " + in_quotes(text) +
                     "; expected class [vendor:device] such as 0302 [10de:2330]");
     }
     return {lower(text.substr(0, 4)), lower(text.substr(6, 4)), lower(text.substr(6, 9))};

@@ -101,7 +101,7 @@ public:
             if (known_.contains(name)) continue;
             std::string names;
             for (std::string const& other : known_) names += (names.empty() ? "" : ", ") + other;
-            fail("", "has no field " + topology::quoted(name) + "; there are: " + names);
+            fail("", "has no field " + in_quotes(name) + "; there are: " + names);
         }
     }
 
@@ -113,9 +113,8 @@ public:
 
 private:
     static std::string shown(nlohmann::json const& value) {
-        if (value.is_string()) return topology::quoted(value.get_ref<std::string const&>());
-        return topology::quoted(
-            value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+        if (value.is_string()) return in_quotes(value.get_ref<std::string const&>());
+        return in_quotes(value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
     }
 
     Source const& source_;

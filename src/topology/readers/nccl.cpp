@@ -19,7 +19,7 @@ std::string bus_id_of(XmlElement const& pci) {
     std::string_view const text = pci.required("busid");
     auto id = parse_bus_id(text);
     if (!id) {
-        pci.fail("busid is " + quoted(text) +
+        pci.fail("busid is " + in_quotes(text) +
                  "; expected domain:bus:device.function such as 0000:01:00.0");
     }
     return *id;
@@ -72,7 +72,7 @@ private:
     static void check_version(XmlElement const& system) {
         auto const version = system.integer("version");
         if (version != 1 && version != 2) {
-            system.fail("version is " + quoted(system.text("version")) + "; expected 1 or 2");
+            system.fail("version is " + in_quotes(system.text("version")) + "; expected 1 or 2");
         }
     }
 
@@ -139,7 +139,7 @@ private:
         }
         auto const gbps = pcie_gbps(transfers, width);
         if (gbps) return *gbps;
-        graph_.warn(pci.label() + ": link_speed " + quoted(speed) +
+        graph_.warn(pci.label() + ": link_speed " + in_quotes(speed) +
                     " is no PCIe rate; Gen3 (8 GT/s) assumed");
         return *pcie_gbps(kDefaultTransfers, width);
     }

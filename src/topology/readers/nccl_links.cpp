@@ -23,7 +23,7 @@ std::string target_of(XmlElement const& link) {
     std::string_view const text = link.required("target");
     auto id = parse_bus_id(text);
     if (!id) {
-        link.fail("target is " + quoted(text) +
+        link.fail("target is " + in_quotes(text) +
                   "; expected domain:bus:device.function such as 0000:01:00.0");
     }
     return *id;

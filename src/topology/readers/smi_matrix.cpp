@@ -140,7 +140,8 @@ private:
                          "more than " + std::to_string(kMostDevices) + " devices in the header");
         }
         for (SmiDevice const& other : matrix_.devices) {
-            if (other.label == word) source_.fail(header.number, quoted(word) + " is there twice");
+            if (other.label == word)
+                source_.fail(header.number, in_quotes(word) + " is there twice");
         }
         bool const is_gpu = is_gpu_name(word);
         matrix_.devices.push_back({is_gpu ? "gpu" + word.substr(3) : word, word, is_gpu, {}, {}});
@@ -149,7 +150,7 @@ private:
     void read_row(Line const& line, std::size_t row) {
         SmiDevice& device = matrix_.devices[row];
         if (line.words.front() != device.label) {
-            source_.fail(line.number, "a row of " + quoted(line.words.front()) +
+            source_.fail(line.number, "a row of " + in_quotes(line.words.front()) +
                                           "; expected that of " + device.label);
         }
         std::size_t const devices = matrix_.devices.size();
@@ -161,11 +162,11 @@ private:
             auto const cell = cell_of(line.words[column + 1]);
             if (!cell) {
                 source_.fail(line.number,
-                             where + " is " + quoted(line.words[column + 1]) +
+                             where + " is " + in_quotes(line.words[column + 1]) +
                                  "; expected X, PIX, PXB, PHB, NODE, SYS or NV and a number");
             }
             if ((cell->relation == SmiRelation::Self) != (column == row)) {
-                source_.fail(line.number, where + " is " + quoted(line.words[column + 1]) +
+                source_.fail(line.number, where + " is " + in_quotes(line.words[column + 1]) +
                                               "; expected X there and only there where a device "
                                               "meets itself");
             }

@@ -77,7 +77,7 @@ void Source::fail(std::size_t line, std::string const& what) const {
     throw Error(ErrorCode::InvalidArgument, where + ": " + what);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     constexpr std::size_t kMost = 60;
     std::string shown = "\"";
     for (char const c : text.substr(0, kMost)) {

@@ -34,6 +34,6 @@ private:
 };
 
 /// For an error message: what was found, in quotes, printable and not too long.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace mgi::topology

@@ -28,7 +28,7 @@ void check_attributes(Source const& source, pugi::xml_node const& node) {
         if (is_xml_text(attribute.value())) continue;
         source.fail(source.line_of(std::size_t(node.offset_debug())),
                     "<" + std::string(node.name()) + ">: " + attribute.name() + " is " +
-                        quoted(attribute.value()) + ", with a character that XML does not have");
+                        in_quotes(attribute.value()) + ", with a character that XML does not have");
     }
 }
 
@@ -101,7 +101,7 @@ std::optional<std::int64_t> XmlElement::integer(char const* attribute) const {
     if (found.empty()) return std::nullopt;
     std::int64_t value = 0;
     if (!read_whole(found, value)) {
-        fail(std::string(attribute) + " is " + quoted(found) + "; expected a whole number");
+        fail(std::string(attribute) + " is " + in_quotes(found) + "; expected a whole number");
     }
     return value;
 }
@@ -120,7 +120,7 @@ std::optional<double> XmlElement::number(char const* attribute) const {
     if (found.empty()) return std::nullopt;
     double value = 0;
     if (!read_whole(found, value) || !std::isfinite(value) || value < 0) {
-        fail(std::string(attribute) + " is " + quoted(found) +
+        fail(std::string(attribute) + " is " + in_quotes(found) +
              "; expected a number that is 0 or more");
     }
     return value;
@@ -177,7 +177,7 @@ std::string XmlElement::label() const {
     for (char const* const attribute :
          {"busid", "target", "pci_busid", "numaid", "name", "type", "gp_index"}) {
         if (has(attribute)) {
-            shown += " " + std::string(attribute) + "=" + quoted(text(attribute));
+            shown += " " + std::string(attribute) + "=" + in_quotes(text(attribute));
             break;
         }
     }
