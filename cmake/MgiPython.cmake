@@ -11,6 +11,7 @@ mgi_glob(python_sources python/src/*.cpp)
 # NOSTRIP: the stacks of a hung process should name functions.
 nanobind_add_module(_mgi NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE NOSTRIP ${python_sources})
 mgi_target_defaults(_mgi)
+mgi_unity(_mgi)
 target_include_directories(_mgi PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(_mgi PRIVATE mgi mgi_perf mgi_readers mgi_simulation)
 target_compile_definitions(_mgi PRIVATE MGI_VERSION="${PROJECT_VERSION}")

@@ -63,10 +63,10 @@ function(mgi_unity target)
     endif()
 endfunction()
 
-# mgi_test_headers(<target>): what tests include is read once in the builds with a sanitizer. Not in the
-# others: there each source must include what it uses.
+# mgi_test_headers(<target>): what most tests include is read once; not without the unity build, where each
+# source must include what it uses.
 function(mgi_test_headers target)
-    if(MGI_SANITIZE)
+    if(MGI_UNITY)
         target_precompile_headers(${target} PRIVATE
             <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstring> <filesystem> <functional> <map>
             <memory> <mutex> <optional> <set> <span> <sstream> <string> <thread> <unordered_map> <vector>

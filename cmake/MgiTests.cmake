@@ -49,7 +49,8 @@ endif()
 if(NOT MGI_SANITIZE)
     # The device headers' code is in their tests: optimized as a user's kernels are.
     mgi_glob(optimized_tests tests/device/*.cpp)
-    set_source_files_properties(${optimized_tests} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    set_source_files_properties(${optimized_tests} PROPERTIES
+        COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" SKIP_PRECOMPILE_HEADERS ON)
 endif()
 add_test(NAME mgi_tests COMMAND mgi_tests)
 

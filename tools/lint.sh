@@ -64,17 +64,9 @@ if [ -n "$tidy" ]; then
         report "clang-tidy needs $database: cmake --preset release"
         exit 1
     fi
-    if [ "${#files[@]}" -eq 0 ]; then
-        # A peer whose library is not here is not built either.
-        mapfile -t files < <(find src bench examples -name '*.cpp' | sort | while read -r file; do
-            case "$file" in
-                bench/peers/programs/*) grep -qF "/$file\"" "$database" || continue ;;
-            esac
-            echo "$file"
-        done)
-    fi
-    report "clang-tidy on ${#files[@]} files"
-    printf '%s\0' "${files[@]}" |
+    mapfile -t units < <(python3 tools/tidy_units.py "$database" "${files[@]}")
+    report "clang-tidy on ${#units[@]} sources"
+    printf '%s\0' "${units[@]}" |
         xargs -0 -r -n 1 -P "$(nproc)" tools/tidy_one.sh || status=1
 fi
 exit "$status"

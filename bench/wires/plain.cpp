@@ -70,6 +70,10 @@ Descriptor connect_to(Route const& route) {
     return socket;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 void serve(Descriptor const& socket) {
     Order order;
     if (!receive_all(socket, reinterpret_cast<char*>(&order), sizeof(order))) return;

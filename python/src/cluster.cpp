@@ -121,18 +121,18 @@ nb::list devices(ClientHolder& holder) {
     return list;
 }
 
-std::pair<std::uint32_t, std::string> create_endpoint(ClientHolder& holder,
-                                                      std::string const& device) {
+std::pair<std::uint32_t, std::string> create_cluster_endpoint(ClientHolder& holder,
+                                                              std::string const& device) {
     auto const made = holder.call<ClusterEndpoint>(
         [device](ClusterClient& client) { return client.create_endpoint(device); });
     return {made.id, made.device};
 }
 
-nb::dict create_channel(ClientHolder& holder, std::string const& name,
-                        std::vector<std::uint32_t> const& sources,
-                        std::vector<std::uint32_t> const& destinations, bool relay_gpus,
-                        bool relay_host, std::uint32_t max_nics, nb::bytes const& schema,
-                        nb::bytes const& options) {
+nb::dict create_cluster_channel(ClientHolder& holder, std::string const& name,
+                                std::vector<std::uint32_t> const& sources,
+                                std::vector<std::uint32_t> const& destinations, bool relay_gpus,
+                                bool relay_host, std::uint32_t max_nics, nb::bytes const& schema,
+                                nb::bytes const& options) {
     ClusterChannelSpec spec;
     spec.name = name;
     spec.sources = sources;
@@ -181,14 +181,14 @@ void bind_cluster(nb::module_& module) {
              nb::arg("name"), nb::arg("timeout_ms"))
         .def_prop_ro("server", [](ClientHolder& holder) { return holder.client().server(); })
         .def("devices", devices)
-        .def("create_endpoint", create_endpoint, nb::arg("device"))
+        .def("create_endpoint", create_cluster_endpoint, nb::arg("device"))
         .def(
             "delete_endpoint",
             [](ClientHolder& holder, std::uint32_t id) {
                 run(holder, [id](ClusterClient& client) { client.delete_endpoint(id); });
             },
             nb::arg("endpoint"))
-        .def("create_channel", create_channel, nb::arg("name"), nb::arg("sources"),
+        .def("create_channel", create_cluster_channel, nb::arg("name"), nb::arg("sources"),
              nb::arg("destinations"), nb::arg("relay_gpus"), nb::arg("relay_host"),
              nb::arg("max_nics"), nb::arg("schema"), nb::arg("options"))
         .def(

@@ -46,7 +46,7 @@ nb::dict exchange(nb::dict const& given) {
     return dict;
 }
 
-nb::dict plan(nb::dict const& given) {
+nb::dict measure_plan(nb::dict const& given) {
     perf::PlanOptions options;
     read_option(given, "gpus", options.gpus);
     read_option(given, "per_server", options.per_server);
@@ -78,7 +78,7 @@ nb::dict plan(nb::dict const& given) {
 
 void bind_perf(nb::module_& module) {
     module.def("perf_exchange", exchange, nb::arg("options"));
-    module.def("perf_plan", plan, nb::arg("options"));
+    module.def("perf_plan", measure_plan, nb::arg("options"));
     module.def("perf_member", &peers::run_own_member, nb::arg("kind"), nb::arg("words"),
                nb::call_guard<nb::gil_scoped_release>());
 }
