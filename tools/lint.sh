@@ -64,7 +64,8 @@ if [ -n "$tidy" ]; then
         report "clang-tidy needs $database: cmake --preset release"
         exit 1
     fi
-    mapfile -t units < <(python3 tools/tidy_units.py "$database" "${files[@]}")
+    listed=$(python3 tools/tidy_units.py "$database" "${files[@]}")
+    mapfile -t units <<<"$listed"
     report "clang-tidy on ${#units[@]} sources"
     printf '%s\0' "${units[@]}" |
         xargs -0 -r -n 1 -P "$(nproc)" tools/tidy_one.sh || status=1

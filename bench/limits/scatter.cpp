@@ -7,6 +7,7 @@
 #include <cstring>
 
 namespace mgi::limits {
+
 std::uint32_t best_segment_bytes(std::uint32_t fan_out) {
     return fan_out <= 16 ? 256u << 10 : 64u << 10;
 }
