@@ -13,22 +13,27 @@ need_program() {
 # make_two_namespaces <name> <subnet> <nics> [<rate>]: NIC n has the addresses <subnet>.n.1 and
 # <subnet>.n.2; <rate> limits each by a token bucket.
 make_two_namespaces() {
-    local subnet=$2 nics=$3 rate=${4:-} nic end space
+    local subnet=$2 nics=$3 rate=${4:-} nic
     one="mgi-$1-$$-1" two="mgi-$1-$$-2" receiver=""
     trap remove_two_namespaces EXIT
     ip netns add "$one"
     ip netns add "$two"
     for ((nic = 1; nic <= nics; nic++)); do
-        ip link add "nic$nic" netns "$one" type veth peer name "nic$nic" netns "$two"
-        for end in 1 2; do
-            space="$one"
-            if [ "$end" = 2 ]; then space="$two"; fi
-            ip -n "$space" address add "$subnet.$nic.$end/24" dev "nic$nic"
-            ip -n "$space" link set "nic$nic" up
-            if [ -n "$rate" ]; then
-                tc -n "$space" qdisc add dev "nic$nic" root tbf rate "$rate" burst 256kb latency 50ms
-            fi
-        done
+        join_namespaces "nic$nic" "$one" "$subnet.$nic.1" "$two" "$subnet.$nic.2" "$rate"
+    done
+}
+
+# join_namespaces <nic> <namespace> <address> <namespace> <address> [<rate>]: the NIC has this name in both.
+join_namespaces() {
+    local nic=$1 rate=${6:-} space
+    ip link add "$nic" netns "$2" type veth peer name "$nic" netns "$4"
+    ip -n "$2" address add "$3/24" dev "$nic"
+    ip -n "$4" address add "$5/24" dev "$nic"
+    for space in "$2" "$4"; do
+        ip -n "$space" link set "$nic" up
+        if [ -n "$rate" ]; then
+            tc -n "$space" qdisc add dev "$nic" root tbf rate "$rate" burst 256kb latency 50ms
+        fi
     done
 }
 

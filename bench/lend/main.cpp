@@ -77,8 +77,9 @@ public:
         LinkOptions options;
         options.slots.resize(2);
         options.slots[1].nic = 1;
-        link_ = std::make_unique<SharedLink>(thread, mgi::transport::wire::LinkName{'l', device},
-                                             kSecret, std::move(routes), options, *this, board);
+        link_ = std::make_unique<SharedLink>(
+            thread, mgi::transport::wire::LinkName{'l', device}, kSecret,
+            mgi::transport::wire::routes_of(std::move(routes)), options, *this, board);
     }
     ~Flow() override { link_.reset(); }
 
@@ -330,5 +331,5 @@ int main(int count, char** arguments) {
         "usage: bench_lend receive ADDRESS:PORT ADDRESS:PORT [--bytes N]\n"
         "       bench_lend send LOCAL:0=ADDRESS:PORT LOCAL:0=ADDRESS:PORT [--processes] "
         "[--rounds N] [--bytes N]\n",
-        count, arguments, options_from, receive, send);
+        count, arguments, options_from, {{"receive", receive}, {"send", send}});
 }

@@ -1,11 +1,14 @@
-// The command lines of programs with two ends, `receive` and `send`.
+// The command lines of programs with several ends, such as `receive` and `send`.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <mgi/error.hpp>
 
@@ -32,14 +35,17 @@ inline transport::wire::Route route_of(std::string const& way) {
             transport::wire::Address(way.substr(equals + 1))};
 }
 
-// Runs the end that the first argument names; returns the exit status. `options_from` reads the others.
-template <class OptionsFrom, class End>
+// Runs the end, of those with a name, that the first argument names; returns the exit status. `options_from`
+// reads the others.
+template <class Options>
 int run_end(char const* program, char const* usage, int count, char** arguments,
-            OptionsFrom const& options_from, End const& receive, End const& send) {
+            Options (*options_from)(int, char**),
+            std::initializer_list<std::pair<std::string_view, int (*)(Options const&)>> ends) {
     try {
-        std::string const mode = count > 1 ? arguments[1] : "";
-        if (mode == "receive") return receive(options_from(count, arguments));
-        if (mode == "send") return send(options_from(count, arguments));
+        std::string_view const wanted = count > 1 ? arguments[1] : "";
+        for (auto const& [name, end] : ends) {
+            if (name == wanted) return end(options_from(count, arguments));
+        }
         std::fputs(usage, stderr);
         return 2;
     } catch (std::exception const& error) {

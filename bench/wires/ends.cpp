@@ -23,6 +23,10 @@ mover::link::LinkName bench_link() {
     return {'b', 'e', 'n', 'c', 'h'};
 }
 
+mover::link::LinkName bench_relays() {
+    return {'r', 'e', 'l', 'a', 'y'};
+}
+
 mover::link::Secret bench_secret() {
     return {'b', 'e', 'n', 'c', 'h'};
 }
@@ -35,7 +39,8 @@ LinkOptions bench_options(LinkSetup const& setup) {
 }
 
 SendingEnd::SendingEnd(transport::wire::WireThread& thread, LinkSetup const& setup)
-    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(), setup.routes,
+    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
+                                         transport::wire::routes_of(setup.routes),
                                          bench_options(setup), *this, board_)) {}
 
 SendingEnd::~SendingEnd() {
@@ -111,7 +116,8 @@ void SendingEnd::failed(ErrorCode, std::string const& why) {
 }
 
 ReceivingEnd::ReceivingEnd(transport::wire::WireThread& thread, LinkSetup const& setup)
-    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(), setup.routes,
+    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
+                                         transport::wire::routes_of(setup.routes),
                                          bench_options(setup), *this, board_)) {}
 
 ReceivingEnd::~ReceivingEnd() {

@@ -21,6 +21,7 @@ struct LinkSetup {
 
 // Both ends know them; what is measured is no secret.
 mover::link::LinkName bench_link();
+mover::link::LinkName bench_relays();
 mover::link::Secret bench_secret();
 mover::link::LinkOptions bench_options(LinkSetup const& setup);
 

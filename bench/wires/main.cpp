@@ -2,17 +2,22 @@
 //
 //     bench_wires receive ADDRESS:PORT...
 //     bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] [--segments N] [--bytes N]
+//                      [--relay ADDRESS:PORT]
+//     bench_wires relay ADDRESS:PORT TO:PORT...
 //
 // One address for each NIC; `receive` also takes the next port of each, for the plain sockets. `send`
 // prints one JSON object; links and plain sockets take turns, medians are given. bench/wires.sh runs
-// both in network namespaces. `receive` ends with the sender.
+// both in network namespaces. `receive` ends with the sender. With --relay the link's wires go through
+// `relay`, which passes them on, and plain sockets go straight.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +36,7 @@ using mgi::transport::wire::WireThread;
 
 struct Options {
     std::vector<std::string> ways;
+    std::string relay;
     std::uint32_t wires = 2;  // of each NIC
     std::size_t rounds = 7;
     std::size_t segments = 4000;
@@ -50,6 +56,8 @@ Options options_from(int count, char** arguments) {
             options.segments = number();
         } else if (word == "--bytes") {
             options.bytes = number();
+        } else if (word == "--relay" && i + 1 < count) {
+            options.relay = arguments[++i];
         } else {
             options.ways.push_back(word);
         }
@@ -97,13 +105,34 @@ int receive(Options const& options) {
     return 0;
 }
 
+// Until it is killed.
+int relay(Options const& options) {
+    std::vector<Route> to;
+    for (std::size_t i = 1; i < options.ways.size(); ++i)
+        to.push_back({{}, Address(options.ways[i])});
+    WireThread thread;
+    thread.listen({Address(options.ways.front())});
+    thread.pass_on(mgi::bench::bench_relays(), mgi::bench::bench_secret(),
+                   [&](auto const& onward) -> std::optional<Route> {
+                       if (onward.nic >= to.size()) return std::nullopt;
+                       return to[onward.nic];
+                   });
+    pause();
+    return 0;
+}
+
 int send(Options const& options) {
     std::vector<Route> routes;
     std::vector<Route> plain;
     for (std::uint32_t w = 0; w < options.wires; ++w) {
-        for (std::string const& way : options.ways) {
-            routes.push_back(mgi::bench::route_of(way));
-            plain.push_back({routes.back().local, next_port(way.substr(way.find('=') + 1))});
+        for (std::uint32_t nic = 0; nic < options.ways.size(); ++nic) {
+            std::string const& way = options.ways[nic];
+            Route& route = routes.emplace_back(mgi::bench::route_of(way));
+            plain.push_back({route.local, next_port(way.substr(way.find('=') + 1))});
+            if (options.relay.empty()) continue;
+            route.remote = Address(options.relay);
+            route.relays = mgi::bench::bench_relays();
+            route.onward = {{0, nic}};
         }
     }
     mgi::bench::LinkSetup setup;
@@ -156,6 +185,7 @@ int main(int count, char** arguments) {
         "bench_wires",
         "usage: bench_wires receive ADDRESS:PORT... [--wires N]\n"
         "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
-        "[--segments N] [--bytes N]\n",
-        count, arguments, options_from, receive, send);
+        "[--segments N] [--bytes N] [--relay ADDRESS:PORT]\n"
+        "       bench_wires relay ADDRESS:PORT TO:PORT...\n",
+        count, arguments, options_from, {{"receive", receive}, {"send", send}, {"relay", relay}});
 }

@@ -36,6 +36,11 @@ public:
     Intake& intake() { return intake_; }
     Intake const& intake() const { return intake_; }
     [[nodiscard]] std::uint32_t server() const { return server_; }
+    void release() {
+        if (!left_.load(kRelaxed) || releases_.exchange(true, kRelaxed)) return;
+        say({channel_, std::uint32_t(ChannelWord::Released), 0, 0, 1, {}});
+    }
+    [[nodiscard]] bool is_released() const { return released_.load(kRelaxed); }
 
     void set_carrier(link::Carrier* carrier) {
         std::lock_guard const lock(mutex_);
@@ -64,7 +69,7 @@ public:
     void word(link::Word const& word) override;
     void failed(ErrorCode code, std::string const& why) override {
         // Who has said farewell needs nothing of us; we need nothing more of it once all is here.
-        if (left_ && intake_.done()) return;
+        if (left_.load(kRelaxed) && intake_.done()) return;
         links_.events_.failed(code, "its link to " + name_ + " is over: " + why);
     }
 
@@ -88,7 +93,9 @@ private:
     std::vector<std::unique_ptr<FarFlow>> flows_;
     Intake intake_;
     std::vector<std::uint64_t> attendance_;  // by destination: the latest; the link's thread alone
-    bool left_ = false;                      // has said farewell; the link's thread alone
+    std::atomic<bool> left_{false};          // the other end has said farewell
+    std::atomic<bool> releases_{false};      // and was answered
+    std::atomic<bool> released_{false};      // the other end has answered ours
     std::mutex mutex_;
     link::Carrier* carrier_ = nullptr;
 };
@@ -116,7 +123,8 @@ void ChannelLinks::End::word(link::Word const& word) {
         case ChannelWord::Progress:
             if (word.source >= links_.progress_.size()) break;
             return links_.heard_progress(word.source, word.value);
-        case ChannelWord::Farewell: left_ = true; return;
+        case ChannelWord::Farewell: left_.store(true, kRelaxed); return links_.events_.left();
+        case ChannelWord::Released: released_.store(true, kRelaxed); return;
     }
     throw Error(ErrorCode::Internal, "the other end broke the protocol: word " +
                                          std::to_string(word.kind) + " about source number " +
@@ -187,6 +195,14 @@ void ChannelLinks::say_failure(ErrorCode code, std::string const& why) {
 void ChannelLinks::say_farewell() {
     farewell_.store(true, kRelaxed);
     say(ChannelWord::Farewell, 1);
+}
+
+void ChannelLinks::release() {
+    for (auto& end : ends_) end->release();
+}
+
+bool ChannelLinks::is_released(std::size_t peer) const {
+    return ends_[peer]->is_released();
 }
 
 void ChannelLinks::say_attendance(std::uint32_t destination, bool is_attended) {

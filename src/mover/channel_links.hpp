@@ -31,6 +31,8 @@ public:
     virtual void attended(std::uint32_t destination, bool is_attended) = 0;
     // What other servers count of their progress, in all, has grown.
     virtual void progressed(std::uint64_t count) = 0;
+    // A peer has said farewell, and waits for `release`.
+    virtual void left() = 0;
 };
 
 // The process at the other end of a link, and what moves between it and this one.
@@ -70,9 +72,13 @@ public:
     // All that will come from other servers is here, or the channel has failed.
     [[nodiscard]] bool all_is_here() const;
 
-    // To all peers. Nothing but a failure is said behind a farewell.
+    // To all peers. Nothing but a failure and releases is said behind a farewell.
     void say_failure(ErrorCode code, std::string const& why);
     void say_farewell();
+    // Answers those who have said farewell: no relay is needed here.
+    void release();
+    // A peer has answered.
+    [[nodiscard]] bool is_released(std::size_t peer) const;
     // To those who send there, if it is new.
     void say_attendance(std::uint32_t destination, bool is_attended);
     // What this server counts of its progress, and what others are known to count: what has grown.

@@ -13,6 +13,7 @@ enum class ChannelWord : std::uint32_t {
     Attendance,  // (destination): a count of changes * 2, plus 1 if somebody may still receive there
     Progress,    // (a server's number, as source): what it counts of the channel's progress
     Farewell,    // this process needs the channel no more, and nobody needs it for the channel
+    Released,    // nor as a relay: the answer to a farewell, once this end has wires to all others
 };
 
 }  // namespace mgi::mover

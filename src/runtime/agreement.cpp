@@ -62,7 +62,7 @@ std::array<std::uint32_t*, 8> numbers_of(Plan& plan) {
             &plan.lanes,        &plan.tile_rows,  &plan.chunk_rows, &plan.max_groups};
 }
 
-// "number secret transfer segment_rows ..."
+// "number secret relays transfer segment_rows ..."
 std::string text_of(Terms terms) {
     std::string text = std::to_string(terms.number) + ' ';
     for (std::uint8_t const byte : terms.secret) {
@@ -70,6 +70,7 @@ std::string text_of(Terms terms) {
         text += kDigits[byte >> 4];
         text += kDigits[byte & 15];
     }
+    text += terms.relays ? " 1" : " 0";
     text += ' ' + std::to_string(static_cast<std::uint32_t>(terms.plan.transfer));
     for (std::uint32_t const* value : numbers_of(terms.plan)) text += ' ' + std::to_string(*value);
     return text;
@@ -84,6 +85,7 @@ Terms terms_in(std::string_view text) {
     for (std::size_t i = 0; i < terms.secret.size(); ++i) {
         terms.secret[i] = number<std::uint8_t>(secret.substr(2 * i, 2), 16);
     }
+    terms.relays = number(next()) != 0;
     terms.plan.transfer = static_cast<Transfer>(number<std::uint8_t>(next()));
     for (std::uint32_t* const value : numbers_of(terms.plan)) *value = number(next());
     return terms;

@@ -4,8 +4,10 @@
 #include <cstring>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "core/log.hpp"
+#include "mover/link/slots.hpp"
 #include "runtime/channel_impl.hpp"
 #include "runtime/counters.hpp"
 #include "transport/wire/crypto.hpp"
@@ -17,12 +19,16 @@ namespace {
 constexpr std::chrono::milliseconds kLook{1};
 // For a failure's words, so that others hear why.
 constexpr std::chrono::milliseconds kLastWords{500};
+// A wire is dead after 3 s, a link that has none 10 s later.
+constexpr std::chrono::seconds kLongestSearch{14};
+constexpr std::size_t kMostName = 128;  // of what the agent is told
 
 }  // namespace
 
-Terms Terms::of(Plan const& plan) {
+Terms Terms::of(Plan const& plan, bool relays) {
     Terms terms;
     terms.plan = plan;
+    terms.relays = relays;
     transport::wire::fill_random(terms.secret);
     std::array<std::uint8_t, sizeof(terms.number)> number{};
     transport::wire::fill_random(number);
@@ -36,7 +42,8 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
       network_(network),
       terms_(terms),
       own_addresses_(network.addresses()),
-      nics_(network.nics()) {
+      nics_(network.nics()),
+      addresses_(std::make_shared<MemberAddresses const>(addresses)) {
     PartMembers const& members = channel.part()->members();
     std::vector<mover::ChannelPeer> ends;
     for (std::uint32_t m = 0; m < members.count; ++m) {
@@ -53,7 +60,10 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
             }
         }
         if (end.out.empty() && end.in.empty()) continue;
-        peers_.push_back({m, end.name, addresses.at(m), nullptr, nullptr});
+        Peer& peer = peers_.emplace_back();
+        peer.member = m;
+        peer.name = end.name;
+        if (terms.relays) peer.relays = relays_between(members, members.me, m);
         ends.push_back(std::move(end));
     }
     std::uint32_t const servers =
@@ -77,29 +87,32 @@ transport::wire::LinkName Crossing::name_of(Peer const& peer) const {
     return name;
 }
 
-// Of two members the first one dials. A wire for each NIC, of whichever end has more.
+// Of two members the first one dials. This process also passes on for others, from now on.
 void Crossing::connect() {
-    using transport::wire::Address;
+    PartMembers const& members = channel_.part()->members();
     for (std::size_t p = 0; p < peers_.size(); ++p) {
         Peer& peer = peers_[p];
-        if (peer.addresses.empty()) {
+        auto const own = std::uint32_t(own_addresses_.size());
+        auto const theirs = std::uint32_t(addresses_->at(peer.member).size());
+        if (theirs == 0) {
             throw Error(ErrorCode::Internal, peer.name + " has not said where it is reached");
         }
-        bool const dials = channel_.part()->members().me < peer.member;
+        bool const dials = members.me < peer.member;
+        peer.slots = mover::link::slots_between(dials ? own : theirs, dials ? theirs : own,
+                                                std::uint32_t(peer.relays.size()), dials);
         mover::link::LinkOptions options;
+        options.slots = peer.slots;
+        for (std::uint32_t const member : peer.relays) {
+            options.relays.push_back(members.name(member));
+        }
         options.largest_segment = std::uint32_t(channel_.plan().segment_bytes);
         options.begins_later = true;
         std::chrono::nanoseconds const gone = channel_.spec().options.gone_limit;
         if (gone.count() != 0) options.still_limit = std::uint64_t(gone.count());
-        std::vector<mover::link::Route> routes;
-        std::size_t const wires = std::max(own_addresses_.size(), peer.addresses.size());
-        for (std::size_t i = 0; i < wires; ++i) {
-            mover::link::SlotOptions slot;
-            slot.nic = nic_of(i);
-            options.slots.push_back(slot);
-            if (!dials) continue;
-            routes.push_back({Address(own_addresses_[slot.nic]).without_port(),
-                              Address(peer.addresses[i % peer.addresses.size()])});
+        mover::link::Routes routes;
+        if (dials) {
+            routes = routes_to(peer.member, peer.slots, own_addresses_, peer.relays,
+                               relays_name(terms_.number), addresses_);
         }
         peer.link = std::make_unique<mover::link::SharedLink>(
             network_.wires(), name_of(peer), terms_.secret, std::move(routes), std::move(options),
@@ -108,6 +121,11 @@ void Crossing::connect() {
         peer.link->set_weight(channel_.id(), channel_.spec().options.weight);
         links_->set_carrier(p, peer.link.get());
     }
+    bool const are_third = *std::max_element(members.server.begin(), members.server.end()) >= 2;
+    if (!are_third || !terms_.relays || !ChannelNetwork::relays()) return;
+    network_.wires().pass_on(relays_name(terms_.number), terms_.secret,
+                             ways_on(members.me, own_addresses_, addresses_));
+    passes_on_ = true;
 }
 
 void Crossing::begin() {
@@ -131,11 +149,34 @@ bool wait_for_all(Peers const& peers, Done const& done,
 
 bool Crossing::bid_farewell(std::chrono::steady_clock::time_point until) {
     links_->say_farewell();
-    return wait_for_all(peers_, [](Peer const& peer) { return peer.link->settled(); }, until);
+    if (!wait_for_all(peers_, [](Peer const& peer) { return peer.link->settled(); }, until)) {
+        return false;
+    }
+    auto const lets_go = [this](Peer const& peer) {
+        auto const number = std::size_t(&peer - peers_.data());
+        return peer.counts->over.value() != 0 || links_->is_released(number);
+    };
+    if (passes_on_) {
+        wait_for_all(peers_, lets_go, std::chrono::steady_clock::now() + kLongestSearch);
+    }
+    return true;
+}
+
+void Crossing::release_leavers() {
+    bool const lacks = std::any_of(peers_.begin(), peers_.end(), [](Peer const& peer) {
+        // Not yet made: nothing is known of it.
+        return peer.counts == nullptr ||
+               (peer.counts->wires.value() == 0 && peer.counts->over.value() == 0);
+    });
+    if (!lacks) links_->release();
 }
 
 void Crossing::close() noexcept {
     try {
+        // What is passed on now goes on, after the channel's end here as well.
+        if (std::exchange(passes_on_, false)) {
+            network_.wires().stop_passing_on(relays_name(terms_.number));
+        }
         auto const nothing_to_say = [](Peer const& peer) {
             return peer.link == nullptr || peer.link->settled() || !peer.link->hopeful();
         };
@@ -162,6 +203,14 @@ std::string Crossing::describe() const {
     return text;
 }
 
+// "wire", or "wire through rank 2".
+std::string Crossing::carrier_of(Peer const& peer, mover::link::Way const& way) const {
+    if (way.relay == mover::link::Way::kDirect) return "wire";
+    std::string text = "wire through " + channel_.part()->members().name(peer.relays.at(way.relay));
+    text.resize(std::min(text.size(), kMostName));
+    return text;
+}
+
 void Crossing::add_use(ClusterUse& use) const {
     std::vector<ClusterNicUse> nics(nics_.size());
     for (std::size_t nic = 0; nic < nics.size(); ++nic) nics[nic].nic = nics_[nic];
@@ -169,16 +218,19 @@ void Crossing::add_use(ClusterUse& use) const {
         if (peer.counts == nullptr) continue;
         for (std::size_t wire = 0; wire < peer.counts->size(); ++wire) {
             auto const& counts = (*peer.counts)[wire];
+            auto const way = mover::link::way_of(peer.slots[wire], counts.way.value());
             ClusterPathUse path;
-            path.by = "wire";
-            path.nic = nics_[nic_of(wire)];
+            path.by = carrier_of(peer, way);
+            path.nic = nics_[way.nic];
             path.peer = peer.name;
             path.flow.segments = counts.segments.value();
             path.flow.bytes = counts.bytes.value();
             path.flow.in_flight = counts.in_flight.value();
             path.flow.resends = counts.resends.value();
-            add(nics[nic_of(wire)].flow, path.flow);
+            add(nics[way.nic].flow, path.flow);
             use.flow.resends += path.flow.resends;
+            bool const is_spare = !peer.slots[wire].ways.empty();
+            if (is_spare && path.flow.segments + path.flow.in_flight == 0) continue;
             use.paths.push_back(std::move(path));
         }
     }

@@ -13,6 +13,7 @@
 #include "mover/channel_links.hpp"
 #include "mover/link/shared_link.hpp"
 #include "runtime/network.hpp"
+#include "runtime/relays.hpp"
 
 namespace mgi {
 
@@ -23,12 +24,10 @@ struct Terms {
     Plan plan;
     transport::wire::Secret secret{};  // of the channel's links
     std::uint64_t number = 0;          // random; names them
+    bool relays = true;                // processes of third servers may pass on what goes over them
 
-    static Terms of(Plan const& plan);
+    static Terms of(Plan const& plan, bool relays = true);
 };
-
-// Where a channel's members are reached: of each its addresses, by member; none for those of this server.
-using MemberAddresses = std::vector<std::vector<std::string>>;
 
 // Thread-safe, but for `connect`, `begin`, `close` and its end, which are for who makes the channel and
 // takes it apart.
@@ -48,7 +47,12 @@ public:
 
     // This process has done all it had to: tells the others, and waits until they know, as long as there
     // is time; a link that is over has failed the channel. False: some may not know.
+    //
+    // Then waits for those who could still need it as a relay to have found a wire, as long as a link may
+    // look for one at most.
     bool bid_farewell(std::chrono::steady_clock::time_point until);
+    // Lets those go who have said farewell, if all links have wires. Waits for nobody.
+    void release_leavers();
     // Ends the links; nobody touches the channel's memory by them any more.
     void close() noexcept;
     // "\n  to rank 3: ..." for each link, for a stall's error.
@@ -59,25 +63,27 @@ public:
     void failed(ErrorCode code, std::string const& why) override;
     void attended(std::uint32_t destination, bool is_attended) override;
     void progressed(std::uint64_t count) override;
+    void left() override { release_leavers(); }
 
 private:
     struct Peer {
         std::uint32_t member = 0;
         std::string name;
-        std::vector<std::string> addresses;
+        std::vector<std::uint32_t> relays;  // members
+        std::vector<mover::link::SlotOptions> slots;
         std::unique_ptr<mover::link::SharedLink> link;
         std::shared_ptr<mover::link::LinkCounts const> counts;  // of a link that may be over
     };
-    [[nodiscard]] std::uint32_t nic_of(std::size_t wire) const {
-        return std::uint32_t(wire % own_addresses_.size());
-    }
     [[nodiscard]] transport::wire::LinkName name_of(Peer const& peer) const;
+    [[nodiscard]] std::string carrier_of(Peer const& peer, mover::link::Way const& way) const;
 
     ChannelImpl& channel_;
     ChannelNetwork& network_;
     Terms const terms_;
     std::vector<std::string> const own_addresses_;
     std::vector<std::string> const nics_;  // their names
+    std::shared_ptr<MemberAddresses const> const addresses_;
+    bool passes_on_ = false;
     std::unique_ptr<mover::ChannelLinks> links_;
     std::vector<Peer> peers_;
 };

@@ -1,7 +1,10 @@
 #include "runtime/network.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -15,6 +18,12 @@
 namespace mgi {
 
 namespace {
+
+constexpr std::chrono::seconds kMostPassing{60};
+constexpr std::chrono::seconds kPassingIdle{2};
+constexpr std::chrono::milliseconds kLookAtPassing{20};
+// Bytes that connections without rows may have moved meanwhile.
+constexpr std::uint64_t kHeartbeats = 64U << 10;
 
 std::vector<std::string> configured(std::vector<std::string> wanted) {
     if (!wanted.empty()) return wanted;
@@ -31,6 +40,32 @@ std::vector<std::string> configured(std::vector<std::string> wanted) {
 
 ChannelNetwork::ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices)
     : wanted_(configured(std::move(wanted))), devices_(std::move(devices)) {}
+
+ChannelNetwork::~ChannelNetwork() {
+    if (wires_ == nullptr) return;
+    using Clock = std::chrono::steady_clock;
+    auto const end = Clock::now() + kMostPassing;
+    auto moved = Clock::now();
+    std::uint64_t bytes = wires_->passed_on().bytes;
+    while (Clock::now() < std::min(end, moved + kPassingIdle)) {
+        auto const passed = wires_->passed_on();
+        if (passed.connections == 0) return;
+        if (passed.bytes > bytes + kHeartbeats) {
+            bytes = passed.bytes;
+            moved = Clock::now();
+        }
+        std::this_thread::sleep_for(kLookAtPassing);
+    }
+}
+
+bool ChannelNetwork::relays() {
+    char const* const text = std::getenv("MGI_RELAY_SERVERS");
+    std::string_view const said = text == nullptr ? "" : text;
+    if (said.empty() || said == "on") return true;
+    if (said == "off") return false;
+    throw Error(ErrorCode::InvalidArgument,
+                "MGI_RELAY_SERVERS is '" + std::string(said) + "'; expected on or off");
+}
 
 std::vector<std::string> ChannelNetwork::addresses() {
     std::lock_guard const lock(mutex_);

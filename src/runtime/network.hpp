@@ -21,6 +21,10 @@ public:
     // `wanted`: as RuntimeOptions::addresses; empty: $MGI_ADDRESSES, separated by commas. `devices`: this
     // process'.
     ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices = {});
+    // Whose rows go through this process is given time to end that: as long as they move, and a minute at most.
+    ~ChannelNetwork();
+    ChannelNetwork(ChannelNetwork const&) = delete;
+    ChannelNetwork& operator=(ChannelNetwork const&) = delete;
 
     // How other processes of this server are found, which share its NICs: as ClusterClient::share_board.
     // Before anything else.
@@ -38,6 +42,10 @@ public:
     }
     [[nodiscard]] transport::wire::WireThread& wires() { return *wires_; }
     [[nodiscard]] mover::link::NicBoard& board() { return board_; }
+    // $MGI_RELAY_SERVERS: whether third servers may pass on what goes between two; on if nothing is said. Of the
+    // process with a channel's first source: whether the channel's may; of any: whether it does so for
+    // others. Throws Error(InvalidArgument) for other words.
+    [[nodiscard]] static bool relays();
 
 private:
     void share_board();

@@ -115,7 +115,10 @@ private:
             if (!leads_) return;
             if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
             mine.id = id_;
-            if (crossing_) mine.terms = Terms::of(runtime_.plan_together(spec_, members_));
+            if (crossing_) {
+                mine.terms =
+                    Terms::of(runtime_.plan_together(spec_, members_), ChannelNetwork::relays());
+            }
             if (!crossing_) make();
         });
         elsewhere_ = {};

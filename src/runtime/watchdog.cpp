@@ -67,6 +67,7 @@ void Watchdog::look(Clock::time_point now) {
         if (channel->shared()) attend(*channel, *registry_);
         if (channel->crossing() != nullptr) {
             channel->crossing()->links().say_progress(channel->own_progress());
+            channel->crossing()->release_leavers();
         }
         if (fresh || seen.progress != progress) {
             seen.progress = progress;

@@ -121,6 +121,11 @@ void Network::make(std::uint32_t slot, std::uint64_t generation) {
             if (!defer(0, what)) what();
         });
     };
+    ++dialed[slot];
+    if (reaches && !reaches(slot, generation)) {
+        fail(random.below(mover::link::kSecond), "it is not reached");
+        return;
+    }
     bool const frozen = ends_[0].frozen_until == kNever || ends_[1].frozen_until == kNever;
     if (dials_fail || frozen || random.one_in(20)) {
         fail(10 * kMillisecond, "nobody answers");
@@ -243,6 +248,14 @@ void Network::reset(std::uint32_t slot) {
 void Network::silence(std::uint32_t slot, int way) {
     for (WirePointer const& wire : wires_) {
         if (wire->slot == slot) wire->pipe[way].silent = true;
+    }
+}
+
+void Network::sever() {
+    for (WirePointer const& wire : wires_) {
+        if (!reaches(wire->slot, wire->generation)) {
+            wire->pipe[0].silent = wire->pipe[1].silent = true;
+        }
     }
 }
 

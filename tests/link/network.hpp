@@ -50,6 +50,10 @@ public:
     void damage(std::uint32_t slot, int way);  ///< one of the next bytes of end `way` is changed
     void freeze(int end, Time until);          ///< the process stops
     bool dials_fail = false;                   ///< nobody can make a wire
+    /// Whether there can be a wire; others cannot be made. After a change, `sever` has those that are
+    /// there fall silent.
+    std::function<bool(std::uint32_t slot, std::uint64_t generation)> reaches;
+    void sever();
     void misfortune(std::uint32_t slot, int end);  ///< any of these, by chance
 
     Link& link(int end) { return *ends_[end].link; }
@@ -57,6 +61,7 @@ public:
     Random random;
     Time now = mover::link::kSecond;
     std::uint64_t steps = 0;
+    std::map<std::uint32_t, std::uint64_t> dialed;  ///< by slot: how often
 
 private:
     struct Pipe {

@@ -214,6 +214,22 @@ TEST_F(ChannelLinks, WhoHasSaidAllMayEndTheLink) {
     EXPECT_EQ(there.heard.why, "");
 }
 
+TEST_F(ChannelLinks, WhoHasSaidFarewellIsReleasedOnce) {
+    auto& here = servers_.servers[0];
+    auto& there = servers_.servers[1];
+    there.links->release();
+    EXPECT_TRUE(there.out->words.empty()) << "nobody has said farewell";
+    here.links->say_farewell();
+    far().word(here.out->words.back());
+    EXPECT_EQ(there.heard.leavers, 1);
+    EXPECT_FALSE(here.links->is_released(0));
+    there.links->release();
+    there.links->release();
+    ASSERT_EQ(there.out->words.size(), 1U);
+    servers_.owner(0).word(there.out->words.front());
+    EXPECT_TRUE(here.links->is_released(0));
+}
+
 TEST_F(ChannelLinks, WhatComesBehindTheEndIsRefused) {
     auto const transfer = one_segment();
     mover::link::Word end{7, std::uint32_t(ChannelWord::End), 0, 1, 1, {}};

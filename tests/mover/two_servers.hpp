@@ -49,10 +49,12 @@ struct Heard final : mover::ChannelEvents {
         attendance.emplace_back(destination, is_attended);
     }
     void progressed(std::uint64_t count) override { progress = count; }
+    void left() override { ++leavers; }
     ErrorCode code = ErrorCode::Ok;
     std::string why;
     std::vector<std::pair<std::uint32_t, bool>> attendance;
     std::uint64_t progress = 0;
+    int leavers = 0;
 };
 
 /// Servers 0 and 1, each one process with `endpoints_each` endpoints that are sources and destinations.

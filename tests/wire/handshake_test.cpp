@@ -59,6 +59,24 @@ TEST(WireHandshake, BothEndsProveThatTheyKnowTheSecret) {
     EXPECT_EQ(dials.received(answers.take_output()), State::Done);
 }
 
+TEST(WireHandshake, ARelayIsToldWhereToGoOnAndSaysWhetherItDoes) {
+    for (bool const goes_on : {true, false}) {
+        Hello hello = some_hello();
+        hello.onward = Onward{5, 2};
+        Handshake dials(hello, secret_of(1));
+        Handshake answers = answering(secret_of(1));
+        answers.received(dials.take_output());
+        dials.received(answers.take_output());
+        EXPECT_EQ(answers.received(dials.take_output()), State::Proven);
+        ASSERT_TRUE(answers.hello().onward);
+        EXPECT_EQ(answers.hello().onward->member, 5U);
+        EXPECT_EQ(answers.hello().onward->nic, 2U);
+        goes_on ? answers.accept() : answers.decline();
+        EXPECT_EQ(dials.received(answers.take_output()), goes_on ? State::Done : State::Refused);
+        EXPECT_EQ(dials.why().empty(), goes_on) << dials.why();
+    }
+}
+
 TEST(WireHandshake, GoesByteByByte) {
     Handshake dials(some_hello(), secret_of(1));
     Handshake answers = answering(secret_of(1));

@@ -24,154 +24,23 @@
 #include "support/hang_guard.hpp"
 #include "support/random.hpp"
 #include "wire/cutter.hpp"
+#include "wire/peer.hpp"
 
 namespace mgi::test {
 namespace {
 
-using mover::link::Key;
 using mover::link::kMillisecond;
 using mover::link::kSecond;
 using mover::link::LinkName;
 using mover::link::LinkOptions;
-using mover::link::LinkOwner;
 using mover::link::NicBoard;
 using mover::link::Route;
+using mover::link::routes_of;
 using mover::link::Secret;
 using mover::link::SharedLink;
 using mover::link::Time;
 using mover::link::WireThread;
-using mover::link::Word;
 using transport::wire::Address;
-
-char byte_of(std::uint64_t sequence, std::size_t at) {
-    return char((sequence * 0x9e3779b97f4a7c15ULL + at * 0xbf58476d1ce4e5b9ULL) >> 56);
-}
-
-/// Takes segments of one flow into a pool, checks them, and gives credits back; sends as many.
-class Peer final : public LinkOwner {
-public:
-    static constexpr std::uint64_t kPool = 8;
-
-    Peer(std::uint64_t segments, std::size_t bytes) : segments_(segments), bytes_(bytes) {
-        for (auto& memory : targets_) memory.resize(bytes);
-        for (auto& memory : sources_) memory.resize(bytes);
-    }
-
-    /// Sends all segments, from a thread that is not the link's.
-    void send_all(SharedLink& by) {
-        for (std::uint64_t sequence = 0; sequence < segments_; ++sequence) {
-            {
-                std::unique_lock lock(mutex_);
-                changed_.wait(lock, [&] {
-                    return failed_ || (sequence < credits_ && !flying_[sequence % kPool]);
-                });
-                if (failed_) return;
-                flying_[sequence % kPool] = true;
-            }
-            auto& memory = sources_[sequence % kPool];
-            for (std::size_t i = 0; i < bytes_; ++i) memory[i] = byte_of(sequence, i);
-            mover::link::Transfer transfer;
-            transfer.key = {5, 1, 2, sequence};
-            transfer.tag = sequence;
-            transfer.token = sequence;
-            transfer.pieces = {{memory.data(), bytes_ / 3},
-                               {memory.data() + bytes_ / 3, bytes_ - bytes_ / 3}};
-            by.start(std::move(transfer));
-        }
-    }
-    /// False: it has failed.
-    bool wait_for_all() {
-        std::unique_lock lock(mutex_);
-        changed_.wait(
-            lock, [&] { return failed_ || (arrived_ == segments_ && acknowledged_ == segments_); });
-        return !failed_;
-    }
-    void wait_for_failure() {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return failed_; });
-    }
-    std::string why() {
-        std::lock_guard const lock(mutex_);
-        return why_;
-    }
-    std::uint64_t wrong() {
-        std::lock_guard const lock(mutex_);
-        return wrong_;
-    }
-    std::atomic<SharedLink*> link = nullptr;
-
-    bool target(Key const& key, std::uint64_t, std::uint64_t bytes,
-                std::vector<iovec>& pieces) override {
-        if (key.channel != 5 || bytes != bytes_) return false;
-        auto& memory = targets_[key.sequence % kPool];
-        pieces = {{memory.data(), 7}, {memory.data() + 7, bytes - 7}};
-        return true;
-    }
-    void arrived(Key const& key, std::uint64_t tag) override {
-        std::uint64_t wrong = tag != key.sequence ? 1 : 0;
-        auto& memory = targets_[key.sequence % kPool];
-        for (std::size_t i = 0; i < bytes_; ++i) wrong += memory[i] != byte_of(key.sequence, i);
-        {
-            std::lock_guard const lock(mutex_);
-            wrong_ += wrong;
-            ++arrived_;
-        }
-        changed_.notify_all();
-        link.load()->say({5, 1, 1, 2, key.sequence + 1 + kPool, {}});
-    }
-    void acknowledged(std::uint64_t token) override {
-        {
-            std::lock_guard const lock(mutex_);
-            flying_[token % kPool] = false;
-            ++acknowledged_;
-        }
-        changed_.notify_all();
-    }
-    void word(Word const& word) override {
-        {
-            std::lock_guard const lock(mutex_);
-            // Segments of one flow arrive in any order, their words in sequence of the arrival.
-            credits_ = std::max(credits_, word.value);
-        }
-        changed_.notify_all();
-    }
-    void failed(ErrorCode, std::string const& why) override {
-        {
-            std::lock_guard const lock(mutex_);
-            failed_ = true;
-            why_ = why;
-        }
-        changed_.notify_all();
-    }
-
-private:
-    std::uint64_t const segments_;
-    std::size_t const bytes_;
-    std::array<std::vector<char>, kPool> targets_;
-    std::array<std::vector<char>, kPool> sources_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::array<bool, kPool> flying_{};
-    std::uint64_t credits_ = kPool;
-    std::uint64_t arrived_ = 0;
-    std::uint64_t acknowledged_ = 0;
-    std::uint64_t wrong_ = 0;
-    bool failed_ = false;
-    std::string why_;
-};
-
-// Both send all that they have, at the same time.
-void send_both_ways(Peer& one, SharedLink& to, Peer& two, SharedLink& from) {
-    std::thread second([&] { two.send_all(from); });
-    one.send_all(to);
-    second.join();
-}
-
-Secret secret_of(std::uint8_t byte) {
-    Secret secret;
-    secret.fill(byte);
-    return secret;
-}
 
 class SharedLinkTest : public ::testing::Test {
 protected:
@@ -209,7 +78,8 @@ TEST_F(SharedLinkTest, EverythingArrivesBothWays) {
     Peer one(300, 50'000);
     Peer two(300, 50'000);
     Address const address = listen();
-    SharedLink to(near, name, secret_of(1), routes(3, address), options(3), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(3, address)), options(3), one,
+                  near_board);
     SharedLink from(far, name, secret_of(1), {}, options(3), two, far_board);
     one.link = &to;
     two.link = &from;
@@ -228,7 +98,7 @@ TEST_F(SharedLinkTest, ConnectionsThatAreCutLoseNothing) {
     Peer two(kSanitized ? 500 : 5000, 20'000);
     std::vector<Route> ways = routes(3, cutter.address());
     ways[0].remote = address;  // one wire that lives, so that it goes on
-    SharedLink to(near, name, secret_of(1), ways, options(3), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(ways), options(3), one, near_board);
     SharedLink from(far, name, secret_of(1), {}, options(3), two, far_board);
     one.link = &to;
     two.link = &from;
@@ -255,7 +125,8 @@ TEST_F(SharedLinkTest, WithoutTheSecretThereIsNoWire) {
     Peer two(1, 100);
     Address const address = listen();
     SharedLink from(far, name, secret_of(2), {}, options(1), two, far_board);
-    SharedLink to(near, name, secret_of(1), routes(1, address), options(1), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(1, address)), options(1), one,
+                  near_board);
     one.link = &to;
     two.link = &from;
     one.wait_for_failure();
@@ -273,7 +144,8 @@ TEST_F(SharedLinkTest, StrangersDoNoHarm) {
         std::string const nonsense(1 + std::size_t(i) * 20, char(i));
         (void)send(strangers.back().get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
     }
-    SharedLink to(near, name, secret_of(1), routes(2, address), options(2), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(2, address)), options(2), one,
+                  near_board);
     SharedLink from(far, name, secret_of(1), {}, options(2), two, far_board);
     one.link = &to;
     two.link = &from;
@@ -286,8 +158,8 @@ TEST_F(SharedLinkTest, TheOtherEndHearsThatItEnds) {
     Address const address = listen();
     Peer one(5, 100);
     Peer two(5, 100);
-    auto to = std::make_unique<SharedLink>(near, name, secret_of(1), routes(2, address), options(2),
-                                           one, near_board);
+    auto to = std::make_unique<SharedLink>(near, name, secret_of(1), routes_of(routes(2, address)),
+                                           options(2), one, near_board);
     SharedLink from(far, name, secret_of(1), {}, options(2), two, far_board);
     one.link = to.get();
     two.link = &from;
@@ -306,7 +178,8 @@ TEST_F(SharedLinkTest, NobodyThereIsAnError) {
         WireThread gone;
         nobody = gone.listen({Address("127.0.0.1:0")}).front();
     }
-    SharedLink to(near, name, secret_of(1), routes(1, nobody), options(1), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(1, nobody)), options(1), one,
+                  near_board);
     one.link = &to;
     one.wait_for_failure();
     EXPECT_NE(one.why().find(nobody.text()), std::string::npos) << one.why();
@@ -316,7 +189,8 @@ TEST_F(SharedLinkTest, AnIdleLinkUsesNoProcessor) {
     Address const address = listen();
     Peer one(1, 100);
     Peer two(1, 100);
-    SharedLink to(near, name, secret_of(1), routes(4, address), options(4), one, near_board);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(4, address)), options(4), one,
+                  near_board);
     SharedLink from(far, name, secret_of(1), {}, options(4), two, far_board);
     one.link = &to;
     two.link = &from;
@@ -333,10 +207,11 @@ TEST_F(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
     EXPECT_THROW((void)near.listen({address}), Error);
     EXPECT_THROW((void)near.listen({Address("203.0.113.1:0")}), Error);
     Peer one(1, 100);
-    SharedLink to(near, name, secret_of(1), routes(1, address), options(1), one, near_board);
-    EXPECT_THROW(
-        SharedLink(near, name, secret_of(1), routes(1, address), options(1), one, near_board),
-        Error);
+    SharedLink to(near, name, secret_of(1), routes_of(routes(1, address)), options(1), one,
+                  near_board);
+    EXPECT_THROW(SharedLink(near, name, secret_of(1), routes_of(routes(1, address)), options(1),
+                            one, near_board),
+                 Error);
 }
 
 }  // namespace

@@ -173,9 +173,13 @@ SERVER_SETTINGS = {
     "net/ipv4/conf/*/ignore_routes_with_linkdown": 0,
     "net/ipv6/conf/*/disable_ipv6": 1,
 }
-SWITCH_SETTINGS = {
-    "net/ipv4/ip_forward": 1,
-    "net/ipv4/conf/*/rp_filter": 0,
-    "net/ipv4/conf/*/send_redirects": 0,
-    "net/ipv6/conf/*/disable_ipv6": 1,
-}
+
+
+def switch_settings(rails: bool) -> dict[str, int]:
+    """The switch joins rails to each other, unless they are `rails` and nothing more."""
+    return {
+        "net/ipv4/ip_forward": 0 if rails else 1,
+        "net/ipv4/conf/*/rp_filter": 0,
+        "net/ipv4/conf/*/send_redirects": 0,
+        "net/ipv6/conf/*/disable_ipv6": 1,
+    }

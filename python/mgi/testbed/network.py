@@ -58,8 +58,13 @@ class Testbed:
         return testbed
 
     @classmethod
-    def up(cls, name: str, servers: int, nics: int, rate: int | None, mtu: int) -> Testbed:
-        """Makes a testbed; what was made goes again if something fails."""
+    def up(
+        cls, name: str, servers: int, nics: int, rate: int | None, mtu: int, rails: bool = False
+    ) -> Testbed:
+        """Makes a testbed; what was made goes again if something fails.
+
+        With `rails` the switch joins NICs of one number and no others.
+        """
         testbed = cls(name)
         if spaces := layout.spaces_of(name, kernel.namespaces()):
             raise InvalidArgument(
@@ -69,17 +74,17 @@ class Testbed:
         # Who makes this namespace has the name.
         kernel.run("ip", "netns", "add", testbed.switch)
         try:
-            testbed._build(servers, nics, rate, mtu)
+            testbed._build(servers, nics, rate, mtu, rails)
         except BaseException:
             testbed.down()
             raise
         return testbed
 
-    def _build(self, servers: int, nics: int, rate: int | None, mtu: int) -> None:
+    def _build(self, servers: int, nics: int, rate: int | None, mtu: int, rails: bool) -> None:
         spaces = [layout.server_space(self.name, server) for server in range(servers)]
         for space in spaces:
             kernel.run("ip", "netns", "add", space)
-        kernel.inside(self.switch, lambda: _set(layout.SWITCH_SETTINGS))
+        kernel.inside(self.switch, lambda: _set(layout.switch_settings(rails)))
         for space in spaces:
             kernel.inside(space, lambda: _set(layout.SERVER_SETTINGS))
 

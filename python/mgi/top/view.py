@@ -116,7 +116,7 @@ def _paths(shown: Figures, style: Style) -> tuple[str, list[str]]:
         Column("PATH OF", _channel, right=False),
         Column("FROM", _from, right=False),
         Column("TO", lambda p: clean(p.get("peer") or _end(p["to"], p["to_place"])), right=False),
-        Column("BY", lambda p: clean(p["nic"] or p["by"]), right=False),
+        Column("BY", _by, right=False),
         Column("RATE", lambda p: rate(p["gbps"])),
         Column("MOVED", lambda p: size(p["bytes"])),
         *_flow_columns(),
@@ -183,6 +183,11 @@ def _end(number: int | None, place: str) -> str:
     if number is None:
         return "all"
     return clean(f"{number} {place.split(',')[0]}" if place else str(number))
+
+
+def _by(path: dict[str, Any]) -> str:
+    # "nic0", or "nic0 through rank 2 on server c".
+    return clean(path["nic"] + path["by"].removeprefix("wire") if path["nic"] else path["by"])
 
 
 def _from(path: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ struct Candidate {
     double rate = 1.0;            // bytes a nanosecond
     bool own = true;              // on a NIC of the segment's own device
     bool lent = false;            // else: whether its NIC is idle and has room for a borrower
+    bool relayed = false;         // it takes NICs of a third server, too
     Time last_used = 0;
 };
 
@@ -25,7 +26,7 @@ struct Choice {
     bool own = true;
 };
 
-// The smallest (in flight + bytes) / rate; own NICs first on a tie; the wire that the last segment took
+// The smallest (in flight + bytes) / rate; own NICs first on a tie, relays only for a clear gain; the wire that the last segment took
 // (`last`) until another one is clearly better; and now and then one that was not used for long, so
 // that its rate is known. Nothing: it is better to wait for room on a faster wire, or there is none.
 [[nodiscard]] std::optional<Choice> choose(std::span<Candidate const> candidates,

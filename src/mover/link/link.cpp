@@ -26,6 +26,8 @@ Link::Link(LinkOptions options, LinkOwner& owner, NicBoard& board, Time now)
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         slots_[i].rate = options_.slots[i].rate;
         slots_[i].rest = options_.shortest_rest;
+        slots_[i].missing_since = now;
+        if (is_spare(i)) look_at_ = now;
     }
 }
 
@@ -37,6 +39,9 @@ void Link::begin(Time now) {
     if (begun_) return;
     begun_ = true;
     if (no_wire_since_ != kNever) no_wire_since_ = now;
+    for (Slot& slot : slots_) {
+        if (slot.missing_since != kNever) slot.missing_since = now;
+    }
     progress_ = now;
 }
 
@@ -145,7 +150,7 @@ void Link::give(std::uint32_t slot, Flight flight, Time now) {
     bool const own = flight.own;
     if (!own) {
         it.lent += flight.transfer.bytes();
-        board_.lend(options_.slots[slot].nic, flight.transfer.bytes(), now);
+        board_.lend(way_of(slot).nic, flight.transfer.bytes(), now);
     }
     use(slot, now);
     (*counts_)[slot].in_flight.add(1);
@@ -159,7 +164,7 @@ void Link::give(std::uint32_t slot, Flight flight, Time now) {
 void Link::note_owner(std::uint32_t slot, Time now) {
     Slot const& it = slots_[slot];
     double const time = it.measured ? double(it.out.in_flight()) / it.rate : double(kMostBusy);
-    board_.owner_is_busy(options_.slots[slot].nic, now + Time(std::min(time, double(kMostBusy))));
+    board_.owner_is_busy(way_of(slot).nic, now + Time(std::min(time, double(kMostBusy))));
 }
 
 // What other links must know of the wire.
@@ -168,14 +173,14 @@ void Link::note_load(std::uint32_t slot) {
     NicShares::Load load;
     load.bytes = it.state == State::Open ? it.out.in_flight() : 0;
     if (load.bytes != 0 && it.measured) load.rate = it.rate;
-    board_.shares().change(options_.slots[slot].nic, it.load, load);
+    board_.shares().change(way_of(slot).nic, it.load, load);
     it.load = load;
 }
 
 // A link that is over has nothing on its way.
 void Link::let_go(std::uint32_t slot) {
     Slot& it = slots_[slot];
-    std::uint32_t const nic = options_.slots[slot].nic;
+    std::uint32_t const nic = way_of(slot).nic;
     if (it.lent != 0) board_.give_back(nic, it.lent, now_);
     board_.shares().change(nic, it.load, {});
     it.lent = 0;
@@ -183,7 +188,7 @@ void Link::let_go(std::uint32_t slot) {
 }
 
 NicShares::Wish Link::wish_of(Transfer const& transfer, std::uint32_t slot) const {
-    return {options_.slots[slot].nic, transfer.key.channel, queue_.weight(transfer.key.channel),
+    return {way_of(slot).nic, transfer.key.channel, queue_.weight(transfer.key.channel),
             transfer.bytes() + kHeaderBytes};
 }
 
@@ -193,7 +198,7 @@ void Link::assign_words(Time now) {
         std::uint32_t best = UINT32_MAX;
         double least = 0;
         for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-            if (slots_[i].state != State::Open) continue;
+            if (slots_[i].state != State::Open || !usable(i)) continue;
             double const time = double(slots_[i].out.in_flight() + kHeaderBytes) / slots_[i].rate;
             if (best == UINT32_MAX || time < least) {
                 best = i;
@@ -219,7 +224,7 @@ void Link::list_candidates(Transfer const& transfer, Time now) {
     bool any_own = false;
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         Slot const& slot = slots_[i];
-        if (slot.state != State::Open) continue;
+        if (slot.state != State::Open || !usable(i)) continue;
         Candidate wire;
         wire.slot = i;
         wire.in_flight = slot.out.in_flight();
@@ -228,7 +233,8 @@ void Link::list_candidates(Transfer const& transfer, Time now) {
             std::min(slot.window, std::uint64_t(slot.rate * double(options_.window_time)));
         wire.window = std::max(wire.window, 2 * bytes);
         wire.last_used = slot.last_used;
-        std::uint32_t const nic = options_.slots[i].nic;
+        wire.relayed = is_relayed(i);
+        std::uint32_t const nic = way_of(i).nic;
         wire.own = transfer.nics == 0 || (transfer.nics >> nic & 1) != 0;
         any_own |= wire.own;
         if (!wire.own && board_.idle(nic, now)) {
@@ -261,10 +267,9 @@ void Link::leave_to_others(Transfer const& transfer, Time now) {
 
 void Link::give_back(std::uint32_t slot, Flight const& flight) {
     (*counts_)[slot].in_flight.take(1);
-    std::uint32_t const nic = options_.slots[slot].nic;
     if (flight.own) return;
     slots_[slot].lent -= flight.transfer.bytes();
-    board_.give_back(nic, flight.transfer.bytes(), now_);
+    board_.give_back(way_of(slot).nic, flight.transfer.bytes(), now_);
 }
 
 void Link::finish(std::uint32_t slot, Flight const& flight) {
@@ -312,16 +317,15 @@ bool Link::finished() const {
 std::string Link::describe(Time now) const {
     std::string text = fmt::format("{} transfers wait, {} dead wires await a report", queue_.size(),
                                    quarantine_.size());
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         Slot const& slot = slots_[i];
         if (slot.state == State::Open) {
             text += fmt::format(
-                "; wire {} (NIC {}): {} bytes on their way, {} of them borrowed, {:.3f} GB/s, "
-                "heard {} ms ago",
-                i, options_.slots[i].nic, slot.out.in_flight(), slot.lent, slot.rate,
+                "; {}: {} bytes on their way, {} of them borrowed, {:.3f} GB/s, heard {} ms ago",
+                name_of(i), slot.out.in_flight(), slot.lent, slot.rate,
                 (now - std::min(now, slot.heard)) / kMillisecond);
-        } else {
-            text += fmt::format("; wire {} (NIC {}): none", i, options_.slots[i].nic);
+        } else if (!is_spare(i)) {
+            text += fmt::format("; {}: none", name_of(i));
         }
     }
     if (!last_trouble_.empty()) text += fmt::format("; last trouble: {}", last_trouble_);

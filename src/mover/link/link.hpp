@@ -98,9 +98,13 @@ private:
         std::uint64_t lent = 0;  // bytes on their way on a NIC that is another device's
         NicShares::Load load;    // as the board knows it
         Time opened = 0;
-        Time heard = 0;     // something came
-        Time progress = 0;  // something was acknowledged, or there was nothing to be
-        Time lag = 0;       // since then, as far as other wires were heard
+        Time missing_since = 0;      // it has had no wire; kNever: it has one
+        Time slow_since = kNever;    // it has been far slower than others
+        Time came = 0;               // a segment began to arrive
+        std::uint64_t failures = 0;  // of dials
+        Time heard = 0;              // something came
+        Time progress = 0;           // something was acknowledged, or there was nothing to be
+        Time lag = 0;                // since then, as far as other wires were heard
         Time lag_at = 0;
         Time said = 0;  // we acknowledged
         Time say_by = kNever;
@@ -143,6 +147,22 @@ private:
     [[nodiscard]] Time next_time(std::uint32_t slot) const;
     void leave(std::uint64_t code, std::string const& why);
 
+    // link_spares.cpp
+    [[nodiscard]] bool is_spare(std::uint32_t slot) const {
+        return !options_.slots[slot].ways.empty();
+    }
+    [[nodiscard]] Way way_of(std::uint32_t slot, std::uint64_t generation) const;
+    [[nodiscard]] Way way_of(std::uint32_t slot) const {
+        return way_of(slot, slots_[slot].generation);
+    }
+    [[nodiscard]] bool is_relayed(std::uint32_t slot) const;
+    [[nodiscard]] std::string name_of(std::uint32_t slot) const;
+    [[nodiscard]] Time idle_since(Way const& way) const;
+    [[nodiscard]] bool usable(std::uint32_t slot) const;
+    [[nodiscard]] std::uint64_t next_generation(std::uint32_t slot, Time now) const;
+    void compare_rates(Time now);
+    void look_at_spares(Time now);
+
     // link_frames.cpp
     void take_in(std::uint32_t slot, std::size_t bytes);
     std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) override;
@@ -174,7 +194,10 @@ private:
     std::string last_trouble_;
     std::uint32_t current_ = 0;  // the slot whose bytes are being taken in
     std::uint32_t last_choice_ = 0;
-    bool held_ = false;  // a wire had room, but it was another channel's turn on its NIC
+    bool held_ = false;      // a wire had room, but it was another channel's turn on its NIC
+    Time look_at_ = kNever;  // at spare slots; when awake anyway
+    bool degraded_ =
+        true;  // direct wires are gone or slow, or spare ones are there: then in any case
     bool begun_ = false;
     bool inside_ = false;  // the owner may be being called
     bool over_ = false;

@@ -58,6 +58,7 @@ void Link::take_in(std::uint32_t slot, std::size_t bytes) {
 
 std::optional<std::string> Link::begins(Header const& header, std::vector<iovec>& pieces) {
     if (over_) return "the link is over";
+    slots_[current_].came = now_;
     Key const key = key_of(header);
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         // Two wires never write one target: the other end sends a segment again only after we have

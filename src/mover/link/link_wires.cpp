@@ -33,12 +33,19 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
         it.generation = generation;
     }
     it.state = State::Open;
+    counts_->wires.add(1);
     std::uint16_t const codec = options_.slots[slot].codec;
     it.out.restart(options_.checksums, codec, codec_of(options_.codecs, codec));
     it.in.restart(options_.largest_segment, &options_.codecs);
     it.window = std::min(kWindowAtFirst, options_.window);
     it.measured = false;
     it.opened = it.heard = it.said = now;
+    it.missing_since = it.slow_since = kNever;
+    it.failures = 0;
+    if (is_spare(slot)) {
+        (*counts_)[slot].way.set(generation % options_.slots[slot].ways.size());
+        log::info("link: {}, generation {}, is there", name_of(slot), generation);
+    }
     note_progress(it);
     it.say_by = kNever;
     it.said_bytes = 0;
@@ -51,7 +58,8 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
 void Link::answered(std::uint32_t slot, std::uint64_t generation, Time when, Time now) {
     now_ = now;
     bool const known = slot < slots_.size() && slots_[slot].generation == generation;
-    if (!known || options_.still_limit == kNever) return;
+    // It was a relay's machine that answered.
+    if (!known || is_relayed(slot) || options_.still_limit == kNever) return;
     Time heard = 0;
     for (Slot const& it : slots_) heard = std::max(heard, it.heard);
     // The wire may have been closed since nothing was acknowledged, which is a little earlier.
@@ -62,14 +70,18 @@ void Link::answered(std::uint32_t slot, std::uint64_t generation, Time when, Tim
 void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string const& why, Time now) {
     now_ = now;
     if (slot >= slots_.size() || slots_[slot].generation != generation) return;
+    std::size_t const ways = options_.slots[slot].ways.size();
     switch (slots_[slot].state) {
         case State::Open: down(slot, why, false); break;
         case State::Leaving: slots_[slot].state = State::Resting; break;
         case State::Dialing:
             slots_[slot].state = State::Resting;
             slots_[slot].rest_until = now + slots_[slot].rest;
-            slots_[slot].rest = std::min(2 * slots_[slot].rest, options_.longest_rest);
-            last_trouble_ = fmt::format("wire {}: {}", slot, why);
+            // A spare slot first tries all of its ways.
+            if (++slots_[slot].failures % std::max<std::size_t>(ways, 1) == 0) {
+                slots_[slot].rest = std::min(2 * slots_[slot].rest, options_.longest_rest);
+            }
+            if (ways == 0) last_trouble_ = fmt::format("wire {}: {}", slot, why);
             break;
         case State::Resting: break;
     }
@@ -79,11 +91,13 @@ void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string cons
 // `still_open`: whoever moves bytes has to close it.
 void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     Slot& it = slots_[slot];
-    last_trouble_ = fmt::format("wire {}: {}", slot, why);
-    log::info("link: wire {} (NIC {}), generation {}, is gone: {}", slot, options_.slots[slot].nic,
-              it.generation, why);
+    if (!is_spare(slot)) last_trouble_ = fmt::format("wire {}: {}", slot, why);
+    log::info("link: {}, generation {}, is gone: {}", name_of(slot), it.generation, why);
     if (still_open) commands_.push_back({Command::Kind::Close, slot, it.generation});
     it.state = State::Resting;
+    counts_->wires.take(1);
+    it.missing_since = now_;
+    degraded_ = true;
     if (now_ - it.opened > options_.longest_rest) it.rest = options_.shortest_rest;
     it.rest_until = now_ + it.rest;
     it.rest = std::min(2 * it.rest, options_.longest_rest);
@@ -119,8 +133,11 @@ void Link::report(std::uint32_t slot, std::uint64_t generation, std::uint64_t fr
 void Link::dial(std::uint32_t slot, Time now) {
     Slot& it = slots_[slot];
     if (!options_.dials || !begun_ || it.state != State::Resting || now < it.rest_until) return;
+    std::uint64_t const generation =
+        is_spare(slot) ? next_generation(slot, now) : it.generation + 1;
+    if (generation == 0) return;
     it.state = State::Dialing;
-    ++it.generation;
+    it.generation = generation;
     commands_.push_back({Command::Kind::Dial, slot, it.generation});
 }
 
@@ -163,7 +180,9 @@ void Link::watch(std::uint32_t slot, Time now) {
 
 Time Link::next_time(std::uint32_t slot) const {
     Slot const& it = slots_[slot];
-    if (it.state == State::Resting && options_.dials && begun_) return it.rest_until;
+    if (it.state == State::Resting && options_.dials && begun_ && !is_spare(slot)) {
+        return it.rest_until;
+    }
     if (it.state != State::Open) return kNever;
     Time next = std::min(it.say_by, it.said + options_.heartbeat);
     next = std::min(next, it.heard + options_.silence_limit);
@@ -176,11 +195,12 @@ Time Link::tick(Time now) {
     if (over_) return kNever;
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         watch(i, now);
-        dial(i, now);
+        if (!is_spare(i)) dial(i, now);
     }
+    if (now >= look_at_) look_at_spares(now);
     bool const awaiting = outstanding();
     if (!awaiting || !begun_) progress_ = now;
-    Time next = kNever;
+    Time next = degraded_ ? look_at_ : kNever;
     auto const limit = [&](Time since, Time most, auto&& why) {
         if (since == kNever) return;
         if (now >= since + most) {
@@ -241,6 +261,8 @@ void Link::leave(std::uint64_t code, std::string const& why) {
     quarantine_.clear();
     for (std::uint32_t i = 0; i < slots_.size(); ++i) let_go(i);
     for (WireCounts& counts : *counts_) counts.in_flight.clear();
+    counts_->wires.clear();
+    counts_->over.set(1);
 }
 
 }  // namespace mgi::mover::link

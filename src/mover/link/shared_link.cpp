@@ -100,10 +100,9 @@ private:
 };
 
 SharedLink::SharedLink(WireThread& thread, LinkName const& name, Secret const& secret,
-                       std::vector<Route> routes, LinkOptions options, LinkOwner& owner,
-                       NicBoard& board)
+                       Routes routes, LinkOptions options, LinkOwner& owner, NicBoard& board)
     : thread_(thread), name_(name) {
-    options.dials = !routes.empty();
+    options.dials = bool(routes);
     client_ = std::make_shared<Client>(std::move(options), owner, board);
     bell_ = thread_.add(name_, secret, std::move(routes), client_);
 }

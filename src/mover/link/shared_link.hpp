@@ -17,6 +17,8 @@ namespace mgi::mover::link {
 
 using transport::wire::LinkName;
 using transport::wire::Route;
+using transport::wire::Routes;
+using transport::wire::routes_of;
 using transport::wire::Secret;
 using transport::wire::WireThread;
 
@@ -25,10 +27,10 @@ using transport::wire::WireThread;
 // them holds no lock that the owner takes when it is called.
 class SharedLink final : public Carrier {
 public:
-    // `routes`: see WireThread::add; as many slots as `options` has. `thread`, `owner` and `board`
+    // `routes`: see WireThread::add; for the slots of `options`. `thread`, `owner` and `board`
     // outlive it. Throws Error(InvalidArgument) where there is a link of this name.
-    SharedLink(WireThread& thread, LinkName const& name, Secret const& secret,
-               std::vector<Route> routes, LinkOptions options, LinkOwner& owner, NicBoard& board);
+    SharedLink(WireThread& thread, LinkName const& name, Secret const& secret, Routes routes,
+               LinkOptions options, LinkOwner& owner, NicBoard& board);
     // Ends it, as `close(Closed)` does, and waits, for a moment at most, until the other end can know.
     ~SharedLink() override;
     SharedLink(SharedLink const&) = delete;

@@ -77,19 +77,31 @@ public:
     virtual void failed(ErrorCode code, std::string const& why) = 0;
 };
 
-// A slot for wires, the same ones in the same order at both ends.
+// Where a wire runs.
+struct Way {
+    static constexpr std::uint32_t kDirect = UINT32_MAX;
+    std::uint32_t nic = 0;          // of this end's, below 64
+    std::uint32_t far_nic = 0;      // of the other end's
+    std::uint32_t relay = kDirect;  // who passes it on, of LinkOptions::relays
+};
+
+// A slot for wires, the same ones in the same order at both ends. A *spare* slot has a wire only where NICs of
+// both ends lie idle, since their direct wires are gone or far slower than others (link_spares.cpp).
 struct SlotOptions {
-    std::uint32_t nic = 0;    // of this end's, below 64
-    double rate = 1.0;        // bytes a nanosecond (GB/s), until it has been measured
-    std::uint16_t codec = 0;  // of LinkOptions::codecs, for what this end sends on it; 0: none
+    std::uint32_t nic = 0;       // of this end's, below 64
+    double rate = 1.0;           // bytes a nanosecond (GB/s), until it has been measured
+    std::uint16_t codec = 0;     // of LinkOptions::codecs, for what this end sends on it; 0: none
+    std::uint32_t far_nic = 0;   // of the other end's
+    std::vector<Way> ways = {};  // a spare slot's: generation g goes by way g modulo their number
 };
 
 struct LinkOptions {
     std::vector<SlotOptions> slots;
-    bool dials = false;         // this end makes the wires; the other one awaits them
-    bool begins_later = false;  // no wire is dialed, or missed, before `Link::begin`
-    bool checksums = false;     // of segments' bytes, too, that this end sends
-    Codecs codecs;              // what may come by, the same at both ends
+    std::vector<std::string> relays;  // their names
+    bool dials = false;               // this end makes the wires; the other one awaits them
+    bool begins_later = false;        // no wire is dialed, or missed, before `Link::begin`
+    bool checksums = false;           // of segments' bytes, too, that this end sends
+    Codecs codecs;                    // what may come by, the same at both ends
     std::uint32_t largest_segment = 64U << 20;
     std::uint64_t window = 8U << 20;       // bytes on their way on one wire, at most
     Time window_time = 20 * kMillisecond;  // and no more than the wire carries in this time

@@ -14,6 +14,7 @@ public:
     void add(std::uint64_t more) { store(value() + more); }
     void take(std::uint64_t less) { store(value() - less); }
     void clear() { store(0); }
+    void set(std::uint64_t value) { store(value); }
     [[nodiscard]] std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
 private:
@@ -27,9 +28,14 @@ struct WireCounts {
     Count bytes;      // of these segments
     Count in_flight;  // segments given to the wire that is there now, and not known to have arrived
     Count resends;    // segments that were lost with a wire and begun again, on whichever one
+    Count way;        // of a spare slot: by which the latest one went
 };
 
 // By slot.
-using LinkCounts = std::vector<WireCounts>;
+struct LinkCounts : std::vector<WireCounts> {
+    using std::vector<WireCounts>::vector;
+    Count wires;  // that there are now
+    Count over;   // 1: there will be no more
+};
 
 }  // namespace mgi::mover::link

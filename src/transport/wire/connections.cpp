@@ -63,6 +63,12 @@ void WireThread::drop(Connection& connection) {
     } else if (connection.stage == Stage::Shaking) {
         --strangers_;
     }
+    busy_.erase(connection.id);
+    if (Connection* const other = std::exchange(connection.joined, nullptr)) {
+        other->joined = nullptr;
+        --passed_.connections;
+        drop(*other);
+    }
     connections_.erase(connection.id);
 }
 
@@ -109,14 +115,16 @@ bool WireThread::obey(Entry& entry) {
 
 void WireThread::dial(Entry& entry, Command const& command) {
     try {
-        Route const& route = entry.routes.at(command.slot);
-        Connection& connection = adopt(begin_connecting(route.local, route.remote),
-                                       Stage::Connecting, now_ + options_.dial_limit);
+        Route route = entry.routes(command.slot, command.generation);
+        Connection& connection =
+            adopt(begin_connecting(route.local, route.remote), Stage::Connecting,
+                  now_ + std::min(options_.dial_limit, route.limit));
         connection.entry = &entry;
         entry.connections.push_back(&connection);
         connection.slot = command.slot;
         connection.generation = command.generation;
         connection.peer = route.remote;
+        connection.route = std::move(route);
     } catch (std::exception const& error) {
         entry.client->closed(command.slot, command.generation, error.what(), now_);
     }
@@ -166,33 +174,37 @@ void WireThread::accept(Listener& listener) {
             continue;
         }
         connection.handshake =
-            std::make_unique<Handshake>([this](LinkName const& name) -> std::optional<Secret> {
-                auto const at = entries_.find(name);
-                // The end that dials is never dialed.
-                if (at == entries_.end() || !at->second->routes.empty()) return std::nullopt;
-                return at->second->secret;
-            });
+            std::make_unique<Handshake>([this](LinkName const& name) { return secret_of(name); });
     }
+}
+
+std::optional<Secret> WireThread::secret_of(LinkName const& name) const {
+    if (auto const at = relays_.find(name); at != relays_.end()) return at->second.secret;
+    auto const at = entries_.find(name);
+    // The end that dials is never dialed.
+    if (at == entries_.end() || at->second->routes) return std::nullopt;
+    return at->second->secret;
 }
 
 void WireThread::on_event(Connection& connection, std::uint32_t events) {
     std::uint64_t const id = connection.id;
     switch (connection.stage) {
         case Stage::Connecting: {
-            if (int const error = how_it_went(connection.socket); error != 0) {
-                gone(connection, with_error("no connection to " + connection.peer.text(), error));
-                return;
+            int const error = how_it_went(connection.socket);
+            std::string const why =
+                error == 0 ? std::string()
+                           : with_error("no connection to " + connection.peer.text(), error);
+            if (connection.joined != nullptr) {
+                error == 0 ? joined(connection) : decline(*connection.joined, why);
+            } else {
+                error == 0 ? go_on(connection) : gone(connection, why);
             }
-            connection.stage = Stage::Shaking;
-            watch(connection, false);
-            connection.handshake = std::make_unique<Handshake>(
-                Hello{connection.entry->name, connection.slot, connection.generation},
-                connection.entry->secret);
-            if (!send_handshake(connection)) gone(connection, "it takes no greeting");
             return;
         }
         case Stage::Shaking: shake(connection); return;
         case Stage::Draining: drain(connection); return;
+        case Stage::Awaiting: drop(connection); return;
+        case Stage::Passing: pass(connection); return;
         case Stage::Open: break;
     }
     if ((events & EPOLLOUT) != 0) {
@@ -243,6 +255,9 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
     if (connection.entry != nullptr) {
         if (state != Handshake::State::Done) {
             gone(connection, why);
+        } else if (connection.relay < connection.route.onward.size()) {
+            ++connection.relay;
+            go_on(connection);
         } else if (connection.entry->client->opened(connection.slot, connection.generation, now_)) {
             connection.stage = Stage::Open;
             connection.deadline = kNever;
@@ -257,6 +272,10 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
         return;
     }
     Hello const hello = handshake.hello();
+    if (hello.onward) {
+        join(connection);
+        return;
+    }
     auto const at = entries_.find(hello.link);
     bool const wanted =
         at != entries_.end() && at->second->client->opened(hello.slot, hello.generation, now_);

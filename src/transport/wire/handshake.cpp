@@ -15,15 +15,16 @@ struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
     std::uint32_t version = 2;
     LinkName link{};
-    std::uint32_t slot = 0;
-    std::uint32_t unused = 0;
-    std::uint64_t generation = 0;
+    std::uint32_t slot = 0;        // or the member that a relay passes on to
+    std::uint32_t passes_on = 0;   // 1: a relay is asked to
+    std::uint64_t generation = 0;  // or the member's NIC
     Secret number{};
 };
 static_assert(sizeof(HelloBytes) == 72, "no padding travels");
 
 constexpr std::size_t kAnswerBytes = sizeof(Secret) + sizeof(Digest);
 constexpr char kThere = 'w';
+constexpr char kNoWay = 'n';
 
 std::string_view view_of(std::array<std::uint8_t, 32> const& bytes) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
@@ -44,8 +45,9 @@ Handshake::Handshake(Hello const& hello, Secret const& secret)
     : dials_(true), secret_(secret), hello_(hello) {
     HelloBytes bytes;
     bytes.link = hello.link;
-    bytes.slot = hello.slot;
-    bytes.generation = hello.generation;
+    bytes.slot = hello.onward ? hello.onward->member : hello.slot;
+    bytes.generation = hello.onward ? hello.onward->nic : hello.generation;
+    bytes.passes_on = hello.onward ? 1 : 0;
     fill_random(bytes.number);
     said_.assign(reinterpret_cast<char const*>(&bytes), sizeof(bytes));
     out_ = said_;
@@ -96,7 +98,12 @@ Handshake::State Handshake::take_hello() {
         return refuse("it names a link that this process does not have");
     }
     secret_ = *secret;
-    hello_ = {hello.link, hello.slot, hello.generation};
+    if (hello.passes_on == 0) {
+        hello_ = {hello.link, hello.slot, hello.generation};
+    } else {
+        hello_.link = hello.link;
+        hello_.onward = Onward{hello.slot, std::uint32_t(hello.generation)};
+    }
     said_ = in_;
     Secret number{};
     fill_random(number);
@@ -109,7 +116,9 @@ Handshake::State Handshake::take_hello() {
 
 Handshake::State Handshake::take_answer() {
     if (step_ == 1) {
-        return in_[0] == kThere ? State::Done : refuse("the other end does not want this wire");
+        if (in_[0] == kThere) return State::Done;
+        return refuse(in_[0] == kNoWay ? "the relay cannot pass it on from there"
+                                       : "the other end does not want this wire");
     }
     std::string const said = said_ + in_.substr(0, sizeof(Secret));
     if (!proves(std::string_view(in_).substr(sizeof(Secret)), secret_, kAnswers, said)) {
@@ -127,6 +136,10 @@ Handshake::State Handshake::take_proof() {
 
 void Handshake::accept() {
     out_ += kThere;
+}
+
+void Handshake::decline() {
+    out_ += kNoWay;
 }
 
 }  // namespace mgi::transport::wire

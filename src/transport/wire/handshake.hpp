@@ -5,6 +5,9 @@
 //     dials     HMAC("dials", hello, answer)
 //     answers   one byte: the wire is there
 //
+// A hello may also ask a third process to pass the connection on. The last byte then says that it is joined
+// to the next process, and what follows is said to that one: another hello.
+//
 // The payload that follows is neither encrypted nor signed: whoever can write into a connection between
 // two servers can change what it carries.
 #pragma once
@@ -22,11 +25,19 @@ namespace mgi::transport::wire {
 
 using LinkName = std::array<std::uint8_t, 16>;
 
-// Which wire a connection is to be.
+// Where a relay passes a connection on to. It is named by numbers, so that whoever asks can name no address
+// but those that the relay knows.
+struct Onward {
+    std::uint32_t member = 0;  // of the channel
+    std::uint32_t nic = 0;     // of that member's
+};
+
+// Which wire a connection is to be, or where it goes on to.
 struct Hello {
-    LinkName link{};
+    LinkName link{};  // or what the relays of a channel share
     std::uint32_t slot = 0;
     std::uint64_t generation = 0;
+    std::optional<Onward> onward = std::nullopt;  // instead of slot and generation
 };
 
 // A state machine without I/O.
@@ -40,7 +51,7 @@ public:
 
     enum class State : std::uint8_t {
         Going,
-        Proven,   // answers: the other end is who it should be; `accept` or close
+        Proven,   // answers: the other end is who it should be; `accept`, `decline` or close
         Done,     // the next byte is a frame's
         Refused,  // `why` says it
     };
@@ -49,6 +60,8 @@ public:
     State received(std::string_view bytes);
     // Answers: the wire is there.
     void accept();
+    // Answers: there is no way on.
+    void decline();
     // What is to be sent, once.
     [[nodiscard]] std::string take_output();
 

@@ -1,5 +1,7 @@
 #include "transport/wire/wire_thread.hpp"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,6 +23,13 @@ constexpr std::uint64_t kBellId = 0;
 constexpr Time kLongest = 10 * kSecond;  // sleep, with nothing to do
 
 }  // namespace
+
+Routes routes_of(std::vector<Route> by_slot) {
+    if (by_slot.empty()) return nullptr;
+    return [routes = std::move(by_slot)](std::uint32_t slot, std::uint64_t) {
+        return routes.at(slot);
+    };
+}
 
 Time WireThread::now() {
     return Time(
@@ -112,7 +121,7 @@ std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
 }
 
 std::shared_ptr<WireThread::Bell> WireThread::add(LinkName const& name, Secret const& secret,
-                                                  std::vector<Route> routes,
+                                                  Routes routes,
                                                   std::shared_ptr<WireClient> client) {
     auto bell = std::make_shared<Bell>();
     bell->thread_ = this;
@@ -145,6 +154,11 @@ WireThread::Connection* WireThread::find(std::uint64_t id) {
 }
 
 void WireThread::loop() {
+    // A splice into a connection that is gone has no flag against it.
+    sigset_t pipes{};
+    sigemptyset(&pipes);
+    sigaddset(&pipes, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
     while (!stop_) {
         try {
             step();
@@ -178,6 +192,7 @@ void WireThread::step() {
             on_event(*connection, events[std::size_t(i)].events);
         }
     }
+    pass_more();
     expire();
     for (auto& [name, entry] : entries_) {
         // A client is told of what happens outside only when its bell rings, or its time has come.
@@ -213,8 +228,10 @@ void WireThread::expire() {
     for (std::uint64_t const id : late) {
         Connection* const connection = find(id);
         if (connection == nullptr) continue;
-        if (connection->stage == Stage::Draining) {
+        if (connection->stage == Stage::Draining || connection->stage == Stage::Passing) {
             drop(*connection);
+        } else if (connection->joined != nullptr) {
+            decline(*connection->joined, "no answer from " + connection->peer.text() + " in time");
         } else if (connection->entry == nullptr) {
             refuse(*connection, "it has not proven in time who it is", true);
         } else {
@@ -229,6 +246,7 @@ void WireThread::expire() {
 }
 
 int WireThread::timeout() const {
+    if (!busy_.empty()) return 0;
     Time next = kNever;
     for (auto const& [name, entry] : entries_) {
         if (entry->touched) return 0;

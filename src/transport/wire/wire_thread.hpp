@@ -12,26 +12,39 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/wire/handshake.hpp"
+#include "transport/wire/passage.hpp"
 #include "transport/wire/socket.hpp"
 #include "transport/wire/wire_client.hpp"
 
 namespace mgi::transport::wire {
 
-// Between which addresses the wires of a slot run.
+// Between which addresses a wire runs.
 struct Route {
-    Address local;  // of the NIC; empty: whichever the system takes
-    Address remote;
+    Address local;                    // of the NIC; empty: whichever the system takes
+    Address remote;                   // of the other end, or of the first relay
+    LinkName relays{};                // whose link's secret each relay knows, too
+    std::vector<Onward> onward = {};  // where each relay in turn passes it on to
+    Time limit = kNever;              // for each step of making it, if less than the thread's
 };
 
+// The route of each wire, at the end that dials; none at the one that awaits. Called by the thread; what it
+// throws is why the wire cannot be made.
+using Routes = std::function<Route(std::uint32_t slot, std::uint64_t generation)>;
+// One for each slot; none for none.
+Routes routes_of(std::vector<Route> by_slot);
+
 struct WireThreadOptions {
-    Time dial_limit = 2 * kSecond;     // until a connection is a wire
+    Time dial_limit = 2 * kSecond;     // until a connection is a wire, or a relay has passed it on
     std::size_t most_strangers = 256;  // connections that have not proven anything yet
+    std::size_t most_passed_on = 64;   // connections between others that go through this process
 };
 
 // Thread-safe; what says so is called by the thread itself.
@@ -56,12 +69,24 @@ public:
         std::atomic<bool> rung_{false};
         WireThread* thread_ = nullptr;
     };
-    // Moves a link's bytes. `routes`: for each slot, at the end that dials; none at the one that
-    // awaits. Throws Error(InvalidArgument) where the link is there already.
-    std::shared_ptr<Bell> add(LinkName const& name, Secret const& secret, std::vector<Route> routes,
+    // Moves a link's bytes. Throws Error(InvalidArgument) where the link is there already.
+    std::shared_ptr<Bell> add(LinkName const& name, Secret const& secret, Routes routes,
                               std::shared_ptr<WireClient> client);
     // Ends the link's wires; when this returns its client is not called any more.
     void remove(LinkName const& name);
+
+    // Where this process passes connections on to: nothing where there is no such member, or NIC.
+    using WaysOn = std::function<std::optional<Route>(Onward const&)>;
+    // Joins others' connections, as their relay: of those who prove the secret of `name`, and to where `ways`
+    // says. Throws Error(InvalidArgument) where there is one of this name already.
+    void pass_on(LinkName const& name, Secret const& secret, WaysOn ways);
+    // From now on no more; those that are joined go on until they end, or nothing passes for a time.
+    void stop_passing_on(LinkName const& name);
+    struct Passed {
+        std::size_t connections = 0;  // joined now
+        std::uint64_t bytes = 0;      // passed on, in all
+    };
+    [[nodiscard]] Passed passed_on();
 
     // Runs something on the thread, between its calls of clients, and waits for it. Throws what it
     // throws. On the thread itself: at once.
@@ -72,24 +97,33 @@ public:
     [[nodiscard]] std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
 
 private:
-    enum class Stage : std::uint8_t { Connecting, Shaking, Open, Draining };
+    // `Awaiting`: that the way on is there; `Passing`: joined to another one.
+    enum class Stage : std::uint8_t { Connecting, Shaking, Open, Draining, Awaiting, Passing };
     struct Entry;
     struct Connection {
         std::uint64_t id = 0;
         Descriptor socket;
         Stage stage = Stage::Connecting;
-        Entry* entry = nullptr;  // none: a stranger, or who is draining
+        Entry* entry = nullptr;  // none: a stranger, who is draining, or others' that are passed on
         std::uint32_t slot = 0;
         std::uint64_t generation = 0;
         std::unique_ptr<Handshake> handshake;
         Address peer;
         Time deadline = kNever;
-        bool blocked = false;  // the socket takes no more for now
+        bool blocked = false;          // the socket takes no more for now
+        Route route;                   // of one that is dialed
+        std::size_t relay = 0;         // which of its relays is asked next
+        Connection* joined = nullptr;  // what comes goes out there
+        std::shared_ptr<Passage> passage;
+    };
+    struct Relay {
+        Secret secret{};
+        WaysOn ways;
     };
     struct Entry {
         LinkName name{};
         Secret secret{};
-        std::vector<Route> routes;
+        Routes routes;
         std::shared_ptr<WireClient> client;
         std::shared_ptr<Bell> bell;
         std::vector<Connection*> connections;
@@ -135,6 +169,15 @@ private:
     void drain(Connection& connection);
     void write(Connection& connection);
     void refuse(Connection& connection, std::string const& why, bool loud);
+    [[nodiscard]] std::optional<Secret> secret_of(LinkName const& name) const;
+
+    // passing_on.cpp
+    void go_on(Connection& connection);
+    void join(Connection& connection);
+    void decline(Connection& connection, std::string const& why);
+    void joined(Connection& connection);
+    void pass(Connection& connection);
+    void pass_more();
 
     WireThreadOptions options_;
     Descriptor epoll_;
@@ -148,6 +191,9 @@ private:
 
     // The thread's own.
     std::map<LinkName, std::unique_ptr<Entry>> entries_;
+    std::map<LinkName, Relay> relays_;
+    Passed passed_;
+    std::set<std::uint64_t> busy_;  // connections on which there is more to pass on
     std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
     std::map<std::uint64_t, Listener> listeners_;
     std::vector<Command> commands_;
