@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -188,13 +189,15 @@ TEST_F(RelayTest, OneThatStandsStillIsNoticed) {
     Cutter still(thirds[2]->address);
     Route frozen = through({2});
     frozen.remote = still.address();
-    auto const routes = [frozen, other = through({3})](std::uint32_t, std::uint64_t generation) {
-        return generation == 1 ? frozen : other;
+    std::atomic<bool> held = false;
+    auto const routes = [&held, frozen, other = through({3})](std::uint32_t, std::uint64_t) {
+        return held ? other : frozen;
     };
     exchange(
         routes, 1,
         [&] {
             wait_until([&] { return thirds[2]->thread->passed_on().bytes > 1'000'000; });
+            held = true;
             still.hold(true);
         },
         kMany);
@@ -230,13 +233,13 @@ TEST_F(RelayTest, WhatIsJoinedGoesOnWhenNoMoreIsTaken) {
 }
 
 TEST_F(RelayTest, NobodyIsLeftBehind) {
-    exchange(routes_of({through({2}), through({3, 2})}), 2);
-    wait_until([&] { return joined(2) == 0 && joined(3) == 0; });
-    std::size_t const before = open_descriptors();
-    for (int i = 0; i < 5; ++i) {
-        exchange(routes_of({through({2}), through({3, 2})}), 2);
+    auto const come_and_go = [this] {
+        exchange(routes_of({through({2}), through({3, 2})}), 2, [] {}, 20);
         wait_until([&] { return joined(2) == 0 && joined(3) == 0; });
-    }
+    };
+    come_and_go();
+    std::size_t const before = open_descriptors();
+    for (int i = 0; i < 5; ++i) come_and_go();
     wait_until([&] { return open_descriptors() <= before; });
 }
 
