@@ -117,6 +117,7 @@ void Crossing::connect() {
         peer.link = std::make_unique<mover::link::SharedLink>(
             network_.wires(), name_of(peer), terms_.secret, std::move(routes), std::move(options),
             links_->owner(p), network_.board());
+        // Others read it once the link has begun, which they learn behind a lock that set_weight takes.
         peer.counts = peer.link->counts();
         peer.link->set_weight(channel_.id(), channel_.spec().options.weight);
         links_->set_carrier(p, peer.link.get());
@@ -153,8 +154,9 @@ bool Crossing::bid_farewell(std::chrono::steady_clock::time_point until) {
         return false;
     }
     auto const lets_go = [this](Peer const& peer) {
-        auto const number = std::size_t(&peer - peers_.data());
-        return peer.counts->over.value() != 0 || links_->is_released(number);
+        // Of a channel that has failed nobody needs anything.
+        if (channel_.failed() || peer.counts->over.value() != 0) return true;
+        return links_->is_released(std::size_t(&peer - peers_.data()));
     };
     if (passes_on_) {
         wait_for_all(peers_, lets_go, std::chrono::steady_clock::now() + kLongestSearch);

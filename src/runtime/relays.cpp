@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
+
+#include <mgi/error.hpp>
 
 #include "mover/link/slots.hpp"
 
@@ -17,12 +20,16 @@ using transport::wire::Address;
 using transport::wire::Onward;
 
 constexpr std::size_t kMostRelays = 8;  // of a pair
-// There are others to be tried, and no more than ten seconds for all of them.
-constexpr transport::wire::Time kSpareLimit = transport::wire::kSecond;
+// There are others to be tried, and no more than ten seconds for all of them. More than what a relay has for
+// its way on, so that it can say why there is none.
+constexpr transport::wire::Time kSpareLimit = 600 * transport::wire::kMillisecond;
 
 // As for direct wires: NICs beyond what the other one has begin anew.
 Address address_of(std::vector<std::string> const& addresses, std::size_t nic) {
-    return Address(addresses.at(nic % addresses.size()));
+    if (addresses.empty()) {
+        throw Error(ErrorCode::NotFound, "a member has not said where it is reached");
+    }
+    return Address(addresses[nic % addresses.size()]);
 }
 
 }  // namespace
@@ -37,6 +44,12 @@ std::vector<std::uint32_t> relays_between(PartMembers const& members, std::uint3
     if (found.empty()) return found;
     auto const first = std::ptrdiff_t((one + other) % found.size());
     std::rotate(found.begin(), found.begin() + first, found.end());
+    // One of each server, and then another one: those of one server have the same NICs.
+    std::map<std::uint32_t, std::size_t> of_server;
+    std::map<std::uint32_t, std::size_t> turn;
+    for (std::uint32_t const m : found) turn[m] = of_server[members.server[m]]++;
+    std::stable_sort(found.begin(), found.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
     found.resize(std::min(found.size(), kMostRelays));
     return found;
 }

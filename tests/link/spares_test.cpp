@@ -192,6 +192,10 @@ TEST_F(LinkSpares, HelpWhereDirectWiresAreFarSlower) {
     auto const counts = rails.network.link(0).counts();
     EXPECT_GT((*counts)[3].segments.value() + (*counts)[4].segments.value(), 0U)
         << rails.describe();
+    EXPECT_TRUE(rails.run()) << rails.describe();
+    rails.pass(10 * kSecond);
+    EXPECT_EQ(rails.describe().find("through"), std::string::npos)
+        << "nothing waits: " << rails.describe();
     EXPECT_EQ(rails.wrong(), "");
 }
 

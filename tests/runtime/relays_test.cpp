@@ -31,6 +31,11 @@ TEST(Relays, AreMembersOfThirdServersAndTheSameForBothEnds) {
     EXPECT_TRUE(std::is_permutation(two.begin(), two.end(), Numbers{3, 4}.begin()));
     EXPECT_NE(two, relays_between(members, 1, 2)) << "others begin with others";
     EXPECT_TRUE(relays_between(on_servers({0, 1, 1}), 0, 2).empty());
+    Numbers const of_eight = relays_between(
+        on_servers({0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3}), 0, 4);
+    ASSERT_EQ(of_eight.size(), 8U);
+    EXPECT_EQ(std::count_if(of_eight.begin(), of_eight.end(), [](auto m) { return m < 16; }), 4)
+        << "half of them on either server";
     Numbers many(100);
     for (std::uint32_t s = 0; s < 100; ++s) many[s] = s;
     EXPECT_EQ(relays_between(on_servers(many), 3, 50).size(), 8U);

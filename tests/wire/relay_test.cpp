@@ -314,8 +314,13 @@ TEST_F(RelayTest, NobodyIsDialedForAStranger) {
     Hello nobody = hello;
     nobody.onward = Onward{8, 0};
     EXPECT_EQ(knocks(nobody, 1), Handshake::State::Refused);
+    Peer awaited(1, 100);
+    LinkName links_name{};
+    links_name[0] = 9;
+    SharedLink const link(*thirds[6]->thread, links_name, secret_of(1), nullptr, options(1),
+                          awaited, far_board);
     Hello in_a_links_name = hello;
-    in_a_links_name.link = name;
+    in_a_links_name.link = links_name;
     EXPECT_EQ(knocks(in_a_links_name, 1), Handshake::State::Refused);
     // A relay's greeting that is a wire's.
     Hello wire = hello;

@@ -196,6 +196,7 @@ private:
     std::uint32_t last_choice_ = 0;
     bool held_ = false;      // a wire had room, but it was another channel's turn on its NIC
     Time look_at_ = kNever;  // at spare slots; when awake anyway
+    Time wanted_at_ = 0;     // segments waited for wires, as seen then
     bool degraded_ =
         true;  // direct wires are gone or slow, or spare ones are there: then in any case
     bool begun_ = false;

@@ -67,13 +67,14 @@ void Link::compare_rates(Time now) {
         if (slot.state == State::Open && slot.measured) fastest = std::max(fastest, slot.rate);
     }
     bool const wanted = queue_.size() != 0;
+    if (wanted) wanted_at_ = now;
     for (Slot& slot : slots_) {
         bool const slow =
             slot.state == State::Open && slot.measured && slot.rate * kFarSlower < fastest;
         // What a wire could carry shows only while all have as much as they can take.
         if (slow && wanted) {
             slot.slow_since = std::min(slot.slow_since, now);
-        } else if (!slow || now < slot.slow_since + kMissing) {
+        } else if (!slow || now < slot.slow_since + kMissing || now >= wanted_at_ + kUnused) {
             slot.slow_since = kNever;
         }
     }

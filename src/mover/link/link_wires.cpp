@@ -200,7 +200,7 @@ Time Link::tick(Time now) {
     if (now >= look_at_) look_at_spares(now);
     bool const awaiting = outstanding();
     if (!awaiting || !begun_) progress_ = now;
-    Time next = degraded_ ? look_at_ : kNever;
+    Time next = degraded_ && options_.dials ? look_at_ : kNever;
     auto const limit = [&](Time since, Time most, auto&& why) {
         if (since == kNever) return;
         if (now >= since + most) {

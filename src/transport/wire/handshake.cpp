@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little,
 
 struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
-    std::uint32_t version = 2;
+    std::uint32_t version = 3;
     LinkName link{};
     std::uint32_t slot = 0;        // or the member that a relay passes on to
     std::uint32_t passes_on = 0;   // 1: a relay is asked to

@@ -28,7 +28,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
     // What each way may hold, beside the sockets' own buffers.
-    static constexpr int kPipeBytes = 1 << 20;
+    static constexpr int kPipeBytes = 256 << 10;
 
 private:
     struct Way {

@@ -141,7 +141,8 @@ void WireThread::pass(Connection& connection) {
 }
 
 void WireThread::pass_more() {
-    for (std::uint64_t const id : std::exchange(busy_, {})) {
+    auto const busy = busy_;  // pass changes it
+    for (std::uint64_t const id : busy) {
         if (Connection* const connection = find(id)) pass(*connection);
     }
 }
