@@ -118,6 +118,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     mgi_glob(control_support tests/support/hang_guard.cpp)
     add_executable(mgi_control_tests ${control_tests} ${control_support})
     mgi_test_defaults(mgi_control_tests)
+    mgi_unity_by_folder(mgi_control_tests)
     mgi_test_headers(mgi_control_tests)
     target_include_directories(mgi_control_tests PRIVATE
         "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")

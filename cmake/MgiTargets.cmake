@@ -63,6 +63,20 @@ function(mgi_unity target)
     endif()
 endfunction()
 
+# mgi_unity_by_folder(<target>): the same, for tests: the sources of one folder are one unit, and only their
+# names must differ. Sources with options of their own stay alone.
+function(mgi_unity_by_folder target)
+    mgi_unity(${target})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+    get_target_property(sources ${target} SOURCES)
+    foreach(source IN LISTS sources)
+        cmake_path(GET source PARENT_PATH folder)
+        cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
+        string(REPLACE "/" "_" group "${folder}")
+        set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    endforeach()
+endfunction()
+
 # mgi_test_headers(<target>): what most tests include is read once; not without the unity build, where each
 # source must include what it uses.
 function(mgi_test_headers target)

@@ -32,6 +32,7 @@ if(MGI_SANITIZE STREQUAL "thread")
 endif()
 add_executable(mgi_tests ${test_sources})
 mgi_test_defaults(mgi_tests)
+mgi_unity_by_folder(mgi_tests)
 mgi_test_headers(mgi_tests)
 # Tests may look behind the public headers: src/ and bench/ are on their include path.
 target_include_directories(mgi_tests PRIVATE

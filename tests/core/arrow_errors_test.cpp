@@ -11,7 +11,7 @@
 #include <mgi/batch.hpp>
 #include <mgi/error.hpp>
 
-#include "core/throws.hpp"
+#include "support/expect_error.hpp"
 #include "support/tables.hpp"
 
 namespace mgi {
@@ -54,7 +54,7 @@ struct Foreign {
     RecordBatch import() { return import_batch(&array, &schema); }
 
     /// The import fails, says this, and releases both structs all the same.
-    void expect_refused(std::initializer_list<char const*> texts) {
+    void expect_refused(std::initializer_list<std::string> texts) {
         expect_error(ErrorCode::InvalidArgument, texts, [&] { import(); });
         EXPECT_EQ(schema_releases, 1);
         EXPECT_EQ(array_releases, 1);

@@ -7,7 +7,7 @@
 #include <mgi/batch.hpp>
 #include <mgi/error.hpp>
 
-#include "core/throws.hpp"
+#include "support/expect_error.hpp"
 #include "support/tables.hpp"
 
 namespace mgi {

@@ -12,7 +12,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
-#include "core/throws.hpp"
+#include "support/expect_error.hpp"
 
 namespace mgi {
 namespace {

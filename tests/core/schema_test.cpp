@@ -9,7 +9,7 @@
 #include <mgi/error.hpp>
 #include <mgi/schema.hpp>
 
-#include "core/throws.hpp"
+#include "support/expect_error.hpp"
 
 namespace mgi {
 namespace {

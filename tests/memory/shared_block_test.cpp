@@ -20,7 +20,7 @@ namespace {
 
 using memory::SharedBlock;
 
-constexpr std::uint64_t kBytes = 3 * SharedBlock::kAlignment;
+constexpr std::uint64_t kBlockBytes = 3 * SharedBlock::kAlignment;
 
 // A descriptor that is closed at the end of a scope.
 struct File {
@@ -32,65 +32,65 @@ struct File {
 };
 
 TEST(SharedBlock, IsZeroAndShared) {
-    auto const made = SharedBlock::create(kBytes - 5);
-    EXPECT_EQ(made->bytes(), kBytes);
-    ASSERT_TRUE(made->reserve(0, kBytes));
-    EXPECT_EQ(made->data()[0] | made->data()[kBytes - 1], 0);
-    auto const found = SharedBlock::open(made->descriptor(), made->address(), kBytes);
+    auto const made = SharedBlock::create(kBlockBytes - 5);
+    EXPECT_EQ(made->bytes(), kBlockBytes);
+    ASSERT_TRUE(made->reserve(0, kBlockBytes));
+    EXPECT_EQ(made->data()[0] | made->data()[kBlockBytes - 1], 0);
+    auto const found = SharedBlock::open(made->descriptor(), made->address(), kBlockBytes);
     ASSERT_EQ(found, made) << "one mapping in a process";
-    EXPECT_NE(SharedBlock::create(kBytes)->address(), made->address());
+    EXPECT_NE(SharedBlock::create(kBlockBytes)->address(), made->address());
 }
 
 TEST(SharedBlock, OutlivesItsMaker) {
-    auto made = SharedBlock::create(kBytes);
+    auto made = SharedBlock::create(kBlockBytes);
     File const file(dup(made->descriptor()));
     std::uint64_t const address = made->address();
     ASSERT_TRUE(made->reserve(0, 4096));
     std::strcpy(made->data(), "here");
     made.reset();
-    auto const found = SharedBlock::open(file.number, address, kBytes);
+    auto const found = SharedBlock::open(file.number, address, kBlockBytes);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->address(), address);
     EXPECT_STREQ(found->data(), "here");
 }
 
 TEST(SharedBlock, SaysThatItsAddressIsTaken) {
-    auto made = SharedBlock::create(kBytes);
+    auto made = SharedBlock::create(kBlockBytes);
     File const file(dup(made->descriptor()));
     std::uint64_t const address = made->address();
     made.reset();
-    void* const wanted = reinterpret_cast<void*>(address + kBytes - 4096);
+    void* const wanted = reinterpret_cast<void*>(address + kBlockBytes - 4096);
     void* const other =
         mmap(wanted, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     ASSERT_EQ(other, wanted);
-    EXPECT_EQ(SharedBlock::open(file.number, address, kBytes), nullptr);
+    EXPECT_EQ(SharedBlock::open(file.number, address, kBlockBytes), nullptr);
     munmap(other, 4096);
-    EXPECT_NE(SharedBlock::open(file.number, address, kBytes), nullptr);
+    EXPECT_NE(SharedBlock::open(file.number, address, kBlockBytes), nullptr);
     // Another block of this process at the same address is something else, too.
-    auto const there = SharedBlock::open(file.number, address, kBytes);
-    auto const another = SharedBlock::create(kBytes);
-    EXPECT_EQ(SharedBlock::open(another->descriptor(), address, kBytes), nullptr);
+    auto const there = SharedBlock::open(file.number, address, kBlockBytes);
+    auto const another = SharedBlock::create(kBlockBytes);
+    EXPECT_EQ(SharedBlock::open(another->descriptor(), address, kBlockBytes), nullptr);
 }
 
 TEST(SharedBlock, RefusesWhatIsNone) {
-    auto const made = SharedBlock::create(kBytes);
+    auto const made = SharedBlock::create(kBlockBytes);
     auto const refused = [&](int descriptor, std::uint64_t address, std::uint64_t bytes) {
         expect_error(ErrorCode::InvalidArgument, {},
                      [&] { (void)SharedBlock::open(descriptor, address, bytes); });
     };
     int const fd = made->descriptor();
-    refused(-1, made->address(), kBytes);
-    refused(fd, made->address(), kBytes + 1);
+    refused(-1, made->address(), kBlockBytes);
+    refused(fd, made->address(), kBlockBytes + 1);
     refused(fd, made->address(), 0);
     refused(fd, made->address(), UINT64_MAX);
-    refused(fd, made->address() + 4096, kBytes);
-    refused(fd, 0, kBytes);
-    refused(fd, UINT64_MAX / SharedBlock::kAlignment * SharedBlock::kAlignment, kBytes);
+    refused(fd, made->address() + 4096, kBlockBytes);
+    refused(fd, 0, kBlockBytes);
+    refused(fd, UINT64_MAX / SharedBlock::kAlignment * SharedBlock::kAlignment, kBlockBytes);
     File const zero(open("/dev/zero", O_RDWR));
-    refused(zero.number, made->address(), kBytes);
+    refused(zero.number, made->address(), kBlockBytes);
     File const unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    ASSERT_EQ(ftruncate(unsealed.number, static_cast<off_t>(kBytes)), 0);
-    refused(unsealed.number, made->address(), kBytes);
+    ASSERT_EQ(ftruncate(unsealed.number, static_cast<off_t>(kBlockBytes)), 0);
+    refused(unsealed.number, made->address(), kBlockBytes);
 }
 
 TEST(SharedBlock, HasALimit) {
@@ -102,7 +102,7 @@ TEST(SharedBlock, HasALimit) {
 }
 
 TEST(SharedBlock, AForkedChildDoesNotHaveIt) {
-    auto const made = SharedBlock::create(kBytes);
+    auto const made = SharedBlock::create(kBlockBytes);
     ASSERT_TRUE(made->reserve(0, 4096));
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
@@ -118,20 +118,20 @@ TEST(SharedBlock, AForkedChildDoesNotHaveIt) {
 }
 
 TEST(SharedBlock, GrowingPartsOfTwoPoolsAreApart) {
-    constexpr std::uint64_t kSegment = 4096;
-    auto const block = SharedBlock::create(kBytes);
+    constexpr std::uint64_t kPiece = 4096;
+    auto const block = SharedBlock::create(kBlockBytes);
     auto const account = std::make_shared<memory::Account>(std::uint64_t{1} << 20);
     {
-        memory::Pool a({block, 0, 8192, 100}, 8192, kSegment, 2 * kSegment, account);
-        memory::Pool b({block, 0, 16384, 100}, 8192, kSegment, 2 * kSegment, account);
+        memory::Pool a({block, 0, 8192, 100}, 8192, kPiece, 2 * kPiece, account);
+        memory::Pool b({block, 0, 16384, 100}, 8192, kPiece, 2 * kPiece, account);
         EXPECT_EQ(a.base(), b.base());
         EXPECT_EQ(account->left(), account->limit() - 200);
         std::optional<std::uint64_t> const offsets[]{a.borrow().offset, a.borrow().offset,
                                                      b.borrow().offset, b.borrow().offset};
         for (std::uint64_t i = 0; i < 4; ++i) {
             ASSERT_TRUE(offsets[i]);
-            EXPECT_EQ(*offsets[i], 8192 + i * kSegment);
-            std::memset(a.base() + *offsets[i], int(i), kSegment);
+            EXPECT_EQ(*offsets[i], 8192 + i * kPiece);
+            std::memset(a.base() + *offsets[i], int(i), kPiece);
         }
         EXPECT_FALSE(a.borrow().offset);
         EXPECT_FALSE(b.borrow().offset);
@@ -146,7 +146,7 @@ TEST(SharedBlock, GrowingPartsOfTwoPoolsAreApart) {
     }
     EXPECT_EQ(account->left(), account->limit());
     // Nothing of it is closed to others that have the block still.
-    for (std::uint64_t i = 0; i < 6 * kSegment; ++i) block->data()[i] = 1;
+    for (std::uint64_t i = 0; i < 6 * kPiece; ++i) block->data()[i] = 1;
 }
 
 }  // namespace

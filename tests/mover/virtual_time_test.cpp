@@ -61,9 +61,9 @@ private:
     int end_;
 };
 
-class Scene {
+class MoverScene {
 public:
-    explicit Scene(std::uint64_t seed)
+    explicit MoverScene(std::uint64_t seed)
         : network(seed),
           routing_(some_routing(network.random)),
           servers_(spec_of(network.random, routing_), kEach, seed),
@@ -131,9 +131,9 @@ protected:
     static void TearDownTestSuite() { set_log_level("warn"); }
 
     static void for_scenes(std::uint64_t seeds, bool complete,
-                           std::function<void(Scene&)> const& play) {
+                           std::function<void(MoverScene&)> const& play) {
         for_seeds(seeds, [&](std::uint64_t seed) {
-            Scene scene(seed);
+            MoverScene scene(seed);
             play(scene);
             scene.run();
             ASSERT_EQ(scene.network.wrong, "");
@@ -149,11 +149,11 @@ protected:
 };
 
 TEST_F(VirtualTime, NothingHappens) {
-    for_scenes(40, true, [](Scene&) {});
+    for_scenes(40, true, [](MoverScene&) {});
 }
 
 TEST_F(VirtualTime, WiresBreakAndFallSilent) {
-    for_scenes(80, true, [](Scene& scene) {
+    for_scenes(80, true, [](MoverScene& scene) {
         scene.now_and_then(1 + scene.network.random.below(8), kSecond / 10,
                            [&] { scene.network.reset(scene.some_slot()); });
         scene.now_and_then(scene.network.random.below(3), kSecond / 10,
@@ -162,7 +162,7 @@ TEST_F(VirtualTime, WiresBreakAndFallSilent) {
 }
 
 TEST_F(VirtualTime, BytesAreDamagedAndWiresSlow) {
-    for_scenes(60, true, [](Scene& scene) {
+    for_scenes(60, true, [](MoverScene& scene) {
         scene.now_and_then(1 + scene.network.random.below(4), kSecond / 10,
                            [&] { scene.network.damage(scene.some_slot(), scene.some_end()); });
         scene.now_and_then(2, kSecond / 10, [&] { scene.network.slow(scene.some_slot(), 0.001); });
@@ -170,7 +170,7 @@ TEST_F(VirtualTime, BytesAreDamagedAndWiresSlow) {
 }
 
 TEST_F(VirtualTime, AProcessIsStoppedAndGoesOn) {
-    for_scenes(40, true, [](Scene& scene) {
+    for_scenes(40, true, [](MoverScene& scene) {
         scene.now_and_then(1, kSecond / 10, [&] {
             scene.network.freeze(scene.some_end(), scene.network.now + kSecond / 10 +
                                                        scene.network.random.below(6 * kSecond));
@@ -179,7 +179,7 @@ TEST_F(VirtualTime, AProcessIsStoppedAndGoesOn) {
 }
 
 TEST_F(VirtualTime, Everything) {
-    for_scenes(100, false, [](Scene& scene) {
+    for_scenes(100, false, [](MoverScene& scene) {
         auto& network = scene.network;
         scene.now_and_then(network.random.below(20), 2 * kSecond,
                            [&] { network.misfortune(scene.some_slot(), scene.some_end()); });

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "operators/reference.hpp"
+#include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
 namespace mgi::test {
@@ -59,17 +60,6 @@ TEST(ExchangeOperator, ResultsOutliveTheRuntime) {
     EXPECT_TRUE(same_rows(encode_all(rows_of(result)), encode_all(rows)));
 }
 
-template <class Call>
-void expect_error(Call&& call, ErrorCode code, std::string const& named) {
-    try {
-        call();
-        FAIL() << "no error that names " << named;
-    } catch (Error const& error) {
-        EXPECT_EQ(error.code(), code) << error.what();
-        EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
-    }
-}
-
 TEST(ExchangeOperator, BadInputIsNamed) {
     Cluster cluster(2);
     Random random(1);
@@ -79,17 +69,17 @@ TEST(ExchangeOperator, BadInputIsNamed) {
         return [&, endpoints, tables, keys] { exchange(cluster.runtime, endpoints, tables, keys); };
     };
     auto const wrong = ErrorCode::InvalidArgument;
-    expect_error(call({}, {}, {"key"}), wrong, "no endpoints");
-    expect_error(call(cluster.endpoints, {parts[0]}, {"key"}), wrong, "1 parts for 2 endpoints");
-    expect_error(call(cluster.endpoints, parts, {"kee"}), wrong, "'kee'");
-    expect_error(call(cluster.endpoints, parts, {}), wrong, "no key");
-    expect_error(call({cluster.endpoints[0], cluster.endpoints[0]}, parts, {"key"}), wrong, "");
+    expect_error(wrong, {"no endpoints"}, call({}, {}, {"key"}));
+    expect_error(wrong, {"1 parts for 2 endpoints"}, call(cluster.endpoints, {parts[0]}, {"key"}));
+    expect_error(wrong, {"'kee'"}, call(cluster.endpoints, parts, {"kee"}));
+    expect_error(wrong, {"no key"}, call(cluster.endpoints, parts, {}));
+    expect_error(wrong, {}, call({cluster.endpoints[0], cluster.endpoints[0]}, parts, {"key"}));
     auto mixed = parts;
     mixed[1] = deal({{"key", int32()}, {"value", int64()}}, {}, 1, random)[0];
-    expect_error(call(cluster.endpoints, mixed, {"key"}), wrong, "part 1");
+    expect_error(wrong, {"part 1"}, call(cluster.endpoints, mixed, {"key"}));
     Endpoint const deleted = cluster.runtime.create_endpoint();
     cluster.runtime.delete_endpoint(deleted);
-    expect_error(call({cluster.endpoints[0], deleted}, parts, {"key"}), ErrorCode::NotFound, "");
+    expect_error(ErrorCode::NotFound, {}, call({cluster.endpoints[0], deleted}, parts, {"key"}));
 }
 
 TEST(ExchangeOperator, AResultPastItsLimitIsAnError) {
@@ -99,8 +89,8 @@ TEST(ExchangeOperator, AResultPastItsLimitIsAnError) {
     options.receive_limit = 1U << 16;
     options.segment_bytes = 1U << 12;
     auto const parts = deal(numbered_schema(), numbered_rows(100'000, 1000), 2, random);
-    expect_error([&] { exchange(cluster.runtime, cluster.endpoints, parts, {"key"}, options); },
-                 ErrorCode::OutOfMemory, "receive_limit");
+    expect_error(ErrorCode::OutOfMemory, {"receive_limit"},
+                 [&] { exchange(cluster.runtime, cluster.endpoints, parts, {"key"}, options); });
     // And the runtime is as it was.
     auto const result = exchange(cluster.runtime, cluster.endpoints, parts, {"key"});
     EXPECT_EQ(rows_of(result).size(), 100'000U);
@@ -125,9 +115,9 @@ TEST(ExchangeOperator, CancelStopsIt) {
     }
     OperatorOptions group_options = options;
     group_options.segment_bytes = 4096;
-    expect_error(
-        [&] { group_by(cluster.runtime, cluster.endpoints, many, {"value"}, {}, group_options); },
-        ErrorCode::Interrupted, "stopped");
+    expect_error(ErrorCode::Interrupted, {"stopped"}, [&] {
+        group_by(cluster.runtime, cluster.endpoints, many, {"value"}, {}, group_options);
+    });
 }
 
 TEST(ExchangeOperator, TwoOperatorsAtOnceOnTheSameEndpoints) {

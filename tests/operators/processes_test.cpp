@@ -19,7 +19,7 @@ using operators::Processes;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 /// 2 or 3 processes with one or more endpoints each, in any order.
-Job random_job(Random& random) {
+Job job_in_processes(Random& random) {
     std::size_t const processes = 2 + random.below(2);
     std::vector<std::size_t> owners;
     for (std::size_t p = 0; p < processes; ++p) owners.push_back(p);
@@ -63,7 +63,7 @@ class ProcessesProperty : public ::testing::TestWithParam<int> {};
 
 TEST_P(ProcessesProperty, Exchange) {
     Random random(300 + static_cast<std::uint64_t>(GetParam()));
-    Job job = random_job(random);
+    Job job = job_in_processes(random);
     Schema const schema = random_schema(random, 6);
     auto const rows = random_rows(schema, random.below(3000), random);
     auto const parts = deal(schema, rows, job.endpoints().size(), random);
@@ -79,7 +79,7 @@ TEST_P(ProcessesProperty, Exchange) {
 
 TEST_P(ProcessesProperty, GroupBy) {
     Random random(400 + static_cast<std::uint64_t>(GetParam()));
-    Job job = random_job(random);
+    Job job = job_in_processes(random);
     std::size_t const distinct = random.one_in(2) ? 7 : 3000;
     auto rows = some_rows(left_schema(), random.below(4000), distinct, random);
     for (Row& row : rows) row[2] = small_cell(left_schema()[2], random);
@@ -101,7 +101,7 @@ TEST_P(ProcessesProperty, GroupBy) {
 
 TEST_P(ProcessesProperty, Join) {
     Random random(500 + static_cast<std::uint64_t>(GetParam()));
-    Job job = random_job(random);
+    Job job = job_in_processes(random);
     // The reference compares each row with each.
     std::size_t const most = kSanitized ? 500 : 2500;
     auto const left = some_rows(left_schema(), random.below(most), most / 3, random);

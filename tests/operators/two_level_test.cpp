@@ -90,7 +90,7 @@ TEST(Levels, WhereTheyAre) {
 }
 
 /// 2 to 4 processes on 2 or 3 servers with one endpoint or a few each, in any order.
-Job random_job(Random& random) {
+Job job_on_servers(Random& random) {
     std::size_t const processes = 2 + random.below(3);
     std::uint32_t const count = processes == 2 ? 2 : 2 + std::uint32_t(random.below(2));
     std::vector<std::uint32_t> servers;
@@ -148,7 +148,7 @@ class TwoLevelProperty : public ::testing::TestWithParam<int> {};
 
 TEST_P(TwoLevelProperty, RowsComeToTheEndpointsOfOneLevel) {
     Random random(700 + static_cast<std::uint64_t>(GetParam()));
-    Job job = random_job(random);
+    Job job = job_on_servers(random);
     Schema const schema = random_schema(random, 6);
     DataShape shape;
     shape.keys = static_cast<Keys>(random.below(4));

@@ -241,8 +241,8 @@ void leave_domain(Cluster& cluster, ServerId server) {
     }
 }
 
-std::string refusal(ChannelPlanner& planner, std::vector<Place> const& from,
-                    std::vector<Place> const& to) {
+std::string refused_channel(ChannelPlanner& planner, std::vector<Place> const& from,
+                            std::vector<Place> const& to) {
     try {
         planner.plan(from, to);
     } catch (Error const& error) {
@@ -260,19 +260,19 @@ TEST(ChannelPlanner, OnlyPairsWithABrokenLinkToTheDomainNeedTheNetwork) {
     ChannelPlanner planner(cluster);
     std::vector<Place> const senders{{0, 1}, {2, 1}};
     std::vector<Place> const receivers{{1, 1}};
-    EXPECT_EQ(refusal(planner, senders, receivers), "");
+    EXPECT_EQ(refused_channel(planner, senders, receivers), "");
     // The network joins t2 and t3; t0 and t1, which have no NIC, still have the domain.
     leave_domain(cluster, 3);
     std::vector<Place> const more{{0, 1}, {2, 1}, {3, 1}};
-    EXPECT_EQ(refusal(planner, senders, receivers), "");
-    EXPECT_EQ(refusal(planner, {{2, 1}, {3, 1}}, {{2, 1}, {3, 1}}), "");
+    EXPECT_EQ(refused_channel(planner, senders, receivers), "");
+    EXPECT_EQ(refused_channel(planner, {{2, 1}, {3, 1}}, {{2, 1}, {3, 1}}), "");
     // t3 and t0 both only send, t1 receives from t0, and t2 from both.
-    EXPECT_EQ(refusal(planner, {{3, 1}, {2, 2}}, {{2, 1}}), "");
-    EXPECT_EQ(refusal(planner, {{0, 1}, {3, 1}}, {{2, 1}}), "");
+    EXPECT_EQ(refused_channel(planner, {{3, 1}, {2, 2}}, {{2, 1}}), "");
+    EXPECT_EQ(refused_channel(planner, {{0, 1}, {3, 1}}, {{2, 1}}), "");
     // Only t1, which t3 has to reach, lacks the network.
-    EXPECT_EQ(refusal(planner, more, receivers),
+    EXPECT_EQ(refused_channel(planner, more, receivers),
               "no way from the network to t1/a, and other servers have sources");
-    EXPECT_EQ(refusal(planner, receivers, more),
+    EXPECT_EQ(refused_channel(planner, receivers, more),
               "no way from t1/a to the network, and other servers have destinations");
     // Ways are the endpoints' own: a is off the domain, and has a NIC; b has no link but the domain.
     cluster.recover_link(3, 2, 3);

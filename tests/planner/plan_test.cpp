@@ -10,10 +10,10 @@
 #include <mgi/device/receive_queue.hpp>
 #include <mgi/error.hpp>
 
-#include "core/throws.hpp"
 #include "memory/segment_layout.hpp"
 #include "planner/plan.hpp"
 #include "planner/sizes.hpp"
+#include "support/expect_error.hpp"
 #include "support/tables.hpp"
 
 namespace mgi::planner {

@@ -15,7 +15,7 @@
 namespace mgi::planner {
 namespace {
 
-std::string refusal(std::string const& bytes) {
+std::string refused_table(std::string const& bytes) {
     try {
         static_cast<void>(decode_table(bytes));
     } catch (Error const& error) {
@@ -42,10 +42,10 @@ TEST(TableCodec, ComesBackAsItWas) {
 TEST(TableCodec, EveryTruncationIsRefusedAndSaysWhere) {
     std::string const bytes = some_table();
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-        std::string const why = refusal(bytes.substr(0, length));
+        std::string const why = refused_table(bytes.substr(0, length));
         ASSERT_NE(why.find("forwarding table, byte "), std::string::npos) << length << ": " << why;
     }
-    EXPECT_NE(refusal(bytes + '\0').find("expected the end"), std::string::npos);
+    EXPECT_NE(refused_table(bytes + '\0').find("expected the end"), std::string::npos);
 }
 
 TEST(TableCodec, WhatIsAcceptedIsWhatItSays) {
@@ -67,17 +67,17 @@ TEST(TableCodec, HopsLeadToLaterStages) {
     auto const with = [](std::uint8_t stage, std::uint8_t next) {
         return encode(ServerTable{{{7, {{{}, stage, {{8, next, {}, 1}}}}}}, {}});
     };
-    EXPECT_EQ(refusal(with(2, 3)), "");
-    EXPECT_EQ(refusal(with(2, 0)), "");
-    EXPECT_NE(refusal(with(2, 2)).find("a stage behind the entry's own"), std::string::npos);
-    EXPECT_NE(refusal(with(2, 1)).find("a stage behind the entry's own"), std::string::npos);
+    EXPECT_EQ(refused_table(with(2, 3)), "");
+    EXPECT_EQ(refused_table(with(2, 0)), "");
+    EXPECT_NE(refused_table(with(2, 2)).find("a stage behind the entry's own"), std::string::npos);
+    EXPECT_NE(refused_table(with(2, 1)).find("a stage behind the entry's own"), std::string::npos);
 }
 
 TEST(TableCodec, OtherVersionsAreToldApart) {
     std::string bytes = some_table();
     bytes[4] = 9;
-    EXPECT_NE(refusal(bytes).find("version 2, not 9"), std::string::npos);
-    EXPECT_NE(refusal("MGIX").find("expected \"MGIT\""), std::string::npos);
+    EXPECT_NE(refused_table(bytes).find("version 2, not 9"), std::string::npos);
+    EXPECT_NE(refused_table("MGIX").find("expected \"MGIT\""), std::string::npos);
 }
 
 TEST(Directory, HoldsAnyListOfPlaces) {

@@ -97,7 +97,7 @@ int open_parts() {
     return parts;
 }
 
-class Processes : public ::testing::TestWithParam<bool> {
+class ProcessTest : public ::testing::TestWithParam<bool> {
 protected:
     void SetUp() override {
 #if defined(__SANITIZE_THREAD__)
@@ -151,13 +151,13 @@ protected:
     std::vector<std::unique_ptr<Child>> children_;
 };
 
-TEST_P(Processes, EveryRowArrivesOnce) {
+TEST_P(ProcessTest, EveryRowArrivesOnce) {
     exchange_.rows = 30'000;
     start();
     expect_all(member_->run());
 }
 
-TEST_P(Processes, WithoutRowsTheyLeaveAtOnce) {
+TEST_P(ProcessTest, WithoutRowsTheyLeaveAtOnce) {
     for (int round = 0; round < 3; ++round) {
         exchange_.rows = std::uint64_t(round % 2);
         start();
@@ -166,14 +166,14 @@ TEST_P(Processes, WithoutRowsTheyLeaveAtOnce) {
     }
 }
 
-TEST_P(Processes, AChildThatExecutesNothingDoesNoHarm) {
+TEST_P(ProcessTest, AChildThatExecutesNothingDoesNoHarm) {
     exchange_.rows = 30'000;
     exchange_.forks = true;
     start();
     expect_all(member_->run());
 }
 
-TEST_P(Processes, KillingOneIsAnErrorForTheOthers) {
+TEST_P(ProcessTest, KillingOneIsAnErrorForTheOthers) {
     Random random(GetParam() ? 1 : 2);
     exchange_.gone_limit_ms = 700;
     for (int round = 0; round < 4; ++round) {
@@ -193,7 +193,7 @@ TEST_P(Processes, KillingOneIsAnErrorForTheOthers) {
     }
 }
 
-TEST_P(Processes, AShortStopIsSurvived) {
+TEST_P(ProcessTest, AShortStopIsSurvived) {
     exchange_.rows = 200'000;
     exchange_.gone_limit_ms = 4000;
     start();
@@ -207,7 +207,7 @@ TEST_P(Processes, AShortStopIsSurvived) {
     expect_all(arrived);
 }
 
-TEST_P(Processes, AStopForEverIsAnError) {
+TEST_P(ProcessTest, AStopForEverIsAnError) {
     exchange_.gone_limit_ms = 700;
     start();
     child(1).signal(SIGSTOP);
@@ -220,7 +220,7 @@ TEST_P(Processes, AStopForEverIsAnError) {
     EXPECT_NE(child(1).output().find("no sign of life"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transfer, Processes, ::testing::Bool(), [](auto const& each) {
+INSTANTIATE_TEST_SUITE_P(Transfer, ProcessTest, ::testing::Bool(), [](auto const& each) {
     return std::string(each.param ? "ByReference" : "ByCopy");
 });
 

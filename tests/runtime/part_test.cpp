@@ -15,7 +15,7 @@
 namespace mgi::test {
 namespace {
 
-constexpr std::uint32_t kChannel = 12;
+constexpr std::uint32_t kPartsChannel = 12;
 PartSizes const kSizes{5000, 70'000, 8192};
 
 PartMembers members_seen_from(std::uint32_t me) {
@@ -32,12 +32,12 @@ std::shared_ptr<Part> make(std::uint32_t me = 0) {
     plan.transfer = Transfer::ByCopy;
     plan.segment_rows = 100;
     plan.max_groups = 3;
-    return Part::create(kChannel, members_seen_from(me), plan, 9000, kSizes);
+    return Part::create(kPartsChannel, members_seen_from(me), plan, 9000, kSizes);
 }
 
 TEST(Part, OthersFindWhatTheMakerPlanned) {
     auto const made = make();
-    auto const found = Part::open(made->descriptor(), kChannel, members_seen_from(2));
+    auto const found = Part::open(made->descriptor(), kPartsChannel, members_seen_from(2));
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->plan().transfer, Transfer::ByCopy);
     EXPECT_EQ(found->plan().segment_rows, 100U);
@@ -56,7 +56,7 @@ TEST(Part, OthersFindWhatTheMakerPlanned) {
 
 TEST(Part, MembersHearEachOther) {
     auto const a = make(0);
-    auto const b = Part::open(a->descriptor(), kChannel, members_seen_from(1));
+    auto const b = Part::open(a->descriptor(), kPartsChannel, members_seen_from(1));
     EXPECT_EQ(a->presence(1), Part::Presence::Awaited);
     EXPECT_EQ(a->describe(1), "process 1");
     b->join();
@@ -79,7 +79,7 @@ TEST(Part, MembersHearEachOther) {
 
 TEST(Part, TheFirstFailureStays) {
     auto const a = make(0);
-    auto const b = Part::open(a->descriptor(), kChannel, members_seen_from(1));
+    auto const b = Part::open(a->descriptor(), kPartsChannel, members_seen_from(1));
     EXPECT_EQ(a->error(), ErrorCode::Ok);
     EXPECT_TRUE(b->fail(ErrorCode::Stalled, "no row moved"));
     EXPECT_FALSE(a->fail(ErrorCode::Deleted, "too late"));
@@ -120,10 +120,10 @@ TEST(Part, AFailureOfAnotherChannelIsRefused) {
                  [&] { open(13, members_seen_from(1)); });
     PartMembers fewer = members_seen_from(1);
     fewer.source_member.pop_back();
-    expect_error(ErrorCode::InvalidArgument, {"3 sources"}, [&] { open(kChannel, fewer); });
+    expect_error(ErrorCode::InvalidArgument, {"3 sources"}, [&] { open(kPartsChannel, fewer); });
     PartMembers more = members_seen_from(1);
     more.count = 4;
-    expect_error(ErrorCode::InvalidArgument, {"3 processes"}, [&] { open(kChannel, more); });
+    expect_error(ErrorCode::InvalidArgument, {"3 processes"}, [&] { open(kPartsChannel, more); });
 }
 
 TEST(Part, MembersThatContradictEachOtherAreRefused) {
@@ -158,7 +158,7 @@ TEST(Part, AnyHeaderIsReadWithinBounds) {
         std::memcpy(changed.data() + at, &value, 4);
         ASSERT_EQ(pwrite(whole->descriptor(), changed.data(), 256, 0), 256);
         try {
-            auto const part = Part::open(whole->descriptor(), kChannel, members_seen_from(1));
+            auto const part = Part::open(whole->descriptor(), kPartsChannel, members_seen_from(1));
             if (part == nullptr) continue;  // another address, where something may lie
             part->check(kSizes);
             (void)part->plan();
@@ -178,18 +178,18 @@ TEST(Part, AnyHeaderIsReadWithinBounds) {
 TEST(Part, FilesThatAreNoPartsAreRefused) {
     int const empty = memfd_create("test", MFD_CLOEXEC);
     expect_error(ErrorCode::InvalidArgument, {"too short"},
-                 [&] { (void)Part::open(empty, kChannel, members_seen_from(1)); });
+                 [&] { (void)Part::open(empty, kPartsChannel, members_seen_from(1)); });
     ASSERT_EQ(ftruncate(empty, 1 << 20), 0);
     expect_error(ErrorCode::InvalidArgument, {"something else"},
-                 [&] { (void)Part::open(empty, kChannel, members_seen_from(1)); });
+                 [&] { (void)Part::open(empty, kPartsChannel, members_seen_from(1)); });
     close(empty);
     expect_error(ErrorCode::InvalidArgument, {},
-                 [&] { (void)Part::open(empty, kChannel, members_seen_from(1)); });
+                 [&] { (void)Part::open(empty, kPartsChannel, members_seen_from(1)); });
 }
 
 TEST(Part, WhatNoMachineHasIsRefused) {
     expect_error(ErrorCode::OutOfMemory, {"3 processes"}, [&] {
-        (void)Part::create(kChannel, members_seen_from(0), Plan{}, 0,
+        (void)Part::create(kPartsChannel, members_seen_from(0), Plan{}, 0,
                            {4096, 4096, std::uint64_t{1} << 60});
     });
 }

@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 using For = ClusterWait::For;
 using Clock = Counters::Clock;
 
-constexpr auto kLimit = 30s;
-
 // Two servers with a process, a source and a destination each; time is the test's.
 class ServersCounters : public ::testing::Test {
 protected:
@@ -60,7 +58,7 @@ protected:
     }
     // Until what is on its way has arrived.
     void settle(Channel const& channel) {
-        auto const until = Clock::now() + kLimit;
+        auto const until = Clock::now() + kPatience;
         auto const moving = [&] {
             ClusterUse const now = use(channel);
             return std::any_of(now.nics.begin(), now.nics.end(),
@@ -89,9 +87,9 @@ protected:
 TEST_F(ServersCounters, WhatGoesOverEachWireAndNic) {
     auto const channels = members_.open(spec_, ends_, ends_);
     Sender sender = channels[0].sender(here(0));
-    sender.send_to(far(1), rows(30), kLimit);
-    sender.send_to(here(0), rows(10), kLimit);
-    sender.flush(kLimit);
+    sender.send_to(far(1), rows(30), kPatience);
+    sender.send_to(here(0), rows(10), kPatience);
+    sender.flush(kPatience);
     look(channels[0]);
     ClusterUse const found = use(channels[0]);
     EXPECT_EQ(found.flow.rows, 40U);
@@ -145,7 +143,7 @@ TEST_F(ServersCounters, ASourceWaitsForCreditsOfAnotherServer) {
     EXPECT_EQ(found.waits[0].what, For::Credit);
     // A credit comes; the next wait is another one.
     {
-        EXPECT_TRUE(receiver.recv(kLimit));
+        EXPECT_TRUE(receiver.recv(kPatience));
     }
     fill(sender, rows(100), far(1));
     settle(channels[0]);
@@ -160,7 +158,7 @@ TEST_F(ServersCounters, ASourceWaitsForTheLink) {
     Sender sender = channels[0].sender(here(0));
     fill(sender, rows(4), far(1));
     auto const& links = channels[0].impl()->crossing()->links();
-    auto const until = Clock::now() + kLimit;
+    auto const until = Clock::now() + kPatience;
     while (links.progress(0, 0)->in_flight == 0 && Clock::now() < until) {
         std::this_thread::sleep_for(1ms);
     }
@@ -172,7 +170,7 @@ TEST_F(ServersCounters, ASourceWaitsForTheLink) {
     EXPECT_EQ(found.waits[0].what, For::Link);
     EXPECT_EQ(found.flow.waiting, 1U);
     for (Channel const& channel : channels) channel.impl()->crossing()->begin();
-    EXPECT_EQ(channels[1].receiver(here(1)).recv(kLimit)->rows, 4);
+    EXPECT_EQ(channels[1].receiver(here(1)).recv(kPatience)->rows, 4);
     while (use(channels[0]).flow.in_flight != 0 && Clock::now() < until) {
         std::this_thread::sleep_for(1ms);
     }
@@ -211,8 +209,8 @@ TEST_F(ServersCounters, ADestinationWaitsForWhoIsOnAnotherServer) {
     EXPECT_EQ(wait_of(channels[0]),
               "destination " + id(0) + " (process 0) has waited 2300 ms for rows of source " +
                   id(1) + " (process 1): on another server, which has not said that it has ended");
-    channels[1].sender(here(1)).flush(kLimit);
-    EXPECT_FALSE(receiver.recv(kLimit));
+    channels[1].sender(here(1)).flush(kPatience);
+    EXPECT_FALSE(receiver.recv(kPatience));
     EXPECT_EQ(wait_of(channels[0]), "");
 }
 
@@ -226,7 +224,7 @@ TEST_F(ServersCounters, AStallNamesWhoIsOnAnotherServer) {
                  {"source " + id(0) + " (process 0) has waited ",
                   "for a credit of destination " + id(1) + " (process 1): 2 segments have arrived",
                   "to process 1: "},
-                 [&] { sender.send_to(far(1), rows(100), kLimit); });
+                 [&] { sender.send_to(far(1), rows(100), kPatience); });
 }
 
 // Figures are asked for while rows move and the channel is left.
@@ -245,14 +243,14 @@ TEST_F(ServersCounters, FiguresMayBeAskedForAtAnyTime) {
         });
         std::jthread receiving([&] {
             Receiver receiver = channels[1].receiver(here(1));
-            channels[1].sender(here(1)).flush(kLimit);
-            while (receiver.recv(kLimit)) continue;
+            channels[1].sender(here(1)).flush(kPatience);
+            while (receiver.recv(kPatience)) continue;
         });
         Sender sender = channels[0].sender(here(0));
         Receiver receiver = channels[0].receiver(here(0));
-        for (int i = 0; i < 20; ++i) sender.send_to(far(1), rows(1000), kLimit);
-        sender.flush(kLimit);
-        while (receiver.recv(kLimit)) continue;
+        for (int i = 0; i < 20; ++i) sender.send_to(far(1), rows(1000), kPatience);
+        sender.flush(kPatience);
+        while (receiver.recv(kPatience)) continue;
         receiving.join();
         for (std::uint32_t m = 0; m < 2; ++m) members_.runtime(m).delete_channel(channels[m]);
     }

@@ -18,8 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLimit = 30s;
-
 // Two servers with a process, a source and a destination each.
 class Servers : public ::testing::Test {
 protected:
@@ -74,15 +72,15 @@ TEST_F(Servers, RowsThatStayOnAServerAreReadInPlace) {
     Endpoint const there = both[0].impl()->spec().destinations[1];  // as this process sees it
     std::jthread sending([&] {
         Sender sender = both[0].sender(here);
-        sender.send_to(here, make_batch(numbered_schema(), numbered_rows(40, 5)), kLimit);
-        sender.send_to(there, make_batch(numbered_schema(), numbered_rows(30, 5)), kLimit);
-        sender.flush(kLimit);
+        sender.send_to(here, make_batch(numbered_schema(), numbered_rows(40, 5)), kPatience);
+        sender.send_to(there, make_batch(numbered_schema(), numbered_rows(30, 5)), kPatience);
+        sender.flush(kPatience);
     });
-    both[1].sender(ends_[1].endpoint).flush(kLimit);
+    both[1].sender(ends_[1].endpoint).flush(kPatience);
     std::int64_t rows[2] = {};
     for (std::uint32_t m = 0; m < 2; ++m) {
         Receiver receiver = both[m].receiver(ends_[m].endpoint);
-        while (auto const batch = receiver.recv(kLimit)) rows[m] += batch->rows;
+        while (auto const batch = receiver.recv(kPatience)) rows[m] += batch->rows;
     }
     EXPECT_EQ(rows[0], 40);
     EXPECT_EQ(rows[1], 30);
@@ -112,23 +110,23 @@ TEST_F(Servers, AServerThatIsBusyElsewhereIsNotStalled) {
     auto const channels = members_.open(spec_, ends_, ends_);
     Endpoint const other = ends_[1].endpoint;
     std::jthread waiting([&] {
-        channels[0].sender(ends_[0].endpoint).flush(kLimit);
+        channels[0].sender(ends_[0].endpoint).flush(kPatience);
         Receiver receiver = channels[0].receiver(ends_[0].endpoint);
         EXPECT_NO_THROW({
-            while (receiver.recv(kLimit)) continue;
+            while (receiver.recv(kPatience)) continue;
         });
     });
     Sender sender = channels[1].sender(other);
     Receiver receiver = channels[1].receiver(other);
     auto const until = std::chrono::steady_clock::now() + 3s;
     while (std::chrono::steady_clock::now() < until) {
-        sender.send_to(other, make_batch(numbered_schema(), numbered_rows(16, 5)), kLimit);
+        sender.send_to(other, make_batch(numbered_schema(), numbered_rows(16, 5)), kPatience);
         sender.push();
-        EXPECT_TRUE(receiver.recv(kLimit));
+        EXPECT_TRUE(receiver.recv(kPatience));
         std::this_thread::sleep_for(20ms);
     }
-    sender.flush(kLimit);
-    EXPECT_FALSE(receiver.recv(kLimit));
+    sender.flush(kPatience);
+    EXPECT_FALSE(receiver.recv(kPatience));
     waiting.join();
     EXPECT_NO_THROW(channels[0].check());
 }
@@ -142,7 +140,7 @@ TEST_F(Servers, AKernelThatThrowsWhereThereAreSourcesAloneFailsAll) {
         },
         channels[0].on(ends_[0].endpoint));
     expect_error(ErrorCode::GroupFailed, {"sales", "process 0", "the disk is full"},
-                 [&] { (void)channels[1].receiver(ends_[1].endpoint).recv(kLimit); });
+                 [&] { (void)channels[1].receiver(ends_[1].endpoint).recv(kPatience); });
 }
 
 // One destination is gone, the other one is well and on another server: that does not hide it.
@@ -154,15 +152,15 @@ TEST_F(Servers, ABroadcastsGoneDestinationIsNoticed) {
         Receiver receiver = channels[1].receiver(ends_[1].endpoint);
         EXPECT_THROW(
             {
-                while (receiver.recv(kLimit)) continue;
+                while (receiver.recv(kPatience)) continue;
             },
             Error);
     });
     Sender sender = channels[0].sender(ends_[0].endpoint);
     expect_error(ErrorCode::Stalled,
                  {"nobody receives at endpoint " + std::to_string(ends_[0].endpoint.id)}, [&] {
-                     sender.send(make_batch(numbered_schema(), numbered_rows(5000, 5)), kLimit);
-                     sender.flush(kLimit);
+                     sender.send(make_batch(numbered_schema(), numbered_rows(5000, 5)), kPatience);
+                     sender.flush(kPatience);
                  });
 }
 
@@ -170,15 +168,15 @@ TEST_F(Servers, ABroadcastsGoneDestinationIsNoticed) {
 TEST_F(Servers, WhatIsSentBeforeTheLinksBeginWaits) {
     auto const channels = members_.open_only(spec_, {ends_[0]}, {ends_[1]});
     Sender sender = channels[0].sender(ends_[0].endpoint);
-    sender.send(make_batch(numbered_schema(), numbered_rows(20, 5)), kLimit);
+    sender.send(make_batch(numbered_schema(), numbered_rows(20, 5)), kPatience);
     sender.push();
     std::this_thread::sleep_for(100ms);
     EXPECT_EQ(channels[1].stats().queues.at(0).segments, 0U);
     for (Channel const& channel : channels) channel.impl()->crossing()->begin();
-    std::jthread flushing([&] { sender.flush(kLimit); });
+    std::jthread flushing([&] { sender.flush(kPatience); });
     Receiver receiver = channels[1].receiver(ends_[1].endpoint);
     std::int64_t rows = 0;
-    while (auto const batch = receiver.recv(kLimit)) rows += batch->rows;
+    while (auto const batch = receiver.recv(kPatience)) rows += batch->rows;
     EXPECT_EQ(rows, 20);
 }
 
@@ -188,7 +186,7 @@ TEST_F(Servers, AStallSaysWhatItsLinksDo) {
     Receiver receiver = channels[0].receiver(ends_[0].endpoint);
     Receiver other = channels[1].receiver(ends_[1].endpoint);
     expect_error(ErrorCode::Stalled, {"stall_limit", "to process 1: ", "wire 0"}, [&] {
-        while (receiver.recv(kLimit)) continue;
+        while (receiver.recv(kPatience)) continue;
     });
 }
 

@@ -20,16 +20,14 @@ namespace {
 using namespace std::chrono_literals;
 using device::Status;
 
-constexpr auto kLimit = 30s;
-
 // How segments get to another member: in place, by copy within a server, or over links between two.
-enum class Way { ByReference, ByCopy, Links };
+enum class Carried { ByReference, ByCopy, Links };
 
 // Members 0 and 1 have a source and a destination each.
-class SharedChannel : public ::testing::TestWithParam<Way> {
+class SharedChannel : public ::testing::TestWithParam<Carried> {
 protected:
-    static bool by_reference() { return GetParam() == Way::ByReference; }
-    static std::uint32_t servers() { return GetParam() == Way::Links ? 2 : 1; }
+    static bool by_reference() { return GetParam() == Carried::ByReference; }
+    static std::uint32_t servers() { return GetParam() == Carried::Links ? 2 : 1; }
     void SetUp() override {
         spec_.schema = numbered_schema();
         spec_.routing = Routing::partition("key");
@@ -49,13 +47,14 @@ protected:
     static std::int64_t receive_all(Channel const& channel, Endpoint endpoint) {
         Receiver receiver = channel.receiver(endpoint);
         std::int64_t rows = 0;
-        while (auto const batch = receiver.recv(kLimit)) rows += batch->rows;
+        while (auto const batch = receiver.recv(kPatience)) rows += batch->rows;
         return rows;
     }
     static void send_all(Channel const& channel, Endpoint endpoint, std::size_t rows) {
         Sender sender = channel.sender(endpoint);
-        if (rows != 0) sender.send(make_batch(numbered_schema(), numbered_rows(rows, 97)), kLimit);
-        sender.flush(kLimit);
+        if (rows != 0)
+            sender.send(make_batch(numbered_schema(), numbered_rows(rows, 97)), kPatience);
+        sender.flush(kPatience);
     }
     static void wait_until_failed(Channel const& channel) {
         while (!channel.impl()->failed()) std::this_thread::sleep_for(1ms);
@@ -87,7 +86,7 @@ TEST_P(SharedChannel, SendToOthersByName) {
     Sender sender = channels[0].sender(end(0));
     sender.send_to({end(1).id, Endpoint::kElsewhere},
                    make_batch(numbered_schema(), numbered_rows(20, 3)));
-    std::jthread flushing([&] { sender.flush(kLimit); });
+    std::jthread flushing([&] { sender.flush(kPatience); });
     std::jthread other([&] { send_all(channels[1], end(1), 0); });
     EXPECT_EQ(receive_all(channels[1], end(1)), 20);
     EXPECT_EQ(receive_all(channels[0], end(0)), 0);
@@ -220,7 +219,7 @@ TEST_P(SharedChannel, OneFailureIsEverybodys) {
         },
         channels[1].on(end(1)));
     expect_error(ErrorCode::GroupFailed, {"sales", "process 1", "the disk is full"},
-                 [&] { (void)channels[0].receiver(end(0)).recv(kLimit); });
+                 [&] { (void)channels[0].receiver(end(0)).recv(kPatience); });
     EXPECT_THROW(channels[1].check(), Error);
     channels[0].fail(ErrorCode::Interrupted, "too late");
     expect_error(ErrorCode::GroupFailed, {"the disk is full"}, [&] { channels[0].check(); });
@@ -245,7 +244,7 @@ TEST_P(SharedChannel, ASenderThatIsGoneIsNoticed) {
     auto const channels = open();
     {
         Sender sender = channels[1].sender(end(1));
-        sender.send(make_batch(numbered_schema(), numbered_rows(3, 3)), kLimit);
+        sender.send(make_batch(numbered_schema(), numbered_rows(3, 3)), kPatience);
     }
     expect_error(ErrorCode::Stalled, {"endpoint " + std::to_string(end(1).id), "flushed"},
                  [&] { (void)receive_all(channels[0], end(0)); });
@@ -262,8 +261,8 @@ TEST_P(SharedChannel, WhoIsSlowIsNotGone) {
         Receiver receiver = channels[1].receiver(end(1));
         std::this_thread::sleep_for(1500ms);
         EXPECT_NO_THROW(channels[0].check());
-        sender.flush(kLimit);
-        while (receiver.recv(kLimit)) {
+        sender.flush(kPatience);
+        while (receiver.recv(kPatience)) {
         }
     }
     sending.join();
@@ -283,7 +282,7 @@ TEST_P(SharedChannel, KeptBatchesOutliveEverybody) {
             threads.emplace_back([&, m] { send_all(channels[m], end(m), m == 0 ? 300 : 0); });
             threads.emplace_back([&, m] {
                 Receiver receiver = channels[m].receiver(end(m));
-                while (auto const batch = receiver.recv(kLimit)) kept[m].push_back(*batch);
+                while (auto const batch = receiver.recv(kPatience)) kept[m].push_back(*batch);
             });
         }
         for (auto& thread : threads) thread.join();
@@ -317,15 +316,15 @@ TEST_P(SharedChannel, EachMayKeepAsMuch) {
             Sender sender = channels[m].sender(end(m));
             auto const batch = make_batch(numbered_schema(), numbered_rows(400, 5));
             Endpoint const other{end(1 - m).id, Endpoint::kElsewhere};
-            for (int i = 0; i < 10; ++i) sender.send_to(other, batch, kLimit);
-            sender.flush(kLimit);
+            for (int i = 0; i < 10; ++i) sender.send_to(other, batch, kPatience);
+            sender.flush(kPatience);
         });
         threads.emplace_back([&, m] {
             Receiver receiver = channels[m].receiver(end(m));
             std::vector<RecordBatch> held;
             while (true) {
                 try {
-                    auto const batch = receiver.recv(kLimit);
+                    auto const batch = receiver.recv(kPatience);
                     if (!batch) break;
                     got[m] += batch->rows;
                     held.push_back(*batch);
@@ -392,17 +391,17 @@ TEST_P(SharedChannel, SortersWorkInEachProcess) {
     }
 }
 
-char const* name_of(Way way) {
+char const* name_of(Carried way) {
     switch (way) {
-        case Way::ByReference: return "ByReference";
-        case Way::ByCopy: return "ByCopy";
-        case Way::Links: break;
+        case Carried::ByReference: return "ByReference";
+        case Carried::ByCopy: return "ByCopy";
+        case Carried::Links: break;
     }
     return "Links";
 }
 
 INSTANTIATE_TEST_SUITE_P(Transfer, SharedChannel,
-                         ::testing::Values(Way::ByReference, Way::ByCopy, Way::Links),
+                         ::testing::Values(Carried::ByReference, Carried::ByCopy, Carried::Links),
                          [](auto const& each) { return std::string(name_of(each.param)); });
 
 }  // namespace

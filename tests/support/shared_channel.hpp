@@ -4,6 +4,7 @@
 /// links over loopback.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "runtime/part.hpp"
 
 namespace mgi::test {
+
+/// For a call on such a channel, on a busy machine.
+inline constexpr std::chrono::seconds kPatience{30};
 
 /// An endpoint and the member that has it.
 struct Owned {

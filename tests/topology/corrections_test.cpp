@@ -18,7 +18,7 @@ Infrastructure corrected(std::string const& text, char const* name = "pcie-nvlin
     return correct(preset(name), read_corrections(Source("file", text)));
 }
 
-std::string refusal(std::string const& text) {
+std::string refused_correction(std::string const& text) {
     try {
         corrected(text);
     } catch (Error const& error) {
@@ -79,10 +79,10 @@ TEST(Corrections, FactsAreThoseOfTopologyFiles) {
 }
 
 std::string refusal_of_parent(std::string const& name, std::string const& parent) {
-    return refusal(R"({"add": [{"name": "a", "kind": "switch"},
+    return refused_correction(R"({"add": [{"name": "a", "kind": "switch"},
                       {"name": ")" +
-                   name + R"(", "kind": "gpu", "parent": ")" + parent +
-                   R"(", "gbps": 1}, {"name": "z", "kind": "switch"}]})");
+                              name + R"(", "kind": "gpu", "parent": ")" + parent +
+                              R"(", "gbps": 1}, {"name": "z", "kind": "switch"}]})");
 }
 
 TEST(Corrections, ParentsAreThereAndNamesAreNew) {
@@ -117,50 +117,55 @@ TEST(Corrections, ParentsAreThereAndNamesAreNew) {
 }
 
 TEST(Corrections, AreRefusedByField) {
-    EXPECT_NE(refusal("{\n\"gpus\": [}").find("file:2: is no JSON"), std::string::npos);
-    EXPECT_NE(refusal("{} {}").find("file:1: is no JSON"), std::string::npos);
-    EXPECT_NE(refusal("{\"facts\": {\"sm\": 6e4444}}").find("has a number that is too large"),
-              std::string::npos);
-    EXPECT_EQ(refusal("[]"), "file: the whole is no object ({...})");
-    EXPECT_EQ(refusal(R"({"gpu": []})"),
+    EXPECT_NE(refused_correction("{\n\"gpus\": [}").find("file:2: is no JSON"), std::string::npos);
+    EXPECT_NE(refused_correction("{} {}").find("file:1: is no JSON"), std::string::npos);
+    EXPECT_NE(
+        refused_correction("{\"facts\": {\"sm\": 6e4444}}").find("has a number that is too large"),
+        std::string::npos);
+    EXPECT_EQ(refused_correction("[]"), "file: the whole is no object ({...})");
+    EXPECT_EQ(refused_correction(R"({"gpu": []})"),
               "file: the whole has no field \"gpu\"; there are: add, facts, gpus, links, remove");
-    EXPECT_EQ(refusal(R"({"gpus": [7]})"), "file: gpus[0] is \"7\"; expected text");
-    EXPECT_EQ(refusal(R"({"gpus": {}})"), "file: gpus is \"{}\"; expected a list ([...])");
-    EXPECT_EQ(refusal(R"({"gpus": ["cpu0"]})"), "file: gpus[0] is \"cpu0\", which is no GPU");
-    EXPECT_EQ(refusal(R"({"remove": ["cpu0", "x"]})"),
+    EXPECT_EQ(refused_correction(R"({"gpus": [7]})"), "file: gpus[0] is \"7\"; expected text");
+    EXPECT_EQ(refused_correction(R"({"gpus": {}})"),
+              "file: gpus is \"{}\"; expected a list ([...])");
+    EXPECT_EQ(refused_correction(R"({"gpus": ["cpu0"]})"),
+              "file: gpus[0] is \"cpu0\", which is no GPU");
+    EXPECT_EQ(refused_correction(R"({"remove": ["cpu0", "x"]})"),
               "file: remove[1] is \"x\", and the graph has no such vertex (mgi topo --json - has "
               "all names)");
-    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0", "gbps": -1}]})"),
-              "file: links[0].gbps is \"-1\"; expected a number from 0 to 1000000");
-    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "to": "cpu0", "gbps": 1}]})"),
+    EXPECT_EQ(
+        refused_correction(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0", "gbps": -1}]})"),
+        "file: links[0].gbps is \"-1\"; expected a number from 0 to 1000000");
+    EXPECT_EQ(refused_correction(R"({"links": [{"from": "cpu0", "to": "cpu0", "gbps": 1}]})"),
               "file: links[0] leads from a vertex to itself");
-    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "gbps": 1}]})"),
+    EXPECT_EQ(refused_correction(R"({"links": [{"from": "cpu0", "gbps": 1}]})"),
               "file: links[0].to is missing; expected text");
-    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0"}]})"),
+    EXPECT_EQ(refused_correction(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0"}]})"),
               "file: links[0].gbps is missing; expected gigabytes a second, 0 for no link");
-    EXPECT_EQ(refusal(R"({"add": [{"name": "a", "kind": "tpu"}]})"),
+    EXPECT_EQ(refused_correction(R"({"add": [{"name": "a", "kind": "tpu"}]})"),
               "file: add[0].kind is \"tpu\"; expected cpu, gpu, nic or switch");
-    EXPECT_EQ(refusal(R"({"add": [{"name": "cpu0", "kind": "cpu"}]})"),
+    EXPECT_EQ(refused_correction(R"({"add": [{"name": "cpu0", "kind": "cpu"}]})"),
               "file: add[0].name is \"cpu0\", which the graph has itself");
-    EXPECT_EQ(refusal(R"({"remove": ["cpu0", "cpu0"]})"),
+    EXPECT_EQ(refused_correction(R"({"remove": ["cpu0", "cpu0"]})"),
               "file: remove[1] is \"cpu0\", which stands in that list already");
-    EXPECT_EQ(refusal(R"({"gpus": ["0000:01:00.0", "0000:01:00.0"]})"),
+    EXPECT_EQ(refused_correction(R"({"gpus": ["0000:01:00.0", "0000:01:00.0"]})"),
               "file: gpus[1] is \"0000:01:00.0\", which stands in that list already");
-    EXPECT_EQ(refusal(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0", "gbps": 1},
+    EXPECT_EQ(refused_correction(R"({"links": [{"from": "cpu0", "to": "0000:01:00.0", "gbps": 1},
                                     {"from": "cpu0", "to": "0000:01:00.0", "gbps": 2}]})"),
               "file: links[1] is from \"cpu0\" to \"0000:01:00.0\", as an earlier one of links");
-    EXPECT_EQ(refusal(R"({"add": [], "gpus": [], "add": []})"),
+    EXPECT_EQ(refused_correction(R"({"add": [], "gpus": [], "add": []})"),
               "file: has the field \"add\" twice in one object");
-    EXPECT_EQ(refusal(R"({"add": [{"name": "a", "kind": "gpu", "gbps": 1}]})"),
+    EXPECT_EQ(refused_correction(R"({"add": [{"name": "a", "kind": "gpu", "gbps": 1}]})"),
               "file: add[0] has one of parent and gbps; expected both or none");
-    EXPECT_EQ(refusal(R"({"add": [{"name": "a", "kind": "gpu", "nic_direct": true}]})"),
+    EXPECT_EQ(refused_correction(R"({"add": [{"name": "a", "kind": "gpu", "nic_direct": true}]})"),
               "file: add[0] has network_gbps or nic_direct and is no nic");
-    EXPECT_EQ(refusal(R"({"facts": {"sm": 1.5}})"),
+    EXPECT_EQ(refused_correction(R"({"facts": {"sm": 1.5}})"),
               "file: facts.sm is \"1.5\"; expected a whole number");
-    EXPECT_EQ(refusal(R"({"facts": {"pcie_gen": 9}})"),
+    EXPECT_EQ(refused_correction(R"({"facts": {"pcie_gen": 9}})"),
               "file: facts: pcie_gen is 9; expected 1 to 6");
-    EXPECT_NE(refusal(std::string(100'000, '[')).find("nested"), std::string::npos);
-    EXPECT_NE(refusal("\xff").find("file:1: a byte that is no UTF-8"), std::string::npos);
+    EXPECT_NE(refused_correction(std::string(100'000, '[')).find("nested"), std::string::npos);
+    EXPECT_NE(refused_correction("\xff").find("file:1: a byte that is no UTF-8"),
+              std::string::npos);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include <mgi/error.hpp>
 
-#include "core/throws.hpp"
+#include "support/expect_error.hpp"
 #include "topology/discovery.hpp"
 
 namespace mgi::topology {
@@ -129,8 +129,8 @@ TEST(Topology, WithoutNodesThereIsOneDevice) {
 }
 
 TEST(Topology, RefusesAbsurdNumbersOfDevices) {
-    test::expect_error(ErrorCode::InvalidArgument, {"cpu_devices", "1025"},
-                       [] { discover_cpu_devices(1025); });
+    mgi::test::expect_error(ErrorCode::InvalidArgument, {"cpu_devices", "1025"},
+                            [] { discover_cpu_devices(1025); });
 }
 
 TEST(Topology, FindsThisMachine) {

@@ -174,12 +174,13 @@ constexpr char const* kHwloc = R"(<topology version="2.0"><object type="Machine"
 <object type="OSDev" name="eth0" osdev_type="2"/></object>
 </object></object></object></topology>)";
 
-constexpr char const* kA = "00000000:0A:00.0";
-constexpr char const* kB = "00000000:0B:00.0";
+constexpr char const* kOne = "00000000:0A:00.0";
+constexpr char const* kOther = "00000000:0B:00.0";
 constexpr char const* kHidden = "FFFFFFFF:FF:FF.0";
 
 TEST_F(Machine, IsWhatAllSourcesKnowTogether) {
-    fake_gpus = {{kA, {{kB, 0}, {kB, 0}, {kHidden, 2}, {"", 0}}}, {kB, {{kA, 0}, {kHidden, 2}}}};
+    fake_gpus = {{kOne, {{kOther, 0}, {kOther, 0}, {kHidden, 2}, {"", 0}}},
+                 {kOther, {{kOne, 0}, {kHidden, 2}}}};
     rdma("mlx5_0", device("0000:0c:00.0", 0), "4: ACTIVE", "400 Gb/sec (4X NDR)");
     auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});
     EXPECT_NEAR(gbps(made, "0000:0a:00.0", "0000:0b:00.0"), 2 * 20.6, 1e-9);
@@ -210,7 +211,7 @@ TEST_F(Machine, WithoutHwlocDevicesHangFromTheirNumaNodes) {
     }
     device("0000:0a:00.0", 1);
     interface("eth0", device("0000:0c:00.0", 1), "25000");
-    fake_gpus = {{kA, {}}};
+    fake_gpus = {{kOne, {}}};
     auto const made = discover_machine({{{}, "no hwloc"}, fake_nvml(), sys_}, {});
     EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u);
     EXPECT_NEAR(gbps(made, "0000:0a:00.0", "cpu1"), 63.015384, 1e-5);
@@ -220,7 +221,7 @@ TEST_F(Machine, WithoutHwlocDevicesHangFromTheirNumaNodes) {
 }
 
 TEST_F(Machine, OfAnNvlinkDomainNamesIt) {
-    fake_gpus = {{kA, {{kHidden, 2}}, 0xab}};
+    fake_gpus = {{kOne, {{kHidden, 2}}, 0xab}};
     auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});
     auto const domain = find_vertex(made, "nvlink domain 000000000000000000000000000000ab.7");
     ASSERT_TRUE(domain);
@@ -229,7 +230,7 @@ TEST_F(Machine, OfAnNvlinkDomainNamesIt) {
 
 TEST_F(Machine, LinksToGpusThatAreNotVisibleAreLeftOut) {
     constexpr char const* kElsewhere = "00000000:0D:00.0";
-    fake_gpus = {{kA, {{kB, 0}, {kElsewhere, 0}, {kElsewhere, 0}}}, {kB, {{kA, 0}}}};
+    fake_gpus = {{kOne, {{kOther, 0}, {kElsewhere, 0}, {kElsewhere, 0}}}, {kOther, {{kOne, 0}}}};
     auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});
     EXPECT_NEAR(gbps(made, "0000:0a:00.0", "0000:0b:00.0"), 20.6, 1e-9);
     EXPECT_FALSE(find_vertex(made, "nvswitch")) << "NVML says that the peer is a GPU";
@@ -239,7 +240,8 @@ TEST_F(Machine, LinksToGpusThatAreNotVisibleAreLeftOut) {
 
 TEST_F(Machine, PeersOfWhichNvmlSaysNothingAreGpusItKnowsOrSwitches) {
     constexpr int kUnknown = 255;
-    fake_gpus = {{kA, {{kB, kUnknown}, {kHidden, kUnknown}}}, {kB, {{kA, 0}, {kHidden, 2}}}};
+    fake_gpus = {{kOne, {{kOther, kUnknown}, {kHidden, kUnknown}}},
+                 {kOther, {{kOne, 0}, {kHidden, 2}}}};
     auto old_driver = fake_nvml();
     old_driver.link_peer_type = nullptr;
     auto silent = fake_nvml();
@@ -265,7 +267,7 @@ TEST_F(Machine, WithoutNvmlItSaysWhatIsNotKnown) {
 }
 
 TEST_F(Machine, AGpuThatDoesNotAnswerIsLeftOut) {
-    fake_gpus = {{"", {}}, {kB, {}}};
+    fake_gpus = {{"", {}}, {kOther, {}}};
     auto const made = discover_machine({{kHwloc, {}}, fake_nvml(), sys_}, {});
     EXPECT_TRUE(warns_of(made, "NVML: GPU 0 does not answer"));
     EXPECT_EQ(made.sites[*find_vertex(made, "0000:0b:00.0")].note, "NVIDIA H200, sm 90");

@@ -22,7 +22,7 @@ Json share(std::uint32_t rank, std::uint32_t size, std::string const& data,
             {"timeout_ms", timeout}};
 }
 
-struct Member {
+struct Gatherer {
     Node* node = nullptr;
     ApplicationId application = 0;
     std::uint64_t request = 0;
@@ -30,21 +30,21 @@ struct Member {
 
 class MeetingAgents : public ::testing::Test {
 protected:
-    static Member say(World& world, std::size_t node, std::uint32_t rank, std::uint32_t size,
-                      std::string const& data, std::uint64_t timeout = 10'000) {
-        Member made{&world.node(node), world.node(node).application("rank"), 0};
+    static Gatherer say(World& world, std::size_t node, std::uint32_t rank, std::uint32_t size,
+                        std::string const& data, std::uint64_t timeout = 10'000) {
+        Gatherer made{&world.node(node), world.node(node).application("rank"), 0};
         made.request = made.node->ask(made.application, share(rank, size, data, timeout));
         return made;
     }
-    static bool answered(Member const& member) {
+    static bool answered(Gatherer const& member) {
         return member.node->answer(member.application, member.request).has_value();
     }
-    static std::vector<std::string> shares(Member const& member, std::uint32_t size) {
+    static std::vector<std::string> shares(Gatherer const& member, std::uint32_t size) {
         Json const answer = member.node->answer(member.application, member.request).value();
         EXPECT_FALSE(answer.contains("error")) << answer;
         return answer.contains("error") ? std::vector<std::string>() : shares_in(answer, size);
     }
-    static std::string error(Member const& member) {
+    static std::string error(Gatherer const& member) {
         Json const answer = member.node->answer(member.application, member.request).value();
         return answer.contains("error") ? answer["error"]["message"].get<std::string>() : "none";
     }
@@ -53,20 +53,20 @@ using Strings = std::vector<std::string>;
 
 TEST_F(MeetingAgents, MeetAcrossServers) {
     World world(2);
-    Member const a = say(world, 0, 0, 3, "x");
-    Member const b = say(world, 1, 1, 3, "y");
+    Gatherer const a = say(world, 0, 0, 3, "x");
+    Gatherer const b = say(world, 1, 1, 3, "y");
     world.run(Milliseconds(2000));
     EXPECT_FALSE(answered(a));
-    Member const c = say(world, 1, 2, 3, "z");
+    Gatherer const c = say(world, 1, 2, 3, "z");
     ASSERT_TRUE(world.run_until([&] { return answered(a) && answered(b) && answered(c); }));
-    for (Member const& member : {a, b, c}) EXPECT_EQ(shares(member, 3), (Strings{"x", "y", "z"}));
+    for (Gatherer const& member : {a, b, c}) EXPECT_EQ(shares(member, 3), (Strings{"x", "y", "z"}));
 }
 
 TEST_F(MeetingAgents, TheErrorNamesWhoDidNotComeWithinTheCallersTime) {
     World world(1);
     Time const begin = world.now();
-    Member const a = say(world, 0, 0, 3, "x", 2000);
-    Member const b = say(world, 0, 2, 3, "x", 60'000);
+    Gatherer const a = say(world, 0, 0, 3, "x", 2000);
+    Gatherer const b = say(world, 0, 2, 3, "x", 60'000);
     ASSERT_TRUE(world.run_until([&] { return answered(a); }));
     EXPECT_LE(world.now() - begin, Milliseconds(2010));
     EXPECT_NE(error(a).find("rank 1 of 3 has not come"), std::string::npos) << error(a);
@@ -75,11 +75,11 @@ TEST_F(MeetingAgents, TheErrorNamesWhoDidNotComeWithinTheCallersTime) {
 
 TEST_F(MeetingAgents, AnApplicationThatEndsTakesItsShareAlong) {
     World world(2);
-    Member const a = say(world, 0, 0, 2, "old");
+    Gatherer const a = say(world, 0, 0, 2, "old");
     world.run(Milliseconds(100));
     a.node->leave(a.application);
     world.run(Milliseconds(100));
-    Member const b = say(world, 1, 1, 2, "y");
+    Gatherer const b = say(world, 1, 1, 2, "y");
     world.run(Milliseconds(1000));
     EXPECT_FALSE(answered(b));
     say(world, 0, 0, 2, "new");
@@ -92,16 +92,16 @@ TEST_F(MeetingAgents, SurviveTheControllersRestart) {
     for (int moment = 0; moment < 24; ++moment) {
         World world(3, std::uint64_t(moment) + 1);
         world.run(Milliseconds(500));
-        Member const a = say(world, 0, 0, 3, "x", 30'000);
-        Member const b = say(world, 1, 1, 3, "y", 30'000);
+        Gatherer const a = say(world, 0, 0, 3, "x", 30'000);
+        Gatherer const b = say(world, 1, 1, 3, "y", 30'000);
         world.run(Milliseconds(3));
-        Member const c = say(world, 2, 2, 3, "z", 30'000);
+        Gatherer const c = say(world, 2, 2, 3, "z", 30'000);
         world.run(Milliseconds(moment));
         world.kill_controller();
         world.run(Milliseconds(moment * 100));
         world.start_controller();
         ASSERT_TRUE(world.run_until([&] { return answered(a) && answered(b) && answered(c); }));
-        for (Member const& member : {a, b, c}) {
+        for (Gatherer const& member : {a, b, c}) {
             EXPECT_EQ(shares(member, 3), (Strings{"x", "y", "z"})) << moment;
         }
         world.run(Milliseconds(30'000));
@@ -113,7 +113,7 @@ TEST_F(MeetingAgents, AMissingControllerIsWhatTheErrorSays) {
     World world(1);
     world.run(Milliseconds(100));
     world.kill_controller();
-    Member const a = say(world, 0, 0, 2, "x", 1000);
+    Gatherer const a = say(world, 0, 0, 2, "x", 1000);
     ASSERT_TRUE(world.run_until([&] { return answered(a); }));
     EXPECT_NE(error(a).find("took too long"), std::string::npos) << error(a);
 }

@@ -19,9 +19,9 @@
 namespace mgi::control {
 namespace {
 
+using mgi::test::EtcdProcess;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-using test::EtcdProcess;
 
 SteadyTime soon(int so_many = 20) {
     return steady_clock::now() + seconds(so_many);
@@ -62,7 +62,7 @@ protected:
     }
 
     static EtcdProcess* etcd_;
-    test::Heard heard_;
+    mgi::test::Heard heard_;
     Fence fence_{heard_};
     EtcdOptions options_;
     std::stop_source stop_;
@@ -201,9 +201,9 @@ TEST_F(ElectionTest, IdsThatAreUsedUpOrNoneAreErrors) {
 }
 
 TEST_F(ElectionTest, AMemberThatDoesNotAnswerIsLeftForTheNext) {
-    options_.members = {test::free_address(), etcd_->address()};
+    options_.members = {mgi::test::free_address(), etcd_->address()};
     EXPECT_FALSE(EtcdClient(options_).read("/nothing", soon()));
-    options_.members = {test::free_address()};
+    options_.members = {mgi::test::free_address()};
     try {
         (void)EtcdClient(options_).read("/nothing", steady_clock::now() + seconds(1));
         ADD_FAILURE();

@@ -19,7 +19,7 @@ protected:
         fence_.carry_out(Answer{});
         fence_.carry_out(Close{});
     }
-    test::Heard heard_;
+    mgi::test::Heard heard_;
     Fence fence_{heard_};
 };
 

@@ -29,11 +29,10 @@
 namespace mgi::control {
 namespace {
 
-using test::Authority;
-using test::Issued;
-using test::TemporaryFolder;
-
-constexpr char const* kToken = "0123456789abcdef0123456789abcdef";
+using mgi::test::Authority;
+using mgi::test::Issued;
+using mgi::test::kToken;
+using mgi::test::TemporaryFolder;
 
 HttpContent content() {
     return {status_page(), [] { return std::string("{}"); },

@@ -11,6 +11,8 @@
 
 namespace mgi::test {
 
+inline constexpr char const* kToken = "0123456789abcdef0123456789abcdef";
+
 /// Where a certificate and its key are.
 struct Issued {
     std::string certificate;

@@ -17,12 +17,11 @@
 namespace mgi::control {
 namespace {
 
-using test::Authority;
-using test::Issued;
-using test::TemporaryFolder;
+using mgi::test::Authority;
+using mgi::test::Issued;
+using mgi::test::kToken;
+using mgi::test::TemporaryFolder;
 using ::testing::Test;
-
-constexpr char const* kToken = "0123456789abcdef0123456789abcdef";
 
 /// Answers Status with a text of the wanted length to those that are admitted.
 class Service : public Control::CallbackService {
