@@ -231,8 +231,9 @@ void Crossing::add_use(ClusterUse& use) const {
             path.flow.resends = counts.resends.value();
             add(nics[way.nic].flow, path.flow);
             use.flow.resends += path.flow.resends;
-            bool const is_spare = !peer.slots[wire].ways.empty();
-            if (is_spare && path.flow.segments + path.flow.in_flight == 0) continue;
+            if (peer.slots[wire].is_spare() && path.flow.segments + path.flow.in_flight == 0) {
+                continue;
+            }
             use.paths.push_back(std::move(path));
         }
     }

@@ -1,6 +1,5 @@
 #include "runtime/network.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>

@@ -71,7 +71,7 @@ mover::link::Routes routes_to(std::uint32_t member, std::vector<mover::link::Slo
         Route route;
         route.local = address_of(own, way.nic).without_port();
         route.remote = address_of(all->at(member), way.far_nic);
-        if (!slots[slot].ways.empty()) route.limit = kSpareLimit;
+        if (slots[slot].is_spare()) route.limit = kSpareLimit;
         if (way.relay == Way::kDirect) return route;
         route.remote = address_of(all->at(relays.at(way.relay)), way.nic);
         route.relays = name;

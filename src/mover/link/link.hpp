@@ -149,7 +149,7 @@ private:
 
     // link_spares.cpp
     [[nodiscard]] bool is_spare(std::uint32_t slot) const {
-        return !options_.slots[slot].ways.empty();
+        return options_.slots[slot].is_spare();
     }
     [[nodiscard]] Way way_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] Way way_of(std::uint32_t slot) const {
@@ -197,8 +197,7 @@ private:
     bool held_ = false;      // a wire had room, but it was another channel's turn on its NIC
     Time look_at_ = kNever;  // at spare slots; when awake anyway
     Time wanted_at_ = 0;     // segments waited for wires, as seen then
-    bool degraded_ =
-        true;  // direct wires are gone or slow, or spare ones are there: then in any case
+    bool degraded_ = true;   // then in any case: direct wires are gone or slow, or spare ones there
     bool begun_ = false;
     bool inside_ = false;  // the owner may be being called
     bool over_ = false;

@@ -24,7 +24,7 @@ std::vector<Way> ways_of(std::uint32_t from, std::uint32_t awaiting_nics, std::u
 }  // namespace
 
 Way way_of(SlotOptions const& slot, std::uint64_t generation) {
-    if (slot.ways.empty()) return {slot.nic, slot.far_nic, Way::kDirect};
+    if (!slot.is_spare()) return {slot.nic, slot.far_nic, Way::kDirect};
     return slot.ways[generation % slot.ways.size()];
 }
 

@@ -93,6 +93,8 @@ struct SlotOptions {
     std::uint16_t codec = 0;     // of LinkOptions::codecs, for what this end sends on it; 0: none
     std::uint32_t far_nic = 0;   // of the other end's
     std::vector<Way> ways = {};  // a spare slot's: generation g goes by way g modulo their number
+
+    [[nodiscard]] bool is_spare() const { return !ways.empty(); }
 };
 
 struct LinkOptions {

@@ -41,18 +41,20 @@ WireThread::Connection& WireThread::adopt(Descriptor socket, Stage stage, Time d
     return it;
 }
 
-void WireThread::watch(Connection& connection, bool writable) {
+void WireThread::watch_for(std::uint32_t events, std::uint64_t id, Descriptor const& socket) {
     epoll_event what{};
-    what.events = EPOLLIN | (writable ? std::uint32_t(EPOLLOUT) : 0U);
-    what.data.u64 = connection.id;
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &what);
+    what.events = events;
+    what.data.u64 = id;
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &what);
+}
+
+void WireThread::watch(Connection& connection, bool writable) {
+    watch_for(EPOLLIN | (writable ? std::uint32_t(EPOLLOUT) : 0U), connection.id,
+              connection.socket);
 }
 
 void WireThread::watch(Listener const& listener, bool open) {
-    epoll_event what{};
-    what.events = open ? std::uint32_t(EPOLLIN) : 0U;
-    what.data.u64 = listener.id;
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.socket.get(), &what);
+    watch_for(open ? std::uint32_t(EPOLLIN) : 0U, listener.id, listener.socket);
 }
 
 // Closes it, and tells nobody.

@@ -79,9 +79,8 @@ void WireThread::join(Connection& connection) {
     --strangers_;
     connection.stage = Stage::Awaiting;
     connection.deadline = kNever;  // that of the way on holds for both
-    epoll_event what{};            // it has nothing to say now; that it broke is told all the same
-    what.data.u64 = connection.id;
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &what);
+    // It has nothing to say now; that it broke is told all the same.
+    watch_for(0, connection.id, connection.socket);
 }
 
 void WireThread::decline(Connection& connection, std::string const& why) {
@@ -111,10 +110,7 @@ void WireThread::joined(Connection& onward) {
         one->handshake.reset();
         one->deadline = now_ + kSilence;
         // Edges alone: each way is pumped until its sockets have no more, or take no more.
-        epoll_event what{};
-        what.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | std::uint32_t(EPOLLET);
-        what.data.u64 = one->id;
-        (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, one->socket.get(), &what);
+        watch_for(EPOLLIN | EPOLLOUT | EPOLLRDHUP | std::uint32_t(EPOLLET), one->id, one->socket);
     }
     pass(onward);
 }

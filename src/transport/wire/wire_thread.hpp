@@ -153,6 +153,7 @@ private:
 
     // connections.cpp
     Connection& adopt(Descriptor socket, Stage stage, Time deadline);
+    void watch_for(std::uint32_t events, std::uint64_t id, Descriptor const& socket);
     void watch(Connection& connection, bool writable);
     void drop(Connection& connection);
     void gone(Connection& connection, std::string const& why);
