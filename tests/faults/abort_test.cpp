@@ -18,11 +18,6 @@ using device::Group;
 using device::Shared;
 using device::Status;
 
-struct KeyValue {
-    std::int64_t key = 0;
-    std::int64_t value = 0;
-};
-
 // Sends and receives for ever, until it is told that the channel has failed.
 struct Endless {
     void operator()(Group const& group, Shared& shared, device::Channel const& channel) const {

@@ -16,11 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 using device::Status;
 
-struct KeyValue {
-    std::int64_t key;
-    std::int64_t value;
-};
-
 constexpr std::size_t kRows = 64;
 constexpr auto kLimit = 20s;
 

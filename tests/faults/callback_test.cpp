@@ -22,11 +22,6 @@ using device::Status;
 
 constexpr auto kLimit = 30s;
 
-struct KeyValue {
-    std::int64_t key = 1;
-    std::int64_t value = 2;
-};
-
 // What a kernel was doing when it threw.
 enum class When { AtOnce, AfterSend, AfterFlush, WithABatch, AfterTheEnd };
 
@@ -39,7 +34,7 @@ struct ThrowingKernel {
     }
     void operator()(Group const& group, Shared& shared, device::Channel const& channel) const {
         maybe(When::AtOnce, group);
-        std::vector<KeyValue> const rows(50);
+        std::vector<KeyValue> const rows(50, KeyValue{1, 2});
         std::uint64_t sent = 0;
         bool flushed = false;
         for (device::u32 round = 0;; ++round) {

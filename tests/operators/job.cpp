@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 
 namespace mgi::test {
 
@@ -48,6 +49,16 @@ std::vector<Table> Job::result(std::vector<Came>& came) {
     }
     EXPECT_EQ(place_.channels(), 0U);
     return tables;
+}
+
+std::vector<std::size_t> random_owners(Random& random, std::size_t processes, std::size_t more) {
+    std::vector<std::size_t> owners;
+    for (std::size_t p = 0; p < processes; ++p) owners.push_back(p);
+    for (; more != 0; --more) owners.push_back(random.below(processes));
+    for (std::size_t e = owners.size(); e > 1; --e) {
+        std::swap(owners[e - 1], owners[random.below(e)]);
+    }
+    return owners;
 }
 
 std::vector<std::string> texts_of(std::vector<Came> const& came, ErrorCode code) {

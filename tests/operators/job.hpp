@@ -51,6 +51,9 @@ private:
     MeetingPlace place_;
 };
 
+/// The process of each endpoint, in any order: one of each of them and `more` of whichever.
+std::vector<std::size_t> random_owners(Random& random, std::size_t processes, std::size_t more);
+
 /// Every failure, as text; each process must have one, of this code.
 std::vector<std::string> texts_of(std::vector<Came> const& came, ErrorCode code);
 void expect_words(std::string const& text, std::vector<std::string> const& words);

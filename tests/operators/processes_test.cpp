@@ -21,15 +21,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 /// 2 or 3 processes with one or more endpoints each, in any order.
 Job job_in_processes(Random& random) {
     std::size_t const processes = 2 + random.below(2);
-    std::vector<std::size_t> owners;
-    for (std::size_t p = 0; p < processes; ++p) owners.push_back(p);
-    for (std::size_t more = random.below(3); more != 0; --more) {
-        owners.push_back(random.below(processes));
-    }
-    for (std::size_t e = owners.size(); e > 1; --e) {
-        std::swap(owners[e - 1], owners[random.below(e)]);
-    }
-    return {processes, owners};
+    return {processes, random_owners(random, processes, random.below(3))};
 }
 
 OperatorOptions random_options(Random& random) {

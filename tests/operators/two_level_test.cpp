@@ -95,15 +95,7 @@ Job job_on_servers(Random& random) {
     std::uint32_t const count = processes == 2 ? 2 : 2 + std::uint32_t(random.below(2));
     std::vector<std::uint32_t> servers;
     for (std::size_t p = 0; p < processes; ++p) servers.push_back(std::uint32_t(p) % count);
-    std::vector<std::size_t> owners;
-    for (std::size_t p = 0; p < processes; ++p) owners.push_back(p);
-    for (std::size_t more = 1 + random.below(4); more != 0; --more) {
-        owners.push_back(random.below(processes));
-    }
-    for (std::size_t e = owners.size(); e > 1; --e) {
-        std::swap(owners[e - 1], owners[random.below(e)]);
-    }
-    return {processes, owners, servers};
+    return {processes, random_owners(random, processes, 1 + random.below(4)), servers};
 }
 
 /// Both ways, one after the other.

@@ -16,14 +16,9 @@ using device::ReceivedBatch;
 using device::Shared;
 using device::Status;
 
-struct PipedPair {
-    std::int64_t key;
-    std::int64_t value;
-};
-
-std::vector<PipedPair> some_rows(std::size_t count, std::uint64_t seed) {
+std::vector<KeyValue> some_rows(std::size_t count, std::uint64_t seed) {
     Random random(seed);
-    std::vector<PipedPair> rows(count);
+    std::vector<KeyValue> rows(count);
     for (auto& row : rows) row = {random.between(-50, 50), random.between(0, 1000)};
     return rows;
 }
@@ -74,7 +69,7 @@ struct Sums {
 
 /// Figure 3, as the paper prints it: send, receive while there is something, flush, receive to the end.
 struct GroupByKernel {
-    std::vector<PipedPair> const* part;
+    std::vector<KeyValue> const* part;
     Sums* sums;
 
     void add(Group const& group, ReceivedBatch const& batch) const {
@@ -117,7 +112,7 @@ TEST_P(Pipeline, Figure3NeverDeadlocks) {
     std::vector<Endpoint> ends;
     for (int i = 0; i < 4; ++i) ends.push_back(runtime_.create_endpoint());
     Channel const channel = open(ends, ends);
-    std::vector<std::vector<PipedPair>> parts;
+    std::vector<std::vector<KeyValue>> parts;
     std::map<std::int64_t, std::int64_t> expected;
     for (std::uint64_t e = 0; e < ends.size(); ++e) {
         // The printed loop never backs off, so tiny pools cost a time slice a row on few cores.
@@ -143,11 +138,11 @@ TEST_P(Pipeline, Figure3NeverDeadlocks) {
 
 /// The middle of a pipeline: what comes from one channel goes on to another one, changed.
 struct RelayKernel {
-    std::vector<PipedPair>* scratch;  ///< by block
+    std::vector<KeyValue>* scratch;  ///< by block
 
     void operator()(Group const& group, Shared& shared, device::Channel const& from,
                     device::Channel const& to) const {
-        std::vector<PipedPair>& held = scratch[group.block];
+        std::vector<KeyValue>& held = scratch[group.block];
         std::uint64_t sent = 0;
         std::uint64_t count = 0;
         bool ended = false;
@@ -194,7 +189,7 @@ TEST_P(Pipeline, TwoChannelsInARow) {
     std::vector<Endpoint> c{runtime_.create_endpoint()};
     Channel const first = open(a, b);
     Channel const second = open(b, c);
-    std::vector<std::vector<PipedPair>> const parts{some_rows(1000, 1), some_rows(500, 2)};
+    std::vector<std::vector<KeyValue>> const parts{some_rows(1000, 1), some_rows(500, 2)};
     std::vector<Launch> launches;
     for (std::size_t e = 0; e < a.size(); ++e) {
         launches.push_back(runtime_.launch(
@@ -212,7 +207,7 @@ TEST_P(Pipeline, TwoChannelsInARow) {
             },
             first.on(a[e])));
     }
-    std::vector<std::vector<PipedPair>> scratch(b.size() * GetParam().groups);
+    std::vector<std::vector<KeyValue>> scratch(b.size() * GetParam().groups);
     for (std::size_t e = 0; e < b.size(); ++e) {
         launches.push_back(runtime_.launch(b[e], shape(),
                                            RelayKernel{&scratch[e * GetParam().groups]},
@@ -257,7 +252,7 @@ TEST_P(Pipeline, TwoChannelsAtOnceAndOnlySomeGroupsSend) {
     std::vector<Endpoint> ends{runtime_.create_endpoint(), runtime_.create_endpoint()};
     Channel const apart = open(ends, ends);
     Channel const everywhere = open(ends, ends, Routing::broadcast());
-    std::vector<PipedPair> const part = some_rows(700, 9);
+    std::vector<KeyValue> const part = some_rows(700, 9);
     std::atomic<std::uint64_t> rows_apart{0};
     std::atomic<std::uint64_t> rows_everywhere{0};
     std::vector<Launch> launches;

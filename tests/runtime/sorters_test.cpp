@@ -17,11 +17,6 @@ using device::SendResult;
 using device::Shared;
 using device::Status;
 
-struct SortedPair {
-    std::int64_t key;
-    std::int64_t value;
-};
-
 struct SorterCase {
     bool by_reference;
     std::uint32_t sorters;
@@ -116,7 +111,7 @@ TEST_P(Sorters, DivergentThreadsSendRows) {
     options_.segment_rows = 32;
     Schema const schema = numbered_schema();
     Channel const channel = open(schema, Routing::partition("key"));
-    std::vector<SortedPair> rows;
+    std::vector<KeyValue> rows;
     std::vector<std::string> expected;
     for (std::int64_t i = 0; i < 500; ++i) rows.push_back({i % 37, i});
     for (int copy = 0; copy < 2; ++copy) {
@@ -126,9 +121,9 @@ TEST_P(Sorters, DivergentThreadsSendRows) {
     std::vector<std::string> got;
     std::vector<Launch> launches;
     for (Endpoint const end : ends_) {
-        launches.push_back(
-            runtime_.launch(end, shape(), DivergentKernel<SortedPair>{&rows, &schema, &mutex, &got},
-                            channel.on(end)));
+        launches.push_back(runtime_.launch(end, shape(),
+                                           DivergentKernel<KeyValue>{&rows, &schema, &mutex, &got},
+                                           channel.on(end)));
     }
     wait_for(launches, channel);
     EXPECT_TRUE(same_rows(got, expected));
@@ -201,7 +196,7 @@ TEST_P(Sorters, SendRowNeedsSorters) {
         .launch(
             ends_[0], {},
             [](Group const& group, Shared& shared, device::Channel const& to) {
-                EXPECT_EQ(to.send_row(group, SortedPair{1, 2}).code, ErrorCode::InvalidArgument);
+                EXPECT_EQ(to.send_row(group, KeyValue{1, 2}).code, ErrorCode::InvalidArgument);
                 EXPECT_EQ(to.flush_wait(group, shared), Status::Ok);
             },
             channel.on(ends_[0]))

@@ -46,6 +46,11 @@ std::vector<Row> random_rows(Schema const& schema, std::size_t count, Random& ra
 /// Rows (key, value) with `keys` different int64 keys; values count up from `first`.
 std::vector<Row> numbered_rows(std::size_t count, std::int64_t keys, std::int64_t first = 0);
 Schema numbered_schema();
+/// One of its rows, as a struct.
+struct KeyValue {
+    std::int64_t key = 0;
+    std::int64_t value = 0;
+};
 
 /// A batch that owns its memory. Text encodings and the first row's offset are taken at random.
 RecordBatch make_batch(Schema const& schema, std::vector<Row> const& rows, Random& random);

@@ -9,6 +9,8 @@ namespace {
 
 using test::count_of;
 using test::gbps;
+using test::kA;
+using test::kB;
 using test::read_text;
 using test::refusal;
 using test::warns_of;
@@ -52,50 +54,48 @@ std::string topology_of(std::string const& inside, std::string const& after = ""
 }
 
 constexpr char const* kNvidia = "0302 [10de:2330]";
-constexpr char const* kFirst = "0000:0a:00.0";
-constexpr char const* kSecond = "0000:0b:00.0";
 
 TEST(HwlocFile, EveryObjectsSpeedIsItsEdgeUpward) {
     auto const made = read_text(topology_of(package(
-        "0", host_bridge(bridge("0000:01:00.0", "15.753846", pci(kFirst, kNvidia, "31.507692"))))));
-    EXPECT_EQ(gbps(made, kFirst, "pci 0000:01:00.0"), 31.507692);
+        "0", host_bridge(bridge("0000:01:00.0", "15.753846", pci(kA, kNvidia, "31.507692"))))));
+    EXPECT_EQ(gbps(made, kA, "pci 0000:01:00.0"), 31.507692);
     EXPECT_EQ(gbps(made, "pci 0000:01:00.0", "cpu0"), 15.753846);
     EXPECT_EQ(gbps(made, "cpu0", "pci 0000:01:00.0"), 15.753846);
 }
 
 TEST(HwlocFile, UnknownSpeedsAreNoLimitForBridgesAndGen3ForDevices) {
     auto const made = read_text(topology_of(
-        package("0", host_bridge(bridge("0000:01:00.0", "0.000000", pci(kFirst, kNvidia, "0"))))));
-    EXPECT_EQ(gbps(made, kFirst, "pci 0000:01:00.0"), 15.753846);
+        package("0", host_bridge(bridge("0000:01:00.0", "0.000000", pci(kA, kNvidia, "0"))))));
+    EXPECT_EQ(gbps(made, kA, "pci 0000:01:00.0"), 15.753846);
     EXPECT_EQ(gbps(made, "pci 0000:01:00.0", "cpu0"), 5000);
 }
 
 TEST(HwlocFile, CpusAreThePackagesOfAnyVersion) {
     for (char const* const type : {"Package", "Socket"}) {
         auto const made = read_text(topology_of(
-            package("0", host_bridge(pci(kFirst, kNvidia, "15.75")), type) + package("8", "", type),
-            "", type[0] == 'S' ? "" : " version=\"3.0\""));
+            package("0", host_bridge(pci(kA, kNvidia, "15.75")), type) + package("8", "", type), "",
+            type[0] == 'S' ? "" : " version=\"3.0\""));
         EXPECT_EQ(gbps(made, "cpu0", "cpu8"), 22);
-        EXPECT_EQ(gbps(made, kFirst, "cpu0"), 15.75);
+        EXPECT_EQ(gbps(made, kA, "cpu0"), 15.75);
     }
 }
 
 TEST(HwlocFile, DevicesBesideAPackageInItsNumaNodeAreAtIt) {
     std::string const first =
         object("type=\"NUMANode\" os_index=\"0\"",
-               package("0", "", "Socket") + host_bridge(pci(kFirst, kNvidia, "15.75")));
+               package("0", "", "Socket") + host_bridge(pci(kA, kNvidia, "15.75")));
     std::string const second =
         object("type=\"NUMANode\" os_index=\"1\"",
-               package("1", "", "Socket") + host_bridge(pci(kSecond, kNvidia, "15.75")));
+               package("1", "", "Socket") + host_bridge(pci(kB, kNvidia, "15.75")));
     auto const made = read_text(topology_of(first + second, "", ""));
-    EXPECT_EQ(gbps(made, kFirst, "cpu0"), 15.75);
-    EXPECT_EQ(gbps(made, kSecond, "cpu1"), 15.75);
+    EXPECT_EQ(gbps(made, kA, "cpu0"), 15.75);
+    EXPECT_EQ(gbps(made, kB, "cpu1"), 15.75);
 }
 
 TEST(HwlocFile, DevicesOfNoPackageGoToTheFirstWithAWarning) {
-    auto const made = read_text(topology_of(package("0", "") + package("1", "") +
-                                            host_bridge(pci(kFirst, kNvidia, "15.75"))));
-    EXPECT_EQ(gbps(made, kFirst, "cpu0"), 15.75);
+    auto const made = read_text(
+        topology_of(package("0", "") + package("1", "") + host_bridge(pci(kA, kNvidia, "15.75"))));
+    EXPECT_EQ(gbps(made, kA, "cpu0"), 15.75);
     EXPECT_TRUE(warns_of(made, "which CPU"));
 }
 
@@ -138,9 +138,9 @@ std::string matrix(std::string const& indexes, std::string const& values,
 
 std::string machine_with_links() {
     return package("0",
-                   host_bridge(pci(kFirst, kNvidia, "15.75",
+                   host_bridge(pci(kA, kNvidia, "15.75",
                                    object("type=\"OSDev\" name=\"nvml0\" gp_index=\"20\""), "30") +
-                               pci(kSecond, kNvidia, "15.75", "", "31") +
+                               pci(kB, kNvidia, "15.75", "", "31") +
                                pci("0000:c0:00.0", "0000 [0000:0000]", "1", "", "40")));
 }
 
@@ -152,12 +152,12 @@ TEST(HwlocFile, MatricesJoinGpusSwitchesAndCpus) {
                "<u64values length=\"1\">1000000 25000 50000 40000 0 1000000 0 0 </u64values>"
                "<u64values length=\"1\">50000 0 <!-- a b --> 0 0 <![CDATA[20000 0]]> 0 0"
                "</u64values>")));
-    EXPECT_EQ(gbps(made, kFirst, kSecond), 25);
-    EXPECT_EQ(gbps(made, kSecond, kFirst), 0) << "each direction is as its own entry says";
-    EXPECT_EQ(gbps(made, kFirst, "nvswitch"), 50);
-    EXPECT_EQ(gbps(made, "nvswitch", kFirst), 50);
-    EXPECT_EQ(gbps(made, kFirst, "cpu0"), 15.75 + 40);
-    EXPECT_EQ(gbps(made, "cpu0", kFirst), 15.75 + 20);
+    EXPECT_EQ(gbps(made, kA, kB), 25);
+    EXPECT_EQ(gbps(made, kB, kA), 0) << "each direction is as its own entry says";
+    EXPECT_EQ(gbps(made, kA, "nvswitch"), 50);
+    EXPECT_EQ(gbps(made, "nvswitch", kA), 50);
+    EXPECT_EQ(gbps(made, kA, "cpu0"), 15.75 + 40);
+    EXPECT_EQ(gbps(made, "cpu0", kA), 15.75 + 20);
 }
 
 TEST(HwlocFile, RefusesWithLineElementAndWhatWasExpected) {
@@ -167,12 +167,12 @@ TEST(HwlocFile, RefusesWithLineElementAndWhatWasExpected) {
               std::string::npos);
     EXPECT_NE(refusal(topology_of(pci("0a", kNvidia, "1"))).find("pci_busid is \"0a\""),
               std::string::npos);
-    EXPECT_NE(refusal(topology_of(pci(kFirst, "gpu", "1"))).find("pci_type is"), std::string::npos);
-    EXPECT_NE(refusal(topology_of(pci(kFirst, kNvidia, "fast"))).find("pci_link_speed is \"fast\""),
+    EXPECT_NE(refusal(topology_of(pci(kA, "gpu", "1"))).find("pci_type is"), std::string::npos);
+    EXPECT_NE(refusal(topology_of(pci(kA, kNvidia, "fast"))).find("pci_link_speed is \"fast\""),
               std::string::npos);
-    EXPECT_NE(refusal(topology_of(pci(kFirst, kNvidia, "1") + pci(kFirst, kNvidia, "1")))
-                  .find("second GPU"),
-              std::string::npos);
+    EXPECT_NE(
+        refusal(topology_of(pci(kA, kNvidia, "1") + pci(kA, kNvidia, "1"))).find("second GPU"),
+        std::string::npos);
     std::string const values = "<u64values>1 2 3</u64values>";
     EXPECT_NE(refusal(topology_of(machine_with_links(), matrix("20 31 40 10", values)))
                   .find("has 3 values; expected 4 times 4"),

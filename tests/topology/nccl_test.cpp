@@ -10,6 +10,8 @@ namespace {
 
 using test::count_of;
 using test::gbps;
+using test::kA;
+using test::kB;
 using test::read_text;
 using test::refusal;
 using test::warns_of;
@@ -42,9 +44,6 @@ std::string nic(std::string const& bus_id, std::string const& ports) {
            "\" class=\"0x020000\" link_speed=\"8 GT/s\" link_width=\"8\"><nic>" + ports +
            "</nic></pci>";
 }
-
-constexpr char const* kA = "0000:0a:00.0";
-constexpr char const* kB = "0000:0b:00.0";
 
 TEST(NcclFile, PcieLinksAreWidthTimesRate) {
     auto const made = read_text(system_of(cpu(

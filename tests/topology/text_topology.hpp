@@ -11,6 +11,10 @@
 
 namespace mgi::topology::test {
 
+/// PCI addresses of two GPUs.
+inline constexpr char const* kA = "0000:0a:00.0";
+inline constexpr char const* kB = "0000:0b:00.0";
+
 inline Infrastructure read_text(std::string const& text, Facts const& facts = {}) {
     return read_topology(Source("file", text), facts).infrastructure;
 }

@@ -7,15 +7,12 @@
 #include <mgi/error.hpp>
 
 #include "transport/wire/socket.hpp"
+#include "wire/peer.hpp"
 
 namespace mgi::transport::wire {
 namespace {
 
-Secret secret_of(std::uint8_t byte) {
-    Secret secret;
-    secret.fill(byte);
-    return secret;
-}
+using mgi::test::secret_of;
 
 Hello some_hello() {
     Hello hello;
