@@ -9,6 +9,7 @@
 #include "support/flow.hpp"
 #include "support/hang_guard.hpp"
 #include "support/random.hpp"
+#include "support/tables.hpp"
 
 namespace mgi::faults {
 namespace {
@@ -17,6 +18,7 @@ using namespace std::chrono_literals;
 using device::Group;
 using device::Shared;
 using device::Status;
+using test::KeyValue;
 
 // Sends and receives for ever, until it is told that the channel has failed.
 struct Endless {

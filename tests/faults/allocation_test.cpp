@@ -9,12 +9,14 @@
 #include "support/flow.hpp"
 #include "support/hang_guard.hpp"
 #include "support/one_device.hpp"
+#include "support/tables.hpp"
 
 namespace mgi::faults {
 namespace {
 
 using namespace std::chrono_literals;
 using device::Status;
+using test::KeyValue;
 
 constexpr std::size_t kRows = 64;
 constexpr auto kLimit = 20s;

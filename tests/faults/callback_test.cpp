@@ -11,6 +11,7 @@
 #include "support/expect_error.hpp"
 #include "support/flow.hpp"
 #include "support/hang_guard.hpp"
+#include "support/tables.hpp"
 
 namespace mgi::faults {
 namespace {
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 using device::Group;
 using device::Shared;
 using device::Status;
+using test::KeyValue;
 
 constexpr auto kLimit = 30s;
 
