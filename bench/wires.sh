@@ -2,9 +2,10 @@
 # Links beside plain sockets between two network namespaces joined by veth pairs: one JSON line for each
 # number of NICs. Needs root, iproute2 and a release build.
 #
-#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [options of `bench_wires send`]
+#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [--ucx] [options of `bench_wires send`]
 #
 # --relay sends what goes over the link through a third namespace, and plain sockets straight; one NIC.
+# --ucx moves the link's bytes by UCX; plain sockets stay what they are.
 # --rate limits each NIC by a token bucket; without it the machine's memory is the limit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -38,6 +38,7 @@ mgi_test_headers(mgi_tests)
 target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
 target_compile_definitions(mgi_tests PRIVATE
+    MGI_TEST_UCX=$<BOOL:${MGI_UCX_INCLUDE_DIR}>
     MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
 target_link_libraries(mgi_tests PRIVATE
     mgi mgi_readers mgi_simulation mgi_spdlog mgi_json GTest::gtest GTest::gtest_main)

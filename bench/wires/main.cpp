@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/ucx/ucx.hpp"
 #include "wires/command.hpp"
 #include "wires/ends.hpp"
 #include "wires/plain.hpp"
@@ -33,11 +34,13 @@ using mgi::ErrorCode;
 using mgi::transport::wire::Address;
 using mgi::transport::wire::Route;
 using mgi::transport::wire::WireThread;
+using mgi::transport::wire::WireThreadOptions;
 
 struct Options {
     std::vector<std::string> ways;
     std::string relay;
     std::uint32_t wires = 2;  // of each NIC
+    WireThreadOptions thread;
     std::size_t rounds = 7;
     std::size_t segments = 4000;
     std::size_t bytes = std::size_t(256) << 10;
@@ -50,6 +53,8 @@ Options options_from(int count, char** arguments) {
         auto const number = [&] { return mgi::bench::number_behind(i, count, arguments); };
         if (word == "--wires") {
             options.wires = std::uint32_t(number());
+        } else if (word == "--ucx") {
+            options.thread.medium = mgi::transport::ucx::open_nic;
         } else if (word == "--rounds") {
             options.rounds = number();
         } else if (word == "--segments") {
@@ -98,7 +103,7 @@ int receive(Options const& options) {
     setup.nics = std::uint32_t(link.size());
     setup.wires = options.wires * setup.nics;
     mgi::bench::PlainReceiver const sockets(plain);
-    WireThread thread;
+    WireThread thread(options.thread);
     thread.listen(link);
     mgi::bench::ReceivingEnd end(thread, setup);
     end.wait();
@@ -139,7 +144,7 @@ int send(Options const& options) {
     setup.nics = std::uint32_t(options.ways.size());
     setup.wires = std::uint32_t(routes.size());
     setup.routes = routes;
-    WireThread thread;
+    WireThread thread(options.thread);
     mgi::bench::SendingEnd link(thread, setup);
 
     constexpr std::size_t kTrips = 2000;
@@ -183,9 +188,9 @@ int send(Options const& options) {
 int main(int count, char** arguments) {
     return mgi::bench::run_end(
         "bench_wires",
-        "usage: bench_wires receive ADDRESS:PORT... [--wires N]\n"
+        "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx]\n"
         "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
-        "[--segments N] [--bytes N] [--relay ADDRESS:PORT]\n"
+        "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx]\n"
         "       bench_wires relay ADDRESS:PORT TO:PORT...\n",
         count, arguments, options_from, {{"receive", receive}, {"send", send}, {"relay", relay}});
 }

@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "runtime/nic_owners.hpp"
 #include "runtime/server_board.hpp"
+#include "transport/ucx/ucx.hpp"
 #include "transport/wire/own_addresses.hpp"
 
 namespace mgi {
@@ -66,6 +67,19 @@ bool ChannelNetwork::relays() {
                 "MGI_RELAY_SERVERS is '" + std::string(said) + "'; expected on or off");
 }
 
+transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
+    char const* const text = std::getenv("MGI_WIRES");
+    std::string_view const said = text == nullptr ? "" : text;
+    transport::wire::WireThreadOptions options;
+    if (said == "ucx") {
+        options.medium = transport::ucx::open_nic;
+    } else if (!said.empty() && said != "tcp") {
+        throw Error(ErrorCode::InvalidArgument,
+                    "MGI_WIRES is '" + std::string(said) + "'; expected tcp or ucx");
+    }
+    return options;
+}
+
 std::vector<std::string> ChannelNetwork::addresses() {
     std::lock_guard const lock(mutex_);
     if (wires_ != nullptr) return addresses_;
@@ -84,7 +98,7 @@ std::vector<std::string> ChannelNetwork::addresses() {
     std::vector<NicWish> const wishes = nic_wishes(wanted_, devices_);
     std::vector<std::string> names;
     for (NicWish const& wish : wishes) names.push_back(wish.nic);
-    auto wires = std::make_unique<transport::wire::WireThread>();
+    auto wires = std::make_unique<transport::wire::WireThread>(wire_options());
     std::vector<std::string> nics;
     std::vector<transport::wire::Address> own;
     for (auto& [nic, address] : transport::wire::own_addresses(names)) {

@@ -46,6 +46,9 @@ public:
     // process with a channel's first source: whether the channel's may; of any: whether it does so for
     // others. Throws Error(InvalidArgument) for other words.
     [[nodiscard]] static bool relays();
+    // $MGI_WIRES: what moves the bytes between servers, tcp or ucx; tcp if nothing is said. Both ends say ucx, or
+    // it is TCP. Throws Error(InvalidArgument) for other words.
+    [[nodiscard]] static transport::wire::WireThreadOptions wire_options();
 
 private:
     void share_board();

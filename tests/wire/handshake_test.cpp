@@ -74,6 +74,50 @@ TEST(WireHandshake, ARelayIsToldWhereToGoOnAndSaysWhetherItDoes) {
     }
 }
 
+TEST(WireHandshake, CardsAreExchangedWhereBothEndsHaveOne) {
+    for (bool const both : {true, false}) {
+        Hello hello = some_hello();
+        hello.card = std::string(300, 'd');
+        Handshake dials(hello, secret_of(1));
+        Handshake answers = answering(secret_of(1));
+        answers.received(dials.take_output());
+        dials.received(answers.take_output());
+        State state = State::Going;
+        for (char const byte : dials.take_output()) state = answers.received({&byte, 1});
+        EXPECT_EQ(state, State::Proven);
+        EXPECT_EQ(answers.hello().card, hello.card);
+        EXPECT_EQ(answers.hello().slot, 3U);
+        std::string const card(both ? 200 : 0, 'a');
+        answers.accept(card);
+        for (char const byte : answers.take_output()) state = dials.received({&byte, 1});
+        EXPECT_EQ(state, State::Done);
+        EXPECT_EQ(dials.far_card(), card);
+    }
+}
+
+TEST(WireHandshake, ACardThatWasChangedIsRefused) {
+    for (bool const first : {true, false}) {
+        Hello hello = some_hello();
+        hello.card = "of who dials";
+        Handshake dials(hello, secret_of(1));
+        Handshake answers = answering(secret_of(1));
+        answers.received(dials.take_output());
+        dials.received(answers.take_output());
+        std::string proof = dials.take_output();
+        if (first) {
+            proof[5] = char(proof[5] ^ 1);
+            EXPECT_EQ(answers.received(proof), State::Refused);
+            continue;
+        }
+        EXPECT_EQ(answers.received(proof), State::Proven);
+        answers.accept("of who answers");
+        std::string answer = answers.take_output();
+        answer[5] = char(answer[5] ^ 1);
+        EXPECT_EQ(dials.received(answer), State::Refused);
+        EXPECT_NE(dials.why().find("secret"), std::string::npos) << dials.why();
+    }
+}
+
 TEST(WireHandshake, GoesByteByByte) {
     Handshake dials(some_hello(), secret_of(1));
     Handshake answers = answering(secret_of(1));

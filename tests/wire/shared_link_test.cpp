@@ -1,4 +1,4 @@
-// Links over TCP on loopback: two wire threads in one process, and a stranger between them that cuts.
+// Links on loopback, over TCP and UCX: two wire threads in one process, and a stranger between them that cuts.
 #include "mover/link/shared_link.hpp"
 
 #include <gtest/gtest.h>
@@ -23,6 +23,7 @@
 
 #include "support/hang_guard.hpp"
 #include "support/random.hpp"
+#include "transport/ucx/ucx.hpp"
 #include "wire/cutter.hpp"
 #include "wire/peer.hpp"
 
@@ -41,15 +42,23 @@ using mover::link::SharedLink;
 using mover::link::Time;
 using mover::link::WireThread;
 using transport::wire::Address;
+using transport::wire::WireThreadOptions;
 
-class SharedLinkTest : public ::testing::Test {
+enum class Medium { Tcp, Ucx };
+
+class SharedLinkTest : public ::testing::TestWithParam<Medium> {
 protected:
-    SharedLinkTest() {
+    SharedLinkTest() : near(wire_options()), far(wire_options()) {
         set_log_level("error");
         name.fill(3);
     }
     ~SharedLinkTest() override { set_log_level("warn"); }
 
+    static WireThreadOptions wire_options() {
+        WireThreadOptions it;
+        if (GetParam() == Medium::Ucx) it.medium = transport::ucx::open_nic;
+        return it;
+    }
     LinkOptions options(std::uint32_t wires) const {
         LinkOptions it;
         it.slots.resize(wires);
@@ -73,7 +82,7 @@ protected:
     WireThread far;
 };
 
-TEST_F(SharedLinkTest, EverythingArrivesBothWays) {
+TEST_P(SharedLinkTest, EverythingArrivesBothWays) {
     checksums = true;
     Peer one(300, 50'000);
     Peer two(300, 50'000);
@@ -90,7 +99,7 @@ TEST_F(SharedLinkTest, EverythingArrivesBothWays) {
     EXPECT_NE(to.describe().find("wire 2"), std::string::npos);
 }
 
-TEST_F(SharedLinkTest, ConnectionsThatAreCutLoseNothing) {
+TEST_P(SharedLinkTest, ConnectionsThatAreCutLoseNothing) {
     rest = kMillisecond;
     Address const address = listen();
     Cutter cutter(address);
@@ -119,7 +128,7 @@ TEST_F(SharedLinkTest, ConnectionsThatAreCutLoseNothing) {
     EXPECT_GT(cutter.connections(), 2) << "nothing was cut while it was used";
 }
 
-TEST_F(SharedLinkTest, WithoutTheSecretThereIsNoWire) {
+TEST_P(SharedLinkTest, WithoutTheSecretThereIsNoWire) {
     link_limit = kSecond;
     Peer one(1, 100);
     Peer two(1, 100);
@@ -134,7 +143,7 @@ TEST_F(SharedLinkTest, WithoutTheSecretThereIsNoWire) {
     EXPECT_NE(one.why().find("does not know the link's secret"), std::string::npos) << one.why();
 }
 
-TEST_F(SharedLinkTest, StrangersDoNoHarm) {
+TEST_P(SharedLinkTest, StrangersDoNoHarm) {
     Address const address = listen();
     Peer one(20, 1000);
     Peer two(20, 1000);
@@ -154,7 +163,7 @@ TEST_F(SharedLinkTest, StrangersDoNoHarm) {
     EXPECT_TRUE(two.wait_for_all()) << two.why();
 }
 
-TEST_F(SharedLinkTest, TheOtherEndHearsThatItEnds) {
+TEST_P(SharedLinkTest, TheOtherEndHearsThatItEnds) {
     Address const address = listen();
     Peer one(5, 100);
     Peer two(5, 100);
@@ -170,7 +179,7 @@ TEST_F(SharedLinkTest, TheOtherEndHearsThatItEnds) {
     EXPECT_NE(two.why().find("its runtime has ended"), std::string::npos) << two.why();
 }
 
-TEST_F(SharedLinkTest, NobodyThereIsAnError) {
+TEST_P(SharedLinkTest, NobodyThereIsAnError) {
     link_limit = kSecond / 2;
     Peer one(1, 100);
     Address nobody;
@@ -185,7 +194,7 @@ TEST_F(SharedLinkTest, NobodyThereIsAnError) {
     EXPECT_NE(one.why().find(nobody.text()), std::string::npos) << one.why();
 }
 
-TEST_F(SharedLinkTest, AnIdleLinkUsesNoProcessor) {
+TEST_P(SharedLinkTest, AnIdleLinkUsesNoProcessor) {
     Address const address = listen();
     Peer one(1, 100);
     Peer two(1, 100);
@@ -202,7 +211,7 @@ TEST_F(SharedLinkTest, AnIdleLinkUsesNoProcessor) {
     EXPECT_LT(near.wakeups() + far.wakeups() - before, 200U);
 }
 
-TEST_F(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
+TEST_P(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
     Address const address = listen();
     EXPECT_THROW((void)near.listen({address}), Error);
     EXPECT_THROW((void)near.listen({Address("203.0.113.1:0")}), Error);
@@ -213,6 +222,14 @@ TEST_F(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
                             one, near_board),
                  Error);
 }
+
+INSTANTIATE_TEST_SUITE_P(Over, SharedLinkTest,
+                         ::testing::ValuesIn(MGI_TEST_UCX
+                                                 ? std::vector{Medium::Tcp, Medium::Ucx}
+                                                 : std::vector{Medium::Tcp}),
+                         [](auto const& medium) {
+                             return std::string(medium.param == Medium::Tcp ? "Tcp" : "Ucx");
+                         });
 
 }  // namespace
 }  // namespace mgi::test

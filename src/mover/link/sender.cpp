@@ -176,7 +176,6 @@ void WireSender::sent(std::size_t bytes) {
         stream_bytes_ -= frame.size();
         if (is_numbered(frame.header.kind)) {
             written_number_ = frame.header.number;
-            frame.encoded = {};  // another wire may have another codec
             unacknowledged_.push_back(std::move(frame));
         }
         stream_.pop_front();

@@ -142,7 +142,11 @@ void WireThread::end(Entry& entry, Command const& command) {
     if (auto const ago = since_answer(connection.socket)) {
         entry.client->answered(command.slot, command.generation, now_ - std::min(now_, *ago), now_);
     }
-    if (command.kind == Command::Kind::Close || shutdown(connection.socket.get(), SHUT_WR) != 0) {
+    bool const last_word =
+        command.kind == Command::Kind::Finish &&
+        (connection.stream ? connection.stream->finish()
+                           : shutdown(connection.socket.get(), SHUT_WR) == 0);
+    if (!last_word) {
         drop(connection);
         return;
     }
@@ -209,6 +213,10 @@ void WireThread::on_event(Connection& connection, std::uint32_t events) {
         case Stage::Passing: pass(connection); return;
         case Stage::Open: break;
     }
+    if (connection.stream) {
+        hear(connection);
+        return;
+    }
     if ((events & EPOLLOUT) != 0) {
         connection.blocked = false;
         watch(connection, false);
@@ -261,9 +269,7 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
             ++connection.relay;
             go_on(connection);
         } else if (connection.entry->client->opened(connection.slot, connection.generation, now_)) {
-            connection.stage = Stage::Open;
-            connection.deadline = kNever;
-            connection.entry->touched = true;
+            open(connection, handshake.far_card());
         } else {
             drop(connection);
         }
@@ -292,12 +298,34 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
     connection.entry = &entry;
     connection.slot = hello.slot;
     connection.generation = hello.generation;
+    entry.connections.push_back(&connection);
+    try {
+        if (!hello.card.empty()) begin_stream(connection, address_of(connection.socket));
+        handshake.accept(connection.stream ? connection.stream->card() : std::string());
+    } catch (std::exception const& error) {
+        gone(connection, error.what());
+        return;
+    }
+    std::uint64_t const id = connection.id;
+    open(connection, connection.stream ? hello.card : std::string());
+    if (find(id) != nullptr && !send_handshake(connection)) gone(connection, "it broke");
+}
+
+// Behind the handshake. Without a card its bytes go over the connection.
+void WireThread::open(Connection& connection, std::string const& far_card) {
     connection.stage = Stage::Open;
     connection.deadline = kNever;
-    entry.connections.push_back(&connection);
-    entry.touched = true;
-    handshake.accept();
-    if (!send_handshake(connection)) gone(connection, "it broke");
+    connection.entry->touched = true;
+    if (far_card.empty()) {
+        connection.stream.reset();
+        return;
+    }
+    try {
+        connection.stream->join(far_card);
+        connection.deadline = now_;
+    } catch (std::exception const& error) {
+        gone(connection, error.what());
+    }
 }
 
 void WireThread::read(Connection& connection) {
@@ -307,6 +335,15 @@ void WireThread::read(Connection& connection) {
     for (std::size_t taken = 0; taken < kAtOnce;) {
         std::size_t const count = entry.client->scatter(connection.slot, pieces);
         if (count == 0) break;
+        if (connection.stream) {
+            std::size_t const bytes = connection.stream->read({pieces.data(), count});
+            if (bytes == 0) return;
+            taken += bytes;
+            entry.client->received(connection.slot, bytes, now_);
+            obey(entry);
+            if (find(id) == nullptr) return;
+            continue;
+        }
         ssize_t const got = readv(connection.socket.get(), pieces.data(), int(count));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -340,6 +377,13 @@ void WireThread::write(Connection& connection) {
     Entry& entry = *connection.entry;
     std::array<iovec, kPieces> pieces{};
     while (std::size_t const count = entry.client->gather(connection.slot, pieces, now_)) {
+        if (connection.stream) {
+            std::size_t const bytes = connection.stream->write({pieces.data(), count});
+            connection.blocked = bytes == 0;
+            if (connection.blocked) return;
+            entry.client->sent(connection.slot, bytes, now_);
+            continue;
+        }
         msghdr message{};
         message.msg_iov = pieces.data();
         message.msg_iovlen = count;

@@ -11,12 +11,16 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the hello is little-endian, as memory is");
 
+constexpr std::uint32_t kWire = 0;
+constexpr std::uint32_t kPassesOn = 1;  // a relay is asked to
+constexpr std::uint32_t kWithCard = 2;  // a wire, and the proof comes with a card
+
 struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
-    std::uint32_t version = 3;
+    std::uint32_t version = 4;
     LinkName link{};
     std::uint32_t slot = 0;        // or the member that a relay passes on to
-    std::uint32_t passes_on = 0;   // 1: a relay is asked to
+    std::uint32_t kind = kWire;
     std::uint64_t generation = 0;  // or the member's NIC
     Secret number{};
 };
@@ -24,6 +28,7 @@ static_assert(sizeof(HelloBytes) == 72, "no padding travels");
 
 constexpr std::size_t kAnswerBytes = sizeof(Secret) + sizeof(Digest);
 constexpr char kThere = 'w';
+constexpr char kThereWithCard = 'c';
 constexpr char kNoWay = 'n';
 
 std::string_view view_of(std::array<std::uint8_t, 32> const& bytes) {
@@ -38,6 +43,13 @@ bool proves(std::string_view digest, Secret const& secret, std::string_view role
 
 constexpr std::string_view kAnswers = "mgi wire answers";
 constexpr std::string_view kDials = "mgi wire dials";
+constexpr std::string_view kCard = "mgi wire card";
+
+// Its length, and itself.
+std::string packed(std::string_view card) {
+    auto const bytes = std::uint16_t(card.size());
+    return std::string(reinterpret_cast<char const*>(&bytes), sizeof(bytes)).append(card);
+}
 
 }  // namespace
 
@@ -47,7 +59,7 @@ Handshake::Handshake(Hello const& hello, Secret const& secret)
     bytes.link = hello.link;
     bytes.slot = hello.onward ? hello.onward->member : hello.slot;
     bytes.generation = hello.onward ? hello.onward->nic : hello.generation;
-    bytes.passes_on = hello.onward ? 1 : 0;
+    bytes.kind = hello.onward ? kPassesOn : hello.card.empty() ? kWire : kWithCard;
     fill_random(bytes.number);
     said_.assign(reinterpret_cast<char const*>(&bytes), sizeof(bytes));
     out_ = said_;
@@ -56,9 +68,23 @@ Handshake::Handshake(Hello const& hello, Secret const& secret)
 Handshake::Handshake(Secrets secrets) : dials_(false), secrets_(std::move(secrets)) {}
 
 std::size_t Handshake::wants() const {
-    std::size_t const whole = dials_ ? (step_ == 0 ? kAnswerBytes : 1)
-                                     : (step_ == 0 ? sizeof(HelloBytes) : sizeof(Digest));
-    return whole - std::min(whole, in_.size());
+    std::size_t const all = whole();
+    return all - std::min(all, in_.size());
+}
+
+// Bytes of what comes next, as far as that is known.
+std::size_t Handshake::whole() const {
+    if (step_ == 0) return dials_ ? kAnswerBytes : sizeof(HelloBytes);
+    if (dials_) return in_.empty() || in_[0] != kThereWithCard ? 1 : with_card(1);
+    return expects_card_ ? with_card(0) : sizeof(Digest);
+}
+
+// The same of a card that begins there, and its signature.
+std::size_t Handshake::with_card(std::size_t at) const {
+    std::uint16_t bytes = 0;
+    if (in_.size() < at + sizeof(bytes)) return at + sizeof(bytes);
+    std::memcpy(&bytes, in_.data() + at, sizeof(bytes));
+    return at + sizeof(bytes) + std::min<std::size_t>(bytes, kMostCard) + sizeof(Digest);
 }
 
 std::string Handshake::take_output() {
@@ -72,8 +98,11 @@ Handshake::State Handshake::refuse(std::string why) {
 
 Handshake::State Handshake::received(std::string_view bytes) {
     if (!why_.empty()) return State::Refused;
-    in_.append(bytes.substr(0, wants()));
-    if (wants() != 0) return State::Going;
+    while (std::size_t const more = wants()) {
+        if (bytes.empty()) return State::Going;
+        in_.append(bytes.substr(0, more));
+        bytes.remove_prefix(std::min(more, bytes.size()));
+    }
     State const state = dials_ ? take_answer() : (step_ == 0 ? take_hello() : take_proof());
     in_.clear();
     ++step_;
@@ -98,12 +127,15 @@ Handshake::State Handshake::take_hello() {
         return refuse("it names a link that this process does not have");
     }
     secret_ = *secret;
-    if (hello.passes_on == 0) {
-        hello_ = {hello.link, hello.slot, hello.generation};
-    } else {
-        hello_.link = hello.link;
+    if (hello.kind > kWithCard) return refuse("it asks for what this process does not know");
+    hello_.link = hello.link;
+    if (hello.kind == kPassesOn) {
         hello_.onward = Onward{hello.slot, std::uint32_t(hello.generation)};
+    } else {
+        hello_.slot = hello.slot;
+        hello_.generation = hello.generation;
     }
+    expects_card_ = hello.kind == kWithCard;
     said_ = in_;
     Secret number{};
     fill_random(number);
@@ -117,6 +149,15 @@ Handshake::State Handshake::take_hello() {
 Handshake::State Handshake::take_answer() {
     if (step_ == 1) {
         if (in_[0] == kThere) return State::Done;
+        if (in_[0] == kThereWithCard && !hello_.card.empty()) {
+            std::size_t const bytes = in_.size() - sizeof(Digest);
+            std::string const said = said_ + in_.substr(0, bytes);
+            if (!proves(std::string_view(in_).substr(bytes), secret_, kCard, said)) {
+                return refuse("who sends a card does not know the link's secret");
+            }
+            far_card_ = in_.substr(1 + sizeof(std::uint16_t), bytes - 1 - sizeof(std::uint16_t));
+            return State::Done;
+        }
         return refuse(in_[0] == kNoWay ? "the relay cannot pass it on from there"
                                        : "the other end does not want this wire");
     }
@@ -125,17 +166,30 @@ Handshake::State Handshake::take_answer() {
         return refuse("who answers does not know the link's secret");
     }
     said_ += in_;
-    out_ = view_of(hmac_sha256(secret_, std::string(kDials).append(said_)));
+    if (!hello_.card.empty()) out_ = packed(hello_.card);
+    said_ += out_;
+    out_ += view_of(hmac_sha256(secret_, std::string(kDials).append(said_)));
     return State::Going;
 }
 
 Handshake::State Handshake::take_proof() {
-    if (!proves(in_, secret_, kDials, said_)) return refuse("it does not know the link's secret");
+    std::size_t const bytes = in_.size() - sizeof(Digest);
+    said_ += in_.substr(0, bytes);
+    if (!proves(std::string_view(in_).substr(bytes), secret_, kDials, said_)) {
+        return refuse("it does not know the link's secret");
+    }
+    if (expects_card_) hello_.card = in_.substr(sizeof(std::uint16_t), bytes - sizeof(std::uint16_t));
     return State::Proven;
 }
 
-void Handshake::accept() {
-    out_ += kThere;
+void Handshake::accept(std::string_view card) {
+    if (card.empty()) {
+        out_ += kThere;
+        return;
+    }
+    std::string const said = kThereWithCard + packed(card);
+    out_ += said;
+    out_ += view_of(hmac_sha256(secret_, std::string(kCard).append(said_).append(said)));
 }
 
 void Handshake::decline() {

@@ -5,6 +5,9 @@
 //     dials     HMAC("dials", hello, answer)
 //     answers   one byte: the wire is there
 //
+// Where the wire's bytes could go another way than over the connection (medium.hpp), the dialing end's last
+// word has its card before it, and the byte may be followed by the other end's; both cards are signed.
+//
 // A hello may also ask a third process to pass the connection on. The last byte then says that it is joined
 // to the next process, and what follows is said to that one: another hello.
 //
@@ -38,6 +41,7 @@ struct Hello {
     std::uint32_t slot = 0;
     std::uint64_t generation = 0;
     std::optional<Onward> onward = std::nullopt;  // instead of slot and generation
+    std::string card = {};  // for another way than the connection; empty: none. At most kMostCard bytes
 };
 
 // A state machine without I/O.
@@ -58,14 +62,17 @@ public:
     // How many bytes it can use now; more belong to the wire.
     [[nodiscard]] std::size_t wants() const;
     State received(std::string_view bytes);
-    // Answers: the wire is there.
-    void accept();
+    static constexpr std::size_t kMostCard = 4096;
+    // Answers: the wire is there, and goes the other way if there is a card for who dials, who gave one.
+    void accept(std::string_view card = {});
     // Answers: there is no way on.
     void decline();
     // What is to be sent, once.
     [[nodiscard]] std::string take_output();
 
     [[nodiscard]] Hello const& hello() const { return hello_; }
+    // Dials, when done: the other end's card; empty: the wire goes over the connection.
+    [[nodiscard]] std::string const& far_card() const { return far_card_; }
     [[nodiscard]] std::string const& why() const { return why_; }
     // Answers: the link was not known, which happens to those who come a little early.
     [[nodiscard]] bool is_unknown() const { return unknown_; }
@@ -75,6 +82,8 @@ private:
     State take_hello();
     State take_answer();
     State take_proof();
+    [[nodiscard]] std::size_t whole() const;
+    [[nodiscard]] std::size_t with_card(std::size_t at) const;
 
     bool dials_;
     int step_ = 0;
@@ -84,8 +93,10 @@ private:
     std::string in_;
     std::string out_;
     std::string said_;  // all that was said before, by both
+    std::string far_card_;
     std::string why_;
     bool unknown_ = false;
+    bool expects_card_ = false;
 };
 
 }  // namespace mgi::transport::wire

@@ -83,4 +83,12 @@ std::vector<OwnAddress> own_addresses(std::vector<std::string> const& wanted) {
     return found;
 }
 
+std::string interface_of(Address const& address) {
+    std::string const host = host_of(address);
+    for (OwnAddress const& one : list_own()) {
+        if (host_of(one.address) == host) return one.nic;
+    }
+    throw Error(ErrorCode::NotFound, "no interface of this machine has the address " + host);
+}
+
 }  // namespace mgi::transport::wire

@@ -17,4 +17,7 @@ struct OwnAddress {
 // IPv6). One for each. Throws Error(NotFound) that lists what the machine has.
 std::vector<OwnAddress> own_addresses(std::vector<std::string> const& wanted);
 
+// The interface that has this address. Throws Error(NotFound).
+std::string interface_of(Address const& address);
+
 }  // namespace mgi::transport::wire

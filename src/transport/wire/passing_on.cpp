@@ -45,6 +45,15 @@ void WireThread::go_on(Connection& connection) {
     if (connection.relay < connection.route.onward.size()) {
         hello.link = connection.route.relays;
         hello.onward = connection.route.onward[connection.relay];
+    } else if (connection.route.onward.empty()) {
+        // A relay passes on what goes over the connection, and nothing else.
+        try {
+            begin_stream(connection, address_of(connection.socket));
+        } catch (std::exception const& error) {
+            gone(connection, error.what());
+            return;
+        }
+        if (connection.stream) hello.card = connection.stream->card();
     }
     connection.stage = Stage::Shaking;
     connection.deadline = now_ + std::min(options_.dial_limit, connection.route.limit);

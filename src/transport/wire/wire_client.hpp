@@ -52,7 +52,8 @@ public:
                           Time /*now*/) {}
 
     // The next bytes to write, as pieces in order; returns how many pieces (0: nothing to write). They
-    // stay where they are until the next call of `sent`.
+    // stay where they are until the next call of `sent`; those of more than Stream::kCopied bytes until the
+    // other end has said that it has them, or the wire is gone.
     virtual std::size_t gather(std::uint32_t slot, std::span<iovec> pieces, Time now) = 0;
     // So many bytes of the pieces gathered were taken.
     virtual void sent(std::uint32_t slot, std::size_t bytes, Time now) = 0;

@@ -107,6 +107,7 @@ std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
         for (Address const& address : addresses) sockets.push_back(listen_on(address));
         for (Descriptor& socket : sockets) {
             got.push_back(address_of(socket));
+            (void)medium_at(got.back());
             std::uint64_t const id = next_id_++;
             epoll_event what{};
             what.events = EPOLLIN;
@@ -170,12 +171,14 @@ void WireThread::loop() {
     }
     run_tasks();
     while (!connections_.empty()) drop(*connections_.begin()->second);
+    nics_.clear();
 }
 
 void WireThread::step() {
     std::array<epoll_event, 64> events{};
+    bool const sleeps = arm() && !awake_;
     int const count =
-        epoll_wait(epoll_.get(), events.data(), int(events.size()), awake_ ? 0 : timeout());
+        epoll_wait(epoll_.get(), events.data(), int(events.size()), sleeps ? timeout() : 0);
     now_ = now();
     wakeups_.fetch_add(1, std::memory_order_relaxed);
     // Before anything is looked at: who rings from now on is heard the next time.
@@ -192,6 +195,7 @@ void WireThread::step() {
             on_event(*connection, events[std::size_t(i)].events);
         }
     }
+    look_at_streams();
     pass_more();
     expire();
     for (auto& [name, entry] : entries_) {
@@ -228,7 +232,9 @@ void WireThread::expire() {
     for (std::uint64_t const id : late) {
         Connection* const connection = find(id);
         if (connection == nullptr) continue;
-        if (connection->stage == Stage::Draining || connection->stage == Stage::Passing) {
+        if (connection->stage == Stage::Open) {
+            beat(*connection);
+        } else if (connection->stage == Stage::Draining || connection->stage == Stage::Passing) {
             drop(*connection);
         } else if (connection->joined != nullptr) {
             decline(*connection->joined, "no answer from " + connection->peer.text() + " in time");

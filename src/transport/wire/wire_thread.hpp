@@ -1,6 +1,6 @@
-// The thread that moves the bytes of all links of a process over TCP. It sleeps while there is nothing
-// to do, and copies nothing: what is sent is gathered from its owner's memory, what comes is scattered
-// into it.
+// The thread that moves the bytes of all links of a process over TCP, or another medium. It sleeps while there
+// is nothing to do, and copies nothing: what is sent is gathered from its owner's memory, what comes is
+// scattered into it.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "transport/wire/handshake.hpp"
+#include "transport/wire/medium.hpp"
 #include "transport/wire/passage.hpp"
 #include "transport/wire/socket.hpp"
 #include "transport/wire/wire_client.hpp"
@@ -45,6 +46,9 @@ struct WireThreadOptions {
     Time dial_limit = 2 * kSecond;     // until a connection is a wire, or a relay has passed it on
     std::size_t most_strangers = 256;  // connections that have not proven anything yet
     std::size_t most_passed_on = 64;   // connections between others that go through this process
+    // What moves the bytes of the NIC with this address; none: TCP. Called by the thread, which ends it. What
+    // it throws is why a wire cannot be made, or addresses cannot be had.
+    std::function<std::unique_ptr<Medium>(Address const&)> medium = {};
 };
 
 // Thread-safe; what says so is called by the thread itself.
@@ -115,6 +119,7 @@ private:
         std::size_t relay = 0;         // which of its relays is asked next
         Connection* joined = nullptr;  // what comes goes out there
         std::shared_ptr<Passage> passage;
+        std::unique_ptr<Stream> stream;  // none: its bytes go over the socket
     };
     struct Relay {
         Secret secret{};
@@ -165,12 +170,22 @@ private:
     void on_event(Connection& connection, std::uint32_t events);
     void shake(Connection& connection);
     void settle(Connection& connection, Handshake::State state);
+    void open(Connection& connection, std::string const& far_card);
     bool send_handshake(Connection& connection);
     void read(Connection& connection);
     void drain(Connection& connection);
     void write(Connection& connection);
     void refuse(Connection& connection, std::string const& why, bool loud);
     [[nodiscard]] std::optional<Secret> secret_of(LinkName const& name) const;
+
+    // streams.cpp
+    Medium* medium_at(Address const& address);
+    void begin_stream(Connection& connection, Address const& local);
+    bool arm();
+    static bool is_ready(Connection const& connection);
+    void look_at_streams();
+    void hear(Connection& connection);
+    void beat(Connection& connection);
 
     // passing_on.cpp
     void go_on(Connection& connection);
@@ -192,6 +207,11 @@ private:
 
     // The thread's own.
     std::map<LinkName, std::unique_ptr<Entry>> entries_;
+    struct Nic {
+        std::unique_ptr<Medium> medium;
+        int watched = -1;
+    };
+    std::map<std::string, Nic> nics_;  // by host
     std::map<LinkName, Relay> relays_;
     Passed passed_;
     std::set<std::uint64_t> busy_;  // connections on which there is more to pass on

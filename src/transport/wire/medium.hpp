@@ -1,0 +1,56 @@
+// A way for the bytes of wires beside their TCP connections, which then only prove who is there and say
+// that both ends still are. One medium for each NIC; used by the wire thread alone.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mgi::transport::wire {
+
+// One end of a stream of bytes each way. Nothing waits.
+class Stream {
+public:
+    // Returns when nothing is read from the pieces written and nothing lands in the room given any more.
+    virtual ~Stream() = default;
+
+    // What the other end must know to join this one, some hundred bytes; no secret to who sees it.
+    [[nodiscard]] virtual std::string card() const = 0;
+    // Behind the handshake that carried the cards. Throws Error(Refused) where the card is of no use.
+    virtual void join(std::string_view far_card) = 0;
+
+    // Takes pieces, in order; returns how many bytes (0: no room for now). A piece of more than kCopied bytes
+    // stays where it is until the other end has said that it has it, or the stream is gone.
+    virtual std::size_t write(std::span<iovec const> pieces) = 0;
+    static constexpr std::size_t kCopied = 1024;
+    // Fills room from its beginning; returns how many bytes stand there (0: none for now). Until they are
+    // returned the room stays where it is, and is given again.
+    virtual std::size_t read(std::span<iovec const> room) = 0;
+    // Whether a call of `write` may take something, of `read` may give something.
+    [[nodiscard]] virtual bool writable() const = 0;
+    [[nodiscard]] virtual bool readable() const = 0;
+    // Why it is broken; nothing while it is not.
+    [[nodiscard]] virtual std::string const& broken() const = 0;
+    // Gives what was written a moment to leave this end's memory. False: some of it has not.
+    virtual bool finish() = 0;
+};
+
+class Medium {
+public:
+    virtual ~Medium() = default;
+    // Outlived by the medium. Throws Error(OutOfMemory).
+    virtual std::unique_ptr<Stream> make_stream() = 0;
+    // Lets streams move.
+    virtual void progress() = 0;
+    // Before a sleep: false where there is something to do at once; else `descriptor` becomes readable when
+    // there is.
+    virtual bool arm() = 0;
+    // May become another one between two steps.
+    [[nodiscard]] virtual int descriptor() const = 0;
+};
+
+}  // namespace mgi::transport::wire
