@@ -11,6 +11,7 @@
 namespace mgi::transport::wire {
 namespace {
 
+constexpr std::uint64_t kMediumId = UINT64_MAX;  // no connection's
 // So often each end says something on the connection, so that `since_answer` knows of the other one's machine.
 constexpr Time kBeat = 250 * kMillisecond;
 
@@ -20,10 +21,9 @@ constexpr Time kBeat = 250 * kMillisecond;
 Medium* WireThread::medium_at(Address const& address) {
     if (!options_.medium || address.empty()) return nullptr;
     Address const host = address.without_port();
-    auto const [at, fresh] = nics_.try_emplace(host.text());
-    if (!fresh && at->second.medium) return at->second.medium.get();
-    at->second.medium = options_.medium(host);
-    return at->second.medium.get();
+    auto const at = media_.find(host.text());
+    if (at != media_.end()) return at->second.get();
+    return media_.emplace(host.text(), options_.medium(host)).first->second.get();
 }
 
 void WireThread::begin_stream(Connection& connection, Address const& local) {
@@ -32,19 +32,15 @@ void WireThread::begin_stream(Connection& connection, Address const& local) {
 
 // False: a medium has something to do at once.
 bool WireThread::arm() {
-    if (nics_.empty()) return true;
+    if (media_.empty()) return true;
     bool quiet = true;
-    for (auto& [host, nic] : nics_) {
-        if (!nic.medium) continue;
-        if (int const now = nic.medium->descriptor(); now != nic.watched) {
-            // The one before it is closed, and so watched no more. What comes is no connection's: it only wakes.
-            epoll_event what{};
-            what.events = EPOLLIN;
-            what.data.u64 = next_id_++;
-            if (now >= 0) (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, now, &what);
-            nic.watched = now;
-        }
-        if (!nic.medium->arm()) quiet = false;
+    for (auto& [host, medium] : media_) {
+        // Mostly it is watched already; one that was closed may have had the same number. It only wakes.
+        epoll_event what{};
+        what.events = EPOLLIN;
+        what.data.u64 = kMediumId;
+        (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, medium->descriptor(), &what);
+        if (!medium->arm()) quiet = false;
     }
     for (auto const& [id, connection] : connections_) quiet = quiet && !is_ready(*connection);
     return quiet;
@@ -59,10 +55,8 @@ bool WireThread::is_ready(Connection const& connection) {
 }
 
 void WireThread::look_at_streams() {
-    if (nics_.empty()) return;
-    for (auto& [host, nic] : nics_) {
-        if (nic.medium) nic.medium->progress();
-    }
+    if (media_.empty()) return;
+    for (auto& [host, medium] : media_) medium->progress();
     std::vector<std::uint64_t> ready;
     for (auto const& [id, connection] : connections_) {
         if (is_ready(*connection)) ready.push_back(id);

@@ -104,10 +104,10 @@ std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
     std::vector<Address> got;
     run([&] {
         std::vector<Descriptor> sockets;
+        for (Address const& address : addresses) (void)medium_at(address);
         for (Address const& address : addresses) sockets.push_back(listen_on(address));
         for (Descriptor& socket : sockets) {
             got.push_back(address_of(socket));
-            (void)medium_at(got.back());
             std::uint64_t const id = next_id_++;
             epoll_event what{};
             what.events = EPOLLIN;
@@ -171,7 +171,7 @@ void WireThread::loop() {
     }
     run_tasks();
     while (!connections_.empty()) drop(*connections_.begin()->second);
-    nics_.clear();
+    media_.clear();
 }
 
 void WireThread::step() {

@@ -207,11 +207,7 @@ private:
 
     // The thread's own.
     std::map<LinkName, std::unique_ptr<Entry>> entries_;
-    struct Nic {
-        std::unique_ptr<Medium> medium;
-        int watched = -1;
-    };
-    std::map<std::string, Nic> nics_;  // by host
+    std::map<std::string, std::unique_ptr<Medium>> media_;  // by host
     std::map<LinkName, Relay> relays_;
     Passed passed_;
     std::set<std::uint64_t> busy_;  // connections on which there is more to pass on
