@@ -224,9 +224,8 @@ TEST_P(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, SharedLinkTest,
-                         ::testing::ValuesIn(MGI_TEST_UCX
-                                                 ? std::vector{Medium::Tcp, Medium::Ucx}
-                                                 : std::vector{Medium::Tcp}),
+                         ::testing::ValuesIn(MGI_TEST_UCX ? std::vector{Medium::Tcp, Medium::Ucx}
+                                                          : std::vector{Medium::Tcp}),
                          [](auto const& medium) {
                              return std::string(medium.param == Medium::Tcp ? "Tcp" : "Ucx");
                          });

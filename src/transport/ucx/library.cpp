@@ -39,11 +39,12 @@ Library::Library() {
         throw Error(ErrorCode::NotFound,
                     std::string("no libucp.so.0, for wires over UCX") + kRemedy);
     }
-#define MGI_UCX_GET(function)                                                                      \
-    function = reinterpret_cast<decltype(function)>(dlsym(handle, #function));                     \
-    if (function == nullptr) {                                                                     \
-        throw Error(ErrorCode::NotFound,                                                           \
-                    std::string("libucp.so.0 has no " #function ": it is older than 1.12") + kRemedy); \
+#define MGI_UCX_GET(function)                                                                  \
+    function = reinterpret_cast<decltype(function)>(dlsym(handle, #function));                 \
+    if (function == nullptr) {                                                                 \
+        throw Error(                                                                           \
+            ErrorCode::NotFound,                                                               \
+            std::string("libucp.so.0 has no " #function ": it is older than 1.12") + kRemedy); \
     }
     MGI_UCX_FUNCTIONS(MGI_UCX_GET)
 #undef MGI_UCX_GET

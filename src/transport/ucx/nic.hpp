@@ -27,8 +27,8 @@ struct Operation {
     Nic* nic = nullptr;
     UcxStream* stream = nullptr;  // none: it is gone
     MessageHeader header;
-    std::string copy;            // the bytes, or none: they are where they were
-    std::vector<iovec> pieces;   // to land in; as ucp_dt_iov_t
+    std::string copy;           // the bytes, or none: they are where they were
+    std::vector<iovec> pieces;  // to land in; as ucp_dt_iov_t
     std::size_t bytes = 0;
     bool done = false;
     std::list<Operation>::iterator self;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostSending = 256;    // messages
 constexpr std::size_t kMostWaiting = 65536;  // of one stream that were not read: more are an attack
 constexpr std::size_t kMostCopied = 4096;    // small pieces of one message
 constexpr std::chrono::milliseconds kFinish{50};
-constexpr std::chrono::milliseconds kLand{50};   // for what lands to end when the stream does
+constexpr std::chrono::milliseconds kLand{50};  // for what lands to end when the stream does
 constexpr std::chrono::seconds kClose{1};
 
 static_assert(sizeof(iovec) == sizeof(ucp_dt_iov_t) &&
@@ -128,7 +128,8 @@ std::size_t UcxStream::write(std::span<iovec const> pieces) {
     for (iovec const& piece : pieces) {
         if (!writable()) break;
         if (piece.iov_len <= kCopied) {
-            if (copy.size() + piece.iov_len > kMostCopied) send(nullptr, 0, std::exchange(copy, {}));
+            if (copy.size() + piece.iov_len > kMostCopied)
+                send(nullptr, 0, std::exchange(copy, {}));
             copy.append(static_cast<char const*>(piece.iov_base), piece.iov_len);
         } else {
             if (!copy.empty()) send(nullptr, 0, std::exchange(copy, {}));
@@ -313,8 +314,8 @@ void UcxStream::fetch(Message& message) {
 void UcxStream::begin_landing(Operation& it, void* data) {
     bool const one = it.pieces.size() == 1;
     ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                         UCP_OP_ATTR_FIELD_DATATYPE;
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
     param.cb.recv_am = &UcxStream::landed;
     param.user_data = &it;
     param.datatype = one ? ucp_datatype_t(ucp_dt_make_contig(1)) : ucp_datatype_t(UCP_DATATYPE_IOV);
@@ -324,8 +325,7 @@ void UcxStream::begin_landing(Operation& it, void* data) {
     if (!UCS_PTR_IS_PTR(request)) has_landed(it, UCS_PTR_STATUS(request));
 }
 
-void UcxStream::landed(void* request, ucs_status_t status, std::size_t /*bytes*/,
-                       void* operation) {
+void UcxStream::landed(void* request, ucs_status_t status, std::size_t /*bytes*/, void* operation) {
     Library::get().ucp_request_free(request);
     Operation& it = *static_cast<Operation*>(operation);
     it.stream->has_landed(it, status);  // which does not go while something lands

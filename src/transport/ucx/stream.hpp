@@ -39,7 +39,7 @@ private:
         void* data = nullptr;  // UCX's, if not `copy`
         std::string copy;
         std::size_t bytes = 0;
-        bool to_fetch = false;  // `data` stands for bytes that are still at the other end
+        bool to_fetch = false;          // `data` stands for bytes that are still at the other end
         Operation* fetching = nullptr;  // them into `copy`
     };
     void send(void const* data, std::size_t bytes, std::string copy);
@@ -71,10 +71,10 @@ private:
     std::size_t sending_ = 0;        // messages
     std::size_t sending_large_ = 0;  // of those, the ones that are still in their owner's memory
 
-    std::uint64_t next_read_ = 0;               // the first message that is not landing or read
+    std::uint64_t next_read_ = 0;                // the first message that is not landing or read
     std::map<std::uint64_t, Message> messages_;  // by sequence
-    std::size_t offset_ = 0;                    // read of the first one
-    std::deque<Operation*> landing_;            // in sequence
+    std::size_t offset_ = 0;                     // read of the first one
+    std::deque<Operation*> landing_;             // in sequence
     std::size_t landing_bytes_ = 0;
     bool waits_ = false;  // the next message, until something has landed
 };

@@ -142,10 +142,9 @@ void WireThread::end(Entry& entry, Command const& command) {
     if (auto const ago = since_answer(connection.socket)) {
         entry.client->answered(command.slot, command.generation, now_ - std::min(now_, *ago), now_);
     }
-    bool const last_word =
-        command.kind == Command::Kind::Finish &&
-        (connection.stream ? connection.stream->finish()
-                           : shutdown(connection.socket.get(), SHUT_WR) == 0);
+    bool const last_word = command.kind == Command::Kind::Finish &&
+                           (connection.stream ? connection.stream->finish()
+                                              : shutdown(connection.socket.get(), SHUT_WR) == 0);
     if (!last_word) {
         drop(connection);
         return;

@@ -19,7 +19,7 @@ struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
     std::uint32_t version = 4;
     LinkName link{};
-    std::uint32_t slot = 0;        // or the member that a relay passes on to
+    std::uint32_t slot = 0;  // or the member that a relay passes on to
     std::uint32_t kind = kWire;
     std::uint64_t generation = 0;  // or the member's NIC
     Secret number{};
@@ -178,7 +178,8 @@ Handshake::State Handshake::take_proof() {
     if (!proves(std::string_view(in_).substr(bytes), secret_, kDials, said_)) {
         return refuse("it does not know the link's secret");
     }
-    if (expects_card_) hello_.card = in_.substr(sizeof(std::uint16_t), bytes - sizeof(std::uint16_t));
+    if (expects_card_)
+        hello_.card = in_.substr(sizeof(std::uint16_t), bytes - sizeof(std::uint16_t));
     return State::Proven;
 }
 

@@ -41,7 +41,8 @@ struct Hello {
     std::uint32_t slot = 0;
     std::uint64_t generation = 0;
     std::optional<Onward> onward = std::nullopt;  // instead of slot and generation
-    std::string card = {};  // for another way than the connection; empty: none. At most kMostCard bytes
+    std::string card =
+        {};  // for another way than the connection; empty: none. At most kMostCard bytes
 };
 
 // A state machine without I/O.
