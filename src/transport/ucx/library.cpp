@@ -24,6 +24,14 @@ void say_how() {
 #endif
 }
 
+template <class Function>
+void load(void* library, char const* name, Function*& function) {
+    function = reinterpret_cast<Function*>(dlsym(library, name));
+    if (function != nullptr) return;
+    throw Error(ErrorCode::NotFound, std::string("libucp.so.0 has no ") + name +
+                                         ": it is older than UCX 1.12" + kRemedy);
+}
+
 }  // namespace
 
 Library const& Library::get() {
@@ -39,15 +47,27 @@ Library::Library() {
         throw Error(ErrorCode::NotFound,
                     std::string("no libucp.so.0, for wires over UCX") + kRemedy);
     }
-#define MGI_UCX_GET(function)                                                                  \
-    function = reinterpret_cast<decltype(function)>(dlsym(handle, #function));                 \
-    if (function == nullptr) {                                                                 \
-        throw Error(                                                                           \
-            ErrorCode::NotFound,                                                               \
-            std::string("libucp.so.0 has no " #function ": it is older than 1.12") + kRemedy); \
-    }
-    MGI_UCX_FUNCTIONS(MGI_UCX_GET)
-#undef MGI_UCX_GET
+    load(handle, "ucp_config_read", ucp_config_read);
+    load(handle, "ucp_config_modify", ucp_config_modify);
+    load(handle, "ucp_config_release", ucp_config_release);
+    load(handle, "ucp_init_version", ucp_init_version);
+    load(handle, "ucp_cleanup", ucp_cleanup);
+    load(handle, "ucp_worker_create", ucp_worker_create);
+    load(handle, "ucp_worker_destroy", ucp_worker_destroy);
+    load(handle, "ucp_worker_query", ucp_worker_query);
+    load(handle, "ucp_worker_release_address", ucp_worker_release_address);
+    load(handle, "ucp_worker_get_efd", ucp_worker_get_efd);
+    load(handle, "ucp_worker_arm", ucp_worker_arm);
+    load(handle, "ucp_worker_progress", ucp_worker_progress);
+    load(handle, "ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler);
+    load(handle, "ucp_ep_create", ucp_ep_create);
+    load(handle, "ucp_ep_close_nbx", ucp_ep_close_nbx);
+    load(handle, "ucp_am_send_nbx", ucp_am_send_nbx);
+    load(handle, "ucp_am_recv_data_nbx", ucp_am_recv_data_nbx);
+    load(handle, "ucp_am_data_release", ucp_am_data_release);
+    load(handle, "ucp_request_check_status", ucp_request_check_status);
+    load(handle, "ucp_request_free", ucp_request_free);
+    load(handle, "ucs_status_string", ucs_status_string);
 }
 
 void Library::check(ucs_status_t status, std::string const& what) const {

@@ -7,22 +7,31 @@
 
 namespace mgi::transport::ucx {
 
-#define MGI_UCX_FUNCTIONS(f)                                                                   \
-    f(ucp_config_read) f(ucp_config_modify) f(ucp_config_release) f(ucp_init_version)          \
-        f(ucp_cleanup) f(ucp_worker_create) f(ucp_worker_destroy) f(ucp_worker_query)          \
-            f(ucp_worker_release_address) f(ucp_worker_get_efd) f(ucp_worker_arm)              \
-                f(ucp_worker_progress) f(ucp_worker_set_am_recv_handler) f(ucp_ep_create)      \
-                    f(ucp_ep_close_nbx) f(ucp_am_send_nbx) f(ucp_am_recv_data_nbx)             \
-                        f(ucp_am_data_release) f(ucp_request_check_status) f(ucp_request_free) \
-                            f(ucs_status_string)
-
 struct Library {
     // Throws Error(NotFound).
     static Library const& get();
 
-#define MGI_UCX_MEMBER(name) decltype(&::name) name = nullptr;
-    MGI_UCX_FUNCTIONS(MGI_UCX_MEMBER)
-#undef MGI_UCX_MEMBER
+    decltype(&::ucp_config_read) ucp_config_read = nullptr;
+    decltype(&::ucp_config_modify) ucp_config_modify = nullptr;
+    decltype(&::ucp_config_release) ucp_config_release = nullptr;
+    decltype(&::ucp_init_version) ucp_init_version = nullptr;
+    decltype(&::ucp_cleanup) ucp_cleanup = nullptr;
+    decltype(&::ucp_worker_create) ucp_worker_create = nullptr;
+    decltype(&::ucp_worker_destroy) ucp_worker_destroy = nullptr;
+    decltype(&::ucp_worker_query) ucp_worker_query = nullptr;
+    decltype(&::ucp_worker_release_address) ucp_worker_release_address = nullptr;
+    decltype(&::ucp_worker_get_efd) ucp_worker_get_efd = nullptr;
+    decltype(&::ucp_worker_arm) ucp_worker_arm = nullptr;
+    decltype(&::ucp_worker_progress) ucp_worker_progress = nullptr;
+    decltype(&::ucp_worker_set_am_recv_handler) ucp_worker_set_am_recv_handler = nullptr;
+    decltype(&::ucp_ep_create) ucp_ep_create = nullptr;
+    decltype(&::ucp_ep_close_nbx) ucp_ep_close_nbx = nullptr;
+    decltype(&::ucp_am_send_nbx) ucp_am_send_nbx = nullptr;
+    decltype(&::ucp_am_recv_data_nbx) ucp_am_recv_data_nbx = nullptr;
+    decltype(&::ucp_am_data_release) ucp_am_data_release = nullptr;
+    decltype(&::ucp_request_check_status) ucp_request_check_status = nullptr;
+    decltype(&::ucp_request_free) ucp_request_free = nullptr;
+    decltype(&::ucs_status_string) ucs_status_string = nullptr;
 
     // Throws Error(Refused) "what: what UCX says" unless all is well.
     void check(ucs_status_t status, std::string const& what) const;

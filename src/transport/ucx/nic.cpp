@@ -1,48 +1,20 @@
 #include "transport/ucx/nic.hpp"
 
-#include <chrono>
 #include <cstring>
-#include <fstream>
-#include <thread>
 #include <utility>
 
 #include <mgi/error.hpp>
 
 #include "core/log.hpp"
 #include "transport/ucx/stream.hpp"
-#include "transport/wire/own_addresses.hpp"
 
 namespace mgi::transport::ucx {
 namespace {
 
 constexpr unsigned kMessage = 0;   // the only kind of active message
 constexpr int kMostProgress = 64;  // of one call, before others have their turn
-constexpr std::chrono::seconds kMostComing{3};
-constexpr char const* kNet = "/sys/class/net";
-
-// A context never sees a NIC that is not up when it is made; one that was switched on just now needs a second.
-void wait_until_up(std::string const& interface) {
-    auto const end = std::chrono::steady_clock::now() + kMostComing;
-    for (;;) {
-        std::string state;
-        std::ifstream(std::filesystem::path(kNet) / interface / "operstate") >> state;
-        if (state == "up" || state == "unknown") return;
-        if (std::chrono::steady_clock::now() >= end) {
-            throw Error(ErrorCode::NotFound,
-                        interface + " is " + (state.empty() ? "not there" : state) +
-                            ", which UCX cannot use; switch it on, or set MGI_WIRES=tcp");
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-}
 
 }  // namespace
-
-std::unique_ptr<wire::Medium> open_nic(wire::Address const& address) {
-    std::string const interface = wire::interface_of(address);
-    wait_until_up(interface);
-    return std::make_unique<Nic>(devices_of(interface, kNet));
-}
 
 Nic::Nic(std::string devices) : ucx_(Library::get()), devices_(std::move(devices)) {
     std::string const what = "UCX makes no context for " + devices_;

@@ -1,5 +1,5 @@
 // Wires over UCX: RDMA where the NIC has it, TCP elsewhere. UCX is opened at run time; a build without its
-// headers has none (absent.cpp).
+// headers has none.
 #pragma once
 
 #include <filesystem>

@@ -37,7 +37,7 @@ Time WireThread::now() {
 }
 
 WireThread::WireThread(WireThreadOptions options)
-    : options_(options),
+    : options_(std::move(options)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     epoll_event what{};
