@@ -132,11 +132,6 @@ void SharedLink::say(Word word) {
     bell_->ring();
 }
 
-void SharedLink::forget(std::uint64_t channel) {
-    thread_.run([&] { client_->link().forget(channel); });
-    bell_->ring();
-}
-
 void SharedLink::close(ErrorCode code, std::string const& why) {
     thread_.run([&] { client_->link().close(code, why); });
     bell_->ring();

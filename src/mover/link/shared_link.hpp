@@ -45,10 +45,8 @@ public:
     [[nodiscard]] bool settled() const;
     // As Link::hopeful.
     [[nodiscard]] bool hopeful() const;
-    // When this returns, neither source nor target memory of the channel is touched any more, and the
-    // owner is not asked about it.
-    void forget(std::uint64_t channel);
-    // Ends the link and says why to the other end. The owner is not called any more when this returns.
+    // Ends the link and says why to the other end. The owner is not called any more when this returns; memory is
+    // touched until the link is destroyed.
     void close(ErrorCode code, std::string const& why);
     [[nodiscard]] std::string describe() const;
     // As Link::counts; waits for nobody.
