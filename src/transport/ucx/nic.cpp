@@ -72,6 +72,7 @@ void Nic::make_worker() {
 void Nic::end_worker() {
     if (worker_ != nullptr) ucx_.ucp_worker_destroy(worker_);
     worker_ = nullptr;
+    descriptor_ = -1;
     operations_.clear();
 }
 
@@ -91,7 +92,14 @@ void Nic::renew() {
 }
 
 std::unique_ptr<wire::Stream> Nic::make_stream() {
-    if (worker_ == nullptr) throw Error(ErrorCode::Refused, "UCX has no worker for " + devices_);
+    if (worker_ == nullptr) {
+        try {
+            make_worker();
+        } catch (...) {
+            end_worker();
+            throw;
+        }
+    }
     return std::make_unique<UcxStream>(*this);
 }
 
@@ -102,7 +110,7 @@ void Nic::progress() {
 }
 
 bool Nic::arm() {
-    return worker_ == nullptr || ucx_.ucp_worker_arm(worker_) == UCS_OK;
+    return worker_ == nullptr || ucx_.ucp_worker_arm(worker_) != UCS_ERR_BUSY;
 }
 
 Operation& Nic::begin(UcxStream& stream) {

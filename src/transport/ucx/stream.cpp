@@ -42,9 +42,9 @@ UcxStream::~UcxStream() {
         wait_for(ucx_.ucp_ep_close_nbx(endpoint_, &param));
     }
     Clock::time_point const end = Clock::now() + kLand;
-    while (lands() && Clock::now() < end) nic_.progress();
-    // A write of the other end's may still be on its way to where something lands.
-    if (lands()) renew();
+    while (in_use() && Clock::now() < end) nic_.progress();
+    // A write of the other end's may still be on its way to where something lands, or a read to what is sent.
+    if (in_use()) renew();
     for (auto& [sequence, message] : messages_) {
         release(message);
         if (message.fetching != nullptr) nic_.end(*message.fetching);
@@ -97,6 +97,7 @@ std::string UcxStream::card() const {
 }
 
 void UcxStream::join(std::string_view far_card) {
+    if (!broken_.empty()) throw Error(ErrorCode::Refused, broken_);
     if (far_card.size() <= sizeof(far_token_)) {
         throw Error(ErrorCode::Refused, "the other end's card for UCX is too short");
     }
@@ -185,8 +186,8 @@ void UcxStream::end(Operation& operation, ucs_status_t status) {
 
 bool UcxStream::finish() {
     Clock::time_point const end = Clock::now() + kFinish;
-    while (sending_large_ != 0 && broken_.empty() && Clock::now() < end) nic_.progress();
-    return sending_large_ == 0 && broken_.empty();
+    while (in_use() && broken_.empty() && Clock::now() < end) nic_.progress();
+    return !in_use() && broken_.empty();
 }
 
 ucs_status_t UcxStream::take(std::uint64_t sequence, void* data, std::size_t bytes,

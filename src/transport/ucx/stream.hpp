@@ -51,6 +51,8 @@ private:
     void release(Message& message);
     void end(Operation& operation, ucs_status_t status);
     [[nodiscard]] bool lands() const;
+    // Memory that is not the stream's own.
+    [[nodiscard]] bool in_use() const { return lands() || sending_large_ != 0; }
     void wait_for(ucs_status_ptr_t closing);
     void renew();
     void has_landed(Operation& operation, ucs_status_t status);

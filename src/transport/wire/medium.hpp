@@ -35,7 +35,7 @@ public:
     [[nodiscard]] virtual bool readable() const = 0;
     // Why it is broken; nothing while it is not.
     [[nodiscard]] virtual std::string const& broken() const = 0;
-    // Gives what was written a moment to leave this end's memory. False: some of it has not.
+    // Gives what was written and what lands a moment to end. False: memory that was given is still in use.
     virtual bool finish() = 0;
 };
 
