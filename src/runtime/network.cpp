@@ -22,10 +22,15 @@ namespace {
 constexpr std::chrono::seconds kMostPassing{60};
 constexpr std::chrono::milliseconds kLookAtPassing{20};
 
+// What the user says in a variable of the environment; empty: nothing.
+std::string_view said_in(char const* name) {
+    char const* const text = std::getenv(name);
+    return text == nullptr ? std::string_view() : std::string_view(text);
+}
+
 std::vector<std::string> configured(std::vector<std::string> wanted) {
     if (!wanted.empty()) return wanted;
-    char const* const text = std::getenv("MGI_ADDRESSES");
-    std::string_view left = text == nullptr ? "" : text;
+    std::string_view left = said_in("MGI_ADDRESSES");
     while (!left.empty()) {
         std::string_view const one = take_word(left, ',');
         if (!one.empty()) wanted.emplace_back(one);
@@ -59,8 +64,7 @@ ChannelNetwork::~ChannelNetwork() {
 }
 
 bool ChannelNetwork::relays() {
-    char const* const text = std::getenv("MGI_RELAY_SERVERS");
-    std::string_view const said = text == nullptr ? "" : text;
+    std::string_view const said = said_in("MGI_RELAY_SERVERS");
     if (said.empty() || said == "on") return true;
     if (said == "off") return false;
     throw Error(ErrorCode::InvalidArgument,
@@ -68,8 +72,7 @@ bool ChannelNetwork::relays() {
 }
 
 transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
-    char const* const text = std::getenv("MGI_WIRES");
-    std::string_view const said = text == nullptr ? "" : text;
+    std::string_view const said = said_in("MGI_WIRES");
     transport::wire::WireThreadOptions options;
     if (said == "ucx") {
         options.medium = transport::ucx::open_nic;

@@ -4,8 +4,13 @@
 #include <new>
 
 #include "mover/link/checksum.hpp"
+#include "transport/wire/medium.hpp"
 
 namespace mgi::mover::link {
+
+// Headers and texts do not stay behind `sent` (WireClient::gather).
+static_assert(kHeaderBytes <= transport::wire::Stream::kCopied &&
+              kMostText <= transport::wire::Stream::kCopied);
 
 void WireSender::restart(bool checksums, std::uint16_t number, Codec const* codec) {
     *this = WireSender();

@@ -61,6 +61,7 @@ Library::Library() {
     load(handle, "ucp_worker_progress", ucp_worker_progress);
     load(handle, "ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler);
     load(handle, "ucp_ep_create", ucp_ep_create);
+    load(handle, "ucp_ep_flush_nbx", ucp_ep_flush_nbx);
     load(handle, "ucp_ep_close_nbx", ucp_ep_close_nbx);
     load(handle, "ucp_am_send_nbx", ucp_am_send_nbx);
     load(handle, "ucp_am_recv_data_nbx", ucp_am_recv_data_nbx);

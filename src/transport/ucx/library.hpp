@@ -25,6 +25,7 @@ struct Library {
     decltype(&::ucp_worker_progress) ucp_worker_progress = nullptr;
     decltype(&::ucp_worker_set_am_recv_handler) ucp_worker_set_am_recv_handler = nullptr;
     decltype(&::ucp_ep_create) ucp_ep_create = nullptr;
+    decltype(&::ucp_ep_flush_nbx) ucp_ep_flush_nbx = nullptr;
     decltype(&::ucp_ep_close_nbx) ucp_ep_close_nbx = nullptr;
     decltype(&::ucp_am_send_nbx) ucp_am_send_nbx = nullptr;
     decltype(&::ucp_am_recv_data_nbx) ucp_am_recv_data_nbx = nullptr;

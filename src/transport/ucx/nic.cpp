@@ -32,7 +32,6 @@ Nic::Nic(std::string devices) : ucx_(Library::get()), devices_(std::move(devices
     try {
         make_worker();
     } catch (...) {
-        end_worker();
         ucx_.ucp_cleanup(context_);
         throw;
     }
@@ -44,7 +43,17 @@ Nic::~Nic() {
     ucx_.ucp_cleanup(context_);
 }
 
+// Whole, or none at all.
 void Nic::make_worker() {
+    try {
+        set_up_worker();
+    } catch (...) {
+        end_worker();
+        throw;
+    }
+}
+
+void Nic::set_up_worker() {
     std::string const what = "UCX makes no worker for " + devices_;
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -79,27 +88,17 @@ void Nic::end_worker() {
 void Nic::renew() {
     log::warn("what was arriving by {} cannot be called back: all wires over it are made anew",
               devices_);
-    if (worker_ != nullptr) ucx_.ucp_worker_destroy(worker_);
-    worker_ = nullptr;
+    end_worker();
     for (auto const& [token, stream] : streams_) stream->abandon();
-    operations_.clear();
     try {
         make_worker();
     } catch (std::exception const& error) {
         log::error("{}", error.what());
-        end_worker();
     }
 }
 
 std::unique_ptr<wire::Stream> Nic::make_stream() {
-    if (worker_ == nullptr) {
-        try {
-            make_worker();
-        } catch (...) {
-            end_worker();
-            throw;
-        }
-    }
+    if (worker_ == nullptr) make_worker();
     return std::make_unique<UcxStream>(*this);
 }
 

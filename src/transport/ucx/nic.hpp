@@ -5,7 +5,6 @@
 #include <list>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "transport/ucx/library.hpp"
@@ -60,6 +59,7 @@ public:
 
 private:
     void make_worker();
+    void set_up_worker();
     void end_worker();
     static ucs_status_t arrived(void* self, void const* header, std::size_t header_bytes,
                                 void* data, std::size_t bytes, ucp_am_recv_param_t const* param);

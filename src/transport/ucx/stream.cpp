@@ -1,25 +1,22 @@
 #include "transport/ucx/stream.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include <mgi/error.hpp>
 
-#include "core/log.hpp"
 #include "transport/wire/crypto.hpp"
 
 namespace mgi::transport::ucx {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kMostSending = 256;    // messages
 constexpr std::size_t kMostWaiting = 65536;  // of one stream that were not read: more are an attack
 constexpr std::size_t kMostCopied = 4096;    // small pieces of one message
-constexpr std::chrono::milliseconds kFinish{50};
-constexpr std::chrono::milliseconds kLand{50};  // for what lands to end when the stream does
+constexpr std::chrono::milliseconds kLeave{50};  // for memory that is not the stream's
+constexpr std::chrono::milliseconds kConnect{100};
 constexpr std::chrono::seconds kClose{1};
 
 static_assert(sizeof(iovec) == sizeof(ucp_dt_iov_t) &&
@@ -35,16 +32,9 @@ UcxStream::UcxStream(Nic& nic) : nic_(nic), ucx_(nic.ucx()) {
 
 UcxStream::~UcxStream() {
     nic_.leave(token_);  // what comes from now on is dropped
-    if (endpoint_ != nullptr) {
-        ucp_request_param_t param{};
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-        wait_for(ucx_.ucp_ep_close_nbx(endpoint_, &param));
-    }
-    Clock::time_point const end = Clock::now() + kLand;
-    while (in_use() && Clock::now() < end) nic_.progress();
+    if (endpoint_ != nullptr) close();
     // A write of the other end's may still be on its way to where something lands, or a read to what is sent.
-    if (in_use()) renew();
+    if (!leaves_memory()) renew();
     for (auto& [sequence, message] : messages_) {
         release(message);
         if (message.fetching != nullptr) nic_.end(*message.fetching);
@@ -53,16 +43,23 @@ UcxStream::~UcxStream() {
     nic_.disown(*this);
 }
 
-void UcxStream::wait_for(ucs_status_ptr_t closing) {
-    if (!UCS_PTR_IS_PTR(closing)) return;
-    Clock::time_point const end = Clock::now() + kClose;
-    while (ucx_.ucp_request_check_status(closing) == UCS_INPROGRESS) {
-        nic_.progress();
-        if (Clock::now() < end) continue;
-        renew();  // and with the worker the request
-        return;
-    }
-    ucx_.ucp_request_free(closing);
+void UcxStream::close() {
+    // UCX 1.13 aborts the process where an endpoint is closed while it is still being connected.
+    ucp_request_param_t param{};
+    if (broken_.empty()) (void)ends_within(kConnect, ucx_.ucp_ep_flush_nbx(endpoint_, &param));
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    if (!ends_within(kClose, ucx_.ucp_ep_close_nbx(endpoint_, &param))) renew();
+}
+
+bool UcxStream::ends_within(Clock::duration limit, ucs_status_ptr_t request) {
+    if (!UCS_PTR_IS_PTR(request)) return true;
+    Clock::time_point const end = Clock::now() + limit;
+    auto const runs = [&] { return ucx_.ucp_request_check_status(request) == UCS_INPROGRESS; };
+    while (runs() && Clock::now() < end) nic_.progress();
+    bool const ended = !runs();
+    ucx_.ucp_request_free(request);  // one that still runs UCX keeps until it ends
+    return ended;
 }
 
 void UcxStream::renew() {
@@ -185,9 +182,15 @@ void UcxStream::end(Operation& operation, ucs_status_t status) {
 }
 
 bool UcxStream::finish() {
-    Clock::time_point const end = Clock::now() + kFinish;
-    while (in_use() && broken_.empty() && Clock::now() < end) nic_.progress();
-    return !in_use() && broken_.empty();
+    return broken_.empty() && leaves_memory() && broken_.empty();
+}
+
+// False: not in time.
+bool UcxStream::leaves_memory() {
+    auto const in_use = [this] { return lands() || sending_large_ != 0; };
+    Clock::time_point const end = Clock::now() + kLeave;
+    while (in_use() && Clock::now() < end) nic_.progress();
+    return !in_use();
 }
 
 ucs_status_t UcxStream::take(std::uint64_t sequence, void* data, std::size_t bytes,

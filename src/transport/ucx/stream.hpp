@@ -2,6 +2,7 @@
 // message that UCX takes from its place and lands in its place.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -34,6 +35,7 @@ public:
     void abandon();
 
 private:
+    using Clock = std::chrono::steady_clock;
     // One that has come, and is not read yet.
     struct Message {
         void* data = nullptr;  // UCX's, if not `copy`
@@ -51,9 +53,9 @@ private:
     void release(Message& message);
     void end(Operation& operation, ucs_status_t status);
     [[nodiscard]] bool lands() const;
-    // Memory that is not the stream's own.
-    [[nodiscard]] bool in_use() const { return lands() || sending_large_ != 0; }
-    void wait_for(ucs_status_ptr_t closing);
+    bool leaves_memory();
+    void close();
+    bool ends_within(Clock::duration limit, ucs_status_ptr_t request);
     void renew();
     void has_landed(Operation& operation, ucs_status_t status);
     void break_off(std::string why);

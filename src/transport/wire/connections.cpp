@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -21,6 +22,40 @@ constexpr std::size_t kPieces = 64;        // of one call
 constexpr std::size_t kAtOnce = 2U << 20;  // read from one wire before the others have their turn
 constexpr Time kDrain = kSecond / 2;       // for the other end to read the last word
 constexpr Time kRetryAccept = 100 * kMillisecond;
+
+// So many bytes of a stream, as the system would say it of a socket.
+ssize_t as_of_socket(std::size_t bytes) {
+    if (bytes != 0) return ssize_t(bytes);
+    errno = EAGAIN;
+    return -1;
+}
+
+// Without a stream from the socket, or to it.
+ssize_t get(Descriptor const& socket, Stream* stream, std::span<iovec const> room) {
+    if (stream != nullptr) return as_of_socket(stream->read(room));
+    return readv(socket.get(), room.data(), int(room.size()));
+}
+
+ssize_t put(Descriptor const& socket, Stream* stream, std::span<iovec> pieces) {
+    if (stream != nullptr) return as_of_socket(stream->write(pieces));
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    return sendmsg(socket.get(), &message, MSG_NOSIGNAL);
+}
+
+// Takes what has come and is of no interest. Why there will be no more; nothing while there may be.
+std::optional<std::string> throw_away(Descriptor const& socket) {
+    std::array<char, 16384> nowhere{};
+    for (int i = 0; i < 16; ++i) {
+        ssize_t const got = recv(socket.get(), nowhere.data(), nowhere.size(), 0);
+        if (got > 0 || (got < 0 && errno == EINTR)) continue;
+        if (got == 0) return "the other end has closed it";
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return with_error("it broke", errno);
+        break;
+    }
+    return std::nullopt;
+}
 
 }  // namespace
 
@@ -213,7 +248,8 @@ void WireThread::on_event(Connection& connection, std::uint32_t events) {
         case Stage::Open: break;
     }
     if (connection.stream) {
-        hear(connection);
+        // The connection itself says only that the other end is there.
+        if (auto const why = throw_away(connection.socket)) gone(connection, *why);
         return;
     }
     if ((events & EPOLLOUT) != 0) {
@@ -298,13 +334,8 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
     connection.slot = hello.slot;
     connection.generation = hello.generation;
     entry.connections.push_back(&connection);
-    try {
-        if (!hello.card.empty()) begin_stream(connection, address_of(connection.socket));
-        handshake.accept(connection.stream ? connection.stream->card() : std::string());
-    } catch (std::exception const& error) {
-        gone(connection, error.what());
-        return;
-    }
+    if (!hello.card.empty() && !begin_stream(connection)) return;
+    handshake.accept(connection.stream ? connection.stream->card() : std::string());
     std::uint64_t const id = connection.id;
     open(connection, connection.stream ? hello.card : std::string());
     if (find(id) != nullptr && !send_handshake(connection)) gone(connection, "it broke");
@@ -334,16 +365,7 @@ void WireThread::read(Connection& connection) {
     for (std::size_t taken = 0; taken < kAtOnce;) {
         std::size_t const count = entry.client->scatter(connection.slot, pieces);
         if (count == 0) break;
-        if (connection.stream) {
-            std::size_t const bytes = connection.stream->read({pieces.data(), count});
-            if (bytes == 0) return;
-            taken += bytes;
-            entry.client->received(connection.slot, bytes, now_);
-            obey(entry);
-            if (find(id) == nullptr) return;
-            continue;
-        }
-        ssize_t const got = readv(connection.socket.get(), pieces.data(), int(count));
+        ssize_t const got = get(connection.socket, connection.stream.get(), {pieces.data(), count});
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (got <= 0) {
@@ -357,47 +379,32 @@ void WireThread::read(Connection& connection) {
         entry.client->received(connection.slot, std::size_t(got), now_);
         obey(entry);
         if (find(id) == nullptr) return;
-        if (std::size_t(got) < room) return;  // that was all for now
+        if (!connection.stream && std::size_t(got) < room) return;  // that was all for now
     }
 }
 
 // What comes behind the last word is of no interest.
 void WireThread::drain(Connection& connection) {
-    std::array<char, 16384> nowhere{};
-    for (int i = 0; i < 16; ++i) {
-        ssize_t const got = recv(connection.socket.get(), nowhere.data(), nowhere.size(), 0);
-        if (got > 0 || (got < 0 && errno == EINTR)) continue;
-        if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) drop(connection);
-        return;
-    }
+    if (throw_away(connection.socket)) drop(connection);
 }
 
 void WireThread::write(Connection& connection) {
     Entry& entry = *connection.entry;
     std::array<iovec, kPieces> pieces{};
     while (std::size_t const count = entry.client->gather(connection.slot, pieces, now_)) {
-        if (connection.stream) {
-            std::size_t const bytes = connection.stream->write({pieces.data(), count});
-            connection.blocked = bytes == 0;
-            if (connection.blocked) return;
-            entry.client->sent(connection.slot, bytes, now_);
-            continue;
-        }
-        msghdr message{};
-        message.msg_iov = pieces.data();
-        message.msg_iovlen = count;
-        ssize_t const put = sendmsg(connection.socket.get(), &message, MSG_NOSIGNAL);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        ssize_t const bytes =
+            put(connection.socket, connection.stream.get(), {pieces.data(), count});
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             connection.blocked = true;
-            watch(connection, true);
+            if (!connection.stream) watch(connection, true);
             return;
         }
-        if (put < 0) {
+        if (bytes < 0) {
             gone(connection, with_error("it broke", errno));
             return;
         }
-        entry.client->sent(connection.slot, std::size_t(put), now_);
+        entry.client->sent(connection.slot, std::size_t(bytes), now_);
     }
 }
 

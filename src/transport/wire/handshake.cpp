@@ -51,6 +51,10 @@ std::string packed(std::string_view card) {
     return std::string(reinterpret_cast<char const*>(&bytes), sizeof(bytes)).append(card);
 }
 
+std::string unpacked(std::string_view bytes) {
+    return std::string(bytes.substr(sizeof(std::uint16_t)));
+}
+
 }  // namespace
 
 Handshake::Handshake(Hello const& hello, Secret const& secret)
@@ -155,7 +159,7 @@ Handshake::State Handshake::take_answer() {
             if (!proves(std::string_view(in_).substr(bytes), secret_, kCard, said)) {
                 return refuse("who sends a card does not know the link's secret");
             }
-            far_card_ = in_.substr(1 + sizeof(std::uint16_t), bytes - 1 - sizeof(std::uint16_t));
+            far_card_ = unpacked(std::string_view(in_).substr(1, bytes - 1));
             return State::Done;
         }
         return refuse(in_[0] == kNoWay ? "the relay cannot pass it on from there"
@@ -178,8 +182,7 @@ Handshake::State Handshake::take_proof() {
     if (!proves(std::string_view(in_).substr(bytes), secret_, kDials, said_)) {
         return refuse("it does not know the link's secret");
     }
-    if (expects_card_)
-        hello_.card = in_.substr(sizeof(std::uint16_t), bytes - sizeof(std::uint16_t));
+    if (expects_card_) hello_.card = unpacked(std::string_view(in_).substr(0, bytes));
     return State::Proven;
 }
 

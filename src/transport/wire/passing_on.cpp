@@ -47,12 +47,7 @@ void WireThread::go_on(Connection& connection) {
         hello.onward = connection.route.onward[connection.relay];
     } else if (connection.route.onward.empty()) {
         // A relay passes on what goes over the connection, and nothing else.
-        try {
-            begin_stream(connection, address_of(connection.socket));
-        } catch (std::exception const& error) {
-            gone(connection, error.what());
-            return;
-        }
+        if (!begin_stream(connection)) return;
         if (connection.stream) hello.card = connection.stream->card();
     }
     connection.stage = Stage::Shaking;

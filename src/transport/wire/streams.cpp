@@ -2,8 +2,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <cerrno>
+#include <exception>
 #include <vector>
 
 #include "transport/wire/wire_thread.hpp"
@@ -26,8 +25,16 @@ Medium* WireThread::medium_at(Address const& address) {
     return media_.emplace(host.text(), options_.medium(host)).first->second.get();
 }
 
-void WireThread::begin_stream(Connection& connection, Address const& local) {
-    if (Medium* const medium = medium_at(local)) connection.stream = medium->make_stream();
+// Where its NIC has a medium. False: there should be one, and the connection is gone.
+bool WireThread::begin_stream(Connection& connection) {
+    try {
+        Medium* const medium = medium_at(address_of(connection.socket));
+        if (medium != nullptr) connection.stream = medium->make_stream();
+        return true;
+    } catch (std::exception const& error) {
+        gone(connection, error.what());
+        return false;
+    }
 }
 
 // False: a medium has something to do at once.
@@ -73,21 +80,6 @@ void WireThread::look_at_streams() {
         connection->blocked = false;
         connection->entry->touched = true;
         if (stream.readable()) read(*connection);
-    }
-}
-
-// What comes on the connection itself says only that the other end is there.
-void WireThread::hear(Connection& connection) {
-    std::array<char, 256> nowhere{};
-    for (int i = 0; i < 4; ++i) {
-        ssize_t const got = recv(connection.socket.get(), nowhere.data(), nowhere.size(), 0);
-        if (got > 0 || (got < 0 && errno == EINTR)) continue;
-        if (got == 0) {
-            gone(connection, "the other end has closed it");
-        } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-            gone(connection, with_error("it broke", errno));
-        }
-        return;
     }
 }
 

@@ -180,11 +180,10 @@ private:
 
     // streams.cpp
     Medium* medium_at(Address const& address);
-    void begin_stream(Connection& connection, Address const& local);
+    bool begin_stream(Connection& connection);
     bool arm();
     static bool is_ready(Connection const& connection);
     void look_at_streams();
-    void hear(Connection& connection);
     void beat(Connection& connection);
 
     // passing_on.cpp
