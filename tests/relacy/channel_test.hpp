@@ -158,7 +158,7 @@ private:
 
 /// Base of such a scenario.
 template <class Derived, rl::thread_id_t threads>
-class ChannelScenario : public Threads<Derived, threads> {
+class ChannelScenario : public Threads<threads> {
 public:
     void prepare() { flow_.emplace(Derived::options()); }
     void after() {

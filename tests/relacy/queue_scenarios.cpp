@@ -13,7 +13,7 @@ namespace {
 /// other threads take, read, and release.
 template <class Derived, rl::thread_id_t pushers, rl::thread_id_t takers, u32 slots, u32 chunks,
           u32 rounds>
-struct Queue : Threads<Derived, pushers + takers> {
+struct Queue : Threads<pushers + takers> {
     static constexpr u32 kSegments = pushers * slots;
 
     struct Shared {

@@ -36,19 +36,33 @@ struct Scenario {
 /// All scenarios that the program was linked with.
 std::vector<Scenario>& scenarios();
 
-/// Base of a scenario's class: `threads` calls of `thread(index)` at once, with `before` ahead of them
-/// and `after` behind. A new object is made for each iteration.
-template <class Derived, rl::thread_id_t threads>
-class Threads : public rl::test_suite<Derived, threads> {
+/// Base of a scenario's class: `thread_count` calls of `thread(index)` at once, with `prepare` ahead of
+/// them and `after` behind. A new object is made for each iteration.
+template <rl::thread_id_t thread_count>
+class Threads {
+public:
+    static constexpr rl::thread_id_t kThreads = thread_count;
+    void prepare() {}
+    void after() {}
+};
+
+/// What Relacy runs of a scenario. Relacy aligns it as malloc does, and slots, lanes and seats lie on
+/// cache lines: hence the scenario in memory of its own.
+template <class Case>
+class Suite : public rl::test_suite<Suite<Case>, Case::kThreads> {
 public:
     void before() {
         seq_cst_by = static_cast<SeqCst>(rl::rand(3));
-        static_cast<Derived*>(this)->prepare();
+        case_->prepare();
     }
-    void prepare() {}
+    void thread(unsigned index) { case_->thread(index); }
+    void after() { case_->after(); }
+
+private:
+    std::unique_ptr<Case> case_ = std::make_unique<Case>();
 };
 
-template <class Suite>
+template <class Case>
 Outcome run(Run const& what, std::ostream& out) {
     // Polls of a waiting thread count; no scenario needs a tenth of this to end.
     constexpr unsigned kLivelock = 50'000;
@@ -61,16 +75,16 @@ Outcome run(Run const& what, std::ostream& out) {
     params.progress_stream = &out;
     rl::ostringstream state;
     rl::test_result_e const result =
-        rl::run_test<Suite, SleepyScheduler<Suite::params::thread_count>>(params, state, false);
+        rl::run_test<Suite<Case>, SleepyScheduler<Case::kThreads>>(params, state, false);
     if (result == rl::test_result_success) return {};
     return {rl::test_result_str(result), params.stop_iteration};
 }
 
 /// Adds a scenario to the list, at start-up.
-template <class Suite>
+template <class Case>
 struct Listed {
     Listed(char const* name, char const* promise, std::uint64_t iterations) {
-        scenarios().push_back({name, promise, iterations, &run<Suite>});
+        scenarios().push_back({name, promise, iterations, &run<Case>});
     }
 };
 

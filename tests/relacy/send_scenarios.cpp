@@ -89,7 +89,7 @@ Listed<Whole> const whole("send.whole", "what send accepts arrives where it belo
 /// A group appends to its stage buffer, a sorter moves the rows on, in its seat if it has one, where the
 /// group may be before it; the group receives once its flush is done.
 template <bool seated>
-struct Staged : Threads<Staged<seated>, 2> {
+struct Staged : Threads<2> {
     std::optional<Tables> channel;
     std::optional<Tables> stage;
     State* stages[1];
@@ -144,7 +144,7 @@ Listed<Staged<true>> const helped("send.helped", "the same, where the sender sor
 
 /// A sorter comes to its seat, and two senders take it when it is free. What who sits there does is
 /// as one thread's.
-struct Seated : Threads<Seated, 3> {
+struct Seated : Threads<3> {
     SorterSeat<A> seat;
     Plain<u32> work;
     u32 turns = 0;
