@@ -22,7 +22,7 @@ namespace mgi {
 /// Whether rows that cross servers go straight to their endpoint, or first to the endpoint of the same
 /// rank on its server, which sends them on. Each row comes to the same endpoint either way.
 enum class TwoLevel : std::uint8_t {
-    Auto,  ///< as the planner prefers (prefers_two_levels)
+    Auto,  ///< with many endpoints in many processes: where their product is beyond 256
     On,    ///< wherever there are several servers
     Off,
 };

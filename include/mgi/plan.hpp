@@ -45,9 +45,4 @@ struct Plan {
 
 char const* to_string(Transfer transfer) noexcept;
 
-/// Whether rows for so many destinations on so many servers had better go in two levels: first to an
-/// endpoint of their destination's server, which partitions them again. Then a source has a lane for
-/// each server, and one for each destination of its own.
-bool prefers_two_levels(std::uint64_t destinations, std::uint64_t servers) noexcept;
-
 }  // namespace mgi

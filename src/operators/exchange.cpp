@@ -100,7 +100,7 @@ std::vector<Channels> open_channels(Run& run, Processes const& processes, TwoLev
                                     TextNeeds const& texts) {
     std::vector<u32> const servers = processes.servers();
     std::vector<Channels> all(servers.size());
-    if (!goes_in_two_levels(two_level, servers)) {
+    if (!goes_in_two_levels(two_level, servers, processes.count())) {
         Channel const channel = run.open("exchange", schema, keys, texts, true);
         for (Channels& channels : all) channels = {channel, {}, channel};
         return all;

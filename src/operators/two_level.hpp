@@ -29,8 +29,8 @@ struct Levels {
 Levels levels_of(std::vector<u32> const& servers, std::string const& what);
 
 // Whether an exchange over these servers goes in two levels: never with one server, or with one endpoint
-// on each.
-bool goes_in_two_levels(TwoLevel wanted, std::vector<u32> const& servers);
+// on each. Auto looks at what two levels save: lanes, as many as endpoints, and links between processes.
+bool goes_in_two_levels(TwoLevel wanted, std::vector<u32> const& servers, std::size_t processes);
 
 // Throws Error(InvalidArgument) where two levels are asked of an operator that has one.
 void refuse_two_levels(std::string const& what, OperatorOptions const& options);

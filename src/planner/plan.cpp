@@ -19,10 +19,6 @@ char const* to_string(Transfer transfer) noexcept {
     return "by reference on a server, by copy between servers";
 }
 
-bool prefers_two_levels(std::uint64_t destinations, std::uint64_t servers) noexcept {
-    return planner::choose_lanes(destinations, servers, 0).two_level;
-}
-
 namespace planner {
 namespace {
 

@@ -77,16 +77,25 @@ TEST(Levels, EveryPartComesToItsOwner) {
 
 TEST(Levels, WhereTheyAre) {
     using operators::goes_in_two_levels;
-    EXPECT_TRUE(goes_in_two_levels(TwoLevel::On, {0, 0, 1}));
-    EXPECT_FALSE(goes_in_two_levels(TwoLevel::On, {0, 0, 0})) << "one server";
-    EXPECT_FALSE(goes_in_two_levels(TwoLevel::On, {0, 1, 2})) << "one endpoint on each";
-    EXPECT_FALSE(goes_in_two_levels(TwoLevel::Off, {0, 0, 1}));
-    for (std::uint32_t const endpoints : {4U, 2000U}) {
+    EXPECT_TRUE(goes_in_two_levels(TwoLevel::On, {0, 0, 1}, 1));
+    EXPECT_FALSE(goes_in_two_levels(TwoLevel::On, {0, 0, 0}, 3)) << "one server";
+    EXPECT_FALSE(goes_in_two_levels(TwoLevel::On, {0, 1, 2}, 3)) << "one endpoint on each";
+    EXPECT_FALSE(goes_in_two_levels(TwoLevel::Off, {0, 0, 1}, 3));
+}
+
+TEST(Levels, ManyEndpointsInManyProcessesGoInTwo) {
+    auto const goes = [](std::size_t endpoints, std::size_t processes) {
         Places servers(endpoints, 0);
-        for (std::uint32_t e = 0; e < endpoints; ++e) servers[e] = e % 2;
-        EXPECT_EQ(goes_in_two_levels(TwoLevel::Auto, servers), prefers_two_levels(endpoints, 2));
-        EXPECT_EQ(goes_in_two_levels(TwoLevel::Auto, servers), endpoints == 2000U);
-    }
+        for (std::size_t e = 0; e < endpoints; ++e) servers[e] = std::uint32_t(e % 2);
+        return operators::goes_in_two_levels(TwoLevel::Auto, servers, processes);
+    };
+    // docs/performance.md, "Two levels"
+    EXPECT_FALSE(goes(16, 8));
+    EXPECT_FALSE(goes(32, 8));
+    EXPECT_FALSE(goes(64, 4));
+    EXPECT_TRUE(goes(32, 16));
+    EXPECT_TRUE(goes(64, 8));
+    EXPECT_TRUE(goes(128, 4));
 }
 
 /// 2 to 4 processes on 2 or 3 servers with one endpoint or a few each, in any order.
