@@ -54,7 +54,7 @@ Options options_from(int count, char** arguments) {
         if (word == "--wires") {
             options.wires = std::uint32_t(number());
         } else if (word == "--ucx") {
-            options.thread.medium = mgi::transport::ucx::open_nic;
+            options.thread.medium = mgi::transport::ucx::open();
         } else if (word == "--rounds") {
             options.rounds = number();
         } else if (word == "--segments") {

@@ -75,7 +75,7 @@ transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
     std::string_view const said = said_in("MGI_WIRES");
     transport::wire::WireThreadOptions options;
     if (said == "ucx") {
-        options.medium = transport::ucx::open_nic;
+        options.medium = transport::ucx::open();
     } else if (!said.empty() && said != "tcp") {
         throw Error(ErrorCode::InvalidArgument,
                     "MGI_WIRES is '" + std::string(said) + "'; expected tcp or ucx");

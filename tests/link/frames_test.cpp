@@ -280,8 +280,6 @@ TEST(LinkFrames, WhatADeadWireLeavesBehind) {
     EXPECT_EQ(sender.gather(pieces, 1), 2U);
     sender.sent(kHeaderBytes + 500 + 3);  // the second one is begun
     sender.add({FrameKind::Word, 5, 1, 2, 3}, {5, 1, 2, 3, 99, ""});
-    std::vector<Flight> dropped;
-    EXPECT_FALSE(sender.forget(5, dropped));
     auto const remains = sender.take_remains();
     ASSERT_EQ(remains.begun.size(), 2U);
     EXPECT_EQ(remains.begun[1].first, 2U);
@@ -290,6 +288,30 @@ TEST(LinkFrames, WhatADeadWireLeavesBehind) {
     EXPECT_EQ(remains.words.size(), 1U);
     EXPECT_EQ(remains.written, 1U);
     EXPECT_EQ(sender.in_flight(), 0U);
+}
+
+// Who moves the bytes closes a dead wire a moment later, and may read them until then.
+TEST(LinkFrames, WhatACodecMadeStaysUntilTheWireIsGone) {
+    test::Steps const codec(0);
+    for (bool const written : {false, true}) {
+        for (bool const leaves : {false, true}) {
+            WireSender sender;
+            sender.restart(true, 1, &codec);
+            sender.add({transfer_of(5, 0, 500), true});
+            std::array<iovec, 2> pieces{};
+            ASSERT_EQ(sender.gather(pieces, 1), 2U);
+            std::string const encoded(static_cast<char const*>(pieces[1].iov_base),
+                                      pieces[1].iov_len);
+            if (written) sender.sent(kHeaderBytes + encoded.size());
+            if (leaves) {
+                EXPECT_TRUE(sender.end_with(1, "over"));
+            } else {
+                (void)sender.take_remains();
+                sender.restart(true, 1, &codec);
+            }
+            EXPECT_EQ(std::memcmp(pieces[1].iov_base, encoded.data(), encoded.size()), 0);
+        }
+    }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ protected:
 
     static WireThreadOptions wire_options() {
         WireThreadOptions it;
-        if (GetParam() == Medium::Ucx) it.medium = transport::ucx::open_nic;
+        if (GetParam() == Medium::Ucx) it.medium = transport::ucx::open();
         return it;
     }
     LinkOptions options(std::uint32_t wires) const {

@@ -34,10 +34,6 @@ public:
             ++flow.below;
         }
     }
-    void forget(std::uint64_t channel) {
-        flows_.erase(flows_.lower_bound({channel, 0}),
-                     channel == UINT64_MAX ? flows_.end() : flows_.lower_bound({channel + 1, 0}));
-    }
 
 private:
     using Name = std::pair<std::uint64_t, std::uint64_t>;  // channel, source and destination

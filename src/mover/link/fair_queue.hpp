@@ -58,12 +58,6 @@ public:
         return false;
     }
 
-    void forget(std::uint64_t channel) {
-        auto const at = channels_.find(channel);
-        if (at == channels_.end()) return;
-        size_ -= at->second.transfers.size();
-        channels_.erase(at);
-    }
     void clear() {
         channels_.clear();
         size_ = 0;

@@ -71,11 +71,6 @@ bool Link::outstanding() const {
 // What was put off while the owner was being called.
 void Link::settle() {
     if (inside_) return;
-    while (!to_forget_.empty()) {
-        std::uint64_t const channel = *to_forget_.begin();
-        to_forget_.erase(to_forget_.begin());
-        forget_now(channel);
-    }
     if (over_ && !told_) {
         told_ = true;
         leave(std::uint64_t(code_), why_);
@@ -97,33 +92,6 @@ void Link::close(ErrorCode code, std::string const& why) {
     code_ = code;
     why_ = why;
     leave(std::uint64_t(code), why);
-}
-
-void Link::forget(std::uint64_t channel) {
-    to_forget_.insert(channel);
-    settle();
-}
-
-void Link::forget_now(std::uint64_t channel) {
-    book_.forget(channel);
-    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-        Slot& slot = slots_[i];
-        if (slot.state != State::Open) continue;
-        slot.in.forget(channel);
-        std::vector<Flight> dropped;
-        bool const clean = slot.out.forget(channel, dropped);
-        for (Flight const& flight : dropped) give_back(i, flight);
-        note_load(i);
-        if (!clean) down(i, "a channel that was being sent over it has ended", true);
-    }
-    for (auto at = quarantine_.begin(); at != quarantine_.end();) {
-        std::erase_if(at->second.flights, [channel](auto const& entry) {
-            return entry.second.transfer.key.channel == channel;
-        });
-        at = at->second.flights.empty() ? quarantine_.erase(at) : std::next(at);
-    }
-    queue_.forget(channel);
-    arrivals_.forget(channel);
 }
 
 // Gives what waits to wires that have room.
@@ -300,8 +268,12 @@ void Link::sent(std::uint32_t slot, std::size_t bytes, Time now) {
 }
 
 std::size_t Link::scatter(std::uint32_t slot, std::span<iovec> pieces) {
-    if (slots_[slot].state != State::Open) return 0;
-    return slots_[slot].in.scatter(pieces);
+    State const state = slots_[slot].state;
+    if (state == State::Open) return slots_[slot].in.scatter(pieces);
+    if (state != State::Leaving) return 0;
+    // What comes behind the last word is of no interest, but has to be taken.
+    pieces[0] = {nowhere_.data(), nowhere_.size()};
+    return 1;
 }
 
 void Link::take_commands(std::vector<Command>& commands) {

@@ -9,11 +9,11 @@
 // awaited comes, is over after a time, for both ends.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,9 +50,6 @@ public:
     // Takes a transfer; how many there are at a time is bounded by the channel's credits.
     void start(Transfer transfer);
     void say(Word word);
-    // When this returns, and no call of the link's is under way, none of the channel's memory is touched
-    // any more; its transfers are not acknowledged.
-    void forget(std::uint64_t channel);
     // Ends the link, and tells the other end, as far as a wire is there to do so. The owner is not
     // called any more.
     void close(ErrorCode code, std::string const& why);
@@ -136,7 +133,6 @@ private:
     void finish(std::uint32_t slot, Flight const& flight);
     void fail(ErrorCode code, std::string const& why);
     void settle();
-    void forget_now(std::uint64_t channel);
 
     // link_wires.cpp
     void down(std::uint32_t slot, std::string const& why, bool still_open);
@@ -185,7 +181,7 @@ private:
     std::vector<Command> commands_;
     std::vector<Candidate> candidates_;
     std::vector<WireSender::Done> done_;
-    std::set<std::uint64_t> to_forget_;
+    std::array<char, 4096> nowhere_;
     Time now_;
     Time no_wire_since_;
     Time still_since_ =

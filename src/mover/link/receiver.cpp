@@ -143,15 +143,6 @@ void WireReceiver::drop(std::size_t bytes) {
     }
 }
 
-void WireReceiver::forget(std::uint64_t channel) {
-    auto const key = arriving();
-    if (!key || key->channel != channel) return;
-    pieces_.clear();
-    target_.clear();
-    header_.summed = 0;  // what has arrived is not looked at any more
-    drop(body_left_);
-}
-
 std::optional<Key> WireReceiver::arriving() const {
     if (!in_body_ || header_.kind != FrameKind::Segment) return std::nullopt;
     return Key{header_.channel, header_.source, header_.destination, header_.sequence};

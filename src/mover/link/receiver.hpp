@@ -40,8 +40,6 @@ public:
     // Takes in so many bytes of what was scattered. What is wrong with them ends the wire.
     std::optional<std::string> received(std::size_t bytes, FrameSink& sink);
 
-    // The rest of a segment of this channel that is arriving goes nowhere.
-    void forget(std::uint64_t channel);
     // The segment whose bytes are arriving.
     [[nodiscard]] std::optional<Key> arriving() const;
 

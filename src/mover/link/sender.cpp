@@ -13,7 +13,9 @@ static_assert(kHeaderBytes <= transport::wire::Stream::kCopied &&
               kMostText <= transport::wire::Stream::kCopied);
 
 void WireSender::restart(bool checksums, std::uint16_t number, Codec const* codec) {
+    std::vector<std::vector<char>> left = std::move(left_);
     *this = WireSender();
+    left_ = std::move(left);
     checksums_ = checksums;
     number_ = number;
     codec_ = codec;
@@ -31,6 +33,7 @@ void WireSender::add(WordName const& name, Word word) {
 
 bool WireSender::end_with(std::uint64_t code, std::string text) {
     if (offset_ != 0 && stream_.front().flight) return false;
+    keep_encoded();
     stream_.resize(offset_ != 0 ? 1 : 0);
     stream_bytes_ = stream_.empty() ? 0 : stream_.front().size();
     words_.clear();
@@ -40,6 +43,15 @@ bool WireSender::end_with(std::uint64_t code, std::string text) {
     text.resize(std::min<std::size_t>(text.size(), kMostText));
     bye_.emplace(code, std::move(text));
     return true;
+}
+
+// `gather` has shown it, and a stream may still read it (Stream::write).
+void WireSender::keep_encoded() {
+    for (std::deque<Frame>* const frames : {&unacknowledged_, &stream_}) {
+        for (Frame& frame : *frames) {
+            if (!frame.encoded.empty()) left_.push_back(std::move(frame.encoded));
+        }
+    }
 }
 
 void WireSender::acknowledge(std::uint64_t frames, std::uint64_t bytes) {
@@ -218,35 +230,10 @@ WireSender::Remains WireSender::take_remains() {
     for (std::size_t i = 0; i < stream_.size(); ++i) take(stream_[i], i == 0 && offset_ != 0);
     for (Flight& flight : waiting_) remains.waiting.push_back(std::move(flight));
     for (auto const& [name, word] : words_) remains.words.push_back(name);
+    left_.clear();
+    keep_encoded();
     restart(checksums_, number_, codec_);
     return remains;
-}
-
-bool WireSender::forget(std::uint64_t channel, std::vector<Flight>& dropped) {
-    auto const is_its = [channel](Flight const& flight) {
-        return flight.transfer.key.channel == channel;
-    };
-    for (Frame const& frame : stream_) {
-        if (frame.flight && is_its(*frame.flight)) return false;
-    }
-    for (auto at = waiting_.begin(); at != waiting_.end();) {
-        if (!is_its(*at)) {
-            ++at;
-            continue;
-        }
-        in_flight_ -= kHeaderBytes + at->transfer.bytes();
-        dropped.push_back(std::move(*at));
-        at = waiting_.erase(at);
-    }
-    // Written whole: the bytes are the socket's; the other end's acknowledgement is of nobody's.
-    for (Frame& frame : unacknowledged_) {
-        if (frame.flight && is_its(*frame.flight)) {
-            dropped.push_back(std::move(*frame.flight));
-            frame.flight.reset();
-            frame.name.frame = FrameKind::Segment;  // and so no word of anybody's
-        }
-    }
-    return true;
 }
 
 }  // namespace mgi::mover::link

@@ -65,10 +65,6 @@ public:
     };
     [[nodiscard]] Remains take_remains();
 
-    // Drops flights of a channel that wait. False: one has been begun and not written to its end, so
-    // the wire cannot go on without its memory. `dropped` gets those whose bytes are no longer needed.
-    [[nodiscard]] bool forget(std::uint64_t channel, std::vector<Flight>& dropped);
-
     // Of the numbered frames given to this wire that the other end has not acknowledged.
     [[nodiscard]] std::uint64_t in_flight() const { return in_flight_; }
     [[nodiscard]] bool is_written() const { return stream_.empty() && !has_next(); }
@@ -82,7 +78,7 @@ private:
         std::optional<Flight> flight;
         WordName name;
         std::string text;
-        std::vector<char> encoded;  // a segment by a codec, until it is written
+        std::vector<char> encoded;  // a segment by a codec
         Time started = 0;
         std::uint64_t acknowledged_at_start = 0;
         bool busy_at_start = false;
@@ -95,6 +91,7 @@ private:
     void begin_word(Frame& frame);
     void begin_flight(Frame& frame);
     void encode(Frame& frame);
+    void keep_encoded();
     std::size_t pieces_of(Frame const& frame, std::size_t skip, std::span<iovec> pieces) const;
 
     bool checksums_ = false;
@@ -106,6 +103,8 @@ private:
     std::deque<Flight> waiting_;
     std::deque<Frame> stream_;  // begun: these bytes are next, from `offset_` of the first one
     std::deque<Frame> unacknowledged_;  // numbered, written whole
+    // What stays for who moves the bytes until the wire is gone, which is before the next one ends.
+    std::vector<std::vector<char>> left_;
     std::size_t offset_ = 0;
     std::uint64_t last_number_ = 0;     // of a frame that was begun
     std::uint64_t written_number_ = 0;  // of the last one written whole

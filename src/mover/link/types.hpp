@@ -57,7 +57,7 @@ struct Word {
 };
 
 // Whose segments a link carries. Everything is called by the thread that drives the link, must not
-// wait, and may call the link's `start`, `say` and `forget`. What is thrown ends the link.
+// wait, and may call the link's `start` and `say`. What is thrown ends the link.
 class LinkOwner {
 public:
     virtual ~LinkOwner() = default;

@@ -44,7 +44,7 @@ public:
             WordName const name = waiting_.front();
             waiting_.pop_front();
             auto const at = words_.find(name);
-            if (at == words_.end()) continue;  // forgotten
+            if (at == words_.end()) continue;  // acknowledged meanwhile
             at->second.waits = false;
             return std::pair(name, at->second.word);
         }
@@ -58,11 +58,6 @@ public:
     void lost(WordName const& name) {
         auto const at = words_.find(name);
         if (at != words_.end()) wait(name, at->second);
-    }
-    void forget(std::uint64_t channel) {
-        std::erase_if(words_, [channel](auto const& entry) {
-            return entry.first.frame == FrameKind::Word && entry.first.channel == channel;
-        });
     }
     [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
     [[nodiscard]] bool empty() const { return words_.empty(); }

@@ -1,18 +1,21 @@
 #include "transport/ucx/nic.hpp"
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <mgi/error.hpp>
 
 #include "core/log.hpp"
 #include "transport/ucx/stream.hpp"
+#include "transport/wire/handshake.hpp"
 
 namespace mgi::transport::ucx {
 namespace {
 
 constexpr unsigned kMessage = 0;   // the only kind of active message
 constexpr int kMostProgress = 64;  // of one call, before others have their turn
+constexpr std::size_t kMostAddress = wire::Handshake::kMostCard - sizeof(MessageHeader::token);
 
 }  // namespace
 
@@ -76,6 +79,12 @@ void Nic::set_up_worker() {
     ucx_.check(ucx_.ucp_worker_query(worker_, &attributes), what);
     address_.assign(reinterpret_cast<char const*>(attributes.address), attributes.address_length);
     ucx_.ucp_worker_release_address(worker_, attributes.address);
+    if (address_.size() > kMostAddress) {
+        throw Error(ErrorCode::Refused,
+                    "UCX's address of " + devices_ + " has " + std::to_string(address_.size()) +
+                        " bytes, more than a handshake carries (" + std::to_string(kMostAddress) +
+                        "); let UCX_TLS name fewer transports, or set MGI_WIRES=tcp");
+    }
 }
 
 void Nic::end_worker() {
@@ -136,7 +145,12 @@ ucs_status_t Nic::arrived(void* self, void const* header, std::size_t header_byt
     std::memcpy(&what, header, sizeof(what));
     auto const at = nic.streams_.find(what.token);
     if (at == nic.streams_.end()) return UCS_OK;
-    return at->second->take(what.sequence, data, bytes, param->recv_attr);
+    try {
+        return at->second->take(what.sequence, data, bytes, param->recv_attr);
+    } catch (std::bad_alloc const&) {
+        at->second->break_off("no memory");
+        return UCS_OK;
+    }
 }
 
 }  // namespace mgi::transport::ucx

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -111,7 +112,7 @@ void UcxStream::join(std::string_view far_card) {
                "UCX finds no way to the other end");
 }
 
-void UcxStream::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+void UcxStream::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) noexcept {
     auto& stream = *static_cast<UcxStream*>(self);
     stream.break_off(std::string("UCX says: ") + stream.ucx_.ucs_status_string(status));
 }
@@ -123,19 +124,25 @@ bool UcxStream::writable() const {
 std::size_t UcxStream::write(std::span<iovec const> pieces) {
     std::size_t taken = 0;
     std::string copy;
-    for (iovec const& piece : pieces) {
-        if (!writable()) break;
-        if (piece.iov_len <= kCopied) {
-            if (copy.size() + piece.iov_len > kMostCopied)
-                send(nullptr, 0, std::exchange(copy, {}));
-            copy.append(static_cast<char const*>(piece.iov_base), piece.iov_len);
-        } else {
-            if (!copy.empty()) send(nullptr, 0, std::exchange(copy, {}));
-            send(piece.iov_base, piece.iov_len, {});
+    auto const send_copy = [&] {
+        if (!copy.empty()) send(nullptr, 0, std::exchange(copy, {}));
+    };
+    try {
+        for (iovec const& piece : pieces) {
+            if (!writable()) break;
+            if (piece.iov_len <= kCopied) {
+                if (copy.size() + piece.iov_len > kMostCopied) send_copy();
+                copy.append(static_cast<char const*>(piece.iov_base), piece.iov_len);
+            } else {
+                send_copy();
+                send(piece.iov_base, piece.iov_len, {});
+            }
+            taken += piece.iov_len;
         }
-        taken += piece.iov_len;
+        send_copy();
+    } catch (std::bad_alloc const&) {
+        break_off("no memory");  // nobody knows what was sent
     }
-    if (!copy.empty()) send(nullptr, 0, std::move(copy));
     return taken;
 }
 
@@ -161,7 +168,7 @@ void UcxStream::send(void const* data, std::size_t bytes, std::string copy) {
     if (!UCS_PTR_IS_PTR(request)) end(it, UCS_PTR_STATUS(request));
 }
 
-void UcxStream::sent(void* request, ucs_status_t status, void* operation) {
+void UcxStream::sent(void* request, ucs_status_t status, void* operation) noexcept {
     Operation& it = *static_cast<Operation*>(operation);
     Library::get().ucp_request_free(request);
     if (it.stream != nullptr) {
@@ -329,7 +336,8 @@ void UcxStream::begin_landing(Operation& it, void* data) {
     if (!UCS_PTR_IS_PTR(request)) has_landed(it, UCS_PTR_STATUS(request));
 }
 
-void UcxStream::landed(void* request, ucs_status_t status, std::size_t /*bytes*/, void* operation) {
+void UcxStream::landed(void* request, ucs_status_t status, std::size_t /*bytes*/,
+                       void* operation) noexcept {
     Library::get().ucp_request_free(request);
     Operation& it = *static_cast<Operation*>(operation);
     it.stream->has_landed(it, status);  // which does not go while something lands

@@ -33,6 +33,7 @@ public:
                       std::uint64_t attributes);
     // The worker ends.
     void abandon();
+    void break_off(std::string why);
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -58,11 +59,12 @@ private:
     bool ends_within(Clock::duration limit, ucs_status_ptr_t request);
     void renew();
     void has_landed(Operation& operation, ucs_status_t status);
-    void break_off(std::string why);
 
-    static void sent(void* request, ucs_status_t status, void* operation);
-    static void landed(void* request, ucs_status_t status, std::size_t bytes, void* operation);
-    static void failed(void* self, ucp_ep_h endpoint, ucs_status_t status);
+    // UCX's C cannot be thrown through.
+    static void sent(void* request, ucs_status_t status, void* operation) noexcept;
+    static void landed(void* request, ucs_status_t status, std::size_t bytes,
+                       void* operation) noexcept;
+    static void failed(void* self, ucp_ep_h endpoint, ucs_status_t status) noexcept;
 
     Nic& nic_;
     Library const& ucx_;

@@ -37,15 +37,20 @@ void wait_until_up(std::string const& interface) {
     }
 }
 
-}  // namespace
-
 std::unique_ptr<wire::Medium> open_nic(wire::Address const& address) {
     std::string const interface = wire::interface_of(address);
     wait_until_up(interface);
     return std::make_unique<Nic>(devices_of(interface, kNet));
 }
+
+}  // namespace
+
+std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open() {
+    (void)Library::get();
+    return open_nic;
+}
 #else
-std::unique_ptr<wire::Medium> open_nic(wire::Address const& /*address*/) {
+std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open() {
     throw Error(ErrorCode::NotFound,
                 "this MGI was built without UCX: install its headers (on Debian or Ubuntu: apt-get "
                 "install libucx-dev), build again, or set MGI_WIRES=tcp");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,9 +12,10 @@
 
 namespace mgi::transport::ucx {
 
-// The NIC that has this address, a context and a worker of its own. Throws Error(NotFound) that says what is
-// missing: UCX, or a NIC that it can use.
-std::unique_ptr<wire::Medium> open_nic(wire::Address const& address);
+// Opens UCX, which sets what of its environment the user has not: before other threads look there. Returns
+// what makes a medium of the NIC that has an address: a context and a worker of its own. Both throw
+// Error(NotFound) that says what is missing: UCX, or a NIC that it can use.
+std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open();
 
 // What UCX calls an interface: its RDMA devices first, "mlx5_0:1,eth0". `net` is /sys/class/net.
 std::string devices_of(std::string const& interface, std::filesystem::path const& net);
