@@ -2,27 +2,33 @@
 # Links beside plain sockets between two network namespaces joined by veth pairs: one JSON line for each
 # number of NICs. Needs root, iproute2 and a release build.
 #
-#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [--ucx] [options of `bench_wires send`]
+#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [--ucx] [--perftest] [options of `bench_wires send`]
 #
 # --relay sends what goes over the link through a third namespace, and plain sockets straight; one NIC.
 # --ucx moves the link's bytes by UCX; plain sockets stay what they are.
+# --perftest ends with what ucx_perftest (ucx-utils) needs for 64 bytes one way by NIC 1.
 # --rate limits each NIC by a token bucket; without it the machine's memory is the limit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . bench/two_namespaces.sh
 
 program=build/release/bench_wires
-rate="" counts="1 2 4" options=() relay=""
+rate="" counts="1 2 4" options=() relay="" perftest=""
 while [ $# -gt 0 ]; do
     case "$1" in
         --rate) rate="$2"; shift 2 ;;
         --nics) counts="$2"; shift 2 ;;
         --relay) relay=1; shift ;;
+        --perftest) perftest=1; shift ;;
         --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
         *) options+=("$1"); shift ;;
     esac
 done
 need_program "$program"
+if [ -n "$perftest" ] && ! command -v ucx_perftest >/dev/null; then
+    echo "no ucx_perftest; apt-get install ucx-utils" >&2
+    exit 2
+fi
 
 remove_relay() {
     if [ -n "$passing" ]; then kill "$passing" 2>/dev/null || true; fi
@@ -56,3 +62,9 @@ for count in $counts; do
     start_receiver "$program" receive "${listens[@]}" "${options[@]}"
     run_sender "$program" send "${ways[@]}" ${relay:+--relay "$relay"} "${options[@]}"
 done
+
+if [ -n "$perftest" ]; then
+    perftest=(env UCX_NET_DEVICES=nic1 UCX_TLS=tcp UCX_LOG_LEVEL=fatal ucx_perftest -t tag_lat -s 64 -n 20000 -f)
+    start_receiver "${perftest[@]}" >/dev/null
+    run_sender "${perftest[@]}" 10.77.1.2 > >(awk '$1 == 20000 { print "{\"ucx_perftest_one_way_us_median\": " $2 "}" }')
+fi

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import pytest
 from marks import marked
 from mgi.run import main
+from mgi.run.warden import cores_of_share
 from processes import PATIENCE, wait_for
 from run_support import SHOW, Runner, in_shell
 
@@ -139,3 +141,29 @@ def test_wrong_calls(
     err = capsys.readouterr().err
     assert why in err
     assert err.count("\n") == status
+
+
+def test_processes_share_their_machine_s_cores(runner: Runner) -> None:
+    show = [sys.executable, "-c", "import os; print(*sorted(os.sched_getaffinity(0)))"]
+    cores = sorted(os.sched_getaffinity(0))
+
+    def sets(count: int, *options: str) -> list[list[int]]:
+        args = ("-n", str(count), "--no-cluster", "--no-tag", *options, "--", *show)
+        status, out, _ = runner.run(*args)
+        assert status == 0
+        return [[int(core) for core in line.split()] for line in out.splitlines()]
+
+    count = min(len(cores), 4)
+    assert sorted(sum(sets(count), [])) == cores, "each core is one process'"
+    assert sets(count, "--no-bind") == [cores] * count
+    assert sets(len(cores) + 1) == [cores] * (len(cores) + 1), "there are too few"
+
+
+def test_a_share_of_cores() -> None:
+    cores = range(100, 108)  # which no machine here says anything of
+    assert [cores_of_share(cores, i, 3) for i in range(3)] == [
+        {100, 101},
+        {102, 103, 104},
+        {105, 106, 107},
+    ]
+    assert cores_of_share(cores, 8, 9) == set(cores)

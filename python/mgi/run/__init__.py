@@ -100,6 +100,12 @@ def _parser() -> Parser:
         default="",
         help="its name; default: the program's and a random number",
     )
+    parser.add_argument(
+        "--no-bind",
+        action="store_true",
+        help="let every process run on all cores; else each has its share of its machine's, "
+        "unless it has fewer than processes",
+    )
     parser.add_argument("--no-tag", action="store_true", help="print lines as they are")
     parser.add_argument(
         "--grace",
@@ -125,6 +131,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         "agent": agent,
         "name": options.job,
         "env": _environment(options.env),
+        "shares_cores": not options.no_bind,
         "tagged": not options.no_tag,
         "grace": options.grace,
     }

@@ -42,6 +42,8 @@ class Plan:
     name: str = ""
     env: dict[str, str] = field(default_factory=dict)
     """For every process, beside its place's own."""
+    shares_cores: bool = True
+    """Each process has cores of its own, where there are as many."""
     tagged: bool = True
     grace: float = 5.0
     job: Job | None = None
@@ -168,6 +170,8 @@ class Launch:
         self._check_stopped()
 
     def _start_ranks(self, stations: list[Station]) -> None:
+        # All places that are not remote are this machine.
+        begun, ours = 0, sum(count for place, count in self._plan.places if not place.is_remote)
         for station, (place, count) in zip(stations, self._plan.places, strict=True):
             agent = self._plan.agent
             if agent is None and self._plan.with_cluster:
@@ -184,8 +188,16 @@ class Launch:
                     env["MGI_AGENT"] = agent
                 printer = _Printer(self, job.rank, job.size)
                 with self._supervisor.undisturbed():  # a signal is for it too
-                    started = self._supervisor.start(station, self._plan.argv, env, printer.hear)
+                    share = (local, count) if place.is_remote else (begun, ours)
+                    started = self._supervisor.start(
+                        station,
+                        self._plan.argv,
+                        env,
+                        printer.hear,
+                        share if self._plan.shares_cores else (0, 1),
+                    )
                     self._ranks.append(Rank(job.rank, job.server, started))
+                begun += not place.is_remote
 
     def _job(self, rank: int, server: str, local: int, count: int) -> Job:
         size = sum(count for _, count in self._plan.places)

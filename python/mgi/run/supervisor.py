@@ -148,11 +148,21 @@ class Supervisor:
         """Has a folder of the station's machine removed when all is over."""
         self._send(station, b"R", 0, str(folder).encode())
 
-    def start(self, station: Station, argv: list[str], env: dict[str, str], hear: Hear) -> Process:
-        """Starts a process in the folder that we are in; `env` is what it has beside its own."""
+    def start(
+        self,
+        station: Station,
+        argv: list[str],
+        env: dict[str, str],
+        hear: Hear,
+        share: tuple[int, int] = (0, 1),
+    ) -> Process:
+        """Starts a process in the folder that we are in; `env` is what it has beside its own.
+
+        `share`: which one it is of how many that have their machine's cores among them.
+        """
         process = Process(len(self._processes), station, hear)
         self._processes[process.number] = process
-        what = {"argv": argv, "env": env, "cwd": str(Path.cwd())}
+        what = {"argv": argv, "env": env, "cwd": str(Path.cwd()), "share": share}
         self._send(station, b"S", process.number, json.dumps(what).encode())
         if not station.alive:
             self._lose(process)

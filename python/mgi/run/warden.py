@@ -113,6 +113,24 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
+def cores_of_share(cores: Collection[int], index: int, count: int) -> set[int]:
+    """Those of the `index`-th of `count` processes: neighbours, and all where there are too few."""
+    if len(cores) < count:
+        return set(cores)
+    near = sorted(cores, key=_place_of_core)
+    return set(near[len(near) * index // count : len(near) * (index + 1) // count])
+
+
+def _place_of_core(core: int) -> tuple[int, int, int]:
+    """Cores of one processor are near each other, and those that share an execution unit nearest."""
+    folder = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
+    try:
+        package = int((folder / "physical_package_id").read_text())
+        return package, int((folder / "core_id").read_text()), core
+    except (OSError, ValueError):  # not every machine says
+        return 0, core, core
+
+
 def descendants() -> list[int]:
     """All processes that come of this one, zombies too."""
     parents: dict[int, int] = {}
@@ -274,6 +292,7 @@ class Warden:
         try:
             pipes += os.pipe()
             pipes += os.pipe()
+            cores = cores_of_share(os.sched_getaffinity(0), *what["share"])
             process = subprocess.Popen(
                 what["argv"],
                 cwd=what["cwd"],
@@ -282,7 +301,7 @@ class Warden:
                 stdout=pipes[1],
                 stderr=pipes[3],
                 start_new_session=True,
-                preexec_fn=self._prepare,
+                preexec_fn=lambda: self._prepare(cores),
             )
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             for descriptor in pipes[::2]:
@@ -300,9 +319,10 @@ class Warden:
                 self._listen(descriptor)
         self._say(b"B", number, str(process.pid).encode())
 
-    def _prepare(self) -> None:
+    def _prepare(self, cores: Collection[int]) -> None:
         """In a child before it runs its program."""
         die_with_parent()
+        os.sched_setaffinity(0, cores)
         resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
