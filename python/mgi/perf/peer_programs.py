@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import mgi
 from mgi.errors import Refused
+from mgi.perf.servers import Servers
 from mgi.perf.team import by_mgi_run
 
 PACKAGES = {"mpi": "libopenmpi-dev openmpi-bin", "ucx": "libucx-dev", "gloo": "libgloo-dev"}
@@ -24,18 +24,28 @@ class Peer:
     name: str
     variants: dict[str, str]
 
-    def command(self, size: int, options: Sequence[str] = ()) -> list[str]:
-        """What starts so many processes, with options of ``mgi run``.
+    def command(self, size: int, servers: Servers | None) -> list[str]:
+        """What starts so many processes, here or on servers.
 
         Raises :class:`mgi.Refused` where it is not built.
         """
         program = _program(self.name)
         if self.name != "mpi":
-            return by_mgi_run(size, [program], "--no-cluster", *options)
+            there = [] if servers is None else servers.options()
+            return by_mgi_run(size, [program], "--no-cluster", *there)
         mpirun = shutil.which("mpirun")
         if mpirun is None:
             raise Refused("there is no mpirun; on Debian or Ubuntu: apt-get install openmpi-bin")
-        return [mpirun, "-n", str(size), *_options_of(mpirun), program]
+        is_open = _is_open_mpi(mpirun)
+        if servers is not None and not is_open:
+            raise Refused(f"on a testbed's servers MPI is Open MPI's, and {mpirun} is another's")
+        start = [mpirun, "-n", str(size)]
+        if is_open:
+            # More processes than cores, and each pins itself, as the others' do.
+            start += ["--oversubscribe", "--bind-to", "none"]
+        if servers is not None:
+            start = servers.by_open_mpi(start)
+        return [*start, program]
 
 
 def peers_of(library: str, shape: str) -> Peer | None:
@@ -69,8 +79,7 @@ def _program(library: str) -> str:
     )
 
 
-def _options_of(mpirun: str) -> list[str]:
-    """More processes than cores, and each pins itself, as the others' do."""
+def _is_open_mpi(mpirun: str) -> bool:
     words = [mpirun, "--version"]
     said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout
-    return ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in said else []
+    return "Open MPI" in said

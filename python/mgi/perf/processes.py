@@ -135,7 +135,7 @@ def _ways(
     }
     if options.shape != "broadcast" and servers is None:
         commands[LIMIT] = (by_mgi_run(size, [*member, "limit"], "--no-cluster"), size)
-    commands |= {peer.name: (peer.command(size, there), size) for peer in peers}
+    commands |= {peer.name: (peer.command(size, servers), size) for peer in peers}
     teams = {}
     for number, (name, (command, count)) in enumerate(commands.items()):
         teams[name] = Team(name, command, words, count, folder / str(number))
@@ -208,10 +208,6 @@ def _check(options: argparse.Namespace) -> None:
     for name, given in (("--fanout", options.fanout), ("--staged", options.staged)):
         if given:
             raise InvalidArgument(f"{name} is not for --processes; leave it out")
-    if options.testbed is not None and "mpi" in options.peers:
-        raise InvalidArgument(
-            "mpirun does not start processes on a testbed's servers; leave mpi out of --peers"
-        )
     needed = options.rows * options.row_bytes
     if needed > 1 << 40:
         raise InvalidArgument(f"{needed} bytes of rows are too many; give fewer --rows")

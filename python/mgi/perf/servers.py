@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from mgi.errors import InvalidArgument
@@ -41,10 +42,28 @@ class Servers:
 
     def options(self) -> list[str]:
         """What ``mgi run`` is told."""
-        names = ",".join(f"nic{number}" for number in range(self.nics))
         # UCX would take the management network as well, and the memory that the "servers" share.
-        ucx = ["--env", f"UCX_NET_DEVICES={names}", "--env", "UCX_TLS=tcp,self"]
+        ucx = ["--env", f"UCX_NET_DEVICES={self._interfaces()}", "--env", "UCX_TLS=tcp,self"]
         return ["--servers-of-testbed", self.testbed, *ucx]
+
+    def by_open_mpi(self, mpirun: list[str]) -> list[str]:
+        """The command, over TCP and all NICs of the servers; ranks are shared out as ours are."""
+        each = self.processes // self.count
+        settings = {
+            "plm_rsh_agent": sys.executable,
+            "plm_rsh_args": f"-m mgi.testbed.remote_shell {self.testbed}",
+            "oob_tcp_if_include": "mgmt",
+            "pml": "ob1",
+            "btl": "tcp,self",
+            "btl_tcp_if_include": self._interfaces(),
+        }
+        switch = ["testbed", "exec", "--name", self.testbed, "--server", "switch", "--"]
+        hosts = ",".join(f"server{server}:{each}" for server in range(self.count))
+        words = [word for item in settings.items() for word in ("--mca", *item)]
+        return [sys.executable, "-m", "mgi.cli", *switch, *mpirun, "--host", hosts, *words]
+
+    def _interfaces(self) -> str:
+        return ",".join(f"nic{number}" for number in range(self.nics))
 
     def line_rate(self, sent: list[int], received: list[int], *, to_all: bool) -> float | None:
         """Rows delivered, in GB/s for rows of a byte, when the busiest NICs are never idle.
