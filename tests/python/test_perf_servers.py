@@ -9,11 +9,22 @@ import mgi
 import pytest
 from beds import NAME, needs_control, needs_kernel, standing
 from mgi.cli import main
+from mgi.errors import Refused
+from mgi.perf.peer_programs import PACKAGES, peers_of
 from mgi.perf.servers import Servers
+from processes import BUILD
 
 
 def servers(count: int, processes: int, *rates: float | None) -> Servers:
     return Servers("bed", count, 2, rates or (0.5,) * count, processes)
+
+
+def is_built(library: str) -> bool:
+    try:
+        peers_of(library, "exchange").command(2)
+    except Refused:
+        return False
+    return True
 
 
 def test_the_line_rate_of_an_exchange() -> None:
@@ -56,12 +67,17 @@ def test_processes_fill_servers_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_kernel
 @needs_control
-def test_an_exchange_on_a_testbed(tmp_path: Path) -> None:
+def test_an_exchange_on_a_testbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MGI_PEERS", str(BUILD))
+    peers = [library for library in PACKAGES if is_built(library)]
     report = tmp_path / "report.json"
     with standing("--servers", "2", "--nics", "2", "--rate", "1gbit"):
         words = ["perf", "exchange", "--rows", "50k", "--repeat", "2", "--processes", "2"]
+        words += ["--peers", ",".join(peers)] if peers else []
         assert main([*words, "--testbed", NAME, "--json", str(report)]) == 0
     found = json.loads(report.read_text())
+    variants = [name for library in peers for name in peers_of(library, "exchange").variants]
+    assert [peer["name"] for peer in found["peers"]] == variants
     assert (found["servers"], found["nics"], found["verified"]) == (2, 2, True)
     assert found["line_rate_gbps"] == pytest.approx(1.0, rel=0.1)
     assert 0 < found["ratio_to_line_rate"] < 1.5

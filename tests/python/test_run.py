@@ -145,18 +145,21 @@ def test_wrong_calls(
 
 def test_processes_share_their_machine_s_cores(runner: Runner) -> None:
     show = [sys.executable, "-c", "import os; print(*sorted(os.sched_getaffinity(0)))"]
+    tag = len("[0] ")  # so lines come whole
     cores = sorted(os.sched_getaffinity(0))
 
     def sets(count: int, *options: str) -> list[list[int]]:
-        args = ("-n", str(count), "--no-cluster", "--no-tag", *options, "--", *show)
+        args = ("-n", str(count), "--no-cluster", *options, "--", *show)
         status, out, _ = runner.run(*args)
         assert status == 0
-        return [[int(core) for core in line.split()] for line in out.splitlines()]
+        return [[int(core) for core in line[tag:].split()] for line in out.splitlines()]
 
     count = min(len(cores), 4)
-    assert sorted(sum(sets(count), [])) == cores, "each core is one process'"
+    own = sorted(core for some in sets(count) for core in some)
+    assert own == cores, "each core is one process'"
     assert sets(count, "--no-bind") == [cores] * count
-    assert sets(len(cores) + 1) == [cores] * (len(cores) + 1), "there are too few"
+    if len(cores) < 9:
+        assert sets(9) == [cores] * 9, "there are too few"
 
 
 def test_a_share_of_cores() -> None:

@@ -24,7 +24,7 @@ class Peer:
     name: str
     variants: dict[str, str]
 
-    def command(self, size: int, servers: Servers | None) -> list[str]:
+    def command(self, size: int, servers: Servers | None = None) -> list[str]:
         """What starts so many processes, here or on servers.
 
         Raises :class:`mgi.Refused` where it is not built.

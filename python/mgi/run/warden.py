@@ -122,7 +122,7 @@ def cores_of_share(cores: Collection[int], index: int, count: int) -> set[int]:
 
 
 def _place_of_core(core: int) -> tuple[int, int, int]:
-    """Cores of one processor are near each other, and those that share an execution unit nearest."""
+    """Cores of one processor are near each other, threads of one core nearest."""
     folder = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
     try:
         package = int((folder / "physical_package_id").read_text())
