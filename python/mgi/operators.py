@@ -67,7 +67,7 @@ def exchange(
         beginning or to the end waits for the others while no row moves.
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of
         the same rank on their server, which sends them on; rows come to the same endpoints either
-        way. ``"auto"`` does so for many endpoints.
+        way. ``"auto"`` does so for many endpoints in many processes.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a

@@ -21,7 +21,7 @@ def servers(count: int, processes: int, *rates: float | None) -> Servers:
 
 def is_built(library: str) -> bool:
     try:
-        peers_of(library, "exchange").command(2)
+        peers_of(library, "exchange").command(2, servers(2, 2))
     except Refused:
         return False
     return True

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import itertools
 import json
 import os
 import resource
@@ -114,21 +116,30 @@ def die_with_parent() -> None:
 
 
 def cores_of_share(cores: Collection[int], index: int, count: int) -> set[int]:
-    """Those of the `index`-th of `count` processes: neighbours, and all where there are too few."""
+    """Those of the `index`-th of `count` processes: neighbours, and all where there are too few.
+
+    What the kernel calls cores are threads of cores: they stay together where there are enough.
+    """
     if len(cores) < count:
         return set(cores)
     near = sorted(cores, key=_place_of_core)
-    return set(near[len(near) * index // count : len(near) * (index + 1) // count])
+    units = [list(unit) for _, unit in itertools.groupby(near, lambda c: _place_of_core(c)[:-1])]
+    if len(units) < count:
+        units = [[core] for core in near]
+    own = units[len(units) * index // count : len(units) * (index + 1) // count]
+    return {core for unit in own for core in unit}
 
 
-def _place_of_core(core: int) -> tuple[int, int, int]:
-    """Cores of one processor are near each other, threads of one core nearest."""
+@functools.cache
+def _place_of_core(core: int) -> tuple[int, int, int, int]:
+    """Package, die and core; not every machine says."""
     folder = Path(f"/sys/devices/system/cpu/cpu{core}/topology")
+    words = ("physical_package_id", "die_id", "core_id")
     try:
-        package = int((folder / "physical_package_id").read_text())
-        return package, int((folder / "core_id").read_text()), core
-    except (OSError, ValueError):  # not every machine says
-        return 0, core, core
+        package, die, unit = (int((folder / word).read_text()) for word in words)
+    except (OSError, ValueError):
+        return 0, 0, core, core
+    return package, die, unit, core
 
 
 def descendants() -> list[int]:
@@ -292,7 +303,8 @@ class Warden:
         try:
             pipes += os.pipe()
             pipes += os.pipe()
-            cores = cores_of_share(os.sched_getaffinity(0), *what["share"])
+            index, count = what["share"]
+            cores = cores_of_share(os.sched_getaffinity(0), index, count) if count > 1 else set()
             process = subprocess.Popen(
                 what["argv"],
                 cwd=what["cwd"],
@@ -320,9 +332,11 @@ class Warden:
         self._say(b"B", number, str(process.pid).encode())
 
     def _prepare(self, cores: Collection[int]) -> None:
-        """In a child before it runs its program."""
+        """In a child before it runs its program, on these cores if there are any."""
         die_with_parent()
-        os.sched_setaffinity(0, cores)
+        if cores:
+            with contextlib.suppress(OSError):  # it runs elsewhere as well
+                os.sched_setaffinity(0, cores)
         resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)

@@ -45,9 +45,10 @@ UcxStream::~UcxStream() {
 }
 
 void UcxStream::close() {
-    // UCX 1.13 aborts the process where an endpoint is closed while it is still being connected.
+    // UCX 1.13 aborts the process where an endpoint is closed while it is still being connected. One that it
+    // has given up itself it will not connect any more.
     ucp_request_param_t param{};
-    if (broken_.empty()) (void)ends_within(kConnect, ucx_.ucp_ep_flush_nbx(endpoint_, &param));
+    if (!failed_) (void)ends_within(kConnect, ucx_.ucp_ep_flush_nbx(endpoint_, &param));
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     if (!ends_within(kClose, ucx_.ucp_ep_close_nbx(endpoint_, &param))) renew();
@@ -114,6 +115,7 @@ void UcxStream::join(std::string_view far_card) {
 
 void UcxStream::failed(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) noexcept {
     auto& stream = *static_cast<UcxStream*>(self);
+    stream.failed_ = true;
     stream.break_off(std::string("UCX says: ") + stream.ucx_.ucs_status_string(status));
 }
 
@@ -236,7 +238,15 @@ bool UcxStream::readable() const {
 }
 
 std::size_t UcxStream::read(std::span<iovec const> room) {
-    if (!broken_.empty()) return 0;
+    try {
+        return broken_.empty() ? take_in(room) : 0;
+    } catch (std::bad_alloc const&) {
+        break_off("no memory");
+        return 0;
+    }
+}
+
+std::size_t UcxStream::take_in(std::span<iovec const> room) {
     if (std::size_t const bytes = take_landed()) return bytes;
     std::size_t space = 0;
     for (iovec const& piece : room) space += piece.iov_len;

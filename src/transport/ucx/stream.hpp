@@ -49,6 +49,7 @@ private:
     void land(Message& message, std::span<iovec const> room);
     void fetch(Message& message);
     void begin_landing(Operation& operation, void* data);
+    std::size_t take_in(std::span<iovec const> room);
     std::size_t take_landed();
     std::size_t copy_out(Message& message, std::span<iovec const> room);
     void release(Message& message);
@@ -72,6 +73,7 @@ private:
     std::uint64_t far_token_ = 0;
     ucp_ep_h endpoint_ = nullptr;
     std::string broken_;
+    bool failed_ = false;  // the endpoint: UCX says so
 
     std::uint64_t next_sent_ = 0;
     std::size_t sending_ = 0;        // messages

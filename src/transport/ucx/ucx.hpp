@@ -12,8 +12,7 @@
 
 namespace mgi::transport::ucx {
 
-// Opens UCX, which sets what of its environment the user has not: before other threads look there. Returns
-// what makes a medium of the NIC that has an address: a context and a worker of its own. Both throw
+// Opens UCX, which sets what of its environment the user has not: not in the wires' thread. Returns what makes a medium of the NIC that has an address: a context and a worker of its own. Both throw
 // Error(NotFound) that says what is missing: UCX, or a NIC that it can use.
 std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open();
 

@@ -12,7 +12,7 @@
 
 namespace mgi::transport::wire {
 
-// One end of a stream of bytes each way. Nothing waits.
+// One end of a stream of bytes each way. Nothing waits but `finish` and the end, for a second at the very most.
 class Stream {
 public:
     // Returns when nothing is read from the pieces written and nothing lands in the room given any more.
