@@ -64,10 +64,10 @@ for count in $counts; do
 done
 
 if [ -n "$perftest" ]; then
-    perftest=(env UCX_NET_DEVICES=nic1 UCX_TLS=tcp UCX_LOG_LEVEL=fatal ucx_perftest -t tag_lat -s 64 -n 20000 -f)
-    start_receiver "${perftest[@]}" >/dev/null
+    command=(env UCX_NET_DEVICES=nic1 UCX_TLS=tcp UCX_LOG_LEVEL=fatal ucx_perftest -t tag_lat -s 64 -n 20000 -f)
+    start_receiver "${command[@]}" >/dev/null
     said=$(mktemp)
-    run_sender "${perftest[@]}" 10.77.1.2 >"$said"
+    run_sender "${command[@]}" 10.77.1.2 >"$said"
     awk '$1 == 20000 { print "{\"ucx_perftest_one_way_us_median\": " $2 "}"; found = 1 }
         END { exit !found }' "$said" || { cat "$said" >&2; exit 1; }
     rm "$said"

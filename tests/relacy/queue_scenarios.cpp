@@ -11,8 +11,7 @@ namespace {
 
 /// `pushers` threads push `rounds` times `chunks` chunks each, out of `slots` slots of their own; the
 /// other threads take, read, and release.
-template <class Derived, rl::thread_id_t pushers, rl::thread_id_t takers, u32 slots, u32 chunks,
-          u32 rounds>
+template <rl::thread_id_t pushers, rl::thread_id_t takers, u32 slots, u32 chunks, u32 rounds>
 struct Queue : Threads<pushers + takers> {
     static constexpr u32 kSegments = pushers * slots;
 
@@ -70,14 +69,15 @@ struct Queue : Threads<pushers + takers> {
     }
 };
 
-struct Pushers : Queue<Pushers, 2, 1, 1, 2, 4> {};
-Listed<Pushers> const pushers("queue.pushers", "each chunk of each segment is taken once", 50'000);
+Listed<Queue<2, 1, 1, 2, 4>> const pushers("queue.pushers",
+                                           "each chunk of each segment is taken once", 50'000);
 
-struct Takers : Queue<Takers, 1, 2, 2, 3, 4> {};
-Listed<Takers> const takers("queue.takers", "a chunk goes to one of those who take", 50'000);
+Listed<Queue<1, 2, 2, 3, 4>> const takers("queue.takers", "a chunk goes to one of those who take",
+                                          50'000);
 
-struct Both : Queue<Both, 2, 2, 1, 1, 3> {};
-Listed<Both> const both("queue.both", "entries used anew are not taken for what they were", 50'000);
+Listed<Queue<2, 2, 1, 1, 3>> const both("queue.both",
+                                        "entries used anew are not taken for what they were",
+                                        50'000);
 
 }  // namespace
 }  // namespace mgi::relacy

@@ -186,15 +186,13 @@ class Launch:
                 env |= self._plan.env | _variables(job)
                 if agent is not None:
                     env["MGI_AGENT"] = agent
+                share = (0, 1)
+                if self._plan.shares_cores:
+                    share = (local, count) if place.is_remote else (begun, ours)
                 printer = _Printer(self, job.rank, job.size)
                 with self._supervisor.undisturbed():  # a signal is for it too
-                    share = (local, count) if place.is_remote else (begun, ours)
                     started = self._supervisor.start(
-                        station,
-                        self._plan.argv,
-                        env,
-                        printer.hear,
-                        share if self._plan.shares_cores else (0, 1),
+                        station, self._plan.argv, env, printer.hear, share
                     )
                     self._ranks.append(Rank(job.rank, job.server, started))
                 begun += not place.is_remote

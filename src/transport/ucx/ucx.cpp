@@ -45,12 +45,12 @@ std::unique_ptr<wire::Medium> open_nic(wire::Address const& address) {
 
 }  // namespace
 
-std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open() {
+wire::OpenMedium open() {
     (void)Library::get();
     return open_nic;
 }
 #else
-std::function<std::unique_ptr<wire::Medium>(wire::Address const&)> open() {
+wire::OpenMedium open() {
     throw Error(ErrorCode::NotFound,
                 "this MGI was built without UCX: install its headers (on Debian or Ubuntu: apt-get "
                 "install libucx-dev), build again, or set MGI_WIRES=tcp");

@@ -5,14 +5,17 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "transport/wire/socket.hpp"
+
 namespace mgi::transport::wire {
 
-// One end of a stream of bytes each way. Nothing waits but `finish` and the end, for a second at the very most.
+// One end of a stream of bytes each way. Nothing waits but `finish` and the end, for little more than a second.
 class Stream {
 public:
     // Returns when nothing is read from the pieces written and nothing lands in the room given any more.
@@ -52,5 +55,8 @@ public:
     // May become another one between two steps.
     [[nodiscard]] virtual int descriptor() const = 0;
 };
+
+// Makes the medium of the NIC that has this address. Throws Error(NotFound) that says what is missing.
+using OpenMedium = std::function<std::unique_ptr<Medium>(Address const&)>;
 
 }  // namespace mgi::transport::wire

@@ -48,7 +48,7 @@ struct WireThreadOptions {
     std::size_t most_passed_on = 64;   // connections between others that go through this process
     // What moves the bytes of the NIC with this address; none: TCP. Called by the thread, which ends it. What
     // it throws is why a wire cannot be made, or addresses cannot be had.
-    std::function<std::unique_ptr<Medium>(Address const&)> medium = {};
+    OpenMedium medium = {};
 };
 
 // Thread-safe; what says so is called by the thread itself.
