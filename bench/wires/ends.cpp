@@ -39,7 +39,8 @@ LinkOptions bench_options(LinkSetup const& setup) {
 }
 
 SendingEnd::SendingEnd(transport::wire::WireThread& thread, LinkSetup const& setup)
-    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
+    : waiting_(thread, setup.driven),
+      link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
                                          transport::wire::routes_of(setup.routes),
                                          bench_options(setup), *this, board_)) {}
 
@@ -47,7 +48,8 @@ SendingEnd::~SendingEnd() {
     link_.reset();
 }
 
-void SendingEnd::check() const {
+void SendingEnd::check() {
+    std::lock_guard const lock(mutex_);
     if (!why_.empty()) throw Error(ErrorCode::Stalled, why_);
 }
 
@@ -56,11 +58,9 @@ double SendingEnd::send(std::size_t segments, std::size_t bytes) {
     std::uint64_t const last = started_ + segments;
     auto const start = std::chrono::steady_clock::now();
     while (started_ != last) {
-        {
-            std::unique_lock lock(mutex_);
-            changed_.wait(lock, [&] { return !why_.empty() || started_ - acknowledged_ < kPool; });
-            check();
-        }
+        waiting_.wait(mutex_, changed_,
+                      [&] { return !why_.empty() || started_ - acknowledged_ < kPool; });
+        check();
         mover::link::Transfer transfer;
         transfer.key = {1, 0, 0, started_};
         transfer.token = started_;
@@ -68,8 +68,7 @@ double SendingEnd::send(std::size_t segments, std::size_t bytes) {
         ++started_;
         link_->start(std::move(transfer));
     }
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !why_.empty() || acknowledged_ == last; });
+    waiting_.wait(mutex_, changed_, [&] { return !why_.empty() || acknowledged_ == last; });
     check();
     return seconds_since(start);
 }
@@ -78,8 +77,7 @@ double SendingEnd::round_trips(std::size_t count) {
     auto const start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < count; ++i) {
         link_->say({1, 1, 0, 0, ++asked_, {}});
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return !why_.empty() || answered_ == asked_; });
+        waiting_.wait(mutex_, changed_, [&] { return !why_.empty() || answered_ == asked_; });
         check();
     }
     return seconds_since(start);
@@ -116,7 +114,8 @@ void SendingEnd::failed(ErrorCode, std::string const& why) {
 }
 
 ReceivingEnd::ReceivingEnd(transport::wire::WireThread& thread, LinkSetup const& setup)
-    : link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
+    : waiting_(thread, setup.driven),
+      link_(std::make_unique<SharedLink>(thread, bench_link(), bench_secret(),
                                          transport::wire::routes_of(setup.routes),
                                          bench_options(setup), *this, board_)) {}
 
@@ -125,8 +124,7 @@ ReceivingEnd::~ReceivingEnd() {
 }
 
 void ReceivingEnd::wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return over_; });
+    waiting_.wait(mutex_, changed_, [&] { return over_; });
 }
 
 bool ReceivingEnd::target(Key const& key, std::uint64_t, std::uint64_t bytes,

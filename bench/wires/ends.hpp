@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <mgi/device/atomics.hpp>
+
 #include "mover/link/shared_link.hpp"
 
 namespace mgi::bench {
@@ -17,6 +19,7 @@ struct LinkSetup {
     std::vector<mover::link::Route> routes;  // of the end that dials; none at the other one
     std::uint32_t wires = 1;                 // of the link
     std::uint32_t nics = 1;
+    bool driven = false;  // who waits drives the wires, as a kernel does
 };
 
 // Both ends know them; what is measured is no secret.
@@ -24,6 +27,31 @@ mover::link::LinkName bench_link();
 mover::link::LinkName bench_relays();
 mover::link::Secret bench_secret();
 mover::link::LinkOptions bench_options(LinkSetup const& setup);
+
+// How an end waits: asleep, or by driving the wires meanwhile.
+class Waiting {
+public:
+    Waiting(transport::wire::WireThread& thread, bool driven) : thread_(thread), driven_(driven) {}
+    // Until `done`, which is looked at under `mutex`.
+    template <class Done>
+    void wait(std::mutex& mutex, std::condition_variable& changed, Done const& done) const {
+        std::unique_lock lock(mutex);
+        if (!driven_) return changed.wait(lock, done);
+        for (std::uint32_t round = 0; !done();) {
+            lock.unlock();
+            if (thread_.drive()) {
+                round = 0;
+            } else {
+                device::backoff(round++);
+            }
+            lock.lock();
+        }
+    }
+
+private:
+    transport::wire::WireThread& thread_;
+    bool driven_;
+};
 
 class SendingEnd final : public mover::link::LinkOwner {
 public:
@@ -43,8 +71,9 @@ public:
     void failed(ErrorCode code, std::string const& why) override;
 
 private:
-    void check() const;
+    void check();
 
+    Waiting const waiting_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t acknowledged_ = 0;
@@ -73,6 +102,7 @@ public:
     void failed(ErrorCode code, std::string const& why) override;
 
 private:
+    Waiting const waiting_;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool over_ = false;

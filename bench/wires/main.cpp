@@ -2,13 +2,14 @@
 //
 //     bench_wires receive ADDRESS:PORT...
 //     bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] [--segments N] [--bytes N]
-//                      [--relay ADDRESS:PORT]
+//                      [--relay ADDRESS:PORT] [--drive]
 //     bench_wires relay ADDRESS:PORT TO:PORT...
 //
 // One address for each NIC; `receive` also takes the next port of each, for the plain sockets. `send`
 // prints one JSON object; links and plain sockets take turns, medians are given. bench/wires.sh runs
 // both in network namespaces. `receive` ends with the sender. With --relay the link's wires go through
-// `relay`, which passes them on, and plain sockets go straight.
+// `relay`, which passes them on, and plain sockets go straight. With --drive, given to both ends, who waits drives
+// the wires meanwhile, as kernels do.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ struct Options {
     std::vector<std::string> ways;
     std::string relay;
     std::uint32_t wires = 2;  // of each NIC
+    bool driven = false;
     WireThreadOptions thread;
     std::size_t rounds = 7;
     std::size_t segments = 4000;
@@ -55,6 +57,8 @@ Options options_from(int count, char** arguments) {
             options.wires = std::uint32_t(number());
         } else if (word == "--ucx") {
             options.thread.medium = mgi::transport::ucx::open();
+        } else if (word == "--drive") {
+            options.driven = true;
         } else if (word == "--rounds") {
             options.rounds = number();
         } else if (word == "--segments") {
@@ -102,6 +106,7 @@ int receive(Options const& options) {
     mgi::bench::LinkSetup setup;
     setup.nics = std::uint32_t(link.size());
     setup.wires = options.wires * setup.nics;
+    setup.driven = options.driven;
     mgi::bench::PlainReceiver const sockets(plain);
     WireThread thread(options.thread);
     thread.listen(link);
@@ -144,6 +149,7 @@ int send(Options const& options) {
     setup.nics = std::uint32_t(options.ways.size());
     setup.wires = std::uint32_t(routes.size());
     setup.routes = routes;
+    setup.driven = options.driven;
     WireThread thread(options.thread);
     mgi::bench::SendingEnd link(thread, setup);
 
@@ -188,9 +194,9 @@ int send(Options const& options) {
 int main(int count, char** arguments) {
     return mgi::bench::run_end(
         "bench_wires",
-        "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx]\n"
+        "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx] [--drive]\n"
         "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
-        "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx]\n"
+        "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx] [--drive]\n"
         "       bench_wires relay ADDRESS:PORT TO:PORT...\n",
         count, arguments, options_from, {{"receive", receive}, {"send", send}, {"relay", relay}});
 }

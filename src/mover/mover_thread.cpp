@@ -21,6 +21,7 @@ MoverThread::~MoverThread() {
         stop_ = true;
     }
     changed_.notify_all();
+    others_.wake();
     if (thread_.joinable()) thread_.join();
 }
 
@@ -60,16 +61,29 @@ bool MoverThread::step(Entry& entry) {
     }
 }
 
+bool MoverThread::step_all() {
+    bool moved = false;
+    for (auto& [id, entry] : entries_) moved |= step(entry);
+    return moved;
+}
+
+bool MoverThread::drive() noexcept {
+    std::unique_lock const lock(mutex_, std::try_to_lock);
+    if (!lock || stop_) return false;
+    others_.note();
+    return step_all();
+}
+
 void MoverThread::run() {
     std::uint32_t idle = 0;
     while (true) {
+        while (others_.works()) others_.rest();
+        others_.end();
         {
             std::unique_lock lock(mutex_);
             changed_.wait(lock, [&] { return stop_ || has_work(); });
             if (stop_) return;
-            bool moved = false;
-            for (auto& [id, entry] : entries_) moved |= step(entry);
-            idle = moved ? 0 : idle + 1;
+            idle = step_all() ? 0 : idle + 1;
         }
         if (idle != 0) device::backoff(idle < kQuiet ? idle : device::kRest);
     }

@@ -11,6 +11,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/stand_in.hpp"
 #include "mover/work.hpp"
 
 namespace mgi::mover {
@@ -31,6 +32,10 @@ public:
     // When this returns, the mover no longer touches the channel.
     void remove(std::uint64_t id);
 
+    // A round of its work on the calling thread, unless another one does it; never waits. The mover's own
+    // thread rests while others drive. True if anything moved.
+    bool drive() noexcept;
+
 private:
     void run();
     [[nodiscard]] bool has_work() const;
@@ -41,7 +46,9 @@ private:
         Fail fail;
     };
     static bool step(Entry& entry);
+    bool step_all();
     std::mutex mutex_;
+    StandIn others_;
     std::condition_variable changed_;
     std::multimap<std::uint64_t, Entry> entries_;
     bool stop_ = false;

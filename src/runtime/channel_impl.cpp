@@ -6,6 +6,7 @@
 #include "core/log.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/host_groups.hpp"
+#include "runtime/progress.hpp"
 #include "simd/tile_ops.hpp"
 
 namespace mgi {
@@ -125,6 +126,11 @@ void ChannelImpl::fill_in_state() {
     state_.chunk_rows = plan_.chunk_rows;
     state_.max_groups = plan_.max_groups;
     state_.destination_ids = destination_ids_.data();
+}
+
+void ChannelImpl::set_progress(std::shared_ptr<Progress> progress) {
+    progress_ = std::move(progress);
+    state_.progress = progress_->hook();
 }
 
 std::uint32_t ChannelImpl::source_index(Endpoint endpoint) const {

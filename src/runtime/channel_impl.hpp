@@ -23,6 +23,7 @@
 namespace mgi {
 
 class Crossing;
+class Progress;
 
 class ChannelImpl : public std::enable_shared_from_this<ChannelImpl> {
 public:
@@ -62,6 +63,8 @@ public:
     // knows this channel.
     [[nodiscard]] std::shared_ptr<Crossing> const& crossing() const { return crossing_; }
     void set_crossing(std::shared_ptr<Crossing> crossing) { crossing_ = std::move(crossing); }
+    // What its calls do that cannot go on. Likewise.
+    void set_progress(std::shared_ptr<Progress> progress);
     // Whether an endpoint is this process'; all of them are where it is not shared.
     [[nodiscard]] bool is_own_source(std::uint32_t source) const;
     [[nodiscard]] bool is_own_destination(std::uint32_t destination) const;
@@ -182,6 +185,7 @@ private:
     using IndexAndGroup = std::pair<std::uint32_t, std::uint32_t>;
     std::map<IndexAndGroup, KnownGroup<Sender::State>> senders_;
     std::map<IndexAndGroup, KnownGroup<Receiver::State>> receivers_;
+    std::shared_ptr<Progress> progress_;
     std::shared_ptr<Crossing> crossing_;  // last: its links end before anything that they use
 };
 

@@ -80,6 +80,7 @@ Runtime::Impl::~Impl() {
                       launch->running, launch->endpoint.id);
         }
     }
+    progress_->close();
 }
 
 std::size_t Runtime::Impl::device_named(std::string const& name) const {

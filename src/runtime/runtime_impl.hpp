@@ -17,6 +17,7 @@
 #include "runtime/coordinator.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/network.hpp"
+#include "runtime/progress.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/watchdog.hpp"
 
@@ -154,6 +155,7 @@ private:
     ChannelNetwork network_;
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device
+    std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
     std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -18,9 +18,10 @@ namespace {
 // How long a runtime that ends waits for its movers, for all channels together.
 constexpr std::chrono::milliseconds kLeaving{5000};
 
-// Of a lane, and credits, where segments cross servers: what is on its way there and back is as much as a
-// link takes in some milliseconds.
-constexpr std::uint32_t kFarSlots = 16;
+// Of a lane, and credits, where segments cross servers: while a NIC has one, another one is filled. No more,
+// so that a segment is sent from the cache in which it was filled.
+constexpr std::uint32_t kFarSlotsOfNic = 2;
+constexpr std::size_t kMostFarSlots = 16;
 
 // As ChannelState::one_order.
 bool has_one_order(ChannelSpec const& spec) {
@@ -172,7 +173,8 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
     };
     if (spec.options.slots != 0) return plan_with(spec.options.slots);
     try {
-        return plan_with(kFarSlots);
+        std::size_t const nics = std::max<std::size_t>(network_.nics().size(), 1);
+        return plan_with(std::uint32_t(std::min(kFarSlotsOfNic * nics, kMostFarSlots)));
     } catch (Error const& error) {
         if (error.code() != ErrorCode::OutOfMemory) throw;
     }

@@ -112,8 +112,11 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
         if (!channel->is_own_destination(d)) continue;
         movers_[spec.destinations[d].device].add(
             channel->id(), std::make_unique<mover::Credits>(crossing->links()), channel, fail);
-        return;
+        break;
     }
+    for (auto& [device, mover] : movers_) progress_->add(mover);
+    progress_->add(network_.wires());
+    channel->set_progress(progress_);
 }
 
 }  // namespace mgi

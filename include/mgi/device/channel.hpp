@@ -122,6 +122,7 @@ public:
         if (code != ErrorCode::Ok) return CallResult::error(code);
         if (!stage_rows(group, call, true)) return {Status::Pending};
         Status const status = call.flush();
+        if (status != Status::Ok && group.leads()) state_->make_progress();
         if (state_->stages == nullptr) return {status};
         if (group.leads()) help_flush(sending_state());
         if (status != Status::Ok) return {status};
@@ -149,6 +150,7 @@ public:
         CallResult result;
         ReceiveCall<A> call(group, shared, *state_, destination_);
         result.status = call.receive(batch, result.code);
+        if (result == Status::Pending && group.leads()) state_->make_progress();
         return result;
     }
 
@@ -239,7 +241,11 @@ private:
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        if (state_->stages == nullptr) return call.send(rows, lane);
+        if (state_->stages == nullptr) {
+            SendResult const sent = call.send(rows, lane);
+            if (sent.status == Status::Pending && group.leads()) state_->make_progress();
+            return sent;
+        }
         u32 const buffer = stage_lane(sending_state(), group);
         SendResult const sent = call.send(rows, buffer);
         if (group.leads()) help_sorter(sending_state(), buffer);

@@ -99,6 +99,13 @@ private:
 template <class A>
 struct SorterSeat;
 
+/// CPU only: what a call that cannot go on does meanwhile, so that it need not be awaited: a round of its
+/// process' movers and wires. Never waits.
+struct Progress {
+    void (*make)(void* context) = nullptr;
+    void* context = nullptr;
+};
+
 /// A channel.
 template <class A>
 struct ChannelState {
@@ -133,6 +140,7 @@ struct ChannelState {
     /// A stage's: where its sorters work, if they are groups of one thread (see sorter.hpp).
     SorterSeat<A>* seats = nullptr;
     u32 seat_count = 0;
+    Progress progress;  ///< none where all is in memory that endpoints share
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};
 
@@ -151,6 +159,11 @@ struct ChannelState {
         return nullptr;
 #else
         return seat_count == 0 ? nullptr : &seats[buffer % seat_count];
+#endif
+    }
+    MGI_HD void make_progress() const {
+#if !defined(__CUDA_ARCH__)
+        if (progress.make != nullptr) progress.make(progress.context);
 #endif
     }
     /// An ordered broadcast: all destinations see the rows of all sources in one order.

@@ -60,7 +60,8 @@ void Nic::set_up_worker() {
     std::string const what = "UCX makes no worker for " + devices_;
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    params.thread_mode = UCS_THREAD_MODE_SINGLE;
+    // The wires' thread, and those that drive in its place.
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     ucx_.check(ucx_.ucp_worker_create(context_, &params, &worker_), what);
 
     ucp_am_handler_param_t handler{};

@@ -361,7 +361,7 @@ void WireThread::open(Connection& connection, std::string const& far_card) {
 void WireThread::read(Connection& connection) {
     Entry& entry = *connection.entry;
     std::uint64_t const id = connection.id;
-    std::array<iovec, kPieces> pieces{};
+    std::array<iovec, kPieces> pieces;
     for (std::size_t taken = 0; taken < kAtOnce;) {
         std::size_t const count = entry.client->scatter(connection.slot, pieces);
         if (count == 0) break;
@@ -390,7 +390,7 @@ void WireThread::drain(Connection& connection) {
 
 void WireThread::write(Connection& connection) {
     Entry& entry = *connection.entry;
-    std::array<iovec, kPieces> pieces{};
+    std::array<iovec, kPieces> pieces;
     while (std::size_t const count = entry.client->gather(connection.slot, pieces, now_)) {
         ssize_t const bytes =
             put(connection.socket, connection.stream.get(), {pieces.data(), count});

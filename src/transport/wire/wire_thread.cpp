@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::uint64_t kBellId = 0;
 constexpr Time kLongest = 10 * kSecond;  // sleep, with nothing to do
+constexpr std::size_t kEvents = 64;      // of one turn
+// While others drive, a turn of its own comes so often.
+constexpr Time kWholeTurn = 10 * kMillisecond;
 
 }  // namespace
 
@@ -51,7 +54,7 @@ WireThread::WireThread(WireThreadOptions options)
 
 WireThread::~WireThread() {
     stop_ = true;
-    ring();
+    leave_it();
     thread_.join();
 }
 
@@ -66,8 +69,14 @@ void WireThread::ring() noexcept {
     (void)!::write(event_.get(), &one, sizeof(one));
 }
 
+// There is something that only the thread itself does.
+void WireThread::leave_it() noexcept {
+    if (!left_.exchange(true)) others_.wake();
+    ring();
+}
+
 void WireThread::run(std::function<void()> const& what) {
-    if (std::this_thread::get_id() == thread_.get_id()) {
+    if (std::this_thread::get_id() == in_role_.load()) {
         what();
         return;
     }
@@ -75,7 +84,7 @@ void WireThread::run(std::function<void()> const& what) {
     task.what = &what;
     std::unique_lock lock(mutex_);
     tasks_.push_back(&task);
-    ring();
+    leave_it();
     done_.wait(lock, [&] { return task.done; });
     lock.unlock();
     if (task.error) std::rethrow_exception(task.error);
@@ -154,55 +163,136 @@ WireThread::Connection* WireThread::find(std::uint64_t id) {
     return at == connections_.end() ? nullptr : at->second.get();
 }
 
+// One thread at a time moves wires: the thread itself, which may wait for that, or one that drives.
+class WireThread::Role {
+public:
+    explicit Role(WireThread& wires) : wires_(wires) {
+        wires.wanted_ = true;
+        lock_ = std::unique_lock(wires.role_);
+        wires.wanted_ = false;
+        wires.in_role_ = std::this_thread::get_id();
+    }
+    Role(WireThread& wires, std::try_to_lock_t how) : wires_(wires), lock_(wires.role_, how) {
+        if (lock_) wires.in_role_ = std::this_thread::get_id();
+    }
+    ~Role() {
+        if (lock_) wires_.in_role_ = std::thread::id();
+    }
+    Role(Role const&) = delete;
+    Role& operator=(Role const&) = delete;
+    explicit operator bool() const { return bool(lock_); }
+
+private:
+    WireThread& wires_;
+    std::unique_lock<std::mutex> lock_;
+};
+
 void WireThread::loop() {
     // A splice into a connection that is gone has no flag against it.
     sigset_t pipes{};
     sigemptyset(&pipes);
     sigaddset(&pipes, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
+    int wait = 0;
     while (!stop_) {
+        if (others_work()) {
+            others_.rest();
+            continue;
+        }
         try {
-            step();
+            wait = step(wait);
         } catch (std::exception const& error) {
             // Of memory, mostly: who was being served is served again.
             log::error("the thread of connections between servers goes on after: {}", error.what());
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            wait = 0;
         }
     }
+    Role const role(*this);
     run_tasks();
     while (!connections_.empty()) drop(*connections_.begin()->second);
     media_.clear();
 }
 
-void WireThread::step() {
-    std::array<epoll_event, 64> events{};
-    bool const sleeps = arm() && !awake_;
+// Others drive, and leave nothing that only this thread does.
+bool WireThread::others_work() const {
+    return others_.works() && !left_ && now() < whole_turn_ + kWholeTurn;
+}
+
+// Sleeps for `wait` milliseconds, or until there is something to do; returns how long it may the next time.
+int WireThread::step(int wait) {
+    std::array<epoll_event, kEvents> events{};
     int const count =
-        epoll_wait(epoll_.get(), events.data(), int(events.size()), sleeps ? timeout() : 0);
-    now_ = now();
+        epoll_wait(epoll_.get(), events.data(), int(events.size()), awake_ ? 0 : wait);
     wakeups_.fetch_add(1, std::memory_order_relaxed);
+    for (int i = 0; i < count; ++i) {
+        std::uint64_t rings = 0;
+        if (events[std::size_t(i)].data.u64 == kBellId) {
+            (void)!::read(event_.get(), &rings, sizeof(rings));
+        }
+    }
+    // What woke it is moved by who drives; it is awake still, so that it does not sleep on that.
+    if (others_work()) return 0;
+    others_.end();
+    Role const role(*this);
     // Before anything is looked at: who rings from now on is heard the next time.
     awake_ = false;
+    left_ = false;
     run_tasks();
-    for (int i = 0; i < count; ++i) {
-        std::uint64_t const id = events[std::size_t(i)].data.u64;
-        if (id == kBellId) {
-            std::uint64_t rings = 0;
-            (void)!::read(event_.get(), &rings, sizeof(rings));
+    turn({events.data(), std::size_t(std::max(count, 0))}, true);
+    whole_turn_ = now_;
+    return arm() ? timeout() : 0;
+}
+
+bool WireThread::drive() noexcept {
+    if (wanted_ || stop_) return false;
+    Role const role(*this, std::try_to_lock);
+    if (!role) return false;
+    others_.note();
+    // From now on the thread rests; it must not sleep until something comes that is moved here.
+    ring();
+    std::array<epoll_event, kEvents> events;
+    int const count = epoll_wait(epoll_.get(), events.data(), int(events.size()), 0);
+    try {
+        return turn({events.data(), std::size_t(std::max(count, 0))}, false);
+    } catch (std::exception const& error) {
+        log::error("who drives connections between servers goes on after: {}", error.what());
+        return false;
+    }
+}
+
+// Moves what can be moved; true if there was anything. `whole`: also what is no wire.
+bool WireThread::turn(std::span<epoll_event const> events, bool whole) {
+    now_ = now();
+    bool moved = false;
+    for (epoll_event const& event : events) {
+        std::uint64_t const id = event.data.u64;
+        Connection* const connection = find(id);
+        bool const is_wire = connection != nullptr && connection->stage == Stage::Open;
+        moved |= is_wire;
+        if (is_wire) {
+            on_event(*connection, event.events);
+        } else if (!whole) {
+            if (connection != nullptr || listeners_.contains(id)) leave_it();
         } else if (auto const at = listeners_.find(id); at != listeners_.end()) {
             accept(at->second);
-        } else if (Connection* const connection = find(id)) {
-            on_event(*connection, events[std::size_t(i)].events);
+        } else if (connection != nullptr) {
+            on_event(*connection, event.events);
         }
     }
     look_at_streams();
-    pass_more();
-    expire();
+    if (whole) {
+        pass_more();
+        expire();
+    }
     for (auto& [name, entry] : entries_) {
         // A client is told of what happens outside only when its bell rings, or its time has come.
         bool const rung = entry->bell->rung_.exchange(false);
-        if (rung || entry->touched || entry->next <= now_) serve(*entry);
+        if (!rung && !entry->touched && entry->next > now_) continue;
+        serve(*entry);
+        moved = true;
     }
+    return moved;
 }
 
 void WireThread::serve(Entry& entry) {

@@ -1,7 +1,9 @@
 // The thread that moves the bytes of all links of a process over TCP, or another medium. It sleeps while there
 // is nothing to do, and copies nothing: what is sent is gathered from its owner's memory, what comes is
-// scattered into it.
+// scattered into it. Who waits for what it brings may do its work meanwhile (`drive`).
 #pragma once
+
+#include <sys/epoll.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -14,11 +16,13 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "core/stand_in.hpp"
 #include "transport/wire/handshake.hpp"
 #include "transport/wire/medium.hpp"
 #include "transport/wire/passage.hpp"
@@ -51,7 +55,7 @@ struct WireThreadOptions {
     OpenMedium medium = {};
 };
 
-// Thread-safe; what says so is called by the thread itself.
+// Thread-safe; what says so is called by the thread itself, or by one that drives.
 class WireThread {
 public:
     explicit WireThread(WireThreadOptions options = {});
@@ -93,8 +97,12 @@ public:
     [[nodiscard]] Passed passed_on();
 
     // Runs something on the thread, between its calls of clients, and waits for it. Throws what it
-    // throws. On the thread itself: at once.
+    // throws. On the thread itself, or one that drives: at once.
     void run(std::function<void()> const& what);
+
+    // Moves on the calling thread what wires can move now, unless another one does; never waits. The thread
+    // rests while others drive, and sees to all that is no wire. True if there was anything to move.
+    bool drive() noexcept;
 
     static Time now();
     // How often the thread has woken.
@@ -146,10 +154,16 @@ private:
         bool done = false;
     };
 
+    // Who moves wires, one thread at a time.
+    class Role;
+
     // wire_thread.cpp
     void loop();
-    void step();
+    int step(int wait);
+    bool turn(std::span<epoll_event const> events, bool whole);
+    [[nodiscard]] bool others_work() const;
     void ring() noexcept;
+    void leave_it() noexcept;
     void run_tasks();
     void serve(Entry& entry);
     void expire();
@@ -203,8 +217,14 @@ private:
     std::mutex mutex_;
     std::condition_variable done_;
     std::deque<Task*> tasks_;
+    std::mutex role_;
+    std::atomic<std::thread::id> in_role_;
+    std::atomic<bool> wanted_{false};  // by the thread itself: others leave the role to it
+    std::atomic<bool> left_{false};    // there is something that only the thread itself does
+    StandIn others_;
+    Time whole_turn_ = 0;  // the thread's own: its last one
 
-    // The thread's own.
+    // Of whoever has the role.
     std::map<LinkName, std::unique_ptr<Entry>> entries_;
     std::map<std::string, std::unique_ptr<Medium>> media_;  // by host
     std::map<LinkName, Relay> relays_;

@@ -1,0 +1,33 @@
+#include "runtime/progress.hpp"
+
+#include <algorithm>
+
+namespace mgi {
+
+void Progress::add(transport::wire::WireThread& wires) {
+    std::lock_guard const lock(mutex_);
+    wires_ = &wires;
+}
+
+void Progress::add(mover::MoverThread& mover) {
+    std::lock_guard const lock(mutex_);
+    if (std::find(movers_.begin(), movers_.end(), &mover) == movers_.end()) {
+        movers_.push_back(&mover);
+    }
+}
+
+void Progress::close() {
+    std::lock_guard const lock(mutex_);
+    closed_ = true;
+}
+
+void Progress::make() noexcept {
+    std::unique_lock const lock(mutex_, std::try_to_lock);
+    if (!lock || closed_) return;
+    for (mover::MoverThread* const mover : movers_) mover->drive();
+    if (wires_ != nullptr) wires_->drive();
+    // What came may have been what movers wait for.
+    for (mover::MoverThread* const mover : movers_) mover->drive();
+}
+
+}  // namespace mgi
