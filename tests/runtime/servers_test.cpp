@@ -1,6 +1,8 @@
 // What is special about a channel between servers; all else is shared_channel_test's and property_test's.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -34,7 +36,7 @@ protected:
 };
 
 TEST_F(Servers, EachHasMemoryForItsOwnEndpoints) {
-    spec_.options.slots = 4;  // else there are more of them between servers
+    spec_.options.slots = 4;  // between servers there are others by themselves
     std::uint64_t const before[]{members_.runtime(0).memory_left(),
                                  members_.runtime(1).memory_left()};
     auto const both = members_.open(spec_, ends_, ends_);
@@ -178,6 +180,56 @@ TEST_F(Servers, WhatIsSentBeforeTheLinksBeginWaits) {
     std::int64_t rows = 0;
     while (auto const batch = receiver.recv(kPatience)) rows += batch->rows;
     EXPECT_EQ(rows, 20);
+}
+
+// Whose calls cannot go on moves what it waits for; on one server there is nothing to be moved.
+TEST_F(Servers, CallsThatCannotGoOnMakeProgress) {
+    spec_.options.slots = spec_.options.credits = 2;
+    auto const channels = members_.open(spec_, {ends_[0]}, {ends_[1]});
+    struct Rounds {
+        device::Progress real;
+        std::atomic<int> made{0};
+    };
+    std::array<Rounds, 2> rounds;
+    for (std::uint32_t m = 0; m < 2; ++m) {
+        device::Progress& hook = channels[m].impl()->state().progress;
+        rounds[m].real = hook;
+        hook = {[](void* context) {
+                    auto* const one = static_cast<Rounds*>(context);
+                    ++one->made;
+                    one->real.make(one->real.context);
+                },
+                &rounds[m]};
+    }
+    Sender sender = channels[0].sender(ends_[0].endpoint);
+    auto const rows = make_batch(numbered_schema(), numbered_rows(5000, 5));
+    EXPECT_THROW((void)sender.send(rows, 50ms), Error);  // nobody receives
+    EXPECT_GT(rounds[0].made, 0);
+    Receiver receiver = channels[1].receiver(ends_[1].endpoint);
+    EXPECT_THROW(
+        {
+            while (receiver.recv(50ms)) continue;
+        },
+        Error);
+    EXPECT_GT(rounds[1].made, 0);
+
+    std::vector<Owned> const alone{members_.create_endpoint(0)};
+    Channel const local = members_.runtime(0).create_channel(
+        Members::seen_from(0, spec_, alone, alone));
+    EXPECT_EQ(local.impl()->state().progress.make, nullptr);
+}
+
+// A kernel may be inside a call of a channel whose runtime has given it up.
+TEST_F(Servers, ARuntimeThatHasEndedLeavesNothingToMove) {
+    auto const channels = members_.open(spec_, {ends_[0]}, {ends_[1]});
+    std::atomic<bool> ended = false;
+    std::jthread calling([&, hook = channels[0].impl()->state().progress] {
+        while (!ended) hook.make(hook.context);
+    });
+    std::this_thread::sleep_for(20ms);
+    members_.end(0);
+    std::this_thread::sleep_for(20ms);
+    ended = true;
 }
 
 TEST_F(Servers, AStallSaysWhatItsLinksDo) {
