@@ -1,6 +1,7 @@
 // A mover's loop over one channel (paper section 5.2): finds published segments of its device's
 // sources, and sends each by its route when a credit allows: a copy puts it into the receive queue on
-// this server, a link brings it to another one. No I/O and no clock of its own, one `step` at a time.
+// this server, a link brings it to another one. What destinations read in place is none of its business.
+// No I/O and no clock of its own, one `step` at a time.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ public:
     using FarRoutes = std::function<std::unique_ptr<Route<A>>(
         std::uint32_t source, std::uint32_t lane, std::uint32_t destination)>;
 
-    // Takes care of what the sources listed, given by their indices in the channel, send by copy.
+    // Makes the moves that the lanes of the sources listed, given by their indices in the channel, need.
     BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
                       std::unique_ptr<transport::Transport> transport,
                       FarRoutes const& far_routes = {});
@@ -74,13 +75,14 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
     : state_(state), transport_(std::move(transport)) {
     for (std::uint32_t const source : sources) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
-            if (state.sources[source].lanes[l].by_reference) continue;
+            if (state.sources[source].lanes[l].moves == 0) continue;
             LaneMoves moves;
             moves.source = source;
             moves.lane = l;
             moves.next = state.sources[source].lanes[l].delivered.load(device::relaxed);
             auto const [first, last] = state.destinations_of(l);
             for (std::uint32_t d = first; d < last; ++d) {
+                if (state.reads_in_place(source, d)) continue;
                 moves.routes.push_back(std::uint32_t(routes_.size()));
                 moves.next_of.push_back(moves.next);
                 auto route = far_routes ? far_routes(source, l, d) : nullptr;

@@ -18,7 +18,7 @@ namespace {
 bool lane_is_full(device::Lane<Words> const& lane) {
     device::u64 const next = lane.published.load(relaxed);
     bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
-    return held || (!lane.by_reference && next != lane.delivered.load(relaxed));
+    return held || (lane.moves != 0 && next != lane.delivered.load(relaxed));
 }
 
 // Whether group `number` waits for room or its flush in this very channel and has never received from

@@ -322,7 +322,7 @@ bool ChannelImpl::has_delivered(std::uint32_t source) const {
     auto const* const lanes = state_.sources[source].lanes;
     for (std::uint32_t l = 0; lanes != nullptr && l < plan_.lanes; ++l) {
         std::uint64_t const closed = lanes[l].closed.load(relaxed);
-        if (closed != 0 && lanes[l].by_reference) continue;
+        if (closed != 0 && lanes[l].moves == 0) continue;
         if (closed == 0 || lanes[l].delivered.load(relaxed) != closed - 1) return false;
     }
     return true;

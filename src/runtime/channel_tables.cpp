@@ -53,14 +53,20 @@ std::uint64_t ChannelTables::bytes() const {
                                 table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
     return table_bytes<device::Source<Words>>(sources) +
            table_bytes<device::Destination<Words>>(state_.destination_count) +
-           here_.sources.size() * source + destinations * destination +
-           (share_queue() ? 1 : destinations) * queue;
+           table_bytes<std::uint32_t>(destinations) + here_.sources.size() * source +
+           destinations * destination + (share_queue() ? 1 : destinations) * queue;
 }
 
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver) {
     // Ahead of all others: from these two everything else is found.
     state_.sources = make_table<device::Source<Words>>(memory, state_.source_count);
     state_.destinations = make_table<device::Destination<Words>>(memory, state_.destination_count);
+    // A table of nothing would take a place as well.
+    if (!here_.destinations.empty()) {
+        auto* const readers = make_table<std::uint32_t>(memory, here_.destinations.size());
+        std::copy(here_.destinations.begin(), here_.destinations.end(), readers);
+        readers_ = readers;
+    }
     build_sources(memory, carver);
     build_destinations(memory, carver);
 }
@@ -91,7 +97,7 @@ void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& car
             source.lanes[l].mask = plan_.slots - 1;
             source.lanes[l].capacity = state_.layout.rows;
             source.lanes[l].units = state_.layout.units;
-            source.lanes[l].by_reference = is_by_reference(l);
+            set_readers(source.lanes[l], l);
         }
         build_groups(memory, carver, source);
     }
@@ -141,10 +147,17 @@ std::uint32_t ChannelTables::copied_sources() const {
     return state_.source_count - std::uint32_t(here_.sources.size());
 }
 
-bool ChannelTables::is_by_reference(std::uint32_t lane) const {
-    // Mixed: each lane is one destination's.
-    return plan_.transfer == Transfer::ByReference ||
-           (plan_.transfer == Transfer::Mixed && contains(here_.destinations, lane));
+void ChannelTables::set_readers(device::Lane<Words>& lane, std::uint32_t number) const {
+    bool const to_all = state_.routing == RoutingKind::Broadcast;
+    auto const count = std::uint32_t(here_.destinations.size());
+    lane.moves = to_all ? state_.destination_count : 1;
+    if (plan_.transfer == Transfer::ByCopy) return;
+    // Of a Balance channel the first one, whose queue is all destinations'.
+    std::uint32_t const* const last = readers_ + count;
+    lane.readers = state_.own_lanes() ? std::lower_bound(readers_, last, number) : readers_;
+    bool const is_here = lane.readers != last && (!state_.own_lanes() || *lane.readers == number);
+    lane.reader_count = to_all ? count : is_here ? 1 : 0;
+    lane.moves -= lane.reader_count;
 }
 
 bool ChannelTables::share_queue() const {
@@ -165,7 +178,7 @@ void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver
             auto& ring = destination.rings[s];
             bool const in_place = is_read_in_place(s);
             ring.size = in_place ? plan_.slots : plan_.credits;
-            ring.clean = in_place;
+            ring.in_place = in_place;
             ring.slots = in_place ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
                                   : build_slots(memory, carver, plan_.credits);
         }

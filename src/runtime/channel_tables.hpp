@@ -54,8 +54,8 @@ private:
     [[nodiscard]] bool is_read_in_place(std::uint32_t source) const;
     // Sources for which each destination that is here has a receive ring.
     [[nodiscard]] std::uint32_t copied_sources() const;
-    // Whether the lane of a source that is here needs no mover.
-    [[nodiscard]] bool is_by_reference(std::uint32_t lane) const;
+    // Says who gets a lane's segments, the one with this number of a source that is here.
+    void set_readers(device::Lane<Words>& lane, std::uint32_t number) const;
     // Destinations of a Balance channel by reference have one queue.
     [[nodiscard]] bool share_queue() const;
     [[nodiscard]] std::uint32_t queue_entries() const;
@@ -69,6 +69,7 @@ private:
     State& state_;
     Plan const& plan_;
     Here const& here_;
+    std::uint32_t const* readers_ = nullptr;  // here_.destinations, as lanes name them
 };
 
 }  // namespace mgi

@@ -29,15 +29,20 @@ std::uint64_t cut(std::vector<T>& items, std::size_t most) {
     return all - items.size();
 }
 
-// What carries a lane's segments.
-char const* carrier_of(State const& state, std::uint32_t source, std::uint32_t lane) {
-    if (state.sources[source].lanes[lane].by_reference) return "reference";
+// What carries a lane's segments: "copy", "reference and wire".
+std::string carrier_of(State const& state, std::uint32_t source, std::uint32_t lane) {
     auto const [first, last] = state.destinations_of(lane);
-    std::uint32_t far = 0;
+    bool copied = false;
+    bool far = false;
     for (std::uint32_t d = first; d < last; ++d) {
-        if (state.destinations[d].queue == nullptr) ++far;
+        bool const is_far = state.destinations[d].queue == nullptr;
+        far |= is_far;
+        copied |= !is_far && !state.reads_in_place(source, d);
     }
-    return far == 0 ? "copy" : far == last - first ? "wire" : "copy and wire";
+    std::string text = state.sources[source].lanes[lane].reader_count != 0 ? "reference" : "";
+    if (copied) text += text.empty() ? "copy" : " and copy";
+    if (far) text += text.empty() ? "wire" : " and wire";
+    return text;
 }
 
 }  // namespace
@@ -65,10 +70,12 @@ void Counters::look(ChannelImpl& channel, Clock::time_point now) {
         bool const waits = source_waits(state, source);
         for (std::uint32_t l = 0; l < lane_count_; ++l) {
             LaneLook& look = lanes_[s * lane_count_ + l];
-            count(look,
-                  source.lanes[l].by_reference ? waits_by_reference(source.lanes[l], look, waits)
-                                               : waits_by_copy(channel, s, l, look),
-                  now);
+            auto const& lane = source.lanes[l];
+            bool const read = lane.moves == 0 || (waits && readers_hold(lane));
+            count(
+                look,
+                read ? waits_for_readers(lane, look, waits) : waits_for_moves(channel, s, l, look),
+                now);
         }
     }
     for (std::uint32_t d = 0; d < state.destination_count; ++d) {
@@ -88,18 +95,19 @@ void Counters::look(ChannelImpl& channel, Clock::time_point now) {
 }
 
 // The segment that nobody can begin, since its slot is still being read.
-bool Counters::waits_by_reference(device::Lane<Words> const& lane, LaneLook& look,
-                                  bool groups_wait) {
+bool Counters::waits_for_readers(device::Lane<Words> const& lane, LaneLook& look,
+                                 bool groups_wait) {
     std::uint64_t const next = lane.published.load(relaxed);
     look.is_new = look.sequence != next;
+    look.was_pending = false;
     look.sequence = next;
-    return groups_wait && lane.slots[next & lane.mask].sequence.load(relaxed) != next;
+    return groups_wait && readers_hold(lane);
 }
 
 // The segment that is published and has not arrived, for want of a credit; or so one thinks, if the last
 // look saw it too.
-bool Counters::waits_by_copy(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
-                             LaneLook& look) {
+bool Counters::waits_for_moves(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
+                               LaneLook& look) {
     auto const& words = channel.state().sources[source].lanes[lane];
     std::uint64_t const next = words.delivered.load(relaxed);
     bool const pending = next < words.published.load(relaxed);
@@ -155,7 +163,7 @@ ClusterFlow Counters::flow_of(ChannelImpl& channel, LaneStats const& stats, std:
     flow.bytes = stats.bytes;
     flow.segments = stats.segments;
     auto const& words = state.sources[source].lanes[lane];
-    if (!words.by_reference) {
+    if (words.moves != 0) {
         std::uint64_t const delivered = words.delivered.load(relaxed);
         flow.segments = std::min(delivered, stats.segments);
         flow.in_flight = stats.segments - flow.segments;

@@ -41,7 +41,7 @@ private:
     struct LaneLook {
         std::uint64_t sequence = 0;              // that comes next
         bool is_new = true;                      // another one than the last look's
-        bool was_pending = false;                // by copy: it was published and not moved
+        bool was_pending = false;                // it was published and not moved
         std::optional<Clock::time_point> since;  // it has waited; nothing: it does not
         std::uint64_t waits = 0;
         Clock::duration waited{};
@@ -51,10 +51,10 @@ private:
         std::uint64_t taken = 0;
         std::optional<Clock::time_point> since;
     };
-    static bool waits_by_reference(device::Lane<Words> const& lane, LaneLook& look,
-                                   bool groups_wait);
-    static bool waits_by_copy(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
-                              LaneLook& look);
+    static bool waits_for_readers(device::Lane<Words> const& lane, LaneLook& look,
+                                  bool groups_wait);
+    static bool waits_for_moves(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
+                                LaneLook& look);
     void count(LaneLook& look, bool waits, Clock::time_point now);
     [[nodiscard]] ClusterFlow flow_of(ChannelImpl& channel, LaneStats const& stats,
                                       std::uint32_t source, std::uint32_t lane) const;

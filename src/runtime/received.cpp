@@ -102,9 +102,8 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
     auto const& ring = state_.destinations[destination].rings[batch.source];
     auto& slot = ring.slots[batch.slot];
     // A broadcast's segment is everybody's where it is read in place.
-    bool const in_place = ring.clean;
     bool const alone =
-        batch.whole && (state_.routing != device::RoutingKind::Broadcast || !in_place);
+        batch.whole && (state_.routing != device::RoutingKind::Broadcast || !ring.in_place);
     char* const segment = state_.pool + fresh;
     if (alone) {
         RecordBatch out = view(batch, batch.segment, owner);

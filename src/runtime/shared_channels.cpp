@@ -25,7 +25,8 @@ constexpr std::size_t kMostFarSlots = 16;
 
 // As ChannelState::one_order.
 bool has_one_order(ChannelSpec const& spec) {
-    return spec.options.ordered && spec.routing.kind == device::RoutingKind::Broadcast;
+    return spec.options.ordered && spec.routing.kind == device::RoutingKind::Broadcast &&
+           spec.sources.size() > 1;
 }
 
 // Whether all rows may be read in place. An ordered broadcast by reference has one word that all sources
@@ -47,10 +48,11 @@ std::uint64_t most_on_a_server(PartMembers const& members,
     return most;
 }
 
-// How the rows of a channel over several servers go. A lane that several destinations share is moved by
-// one hand.
+// How the rows of a channel over several servers go. Balance and the one order of several sources are
+// made by one hand, the mover's.
 Transfer transfer_across(ChannelSpec const& spec) {
-    bool const in_place = spec.options.by_reference && device::has_own_lanes(spec.routing.kind);
+    bool const by_mover = spec.routing.kind == device::RoutingKind::Balance || has_one_order(spec);
+    bool const in_place = spec.options.by_reference && !by_mover;
     return in_place ? Transfer::Mixed : Transfer::ByCopy;
 }
 

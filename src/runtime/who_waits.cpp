@@ -44,7 +44,7 @@ std::optional<mover::FarProgress> far_progress(ChannelImpl& channel, std::uint32
     return channel.crossing()->links().progress(source, destination);
 }
 
-// By copy: what a lane's next segment lacks to be at a destination, as far as this process can tell.
+// What a lane's next segment lacks to be where the mover brings it, as far as this process can tell.
 enum class Lack : std::uint8_t { Nothing, Credit, Arrival };
 
 Lack lack_of(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
@@ -62,22 +62,26 @@ Lack lack_of(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
     return behind && !far->has_credit ? Lack::Credit : Lack::Nothing;
 }
 
-// The lane's destinations where it lacks that.
+// The lane's destinations that the mover brings its segments to, where they lack that.
 Indices lacking(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane, Lack what) {
+    State const& state = channel.state();
     Indices found;
-    auto const [first, last] = channel.state().destinations_of(lane);
+    auto const [first, last] = state.destinations_of(lane);
     for (std::uint32_t d = first; d < last; ++d) {
+        if (state.reads_in_place(source, d)) continue;
         if (lack_of(channel, source, lane, d) == what) found.push_back(d);
     }
     return found;
 }
 
-// By reference: who may give back what the lane waits for, as far as that can be told.
-Indices holders(State const& state, std::uint32_t lane) {
+// Who may give back what the lane waits for, as far as that can be told: who reads it in place, or any
+// destination of a Balance.
+Indices holders(State const& state, std::uint32_t source, std::uint32_t lane) {
     auto const [first, last] = state.destinations_of(lane);
     Indices all;
     Indices behind;
     for (std::uint32_t d = first; d < last; ++d) {
+        if (state.routing != RoutingKind::Balance && !state.reads_in_place(source, d)) continue;
         all.push_back(d);
         if (state.routing != RoutingKind::Broadcast) continue;
         auto const& queue = *state.destinations[d].queue;
@@ -132,8 +136,11 @@ ClusterWait source_wait(ChannelImpl& channel, std::uint32_t source, std::uint32_
     auto const& destinations = channel.spec().destinations;
     ClusterWait wait;
     wait.who = channel.spec().sources[source].id;
-    if (state.sources[source].lanes[lane].by_reference || state.routing == RoutingKind::Balance) {
-        Indices const whom = holders(state, lane);
+    auto const& from = state.sources[source];
+    auto const& words = from.lanes[lane];
+    bool const read = words.moves == 0 || (source_waits(state, from) && readers_hold(words));
+    if (read || state.routing == RoutingKind::Balance) {
+        Indices const whom = holders(state, source, lane);
         name(wait, whom, destinations);
         wait.why = kept_text(channel, source, whom);
         return wait;
@@ -253,11 +260,20 @@ bool has_received(State const& state, std::uint32_t destination) {
                        [](auto const& word) { return word.load(relaxed) != 0; });
 }
 
+bool readers_hold(device::Lane<Words> const& lane) {
+    std::uint64_t const next = lane.published.load(relaxed);
+    bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
+    // The slot has the sequence that was published a ring before.
+    bool const moved = lane.moves == 0 || lane.delivered.load(relaxed) + lane.mask >= next;
+    return lane.reader_count != 0 && held && moved;
+}
+
 bool lacks_credit(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane) {
     State const& state = channel.state();
     if (state.routing == RoutingKind::Balance) return false;
     auto const [first, last] = state.destinations_of(lane);
     for (std::uint32_t d = first; d < last; ++d) {
+        if (state.reads_in_place(source, d)) continue;
         if (lack_of(channel, source, lane, d) == Lack::Credit) return true;
     }
     return false;

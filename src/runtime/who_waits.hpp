@@ -18,7 +18,10 @@ bool source_waits(State const& state, device::Source<Words> const& source);
 // Whether any group has asked for rows at a destination of this server.
 bool has_received(State const& state, std::uint32_t destination);
 
-// By copy: some destination that the lane's next segment must go to has no credit for the source. False
+// The slot that the lane's next segment needs is still being read in place, and its mover is done with it.
+bool readers_hold(device::Lane<Words> const& lane);
+
+// Some destination that the lane's next segment must be moved to has no credit for the source. False
 // where that cannot be told: Balance, and where another process brings it to another server.
 bool lacks_credit(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane);
 

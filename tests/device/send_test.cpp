@@ -82,6 +82,33 @@ TEST(DeviceSend, PushPublishesAtOnce) {
     t.release();
 }
 
+// A broadcast with a reader in place and a destination that a mover serves, which is this test.
+TEST(DeviceSend, ReadersInPlaceAndAMoverGiveBackOneSegment) {
+    TinyOptions options = options_of(4, 1, 4);
+    options.destinations = 2;
+    options.routing = RoutingKind::Broadcast;
+    options.by_reference = false;
+    options.near = 1;
+    OneGroup t(test::numbered_schema(), options);
+    auto& lane = t.tiny.state().sources[0].lanes[0];
+    EXPECT_EQ(t.send(test::numbered_rows(4, 3)).rows, 4U);
+    EXPECT_EQ(lane.published.load(relaxed), 1U) << "the mover sees it";
+    ASSERT_EQ(t.recv(0), Status::Ok);
+    EXPECT_EQ(t.recv(1), Status::Pending) << "nobody has brought it there";
+    ASSERT_EQ(t.recv(0), Status::Pending);
+    auto const move = [&] { return release_reads(lane.slots[0], 1, 1, [](auto&) {}); };
+    t.release(0);
+    EXPECT_EQ(lane.slots[0].sequence.load(relaxed), 0U) << "the mover still owes its read";
+    EXPECT_EQ(t.flush(), Status::Pending);
+    EXPECT_EQ(t.recv(0), Status::End) << "the source has said its count to who reads in place";
+    EXPECT_EQ(t.recv(1), Status::Pending);
+    EXPECT_TRUE(move());
+    EXPECT_EQ(lane.slots[0].sequence.load(relaxed), 1U);
+    EXPECT_EQ(t.flush(), Status::Pending) << "it stands in no other queue yet, as far as is known";
+    lane.delivered.store(1, relaxed);
+    EXPECT_EQ(t.flush(), Status::Ok);
+}
+
 TEST(DeviceSend, EmptyFlushGivesTheEnd) {
     OneGroup t(test::numbered_schema(), options_of(8, 2, 8));
     EXPECT_EQ(t.send({}).status, Status::Ok);

@@ -67,7 +67,7 @@ void Flow::check_slots(State& state) {
         }
         for (std::uint32_t d = 0; d < state.destination_count; ++d) {
             auto& ring = state.destinations[d].rings[s];
-            if (ring.clean) continue;  // the lane itself
+            if (ring.in_place) continue;  // the lane itself
             std::uint64_t const next = state.destinations[d].counts[s].load(relaxed) - 1;
             for (std::uint32_t i = 0; i < ring.size; ++i) {
                 check_slot(state, ring.slots[i], next, ring.size, false);

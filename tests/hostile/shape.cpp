@@ -102,9 +102,10 @@ Shape shape_of(std::uint64_t seed) {
     shape.slow_receiver = random.one_in(2) ? 0 : small(random, 1, 20);
     shape.slow_start = random.one_in(2) ? 0 : small(random, 1, 50);
     if (random.one_in(4)) shape.fail_at = random.below(std::uint64_t{16} << random.below(9));
-    bool const own_lanes =
-        channel.routing == RoutingKind::Partition || channel.routing == RoutingKind::Direct;
-    if (!channel.by_reference && own_lanes && random.one_in(2)) {
+    bool const one_order =
+        channel.ordered && channel.routing == RoutingKind::Broadcast && channel.sources > 1;
+    bool const by_mover = channel.routing == RoutingKind::Balance || one_order;
+    if (!channel.by_reference && !by_mover && random.one_in(2)) {
         channel.near = small(random, 1, channel.destinations);
     }
     return shape;

@@ -1,7 +1,9 @@
 // By copy (src/mover/route.cpp, channel_moves.cpp): a source fills the slots of its lane; the mover
 // starts a copy when the destination's next segment is free (the credit), the transport completes
 // copies in any order, the mover pushes in sequence, gives the source's slot back and moves the
-// `delivered` watermark; behind the last one it says the count. Consumers release in any order.
+// `delivered` watermark; behind the last one it says the count. Consumers release in any order. With
+// READERS the lane is a broadcast's: one destination reads each segment in place, from its publishing on,
+// and the last of that reader and the mover frees the slot.
 //
 // Asserted: no copy reads a slot that is refilled or writes a segment that is read; segments arrive
 // once, whole and in sequence; flush is `done` only when they stand in the receive queue; `end` only
@@ -10,12 +12,15 @@
 // models: pass
 // models: pass -DCREDITS=1 -DSEGMENTS=4
 // models: pass -DR=3 -DCREDITS=3
+// models: pass -DREADERS=1 -DSEGMENTS=4
+// models: pass -DREADERS=1 -DSEGMENTS=4 ltl(everything_ends)
 // models: pass ltl(everything_ends)
 // models: fail(assertion) -DBROKEN_COPY_WITHOUT_CREDIT
 // models: fail(assertion) -DBROKEN_FREE_AT_SUBMIT
 // models: fail(assertion) -DBROKEN_PUSH_AT_COMPLETION
 // models: fail(assertion) -DBROKEN_DELIVERED_AT_START
 // models: fail(assertion) -DBROKEN_COUNT_AT_CLOSE
+// models: fail(assertion) -DREADERS=1 -DSEGMENTS=4 -DBROKEN_FIRST_FREES
 // models: fail(deadlock)  -DBROKEN_CREDIT_LOST
 
 #ifndef R
@@ -27,7 +32,11 @@
 #ifndef SEGMENTS
 #define SEGMENTS 5
 #endif
+#ifndef READERS
+#define READERS 0  /* destinations that read in place; 0 or 1 */
+#endif
 #define CONSUMERS 2
+#define ENDS (CONSUMERS + READERS + 1)
 #ifdef BROKEN_COPY_WITHOUT_CREDIT
 #define CREDIT true
 #else
@@ -35,6 +44,7 @@
 #endif
 
 byte lane_sequence[R], lane_data[R];       // the source's slots; data: segment's number + 1
+byte owed[R];                              // and their reads that are still owed
 byte ring_sequence[CREDITS];               // the receive pool's segments
 byte ring_low[CREDITS], ring_high[CREDITS]; // their data, which a copy writes in two parts
 byte published, delivered, closed;
@@ -42,9 +52,22 @@ byte flying[R];   // copies under way: segment's number + 1, by its slot in the 
 byte target[R];   // and where to
 bool complete[R]; // the transport said so
 chan queue = [CREDITS] of {byte};
+chan near = [R] of {byte};  // the queue of who reads in place
 byte count, taken, released;
 bool stands[SEGMENTS], seen[SEGMENTS];
 byte ended;
+
+inline give_back(slot, last) {
+    atomic { owed[slot]--; last = owed[slot] == 0 }
+#ifdef BROKEN_FIRST_FREES
+    last = owed[slot] == READERS;
+#endif
+    if
+    :: last -> lane_sequence[slot] = lane_sequence[slot] + R
+    :: else
+    fi;
+    last = false
+}
 
 proctype Source() {
     byte next;
@@ -53,6 +76,10 @@ proctype Source() {
        (lane_sequence[next % R] == next);
        assert(flying[next % R] == 0);
        lane_data[next % R] = next + 1;
+       owed[next % R] = READERS + 1;
+#if READERS
+       near ! next % R;
+#endif
        next++;
        published = next
     :: else -> break
@@ -83,12 +110,13 @@ proctype Transport() {
 #if R == 3
     :: flying[2] != 0 && !complete[2] -> i = 2; copy()
 #endif
-    :: ended >= CONSUMERS + 1 -> break
+    :: ended >= ENDS -> break
     od
 }
 
 proctype Mover() {
-    byte sent, arrived, i, to;
+    byte sent, arrived, i;
+    bool last;
     do
     :: // Route::start
        sent < published && CREDIT && flying[sent % R] == 0 ->
@@ -119,7 +147,7 @@ proctype Mover() {
        }
        atomic { flying[i] = 0; complete[i] = false }
 #ifndef BROKEN_FREE_AT_SUBMIT
-       lane_sequence[i] = lane_sequence[i] + R;
+       give_back(i, last);
 #endif
        arrived++;
 #ifndef BROKEN_DELIVERED_AT_START
@@ -163,6 +191,23 @@ proctype Consumer() {
     ended++
 }
 
+#if READERS
+proctype Reader() {
+    byte i, number;
+    bool last;
+    do
+    :: near ? i ->
+       number++;
+       assert(lane_data[i] == number);
+       assert(lane_data[i] == number); // as long as it reads
+       give_back(i, last)
+    :: closed != 0 && number == closed - 1 -> break
+    od;
+    assert(number == SEGMENTS);
+    ended++
+}
+#endif
+
 init {
     byte p;
     atomic {
@@ -178,6 +223,9 @@ init {
         run Source();
         run Transport();
         run Mover();
+#if READERS
+        run Reader();
+#endif
         p = 0;
         do
         :: p < CONSUMERS -> run Consumer(); p++
@@ -186,4 +234,4 @@ init {
     }
 }
 
-ltl everything_ends { <> (ended == CONSUMERS + 1) }
+ltl everything_ends { <> (ended == ENDS) }

@@ -230,5 +230,56 @@ Listed<BroadcastFar> const broadcast("link.broadcast",
                                      "the last of copy and link frees the source's segment",
                                      20'000);
 
+/// One destination reads in place, in chunks; to the other one by link.
+struct BroadcastNearAndFar : ByLink<BroadcastNearAndFar, 5> {
+    static TableOptions options() {
+        return {.destinations = 2,
+                .groups = 1,
+                .chunk_rows = 1,
+                .routing = RoutingKind::Broadcast,
+                .by_reference = false,
+                .near = 1};
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 5, 2);
+        if (index == 1) move_all();
+        if (index == 2) carry_all();
+        if (index >= 3) receive_all(index - 3);
+    }
+    void check() { all_arrived(10); }
+};
+Listed<BroadcastNearAndFar> const near_and_far(
+    "link.broadcast.near", "the last of readers in place and the mover frees the segment", 30'000);
+
+/// Flush is done when the rows stand in both queues; only then does anybody receive.
+struct BroadcastDelivered : ByLink<BroadcastDelivered, 3> {
+    static TableOptions options() {
+        return {.destinations = 2,
+                .groups = 1,
+                .slots = 4,
+                .credits = 4,
+                .routing = RoutingKind::Broadcast,
+                .by_reference = false,
+                .near = 1};
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            send_and_flush(0, 0, 1, 3);
+            Member me(0, 1);
+            for (u32 d = 0; d < 2; ++d) {
+                while (flow().receive(me, d) == Status::Ok) {
+                }
+                RL_ASSERT(flow().has_arrived(d, Flow::value(0, 0, 2)));
+            }
+            receive_everywhere();
+        }
+        if (index == 1) move_all();
+        if (index == 2) carry_all();
+    }
+    void check() { all_arrived(6); }
+};
+Listed<BroadcastDelivered> const broadcast_delivered(
+    "link.broadcast.flush", "flush is done when the rows stand in queues near and far", 20'000);
+
 }  // namespace
 }  // namespace mgi::relacy

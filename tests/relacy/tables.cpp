@@ -33,6 +33,7 @@ Tables::Tables(TableOptions const& options)
     state.max_groups = options.groups;
     state.sources = sources_.get();
     state.destinations = destinations_.get();
+    for (u32 d = 0; d < options.destinations; ++d) numbers_.push_back(d);
     for (u32 s = 0; s < options.sources; ++s) build_source(state.sources[s]);
     for (u32 d = 0; d < options.destinations; ++d) build_destination(d);
     pool_.resize(segments_ * options.capacity);
@@ -55,10 +56,18 @@ void Tables::build_source(Source<A>& source) {
         source.lanes[l].slots = ring(options_.slots);
         source.lanes[l].mask = options_.slots - 1;
         source.lanes[l].capacity = options_.capacity;
-        source.lanes[l].by_reference = options_.by_reference;
+        set_readers(source.lanes[l], l);
     }
     source.groups = array(groups_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) build_group(source.groups[g]);
+}
+
+void Tables::set_readers(Lane<A>& lane, u32 number) {
+    u32 const near = options_.by_reference ? options_.destinations : options_.near;
+    bool const to_all = options_.routing == RoutingKind::Broadcast;
+    lane.readers = to_all ? numbers_.data() : &numbers_[number];
+    lane.reader_count = to_all ? near : number < near ? 1 : 0;
+    lane.moves = (to_all ? options_.destinations : 1) - lane.reader_count;
 }
 
 void Tables::build_group(GroupState<A>& group) {
@@ -84,7 +93,7 @@ void Tables::build_destination(u32 d) {
         to.queue = state.destinations[0].queue;
         to.counts = state.destinations[0].counts;
     } else {
-        u32 const segments = options_.by_reference ? options_.slots : options_.credits;
+        u32 const segments = reads_in_place(d) ? options_.slots : options_.credits;
         u32 entries = 1;
         while (entries < options_.sources * segments) entries *= 2;
         to.queue = array(queues_, 1);
@@ -96,7 +105,7 @@ void Tables::build_destination(u32 d) {
     to.rings = array(rings_, options_.sources);
     for (u32 s = 0; s < options_.sources; ++s) {
         u32 const lane = state.lane_count == 1 ? 0 : d;
-        to.rings[s] = options_.by_reference
+        to.rings[s] = reads_in_place(d)
                           ? ReadRing<A>{state.sources[s].lanes[lane].slots, options_.slots, true}
                           : ReadRing<A>{ring(options_.credits), options_.credits, false};
     }

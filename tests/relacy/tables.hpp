@@ -30,6 +30,7 @@ struct TableOptions {
     RoutingKind routing = RoutingKind::Direct;
     bool ordered = false;
     bool by_reference = true;
+    u32 near = 0;  ///< by copy: destinations below it read in place
 };
 
 /// Owns what a ChannelState points to.
@@ -50,7 +51,11 @@ private:
     T* array(std::vector<std::unique_ptr<T[]>>& arrays, u32 count) {
         return arrays.emplace_back(new T[count]).get();
     }
+    [[nodiscard]] bool reads_in_place(u32 destination) const {
+        return options_.by_reference || destination < options_.near;
+    }
     void build_source(Source<A>& source);
+    void set_readers(Lane<A>& lane, u32 number);
     void build_group(GroupState<A>& group);
     void build_destination(u32 d);
     Slot<A>* ring(u32 size);
@@ -58,6 +63,7 @@ private:
     TableOptions const options_;
     ColumnLayout column_;
     u64 segments_ = 0;
+    std::vector<u32> numbers_;  ///< of destinations
     std::unique_ptr<Source<A>[]> sources_;
     std::unique_ptr<Destination<A>[]> destinations_;
     std::vector<std::unique_ptr<Lane<A>[]>> lanes_;

@@ -123,7 +123,7 @@ TEST_F(ServersCounters, OneLaneForServersFarAndNear) {
     auto const paths = use(channels[0]).paths;
     ASSERT_EQ(paths.size(), 2U);
     EXPECT_TRUE(std::any_of(paths.begin(), paths.end(),
-                            [](auto const& path) { return path.by == "copy and wire"; }));
+                            [](auto const& path) { return path.by == "reference and wire"; }));
 }
 
 TEST_F(ServersCounters, ASourceWaitsForCreditsOfAnotherServer) {
@@ -192,6 +192,7 @@ TEST_F(ServersCounters, ABroadcastWaitsForWhoIsBehind) {
             while (receiver.try_recv(got) == device::Status::Ok) got = {};
             std::this_thread::sleep_for(1ms);
         }
+        settle(channels[0]);
         std::uint32_t const behind = 1 - taking;
         std::string const text = wait_of(channels[0]);
         EXPECT_NE(text.find("for a credit of destination " + id(behind) + " (process " +

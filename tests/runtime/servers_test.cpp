@@ -37,6 +37,7 @@ protected:
 
 TEST_F(Servers, EachHasMemoryForItsOwnEndpoints) {
     spec_.options.slots = 4;  // between servers there are others by themselves
+    spec_.options.by_reference = false;
     std::uint64_t const before[]{members_.runtime(0).memory_left(),
                                  members_.runtime(1).memory_left()};
     auto const both = members_.open(spec_, ends_, ends_);
@@ -45,10 +46,8 @@ TEST_F(Servers, EachHasMemoryForItsOwnEndpoints) {
         EXPECT_EQ(channel.impl()->here().sources.size(), 1U);
         EXPECT_EQ(channel.impl()->here().destinations.size(), 1U);
     }
-    // A broadcast's lane is all destinations', so a mover brings it to each of them.
     Members one(1);
     std::vector<Owned> const all{one.create_endpoint(0), one.create_endpoint(0)};
-    spec_.options.by_reference = false;
     ChannelSpec const spec = Members::seen_from(0, spec_, all, all);
     std::uint64_t const whole = one.runtime(0).create_channel(spec).plan().pool_bytes;
     EXPECT_EQ(both[0].plan().pool_bytes + both[1].plan().pool_bytes, whole);
@@ -65,8 +64,8 @@ TEST_F(Servers, RowsThatStayOnAServerAreReadInPlace) {
         EXPECT_EQ(both[m].plan().transfer, Transfer::Mixed);
         State const& state = both[m].impl()->state();
         auto const* const lanes = state.sources[m].lanes;
-        EXPECT_TRUE(lanes[m].by_reference);
-        EXPECT_FALSE(lanes[1 - m].by_reference);
+        EXPECT_EQ(lanes[m].moves, 0U);
+        EXPECT_EQ(lanes[1 - m].moves, 1U);
         EXPECT_EQ(state.destinations[m].rings[m].slots, lanes[m].slots);
     }
     std::uint64_t const mixed = both[0].plan().pool_bytes;
@@ -143,27 +142,6 @@ TEST_F(Servers, AKernelThatThrowsWhereThereAreSourcesAloneFailsAll) {
         channels[0].on(ends_[0].endpoint));
     expect_error(ErrorCode::GroupFailed, {"sales", "process 0", "the disk is full"},
                  [&] { (void)channels[1].receiver(ends_[1].endpoint).recv(kPatience); });
-}
-
-// One destination is gone, the other one is well and on another server: that does not hide it.
-TEST_F(Servers, ABroadcastsGoneDestinationIsNoticed) {
-    spec_.options.gone_limit = 600ms;
-    spec_.options.slots = spec_.options.credits = 2;
-    auto const channels = members_.open(spec_, {ends_[0]}, ends_);
-    std::jthread receiving([&] {
-        Receiver receiver = channels[1].receiver(ends_[1].endpoint);
-        EXPECT_THROW(
-            {
-                while (receiver.recv(kPatience)) continue;
-            },
-            Error);
-    });
-    Sender sender = channels[0].sender(ends_[0].endpoint);
-    expect_error(ErrorCode::Stalled,
-                 {"nobody receives at endpoint " + std::to_string(ends_[0].endpoint.id)}, [&] {
-                     sender.send(make_batch(numbered_schema(), numbered_rows(5000, 5)), kPatience);
-                     sender.flush(kPatience);
-                 });
 }
 
 // Before all processes have the channel nobody is dialed, and nothing that is said or sent is lost.

@@ -35,7 +35,7 @@ struct TinyOptions {
     bool ordered = false;
     bool by_reference = true;
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
-    std::uint32_t near = 0;  ///< by copy: destinations below it read in place (Partition, Direct)
+    std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
     std::uint32_t seats = 0;  ///< a stage's: sorters that senders may help
@@ -92,6 +92,7 @@ private:
     void fill_in_state();
     Slot* build_slots(std::uint32_t count);
     void build_source(std::uint32_t s);
+    void set_readers(device::Lane<A>& lane, std::uint32_t number);
     void build_group(device::GroupState<A>& group);
     void build_destination(std::uint32_t d);
     void build_staged_rows();
@@ -117,6 +118,7 @@ private:
     memory::ChannelLayout layout_;
     memory::ChannelLayout carry_layout_;
     std::vector<std::uint32_t> ids_;
+    std::vector<std::uint32_t> numbers_;  ///< of destinations
     State state_;
     std::unique_ptr<device::Source<A>[]> sources_;
     std::unique_ptr<device::Destination<A>[]> destinations_;

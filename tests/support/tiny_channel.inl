@@ -41,7 +41,10 @@ void BasicTinyChannel<A>::fill_in_state() {
     state_.max_groups = options_.max_groups;
     state_.sources = sources_.get();
     state_.destinations = destinations_.get();
-    for (std::uint32_t d = 0; d < options_.destinations; ++d) ids_.push_back(100 + d);
+    for (std::uint32_t d = 0; d < options_.destinations; ++d) {
+        ids_.push_back(100 + d);
+        numbers_.push_back(d);
+    }
     state_.destination_ids = ids_.data();
 }
 
@@ -84,7 +87,7 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
         lane.mask = options_.slots - 1;
         lane.capacity = options_.segment_rows;
         lane.units = state_.layout.units;
-        lane.by_reference = reads_in_place(l);
+        set_readers(lane, l);
         lane.ticket.store(device::Ticket{options_.start, 0, 0}.word(), device::relaxed);
         lane.published.store(options_.start, device::relaxed);
         lane.delivered.store(options_.start, device::relaxed);
@@ -97,6 +100,20 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
     }
     state_.sources[s].lanes = tables.lanes.get();
     state_.sources[s].groups = tables.groups.get();
+}
+
+template <class A>
+void BasicTinyChannel<A>::set_readers(device::Lane<A>& lane, std::uint32_t number) {
+    std::uint32_t const near = options_.by_reference ? options_.destinations : options_.near;
+    if (options_.routing == device::RoutingKind::Broadcast) {
+        lane.readers = numbers_.data();
+        lane.reader_count = near;
+        lane.moves = options_.destinations - near;
+    } else {
+        lane.readers = &numbers_[number];
+        lane.reader_count = number < near ? 1 : 0;
+        lane.moves = 1 - lane.reader_count;
+    }
 }
 
 template <class A>

@@ -117,10 +117,17 @@ EDITS = (
         "readers behind the push",
         (
             (
-                "            slot.readers.store(chunks, relaxed);\n",
-                "            if ({is}) state.destinations[lane].queue->push(what, chunks);\n"
-                "            slot.readers.store(chunks, relaxed);\n"
-                "            if ({is}) return;\n",
+                "        slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n",
+                "        if (!{is}) {\n"
+                "            slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n"
+                "        }\n",
+            ),
+            (
+                "queue->push(what, chunks);\n        }\n",
+                "queue->push(what, chunks);\n        }\n"
+                "        if ({is}) {\n"
+                "            slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n"
+                "        }\n",
             ),
         ),
     ),

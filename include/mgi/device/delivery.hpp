@@ -7,28 +7,17 @@
 
 namespace mgi::device {
 
-/// Hands on the filled slots of a lane. By reference the destinations read the segment in place; by
-/// copy the mover finds it behind `published`.
+/// Hands on the filled slots of a lane: puts each into its readers' receive queues, where they read it in
+/// place, and lets the mover find it behind `published`.
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
     from.deliver_ready([&](u64, Slot<A>& slot, u32 rows) {
-        bool const broadcast = state.routing == RoutingKind::Broadcast;
-        if (!from.by_reference) {
-            slot.readers.store(broadcast ? state.destination_count : 1, relaxed);
-            return;
-        }
         u32 const chunks = state.chunks_of(rows);
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
-        if (broadcast) {
-            slot.readers.store(chunks * state.destination_count, relaxed);
-            for (u32 d = 0; d < state.destination_count; ++d) {
-                state.destinations[d].queue->push(what, chunks);
-            }
-        } else {
-            // Balance: all destinations take from the one queue, whoever has room first.
-            slot.readers.store(chunks, relaxed);
-            state.destinations[lane].queue->push(what, chunks);
+        slot.readers.store(chunks * from.reader_count + from.moves, relaxed);
+        for (u32 i = 0; i < from.reader_count; ++i) {
+            state.destinations[from.readers[i]].queue->push(what, chunks);
         }
     });
 }
@@ -38,7 +27,7 @@ template <class A>
 MGI_HD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
     Lane<A>& from = state.sources[source].lanes[lane];
     from.mark_filled(sequence);
-    if (state.one_order() && from.by_reference) {
+    if (state.one_order() && from.moves == 0) {
         deliver_alone(
             state.delivering_all,
             [&] {
@@ -56,14 +45,15 @@ MGI_HD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 seque
         from.delivering, [&] { return from.ready(); }, [&] { deliver_lane(state, source, lane); });
 }
 
-/// Sequences of a lane below this one stand in their destinations' receive queues.
+/// Sequences of a lane below this one stand in their destinations' receive queues. The mover moves what is
+/// published, so what it has delivered stands in the readers' queues as well.
 template <class A>
 MGI_HD u64 delivered_below(Lane<A> const& lane) {
-    return lane.by_reference ? lane.published.load(acquire) : lane.delivered.load(acquire);
+    return lane.moves == 0 ? lane.published.load(acquire) : lane.delivered.load(acquire);
 }
 
-/// Closes a source after its last group has flushed: seals its lanes, and says to each destination
-/// how many segments it will have had. By copy the mover says it, after the last copy.
+/// Closes a source after its last group has flushed: seals its lanes, and says to each destination that
+/// reads in place how many segments it will have had. The mover says it to the others, after the last move.
 template <class A>
 MGI_HD void close_source(ChannelState<A>& state, u32 source) {
     for (u32 l = 0; l < state.lane_count; ++l) {
@@ -73,11 +63,8 @@ MGI_HD void close_source(ChannelState<A>& state, u32 source) {
         u64 const count = lane.sequences() + 1;
         // relaxed: a count is a fact, and says nothing about what has been delivered yet.
         lane.closed.store(count, relaxed);
-        if (!lane.by_reference) continue;
-        u32 const first = state.routing == RoutingKind::Broadcast ? 0 : l;
-        u32 const last = state.routing == RoutingKind::Broadcast ? state.destination_count : l + 1;
-        for (u32 d = first; d < last; ++d) {
-            state.destinations[d].counts[source].store(count, relaxed);
+        for (u32 i = 0; i < lane.reader_count; ++i) {
+            state.destinations[lane.readers[i]].counts[source].store(count, relaxed);
         }
     }
 }

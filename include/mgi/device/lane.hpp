@@ -62,7 +62,8 @@ struct alignas(64) Slot {
     typename A::template System<u64> filled{0};
     /// Rows | bytes / 16 << 32 of the filled slot.
     typename A::template System<u64> content{0};
-    /// Reads that are still owed before the slot is free: chunks times destinations, or copies.
+    /// Reads that are still owed before the slot is free: by each reader of the lane one for each
+    /// chunk, by the mover one for each of its moves.
     typename A::template System<u32> readers{0};
     /// Where the segment lies in the channel's pool, in bytes. Changed only by who may free the slot.
     u64 offset = 0;
@@ -87,8 +88,8 @@ struct alignas(64) Lane {
     alignas(64) typename A::template Device<u32> delivering{0};
     /// Slots below this sequence were filled and handed on, in sequence.
     typename A::template System<u64> published{0};
-    /// Slots below this sequence stand in their destinations' receive queues. By reference that is
-    /// what publishing does; by copy the mover says so.
+    /// Slots below this sequence stand in their destinations' receive queues, as the mover says. Of a
+    /// lane without moves that is what publishing does.
     typename A::template System<u64> delivered{0};
     /// Number of sequences there will ever be, plus 1; 0 while groups still send.
     typename A::template System<u64> closed{0};
@@ -102,8 +103,12 @@ struct alignas(64) Lane {
     u32 mask = 0;      ///< R - 1
     u32 capacity = 0;  ///< rows of a segment
     u32 units = 0;     ///< size of a segment's bytes region / 16
-    /// Destinations read the segments in place; false: a mover brings them.
-    bool by_reference = true;
+    /// Destinations that read each segment in place, from its publishing on (of a Balance channel, whose
+    /// destinations share a queue, the first one).
+    u32 const* readers = nullptr;
+    u32 reader_count = 0;
+    /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
+    u32 moves = 0;
 
     /// Rows of the open slot for the caller, as many as `fit(rows, units)` says of the room that is
     /// left: a pair (rows, units) with rows > 0, or rows == 0 when not even one row fits in what is

@@ -154,7 +154,7 @@ private:
     MGI_HD void release_alone(ReceivedBatch const& batch) {
         ReadRing<A> const& ring = here_.rings[batch.source];
         release_reads(ring.slots[batch.slot], 1, ring.size, [&](Slot<A>& slot) {
-            if (ring.clean && state_.layout.bit_bytes != 0) {
+            if (ring.in_place && state_.layout.bit_bytes != 0) {
                 memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
             }
         });

@@ -52,7 +52,7 @@ template <class A>
 struct ReadRing {
     Slot<A>* slots = nullptr;
     u32 size = 0;
-    bool clean = false;  ///< zero the bit regions before a slot is freed (a lane's slots)
+    bool in_place = false;  ///< a lane's slots: who frees one zeroes its bit regions before
 };
 
 /// One destination endpoint of a channel.
@@ -140,8 +140,12 @@ struct ChannelState {
     /// A stage's: where its sorters work, if they are groups of one thread (see sorter.hpp).
     SorterSeat<A>* seats = nullptr;
     u32 seat_count = 0;
+<<<<<<< HEAD
     Progress progress;  ///< none where all is in memory that endpoints share
     /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
+=======
+    /// With `one_order`: one thread delivers at a time for all sources, hence one order everywhere.
+>>>>>>> bcast
     typename A::template System<u32> delivering_all{0};
 
     /// The tile's loops for this machine; never any on a GPU, where the group's own are compiled.
@@ -161,14 +165,19 @@ struct ChannelState {
         return seat_count == 0 ? nullptr : &seats[buffer % seat_count];
 #endif
     }
+<<<<<<< HEAD
     MGI_HD void make_progress() const {
 #if !defined(__CUDA_ARCH__)
         if (progress.make != nullptr) progress.make(progress.context);
 #endif
     }
     /// An ordered broadcast: all destinations see the rows of all sources in one order.
+=======
+    /// An ordered broadcast of several sources: all destinations see their rows in one order, which
+    /// somebody has to make. That of one source is its lane's.
+>>>>>>> bcast
     [[nodiscard]] MGI_HD bool one_order() const {
-        return ordered && routing == RoutingKind::Broadcast;
+        return ordered && routing == RoutingKind::Broadcast && source_count > 1;
     }
     /// Each destination has a lane of its own, which has its number.
     [[nodiscard]] MGI_HD bool own_lanes() const { return has_own_lanes(routing); }
@@ -180,6 +189,12 @@ struct ChannelState {
     /// Those that get a lane's segments, or may get them.
     [[nodiscard]] MGI_HD Span destinations_of(u32 lane) const {
         return own_lanes() ? Span{lane, lane + 1} : Span{0, destination_count};
+    }
+    /// Whether a destination reads what a source has for it in place; no destination on another server
+    /// does.
+    [[nodiscard]] MGI_HD bool reads_in_place(u32 source, u32 destination) const {
+        ReadRing<A> const* const rings = destinations[destination].rings;
+        return rings != nullptr && rings[source].in_place;
     }
     [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
 
