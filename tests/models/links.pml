@@ -27,7 +27,7 @@
 // models: pass -DSEGMENTS=4
 // models: pass -DW=1 -DSEGMENTS=3 -DSHORT_REPORT
 // models: pass -DQUARTER=2 -DHOLDING -DSHORT_REPORT
-// models: pass -DW=1 -DSEGMENTS=2 -DFAREWELLS
+// models: pass -DSEGMENTS=2 -DFAREWELLS
 // models: pass -DW=1 -DSEGMENTS=1 -DDEATHS=2
 // models: pass -DW=1 -DSEGMENTS=2 ltl(everything_ends)
 // models: fail(assertion) -DSEGMENTS=4 -DBROKEN_CREDITS_ADDED

@@ -140,12 +140,8 @@ struct ChannelState {
     /// A stage's: where its sorters work, if they are groups of one thread (see sorter.hpp).
     SorterSeat<A>* seats = nullptr;
     u32 seat_count = 0;
-<<<<<<< HEAD
     Progress progress;  ///< none where all is in memory that endpoints share
-    /// Ordered broadcast: one thread delivers at a time for all sources, hence one order everywhere.
-=======
     /// With `one_order`: one thread delivers at a time for all sources, hence one order everywhere.
->>>>>>> bcast
     typename A::template System<u32> delivering_all{0};
 
     /// The tile's loops for this machine; never any on a GPU, where the group's own are compiled.
@@ -165,17 +161,13 @@ struct ChannelState {
         return seat_count == 0 ? nullptr : &seats[buffer % seat_count];
 #endif
     }
-<<<<<<< HEAD
     MGI_HD void make_progress() const {
 #if !defined(__CUDA_ARCH__)
         if (progress.make != nullptr) progress.make(progress.context);
 #endif
     }
-    /// An ordered broadcast: all destinations see the rows of all sources in one order.
-=======
     /// An ordered broadcast of several sources: all destinations see their rows in one order, which
     /// somebody has to make. That of one source is its lane's.
->>>>>>> bcast
     [[nodiscard]] MGI_HD bool one_order() const {
         return ordered && routing == RoutingKind::Broadcast && source_count > 1;
     }
