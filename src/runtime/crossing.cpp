@@ -87,6 +87,12 @@ transport::wire::LinkName Crossing::name_of(Peer const& peer) const {
     return name;
 }
 
+std::vector<std::uint32_t> Crossing::servers_of(std::vector<std::uint32_t> const& members) const {
+    std::vector<std::uint32_t> servers;
+    for (std::uint32_t const m : members) servers.push_back(channel_.part()->members().server[m]);
+    return servers;
+}
+
 // Of two members the first one dials. This process also passes on for others, from now on.
 void Crossing::connect() {
     PartMembers const& members = channel_.part()->members();
@@ -99,7 +105,7 @@ void Crossing::connect() {
         }
         bool const dials = members.me < peer.member;
         peer.slots = mover::link::slots_between(dials ? own : theirs, dials ? theirs : own,
-                                                std::uint32_t(peer.relays.size()), dials);
+                                                servers_of(peer.relays), dials);
         mover::link::LinkOptions options;
         options.slots = peer.slots;
         for (std::uint32_t const member : peer.relays) {
@@ -112,20 +118,21 @@ void Crossing::connect() {
         mover::link::Routes routes;
         if (dials) {
             routes = routes_to(peer.member, peer.slots, own_addresses_, peer.relays,
-                               relays_name(terms_.number), addresses_);
+                               relays_name(terms_.number), addresses_, reach_);
         }
         peer.link = std::make_unique<mover::link::SharedLink>(
             network_.wires(), name_of(peer), terms_.secret, std::move(routes), std::move(options),
             links_->owner(p), network_.board());
         // Others read it once the link has begun, which they learn behind a lock that set_weight takes.
         peer.counts = peer.link->counts();
+        reach_->add(peer.member, peer.slots, peer.counts);
         peer.link->set_weight(channel_.id(), channel_.spec().options.weight);
         links_->set_carrier(p, peer.link.get());
     }
     bool const are_third = *std::max_element(members.server.begin(), members.server.end()) >= 2;
     if (!are_third || !terms_.relays || !ChannelNetwork::relays()) return;
     network_.wires().pass_on(relays_name(terms_.number), terms_.secret,
-                             ways_on(members.me, own_addresses_, addresses_));
+                             ways_on(members.me, own_addresses_, addresses_, reach_));
     passes_on_ = true;
 }
 
@@ -205,10 +212,13 @@ std::string Crossing::describe() const {
     return text;
 }
 
-// "wire", or "wire through rank 2".
+// "wire", or "wire through rank 2, rank 5".
 std::string Crossing::carrier_of(Peer const& peer, mover::link::Way const& way) const {
-    if (way.relay == mover::link::Way::kDirect) return "wire";
-    std::string text = "wire through " + channel_.part()->members().name(peer.relays.at(way.relay));
+    std::string text = "wire";
+    for (std::uint32_t const relay : way.relays()) {
+        text += relay == way.by[0] ? " through " : ", ";
+        text += channel_.part()->members().name(peer.relays.at(relay));
+    }
     text.resize(std::min(text.size(), kMostName));
     return text;
 }

@@ -75,6 +75,8 @@ private:
         std::shared_ptr<mover::link::LinkCounts const> counts;  // of a link that may be over
     };
     [[nodiscard]] transport::wire::LinkName name_of(Peer const& peer) const;
+    [[nodiscard]] std::vector<std::uint32_t> servers_of(
+        std::vector<std::uint32_t> const& members) const;
     [[nodiscard]] std::string carrier_of(Peer const& peer, mover::link::Way const& way) const;
 
     ChannelImpl& channel_;
@@ -83,6 +85,7 @@ private:
     std::vector<std::string> const own_addresses_;
     std::vector<std::string> const nics_;  // their names
     std::shared_ptr<MemberAddresses const> const addresses_;
+    std::shared_ptr<Reach> const reach_ = std::make_shared<Reach>();
     bool passes_on_ = false;
     std::unique_ptr<mover::ChannelLinks> links_;
     std::vector<Peer> peers_;

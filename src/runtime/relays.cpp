@@ -19,9 +19,9 @@ using mover::link::Way;
 using transport::wire::Address;
 using transport::wire::Onward;
 
-constexpr std::size_t kMostRelays = 8;  // of a pair
-// There are others to be tried, and no more than ten seconds for all of them. More than what a relay has for
-// its way on, so that it can say why there is none.
+constexpr std::size_t kMostRelays = 32;  // of a pair
+// For each hop: there are others to be tried, and no more than ten seconds for all of them. More than what a
+// relay has for its way on, so that it can say that there is none.
 constexpr transport::wire::Time kSpareLimit = 600 * transport::wire::kMillisecond;
 
 // As for direct wires: NICs beyond what the other one has begin anew.
@@ -33,6 +33,23 @@ Address address_of(std::vector<std::string> const& addresses, std::size_t nic) {
 }
 
 }  // namespace
+
+void Reach::add(std::uint32_t member, std::vector<mover::link::SlotOptions> const& slots,
+                std::shared_ptr<mover::link::LinkCounts const> counts) {
+    auto const direct = std::count_if(slots.begin(), slots.end(),
+                                      [](auto const& slot) { return !slot.is_spare(); });
+    links_[member] = {std::size_t(direct), std::move(counts)};
+}
+
+void Reach::check(std::uint32_t member, std::uint32_t nic) const {
+    auto const at = links_.find(member);
+    if (at == links_.end()) return;  // nothing is known
+    Link const& link = at->second;
+    if (nic < link.direct && (*link.counts)[nic].open.value() == 0) {
+        throw Error(ErrorCode::NotFound, "NIC " + std::to_string(nic) + " has no wire to member " +
+                                             std::to_string(member) + " now");
+    }
+}
 
 std::vector<std::uint32_t> relays_between(PartMembers const& members, std::uint32_t one,
                                           std::uint32_t other) {
@@ -64,29 +81,38 @@ transport::wire::LinkName relays_name(std::uint64_t channel_number) {
 mover::link::Routes routes_to(std::uint32_t member, std::vector<mover::link::SlotOptions> slots,
                               std::vector<std::string> own, std::vector<std::uint32_t> relays,
                               transport::wire::LinkName const& name,
-                              std::shared_ptr<MemberAddresses const> all) {
+                              std::shared_ptr<MemberAddresses const> all,
+                              std::shared_ptr<Reach const> reach) {
     return [=, slots = std::move(slots), own = std::move(own), relays = std::move(relays),
-            all = std::move(all)](std::uint32_t slot, std::uint64_t generation) -> Route {
+            all = std::move(all),
+            reach = std::move(reach)](std::uint32_t slot, std::uint64_t generation) -> Route {
         Way const way = mover::link::way_of(slots.at(slot), generation);
         Route route;
         route.local = address_of(own, way.nic).without_port();
         route.remote = address_of(all->at(member), way.far_nic);
         if (slots[slot].is_spare()) route.limit = kSpareLimit;
-        if (way.relay == Way::kDirect) return route;
-        route.remote = address_of(all->at(relays.at(way.relay)), way.nic);
+        if (way.count == 0) return route;
+        std::uint32_t const first = relays.at(way.by[0]);
+        reach->check(first, way.nic);
+        route.remote = address_of(all->at(first), way.nic);
         route.relays = name;
-        route.onward = {Onward{member, way.far_nic}};
+        for (std::uint32_t i = 1; i <= way.count; ++i) {
+            mover::link::Hop const hop = way.hop(i);
+            route.onward.push_back({i == way.count ? member : relays.at(hop.to), hop.far_nic});
+        }
         return route;
     };
 }
 
 transport::wire::WireThread::WaysOn ways_on(std::uint32_t me, std::vector<std::string> own,
-                                            std::shared_ptr<MemberAddresses const> all) {
-    return [me, own = std::move(own),
-            all = std::move(all)](Onward const& to) -> std::optional<Route> {
+                                            std::shared_ptr<MemberAddresses const> all,
+                                            std::shared_ptr<Reach const> reach) {
+    return [me, own = std::move(own), all = std::move(all),
+            reach = std::move(reach)](Onward const& to) -> std::optional<Route> {
         if (to.member == me || to.member >= all->size() || (*all)[to.member].empty()) {
             return std::nullopt;
         }
+        reach->check(to.member, to.nic);
         return Route{address_of(own, to.nic).without_port(), address_of((*all)[to.member], to.nic)};
     };
 }

@@ -112,18 +112,20 @@ void Network::make(std::uint32_t slot, std::uint64_t generation) {
         if (!defer(end, what)) what();
     };
     // Every dial is answered.
-    auto const fail = [=, this](Time after, char const* why) {
+    auto const fail = [=, this](Time after, char const* why, std::uint32_t hop = 0) {
         at(now + after, [=, this] {
             auto what = [=, this] {
-                link(0).closed(slot, generation, why, now);
+                link(0).not_made(slot, generation, hop, why, now);
                 wake(0, now);
             };
             if (!defer(0, what)) what();
         });
     };
     ++dialed[slot];
-    if (reaches && !reaches(slot, generation)) {
-        fail(random.below(mover::link::kSecond), "it is not reached");
+    if (auto const hop = stops ? stops(slot, generation) : std::nullopt) {
+        // Mostly that is known at once, here or where the relay is; or else it is waited for in vain.
+        Time const most = random.one_in(10) ? 600 * kMillisecond : 20 * kMillisecond;
+        fail(random.below(most), "it is not reached", *hop);
         return;
     }
     bool const frozen = ends_[0].frozen_until == kNever || ends_[1].frozen_until == kNever;
@@ -253,7 +255,7 @@ void Network::silence(std::uint32_t slot, int way) {
 
 void Network::sever() {
     for (WirePointer const& wire : wires_) {
-        if (!reaches(wire->slot, wire->generation)) {
+        if (stops(wire->slot, wire->generation)) {
             wire->pipe[0].silent = wire->pipe[1].silent = true;
         }
     }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <vector>
@@ -50,9 +51,9 @@ public:
     void damage(std::uint32_t slot, int way);  ///< one of the next bytes of end `way` is changed
     void freeze(int end, Time until);          ///< the process stops
     bool dials_fail = false;                   ///< nobody can make a wire
-    /// Whether there can be a wire; others cannot be made. After a change, `sever` has those that are
-    /// there fall silent.
-    std::function<bool(std::uint32_t slot, std::uint64_t generation)> reaches;
+    /// The hop of a wire's way that does not lead on; nothing: there can be one. After a change, `sever` has
+    /// those that are there fall silent.
+    std::function<std::optional<std::uint32_t>(std::uint32_t slot, std::uint64_t generation)> stops;
     void sever();
     void misfortune(std::uint32_t slot, int end);  ///< any of these, by chance
 

@@ -1,10 +1,13 @@
-// Spare wires in virtual time: NICs that reach only those of their own number, or all of them, and third
-// processes that pass on.
+// Spare wires in virtual time: NICs that reach only those of their own number, or all of them, and other
+// processes that pass on, each of which reaches all others or some.
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <mgi/runtime.hpp>
 
@@ -15,10 +18,18 @@
 namespace mgi::test {
 namespace {
 
+using mover::link::Hop;
 using mover::link::kMillisecond;
 using mover::link::kSecond;
 using mover::link::slots_between;
 using mover::link::Way;
+
+/// Relays' servers, all of them different.
+std::vector<std::uint32_t> servers(std::uint32_t relays) {
+    std::vector<std::uint32_t> all(relays);
+    std::iota(all.begin(), all.end(), 2U);
+    return all;
+}
 
 /// Two processes, whose NICs are joined by rails, and relays that have a NIC on each.
 class Rails {
@@ -27,7 +38,7 @@ public:
           Time link_limit = 10 * kSecond)
         : network(seed),
           nics_(nics),
-          slots_(slots_between(nics, nics, relays, true)),
+          slots_(slots_between(nics, nics, servers(relays), true)),
           one(network, 0, traffic),
           two(network, 1, traffic) {
         mover::link::LinkOptions link;
@@ -36,11 +47,8 @@ public:
         link.link_limit = link_limit;
         for (std::uint32_t r = 0; r < relays; ++r)
             link.relays.push_back("relay " + std::to_string(r));
-        network.reaches = [this](std::uint32_t slot, std::uint64_t generation) {
-            Way const way = way_of(slot, generation);
-            if (down[0].contains(way.nic) || down[1].contains(way.far_nic)) return false;
-            if (way.relay != Way::kDirect) return !gone.contains(way.relay);
-            return routed || way.nic == way.far_nic;
+        network.stops = [this](std::uint32_t slot, std::uint64_t generation) {
+            return stops(way_of(slot, generation));
         };
         network.connect(link, one, two);
         one.push();
@@ -48,6 +56,32 @@ public:
     }
     [[nodiscard]] Way way_of(std::uint32_t slot, std::uint64_t generation) const {
         return mover::link::way_of(slots_[slot], generation);
+    }
+    /// The first hop of a way by which nothing goes.
+    [[nodiscard]] std::optional<std::uint32_t> stops(Way const& way) const {
+        for (std::uint32_t i = 0; i <= way.count; ++i) {
+            Hop const hop = way.hop(i);
+            bool const goes = (hop.from != Hop::kEnd || !down[0].contains(hop.nic)) &&
+                              (hop.to != Hop::kEnd || !down[1].contains(hop.far_nic)) &&
+                              !gone.contains(hop.from) && !gone.contains(hop.to) &&
+                              (routed || hop.nic == hop.far_nic) && (!joins || joins(hop));
+            if (!goes) return i;
+        }
+        return std::nullopt;
+    }
+    /// There is a way, by whichever slot.
+    [[nodiscard]] bool is_joined() const {
+        for (auto const& slot : slots_) {
+            for (std::uint64_t i = 0; i < std::max<std::uint64_t>(slot.ways.size(), 1); ++i) {
+                Way const way = mover::link::way_of(slot, i);
+                bool returns = false;
+                for (std::uint32_t hop = 0; hop < way.count; ++hop) {
+                    returns |= slot.ways.returns(way, hop);
+                }
+                if (!returns && !stops(way)) return true;
+            }
+        }
+        return false;
     }
     void change(std::function<void()> const& what) {
         what();
@@ -74,9 +108,10 @@ public:
     [[nodiscard]] std::string describe() { return network.link(0).describe(network.now); }
 
     Network network;
-    std::set<std::uint32_t> down[2];  ///< NICs, by end
-    std::set<std::uint32_t> gone;     ///< relays
-    bool routed = false;              ///< NICs reach those of all rails
+    std::set<std::uint32_t> down[2];        ///< NICs, by end
+    std::set<std::uint32_t> gone;           ///< relays
+    bool routed = false;                    ///< NICs reach those of all rails
+    std::function<bool(Hop const&)> joins;  ///< processes; all if nothing is said
 
 private:
     std::uint32_t nics_;
@@ -99,24 +134,23 @@ protected:
 };
 
 TEST_F(LinkSpares, AreForEachNicOfTheEndThatDials) {
-    auto const slots = slots_between(2, 3, 1, true);
+    auto const slots = slots_between(2, 3, {7}, true);
     ASSERT_EQ(slots.size(), 5U);
     EXPECT_EQ(slots[2].nic, 0U);
     EXPECT_EQ(slots[2].far_nic, 2U);
     EXPECT_EQ(slots[3].ways.size(), 2U + 3U);
-    for (Way const& way : slots[4].ways) EXPECT_EQ(way.nic, 1U);
-    EXPECT_EQ(slots[3].ways[0].far_nic, 1U) << "first another rail";
-    EXPECT_EQ(slots[3].ways[0].relay, Way::kDirect);
-    EXPECT_EQ(slots[3].ways[1].relay, 0U);
+    for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(slots[4].ways.at(i).nic, 1U);
+    EXPECT_EQ(slots[3].ways.at(0).far_nic, 1U) << "first another rail";
+    EXPECT_EQ(slots[3].ways.at(0).count, 0U);
+    EXPECT_EQ(slots[3].ways.at(1).count, 1U);
     // The other end sees the same from the other side.
-    auto const seen = slots_between(2, 3, 1, false);
+    auto const seen = slots_between(2, 3, {7}, false);
     ASSERT_EQ(seen.size(), 5U);
-    EXPECT_EQ(seen[4].ways[2].nic, slots[4].ways[2].far_nic);
-    EXPECT_EQ(seen[4].ways[2].far_nic, 1U);
+    EXPECT_EQ(seen[4].ways.at(2).nic, slots[4].ways.at(2).far_nic);
+    EXPECT_EQ(seen[4].ways.at(2).far_nic, 1U);
     // One NIC each, and nobody to pass on: there is nothing to spare.
-    EXPECT_EQ(slots_between(1, 1, 0, true).size(), 1U);
-    EXPECT_EQ(slots_between(1, 1, 3, true).size(), 2U);
-    EXPECT_LE(slots_between(64, 64, 8, true).back().ways.size(), 64U);
+    EXPECT_EQ(slots_between(1, 1, {}, true).size(), 1U);
+    EXPECT_EQ(slots_between(1, 1, servers(3), true).size(), 2U);
 }
 
 TEST_F(LinkSpares, AreNotMadeWhereAllIsWell) {
@@ -207,6 +241,81 @@ TEST_F(LinkSpares, NothingIsReachedByAnyWay) {
     EXPECT_TRUE(rails.one.complete() || rails.one.has_failed());
     EXPECT_TRUE(rails.over());
     EXPECT_EQ(rails.wrong(), "");
+}
+
+/// Servers of which only neighbours are joined, by turns through NICs of even and of odd numbers: the first end,
+/// relays in the order of their numbers, the last end.
+std::function<bool(Hop const&)> chain(std::uint32_t relays) {
+    return [=](Hop const& hop) {
+        std::uint32_t const from = hop.from == Hop::kEnd ? 0 : hop.from + 1;
+        std::uint32_t const to = hop.to == Hop::kEnd ? relays + 1 : hop.to + 1;
+        return (to == from + 1 || from == to + 1) && hop.nic % 2 == std::min(from, to) % 2;
+    };
+}
+
+TEST_F(LinkSpares, GoThroughAsManyRelaysAsItTakes) {
+    for (std::uint32_t const relays : {1U, 2U, 3U}) {
+        Rails rails(20 + relays, 2, relays);
+        rails.joins = chain(relays);
+        EXPECT_TRUE(rails.run()) << rails.one.why();
+        EXPECT_EQ(rails.wrong(), "");
+        std::string all = "NIC 0, through relay 0";
+        for (std::uint32_t r = 1; r < relays; ++r) all += ", relay " + std::to_string(r);
+        EXPECT_NE(rails.describe().find(all + ")"), std::string::npos) << rails.describe();
+    }
+}
+
+TEST_F(LinkSpares, GoThroughNoMoreThanThree) {
+    Rails rails(24, 2, 4);
+    rails.joins = chain(4);
+    rails.run(60 * kSecond);
+    EXPECT_TRUE(rails.one.has_failed() && rails.two.has_failed());
+    EXPECT_EQ(rails.wrong(), "");
+}
+
+/// A way of many, by relays that know at once where they cannot go: no more tries than there are hops.
+TEST_F(LinkSpares, FindTheOnlyWayOfMany) {
+    std::uint32_t const relays = 12;
+    Rails rails(25, 2, relays);
+    rails.joins = [&](Hop const& hop) {
+        auto const is = [&](std::uint32_t from, std::uint32_t to, std::uint32_t nic) {
+            return hop.from == from && hop.to == to && hop.far_nic == nic;
+        };
+        return is(Hop::kEnd, 9, 1) || is(9, 4, 0) || is(4, 7, 1) || is(7, Hop::kEnd, 0);
+    };
+    EXPECT_TRUE(rails.run()) << rails.one.why();
+    EXPECT_EQ(rails.wrong(), "");
+    EXPECT_NE(rails.describe().find("NIC 1, through relay 9, relay 4, relay 7)"), std::string::npos)
+        << rails.describe();
+}
+
+/// Wherever there is a way at all it is found before the link is over; else both ends know.
+TEST_F(LinkSpares, FindAWayWhereThereIsOne) {
+    for_seeds(200, [](std::uint64_t seed) {
+        Random random(seed);
+        TrafficOptions traffic;
+        traffic.flows = 1;
+        traffic.segments = 20;
+        auto const nics = std::uint32_t(1 + random.below(3));
+        auto const relays = std::uint32_t(1 + random.below(6));
+        Rails rails(seed, nics, relays, traffic);
+        std::set<Hop> hops;
+        std::uint64_t const often = 2 + random.below(8);
+        for (std::uint32_t from = 0; from <= relays; ++from) {
+            for (std::uint32_t to = 0; to <= relays; ++to) {
+                for (std::uint32_t nic = 0; nic < nics; ++nic) {
+                    if (!random.one_in(often) || (from == relays && to == relays)) continue;
+                    hops.insert({from == relays ? Hop::kEnd : from, to == relays ? Hop::kEnd : to,
+                                 nic, nic});
+                }
+            }
+        }
+        rails.joins = [hops](Hop const& hop) { return hops.contains(hop); };
+        rails.run(60 * kSecond);
+        ASSERT_EQ(rails.wrong(), "");
+        ASSERT_TRUE(rails.over()) << rails.describe();
+        ASSERT_EQ(rails.complete(), rails.is_joined()) << rails.one.why();
+    });
 }
 
 /// NICs and relays go and come at any time; one relay, and a NIC of each end, are always there.

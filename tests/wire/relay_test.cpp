@@ -253,6 +253,68 @@ TEST_F(RelayTest, SaysWhyItCannot) {
     EXPECT_NE(one.why().find("cannot pass it on"), std::string::npos) << one.why();
 }
 
+/// Dials once, and remembers what came of it.
+class Dialer final : public transport::wire::WireClient {
+public:
+    bool opened(std::uint32_t, std::uint64_t, Time) override {
+        hop = kThere;
+        return true;
+    }
+    void not_made(std::uint32_t, std::uint64_t, std::uint32_t at, std::string const&,
+                  Time) override {
+        hop = at;
+    }
+    void closed(std::uint32_t, std::uint64_t, std::string const&, Time) override {}
+    std::size_t gather(std::uint32_t, std::span<iovec>, Time) override { return 0; }
+    void sent(std::uint32_t, std::size_t, Time) override {}
+    std::size_t scatter(std::uint32_t, std::span<iovec>) override { return 0; }
+    void received(std::uint32_t, std::size_t, Time) override {}
+    Time tick(Time) override { return transport::wire::kNever; }
+    void take_commands(std::vector<transport::wire::Command>& commands) override {
+        if (std::exchange(dialed_, true)) return;
+        commands.push_back({transport::wire::Command::Kind::Dial, 0, 1});
+    }
+
+    static constexpr std::uint32_t kWaits = 98;
+    static constexpr std::uint32_t kThere = 99;
+    std::atomic<std::uint32_t> hop{kWaits};
+
+private:
+    bool dialed_ = false;
+};
+
+TEST_F(RelayTest, SaysWhichHopDidNotLeadOn) {
+    auto const hop_of = [this](Route const& route) {
+        auto const client = std::make_shared<Dialer>();
+        auto const bell = near.add(name, secret_of(1), routes_of({route}), client);
+        bell->ring();
+        wait_until([&] { return client->hop != Dialer::kWaits; });
+        near.remove(name);
+        return client->hop.load();
+    };
+    auto const to = [this](std::uint32_t member, std::uint32_t at, Route route) {
+        (at == 0 ? route.onward.front() : route.onward.back()).member = member;
+        return route;
+    };
+    Descriptor const nobody = begin_connecting({}, members[1]);  // its port: nobody listens there
+    members[7] = transport::wire::address_of(nobody);
+    add_relay(8);
+    // The first relay is not there; it knows no such member; nobody answers it there.
+    EXPECT_EQ(hop_of({kAny, members[7], relays, {{2, 0}, {1, 0}}}), 0U);
+    EXPECT_EQ(hop_of(to(9, 0, through({3, 2}))), 1U);
+    EXPECT_EQ(hop_of(to(7, 0, through({8, 2}))), 1U);
+    // The same of the second one.
+    EXPECT_EQ(hop_of(to(9, 1, through({3, 2}))), 2U);
+    add_relay(4);  // which knows of relay 8
+    EXPECT_EQ(hop_of(to(7, 1, through({4, 8}))), 2U);
+    // The other end does not want it.
+    EXPECT_EQ(hop_of(through({3, 2})), 2U);
+    Peer awaited(1, 100);
+    auto const from = awaiting(awaited, 1);
+    EXPECT_EQ(hop_of(through({3, 2})), Dialer::kThere);
+    wait_until([&] { return joined(2) == 0 && joined(3) == 0 && joined(4) == 0; });
+}
+
 TEST_F(RelayTest, PassesOnNoMoreThanItMay) {
     transport::wire::WireThreadOptions few;
     few.most_passed_on = 2;

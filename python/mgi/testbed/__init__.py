@@ -57,8 +57,15 @@ def _parser() -> Parser:
     up.add_argument("--servers", metavar="N", type=int, default=2, help="default: 2")
     up.add_argument("--nics", metavar="N", type=int, default=1, help="of each server; default: 1")
     up.add_argument("--rate", metavar="RATE", help="of each NIC, as 2gbit; default: no limit")
-    up.add_argument(
+    shape = up.add_mutually_exclusive_group()
+    shape.add_argument(
         "--rails", action="store_true", help="a NIC reaches only the NICs of its own number"
+    )
+    shape.add_argument(
+        "--chain",
+        action="store_true",
+        help="of these only one neighbour's: a server reaches the one before it by NICs of even "
+        "numbers and the one behind it by those of odd ones, or the other way round",
     )
     up.add_argument("--mtu", metavar="BYTES", type=int, default=9000, help="default: 9000")
     inside = command("exec", "run a program on a server")
@@ -107,16 +114,25 @@ def _up(options: argparse.Namespace) -> None:
     ):
         if not 1 <= value <= most:
             raise InvalidArgument(f"{what} is {value}; expected 1 to {most}")
+    if options.chain and options.nics < 2:
+        raise InvalidArgument("--chain takes --nics 2 at least: one to each neighbour")
     if not 576 <= options.mtu <= 65535:
         raise InvalidArgument(f"--mtu is {options.mtu}; expected 576 to 65535")
     rate = None if options.rate is None else parse_rate(options.rate)
     made = Testbed.up(
-        options.name, options.servers, options.nics, rate, options.mtu, rails=options.rails
+        options.name,
+        options.servers,
+        options.nics,
+        rate,
+        options.mtu,
+        rails=options.rails,
+        chain=options.chain,
     )
+    apart = ", rails apart" if options.rails else ", in a chain" if options.chain else ""
     name = "" if options.name == layout.DEFAULT else f" --name {options.name}"
     print(
         f"testbed '{made.name}': server0 to server{options.servers - 1}, each with nic0 to "
-        f"nic{options.nics - 1}, {show_rate(rate)}{', rails apart' if options.rails else ''}\n"
+        f"nic{options.nics - 1}, {show_rate(rate)}{apart}\n"
         f"  mgi testbed exec{name} --server 0 -- mgi topo --config {made.corrections}\n"
         f"  mgi run --servers-of-testbed {made.name} -n {options.servers} -- PROGRAM\n"
         f"  mgi testbed status{name}; mgi testbed down{name}"

@@ -76,10 +76,14 @@ class Port:
         """The NIC in the server's namespace."""
         return "mgmt" if self.nic is None else f"nic{self.nic}"
 
-    @property
-    def rail(self) -> str:
-        """The bridge that joins the same NIC of all servers."""
-        return "mgmt" if self.nic is None else f"rail{self.nic}"
+    def bridge(self, chain: bool) -> str:
+        """The bridge that joins the same NIC of all servers.
+
+        In a chain of two servers: 0 and 1, 2 and 3 if the NIC's number is even, else 1 and 2.
+        """
+        if self.nic is None:
+            return "mgmt"
+        return f"rail{self.nic}" + (f"-{(self.server + self.nic % 2) // 2}" if chain else "")
 
     @property
     def network(self) -> str:
@@ -116,21 +120,22 @@ def hosts_text(servers: int, nics: int) -> str:
 
 
 def switch_commands(
-    name: str, servers: int, nics: int, rates: dict[str, int], mtu: int
+    name: str, servers: int, nics: int, rates: dict[str, int], mtu: int, chain: bool
 ) -> list[str]:
     """``ip`` commands of the switch's namespace; `rates` are written down by port's device."""
     lines = ["link set dev lo up"]
-    for port in ports(1, nics):
+    gateways = {port.bridge(chain): port.gateway for port in ports(servers, nics)}
+    for bridge, gateway in gateways.items():
         lines += [
-            f"link add name {port.rail} mtu {mtu} type bridge stp_state 0 mcast_snooping 0",
-            f"addr add {port.gateway}/24 dev {port.rail}",
-            f"link set dev {port.rail} up",
+            f"link add name {bridge} mtu {mtu} type bridge stp_state 0 mcast_snooping 0",
+            f"addr add {gateway}/24 dev {bridge}",
+            f"link set dev {bridge} up",
         ]
     for port in ports(servers, nics):
         peer = f"peer name {port.interface} mtu {mtu} netns {server_space(name, port.server)}"
         lines += [
             f"link add name {port.device} mtu {mtu} type veth {peer}",
-            f"link set dev {port.device} master {port.rail} up",
+            f"link set dev {port.device} master {port.bridge(chain)} up",
         ]
         if port.device in rates:
             lines.append(f"link set dev {port.device} alias {rates[port.device]}bit")

@@ -59,11 +59,19 @@ class Testbed:
 
     @classmethod
     def up(
-        cls, name: str, servers: int, nics: int, rate: int | None, mtu: int, rails: bool = False
+        cls,
+        name: str,
+        servers: int,
+        nics: int,
+        rate: int | None,
+        mtu: int,
+        rails: bool = False,
+        chain: bool = False,
     ) -> Testbed:
         """Makes a testbed; what was made goes again if something fails.
 
-        With `rails` the switch joins NICs of one number and no others.
+        With `rails` the switch joins NICs of one number and no others, with `chain` of these only
+        one server's and the next one's.
         """
         testbed = cls(name)
         if spaces := layout.spaces_of(name, kernel.namespaces()):
@@ -74,13 +82,15 @@ class Testbed:
         # Who makes this namespace has the name.
         kernel.run("ip", "netns", "add", testbed.switch)
         try:
-            testbed._build(servers, nics, rate, mtu, rails)
+            testbed._build(servers, nics, rate, mtu, rails or chain, chain)
         except BaseException:
             testbed.down()
             raise
         return testbed
 
-    def _build(self, servers: int, nics: int, rate: int | None, mtu: int, rails: bool) -> None:
+    def _build(
+        self, servers: int, nics: int, rate: int | None, mtu: int, rails: bool, chain: bool
+    ) -> None:
         spaces = [layout.server_space(self.name, server) for server in range(servers)]
         for space in spaces:
             kernel.run("ip", "netns", "add", space)
@@ -98,7 +108,7 @@ class Testbed:
                 )
             rates = {}
         written = {port.device: bits for port, bits in rates.items() if bits is not None}
-        commands = layout.switch_commands(self.name, servers, nics, written, mtu)
+        commands = layout.switch_commands(self.name, servers, nics, written, mtu, chain)
         kernel.batch("ip", self.switch, commands)
         for server, space in enumerate(spaces):
             kernel.batch("ip", space, layout.server_commands(server, nics))

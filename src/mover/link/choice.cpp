@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kClearlyBetter = 0.9;  // of the time that the present wire would take
 constexpr double kBorrowed = 1.1;       // times the time, for a NIC that is another device's
-constexpr double kRelayed = 1.25;       // likewise, for a wire that goes through a third process
+constexpr double kRelay = 0.25;         // as much more, for each process that a wire goes through
 
 bool has_room(Candidate const& wire, std::uint64_t bytes) {
     // A wire that carries nothing takes any segment, however large.
@@ -14,7 +14,7 @@ bool has_room(Candidate const& wire, std::uint64_t bytes) {
 
 double time_on(Candidate const& wire, std::uint64_t bytes, std::uint32_t last) {
     double const time =
-        double(wire.in_flight + bytes) / wire.rate * (wire.relayed ? kRelayed : 1.0);
+        double(wire.in_flight + bytes) / wire.rate * (1.0 + kRelay * double(wire.relays));
     if (!wire.own) return time * kBorrowed;
     return wire.slot == last ? time * kClearlyBetter : time;
 }

@@ -17,7 +17,7 @@ struct Candidate {
     double rate = 1.0;            // bytes a nanosecond
     bool own = true;              // on a NIC of the segment's own device
     bool lent = false;            // else: whether its NIC is idle and has room for a borrower
-    bool relayed = false;         // it takes NICs of a third server, too
+    std::uint32_t relays = 0;     // it takes NICs of so many other servers, too
     Time last_used = 0;
 };
 

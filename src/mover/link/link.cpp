@@ -201,7 +201,7 @@ void Link::list_candidates(Transfer const& transfer, Time now) {
             std::min(slot.window, std::uint64_t(slot.rate * double(options_.window_time)));
         wire.window = std::max(wire.window, 2 * bytes);
         wire.last_used = slot.last_used;
-        wire.relayed = is_relayed(i);
+        wire.relays = way_of(i).count;
         std::uint32_t const nic = way_of(i).nic;
         wire.own = transfer.nics == 0 || (transfer.nics >> nic & 1) != 0;
         any_own |= wire.own;

@@ -69,6 +69,8 @@ public:
     [[nodiscard]] std::shared_ptr<LinkCounts const> counts() const { return counts_; }
 
     bool opened(std::uint32_t slot, std::uint64_t generation, Time now) override;
+    void not_made(std::uint32_t slot, std::uint64_t generation, std::uint32_t hop,
+                  std::string const& why, Time now) override;
     void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
                 Time now) override;
     void answered(std::uint32_t slot, std::uint64_t generation, Time when, Time now) override;
@@ -95,13 +97,13 @@ private:
         std::uint64_t lent = 0;  // bytes on their way on a NIC that is another device's
         NicShares::Load load;    // as the board knows it
         Time opened = 0;
-        Time missing_since = 0;      // it has had no wire; kNever: it has one
-        Time slow_since = kNever;    // it has been far slower than others
-        Time came = 0;               // a segment began to arrive
-        std::uint64_t failures = 0;  // of dials
-        Time heard = 0;              // something came
-        Time progress = 0;           // something was acknowledged, or there was nothing to be
-        Time lag = 0;                // since then, as far as other wires were heard
+        Time missing_since = 0;    // it has had no wire; kNever: it has one
+        Time slow_since = kNever;  // it has been far slower than others
+        Time came = 0;             // a segment began to arrive
+        std::uint64_t looked = 0;  // no way of a generation up to this one is worth a dial
+        Time heard = 0;            // something came
+        Time progress = 0;         // something was acknowledged, or there was nothing to be
+        Time lag = 0;              // since then, as far as other wires were heard
         Time lag_at = 0;
         Time said = 0;  // we acknowledged
         Time say_by = kNever;
@@ -116,6 +118,11 @@ private:
         Time since = 0;
     };
     using WireName = std::pair<std::uint32_t, std::uint64_t>;  // slot, generation
+    // A hop that did not lead on.
+    struct DeadEnd {
+        Time seen = 0;
+        Time rest = 0;  // until it is tried again; twice as long each time
+    };
 
     // link.cpp
     [[nodiscard]] bool outstanding() const;
@@ -151,11 +158,12 @@ private:
     [[nodiscard]] Way way_of(std::uint32_t slot) const {
         return way_of(slot, slots_[slot].generation);
     }
-    [[nodiscard]] bool is_relayed(std::uint32_t slot) const;
     [[nodiscard]] std::string name_of(std::uint32_t slot) const;
     [[nodiscard]] Time idle_since(Way const& way) const;
     [[nodiscard]] bool usable(std::uint32_t slot) const;
-    [[nodiscard]] std::uint64_t next_generation(std::uint32_t slot, Time now) const;
+    [[nodiscard]] bool is_dead_end(Hop const& hop, Time now) const;
+    void note_dead_end(Hop const& hop, Time now);
+    [[nodiscard]] std::uint64_t next_generation(std::uint32_t slot, Time now);
     void compare_rates(Time now);
     void look_at_spares(Time now);
 
@@ -178,6 +186,7 @@ private:
     WordBook book_;
     Arrivals arrivals_;
     std::map<WireName, Quarantine> quarantine_;
+    std::map<Hop, DeadEnd> dead_ends_;
     std::vector<Command> commands_;
     std::vector<Candidate> candidates_;
     std::vector<WireSender::Done> done_;

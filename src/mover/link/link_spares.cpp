@@ -1,7 +1,10 @@
 // A link's spare slots: wires for NICs that lie idle for want of a direct one. A wire may join NICs that have
-// none between them otherwise, or go through a third process, their relay; it is a wire like others, made,
+// none between them otherwise, or go through other processes, its relays; it is a wire like others, made,
 // watched and quarantined as they are. Where direct wires do, none is made; one that is there yields to
 // them, and ends when it was not needed for a time.
+//
+// A way is looked for by trying: ways are many, hops are few, and one that did not lead on rules out all ways
+// with it for a time. So there are no more tries than hops.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +19,10 @@ constexpr Time kMissing = 500 * kMillisecond;  // or slow; direct wires come bac
 constexpr Time kUnused = 2 * kSecond;          // then a wire that is not needed ends
 constexpr Time kLook = 100 * kMillisecond;
 constexpr double kFarSlower = 4.0;  // times, than the fastest wire
+constexpr Time kShortestDeadEnd = kSecond;
+constexpr Time kLongestDeadEnd = 30 * kSecond;
+constexpr Time kLongestWithoutWire = 2 * kSecond;  // where no wire is there
+constexpr int kMostLooks = 1000;                   // at ways, before others have their turn
 
 }  // namespace
 
@@ -23,14 +30,14 @@ Way Link::way_of(std::uint32_t slot, std::uint64_t generation) const {
     return link::way_of(options_.slots[slot], generation);
 }
 
-bool Link::is_relayed(std::uint32_t slot) const {
-    return is_spare(slot) && way_of(slot).relay != Way::kDirect;
-}
-
 std::string Link::name_of(std::uint32_t slot) const {
     Way const way = way_of(slot);
-    if (way.relay == Way::kDirect) return fmt::format("wire {} (NIC {})", slot, way.nic);
-    return fmt::format("wire {} (NIC {}, through {})", slot, way.nic, options_.relays[way.relay]);
+    std::string text = fmt::format("wire {} (NIC {}", slot, way.nic);
+    for (std::uint32_t const relay : way.relays()) {
+        text += relay == way.by[0] ? ", through " : ", ";
+        text += options_.relays[relay];
+    }
+    return text + ")";
 }
 
 // Since when no direct wire uses the NICs of a way as it could; kNever: one does.
@@ -51,13 +58,49 @@ bool Link::usable(std::uint32_t slot) const {
     return !is_spare(slot) || idle_since(way_of(slot)) != kNever;
 }
 
-// The next one of a spare slot that is worth being dialed; 0: none is.
-std::uint64_t Link::next_generation(std::uint32_t slot, Time now) const {
-    std::uint64_t const last = slots_[slot].generation;
-    for (std::uint64_t next = last + 1; next <= last + options_.slots[slot].ways.size(); ++next) {
-        Time const since = idle_since(way_of(slot, next));
-        if (since != kNever && now >= since + kMissing) return next;
+void Link::note_dead_end(Hop const& hop, Time now) {
+    if (is_dead_end(hop, now)) return;  // another slot has been there
+    DeadEnd& it = dead_ends_[hop];
+    it.seen = now;
+    it.rest = std::clamp(2 * it.rest, kShortestDeadEnd, kLongestDeadEnd);
+}
+
+bool Link::is_dead_end(Hop const& hop, Time now) const {
+    auto const at = dead_ends_.find(hop);
+    if (at == dead_ends_.end()) return false;
+    // Who has no wire at all must not rely on what was true a while ago.
+    Time const longest = no_wire_since_ == kNever ? kLongestDeadEnd : kLongestWithoutWire;
+    return now < at->second.seen + std::min(at->second.rest, longest);
+}
+
+// The next one of a spare slot that is worth being dialed; 0: none is, for now.
+std::uint64_t Link::next_generation(std::uint32_t slot, Time now) {
+    Slot& it = slots_[slot];
+    Ways const& ways = options_.slots[slot].ways;
+    std::uint64_t idle = 0;  // by NIC of the other end
+    for (std::uint32_t far = 0; far < ways.far_nics(); ++far) {
+        Time const since = idle_since(Way{ways.nic(), far});
+        if (since != kNever && now >= since + kMissing) idle |= 1ULL << far;
     }
+    if (idle == 0) return 0;
+    std::uint64_t next = std::max(it.generation, it.looked) + 1;
+    for (int looks = 0; next <= it.generation + ways.size(); ++looks) {
+        if (looks == kMostLooks) {
+            it.looked = next - 1;
+            return 0;
+        }
+        std::uint64_t const index = next % ways.size();
+        Way const way = ways.at(index);
+        std::uint32_t hop = 0;
+        while (hop <= way.count && !ways.returns(way, hop) && !is_dead_end(way.hop(hop), now)) {
+            ++hop;
+        }
+        if (hop > way.count && (idle >> way.far_nic & 1) != 0) return next;
+        next += ways.behind(index, hop) - index;
+    }
+    it.looked = 0;
+    it.rest_until = now + it.rest;
+    it.rest = std::min(2 * it.rest, options_.longest_rest);
     return 0;
 }
 

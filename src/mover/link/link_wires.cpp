@@ -24,7 +24,7 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
     if (options_.dials) {
         if (it.state != State::Dialing || generation != it.generation) return false;
         if (it.reported.contains(generation)) {
-            closed(slot, generation, "the other end has closed it", now);
+            not_made(slot, generation, way_of(slot).count, "the other end has closed it", now);
             return false;
         }
     } else {
@@ -41,9 +41,11 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
     it.measured = false;
     it.opened = it.heard = it.said = now;
     it.missing_since = it.slow_since = kNever;
-    it.failures = 0;
+    (*counts_)[slot].open.set(1);
     if (is_spare(slot)) {
         (*counts_)[slot].way.set(generation % options_.slots[slot].ways.size());
+        Way const way = way_of(slot);
+        for (std::uint32_t hop = 0; hop <= way.count; ++hop) dead_ends_.erase(way.hop(hop));
         log::info("link: {}, generation {}, is there", name_of(slot), generation);
     }
     note_progress(it);
@@ -59,7 +61,7 @@ void Link::answered(std::uint32_t slot, std::uint64_t generation, Time when, Tim
     now_ = now;
     bool const known = slot < slots_.size() && slots_[slot].generation == generation;
     // It was a relay's machine that answered.
-    if (!known || is_relayed(slot) || options_.still_limit == kNever) return;
+    if (!known || way_of(slot).count != 0 || options_.still_limit == kNever) return;
     Time heard = 0;
     for (Slot const& it : slots_) heard = std::max(heard, it.heard);
     // The wire may have been closed since nothing was acknowledged, which is a little earlier.
@@ -67,22 +69,32 @@ void Link::answered(std::uint32_t slot, std::uint64_t generation, Time when, Tim
     if (silent && when >= heard + options_.silence_limit / 3) still_since_ = heard;
 }
 
+void Link::not_made(std::uint32_t slot, std::uint64_t generation, std::uint32_t hop,
+                    std::string const& why, Time now) {
+    now_ = now;
+    if (slot >= slots_.size()) return;
+    Slot& it = slots_[slot];
+    if (it.generation != generation || it.state != State::Dialing) return;
+    it.state = State::Resting;
+    if (is_spare(slot)) {
+        Way const way = way_of(slot);
+        note_dead_end(way.hop(std::min(hop, way.count)), now);
+        look_at_ = now;  // for another way
+    } else {
+        it.rest_until = now + it.rest;
+        it.rest = std::min(2 * it.rest, options_.longest_rest);
+        last_trouble_ = fmt::format("wire {}: {}", slot, why);
+    }
+    settle();
+}
+
 void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string const& why, Time now) {
     now_ = now;
     if (slot >= slots_.size() || slots_[slot].generation != generation) return;
-    std::size_t const ways = options_.slots[slot].ways.size();
     switch (slots_[slot].state) {
         case State::Open: down(slot, why, false); break;
         case State::Leaving: slots_[slot].state = State::Resting; break;
         case State::Dialing:
-            slots_[slot].state = State::Resting;
-            slots_[slot].rest_until = now + slots_[slot].rest;
-            // A spare slot first tries all of its ways.
-            if (++slots_[slot].failures % std::max<std::size_t>(ways, 1) == 0) {
-                slots_[slot].rest = std::min(2 * slots_[slot].rest, options_.longest_rest);
-            }
-            if (ways == 0) last_trouble_ = fmt::format("wire {}: {}", slot, why);
-            break;
         case State::Resting: break;
     }
     settle();
@@ -96,6 +108,7 @@ void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     if (still_open) commands_.push_back({Command::Kind::Close, slot, it.generation});
     it.state = State::Resting;
     counts_->wires.take(1);
+    (*counts_)[slot].open.clear();
     it.missing_since = now_;
     degraded_ = true;
     if (now_ - it.opened > options_.longest_rest) it.rest = options_.shortest_rest;
@@ -260,7 +273,10 @@ void Link::leave(std::uint64_t code, std::string const& why) {
     queue_.clear();
     quarantine_.clear();
     for (std::uint32_t i = 0; i < slots_.size(); ++i) let_go(i);
-    for (WireCounts& counts : *counts_) counts.in_flight.clear();
+    for (WireCounts& counts : *counts_) {
+        counts.in_flight.clear();
+        counts.open.clear();
+    }
     counts_->wires.clear();
     counts_->over.set(1);
 }

@@ -44,6 +44,10 @@ public:
     bool opened(std::uint32_t slot, std::uint64_t generation, Time now) override {
         return link_.opened(slot, generation, now);
     }
+    void not_made(std::uint32_t slot, std::uint64_t generation, std::uint32_t hop,
+                  std::string const& why, Time now) override {
+        link_.not_made(slot, generation, hop, why, now);
+    }
     void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
                 Time now) override {
         link_.closed(slot, generation, why, now);

@@ -13,8 +13,8 @@ Way way_of(SlotOptions const& slot, std::uint64_t generation);
 
 // As one of the ends sees them. Direct: one for each NIC, of whichever end has more, from the first to the
 // first and so on. Spare, where both ends have a NIC left to join or there are relays: one for each NIC of
-// the end that dials, by turns straight to another NIC than its direct wire's and through a relay.
+// the end that dials. `relays`: the server of each.
 std::vector<SlotOptions> slots_between(std::uint32_t dialing_nics, std::uint32_t awaiting_nics,
-                                       std::uint32_t relays, bool dials);
+                                       std::vector<std::uint32_t> const& relays, bool dials);
 
 }  // namespace mgi::mover::link

@@ -10,6 +10,7 @@
 #include <mgi/error.hpp>
 
 #include "mover/link/codec.hpp"
+#include "mover/link/ways.hpp"
 #include "transport/wire/wire_client.hpp"
 
 namespace mgi::mover::link {
@@ -77,24 +78,16 @@ public:
     virtual void failed(ErrorCode code, std::string const& why) = 0;
 };
 
-// Where a wire runs.
-struct Way {
-    static constexpr std::uint32_t kDirect = UINT32_MAX;
-    std::uint32_t nic = 0;          // of this end's, below 64
-    std::uint32_t far_nic = 0;      // of the other end's
-    std::uint32_t relay = kDirect;  // who passes it on, of LinkOptions::relays
-};
-
 // A slot for wires, the same ones in the same order at both ends. A *spare* slot has a wire only where NICs of
 // both ends lie idle, since their direct wires are gone or far slower than others (link_spares.cpp).
 struct SlotOptions {
-    std::uint32_t nic = 0;       // of this end's, below 64
-    double rate = 1.0;           // bytes a nanosecond (GB/s), until it has been measured
-    std::uint16_t codec = 0;     // of LinkOptions::codecs, for what this end sends on it; 0: none
-    std::uint32_t far_nic = 0;   // of the other end's
-    std::vector<Way> ways = {};  // a spare slot's: generation g goes by way g modulo their number
+    std::uint32_t nic = 0;      // of this end's, below 64
+    double rate = 1.0;          // bytes a nanosecond (GB/s), until it has been measured
+    std::uint16_t codec = 0;    // of LinkOptions::codecs, for what this end sends on it; 0: none
+    std::uint32_t far_nic = 0;  // of the other end's
+    Ways ways = {};             // a spare slot's: generation g goes by way g modulo their number
 
-    [[nodiscard]] bool is_spare() const { return !ways.empty(); }
+    [[nodiscard]] bool is_spare() const { return ways.size() != 0; }
 };
 
 struct LinkOptions {

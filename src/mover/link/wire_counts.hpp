@@ -29,6 +29,7 @@ struct WireCounts {
     Count in_flight;  // segments given to the wire that is there now, and not known to have arrived
     Count resends;    // segments that were lost with a wire and begun again, on whichever one
     Count way;        // of a spare slot: by which the latest one went
+    Count open;       // 1: there is one now
 };
 
 // By slot.

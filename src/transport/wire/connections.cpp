@@ -113,8 +113,16 @@ void WireThread::gone(Connection& connection, std::string const& why) {
     Entry& entry = *connection.entry;
     std::uint32_t const slot = connection.slot;
     std::uint64_t const generation = connection.generation;
+    bool const was_dialed = connection.stage != Stage::Open && entry.routes;
+    // The relay that is asked is there when it says that it cannot; one that says nothing is not.
+    bool const declined = connection.handshake && connection.handshake->is_declined();
+    std::uint32_t const hop = std::uint32_t(connection.relay) + (declined ? 1 : 0);
     drop(connection);
-    entry.client->closed(slot, generation, why, now_);
+    if (was_dialed) {
+        entry.client->not_made(slot, generation, hop, why, now_);
+    } else {
+        entry.client->closed(slot, generation, why, now_);
+    }
 }
 
 void WireThread::refuse(Connection& connection, std::string const& why, bool loud) {
@@ -163,7 +171,7 @@ void WireThread::dial(Entry& entry, Command const& command) {
         connection.peer = route.remote;
         connection.route = std::move(route);
     } catch (std::exception const& error) {
-        entry.client->closed(command.slot, command.generation, error.what(), now_);
+        entry.client->not_made(command.slot, command.generation, 0, error.what(), now_);
     }
 }
 

@@ -162,8 +162,9 @@ Handshake::State Handshake::take_answer() {
             far_card_ = unpacked(std::string_view(in_).substr(1, bytes - 1));
             return State::Done;
         }
-        return refuse(in_[0] == kNoWay ? "the relay cannot pass it on from there"
-                                       : "the other end does not want this wire");
+        declined_ = in_[0] == kNoWay;
+        return refuse(declined_ ? "the relay cannot pass it on from there"
+                                : "the other end does not want this wire");
     }
     std::string const said = said_ + in_.substr(0, sizeof(Secret));
     if (!proves(std::string_view(in_).substr(sizeof(Secret)), secret_, kAnswers, said)) {

@@ -75,6 +75,8 @@ public:
     // Dials, when done: the other end's card; empty: the wire goes over the connection.
     [[nodiscard]] std::string const& far_card() const { return far_card_; }
     [[nodiscard]] std::string const& why() const { return why_; }
+    // Dials: the relay has no way on.
+    [[nodiscard]] bool is_declined() const { return declined_; }
     // Answers: the link was not known, which happens to those who come a little early.
     [[nodiscard]] bool is_unknown() const { return unknown_; }
 
@@ -97,6 +99,7 @@ private:
     std::string far_card_;
     std::string why_;
     bool unknown_ = false;
+    bool declined_ = false;
     bool expects_card_ = false;
 };
 

@@ -23,7 +23,7 @@ inline constexpr Time kSecond = 1'000'000'000;
 // What a link wants of who moves its bytes.
 struct Command {
     enum class Kind : std::uint8_t {
-        Dial,    // make a wire of this generation; answered by `opened` or `closed`
+        Dial,    // make a wire of this generation; answered by `opened` or `not_made`
         Close,   // end it; not answered. Nothing that arrives on it may land from now on
         Finish,  // the same, but what was written still goes to the other end
     };
@@ -41,7 +41,10 @@ public:
 
     // A wire is there. False: it is not wanted (stale, or no such slot) and must be closed.
     virtual bool opened(std::uint32_t slot, std::uint64_t generation, Time now) = 0;
-    // A wire is gone, or could not be made.
+    // A wire could not be made: this hop of its way did not lead on, of which 0 is the one from here.
+    virtual void not_made(std::uint32_t slot, std::uint64_t generation, std::uint32_t hop,
+                          std::string const& why, Time now) = 0;
+    // A wire is gone.
     virtual void closed(std::uint32_t slot, std::uint64_t generation, std::string const& why,
                         Time now) = 0;
 
