@@ -27,6 +27,7 @@ protected:
         spec_.routing = Routing::broadcast();
         spec_.options.name = "sales";
         spec_.options.segment_rows = 16;
+        spec_.options.slots = 4;  // for all that a test sends before somebody receives
         for (std::uint32_t m = 0; m < 3; ++m) ends_.push_back(members_.create_endpoint(m));
     }
     void make_small() {
