@@ -4,19 +4,17 @@
 #include <string_view>
 
 namespace mgi::simd {
-namespace {
 
-device::TileOps const& choose() {
-    char const* const asked = std::getenv("MGI_SIMD");
-    if (asked != nullptr && std::string_view(asked) == "portable") return portable_tile_ops();
-    device::TileOps const* const wide = avx512_tile_ops();
+device::TileOps const& tile_ops_for(char const* asked) {
+    std::string_view const word = asked == nullptr ? "" : asked;
+    if (word == "portable") return portable_tile_ops();
+    device::TileOps const* wide = word == "avx2" ? nullptr : avx512_tile_ops();
+    if (wide == nullptr) wide = avx2_tile_ops();
     return wide != nullptr ? *wide : portable_tile_ops();
 }
 
-}  // namespace
-
 device::TileOps const& tile_ops() {
-    static device::TileOps const& chosen = choose();
+    static device::TileOps const& chosen = tile_ops_for(std::getenv("MGI_SIMD"));
     return chosen;
 }
 
