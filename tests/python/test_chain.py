@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -82,12 +81,24 @@ def test_a_chain_that_is_cut_is_an_error_on_every_server(tmp_path: Path) -> None
     assert any("there was no wire" in each["text"] for each in found), found
 
 
-def test_a_relay_that_is_killed_is_an_error_on_every_server(tmp_path: Path) -> None:
+def test_a_relay_that_is_killed_ends_the_job(tmp_path: Path) -> None:
     with Job(SERVERS, "stream", str(tmp_path)) as job:
         job.wait_until_rows_move(tmp_path)
         os.kill(pid_of(job, 1), signal.SIGKILL)
         out, err = job.popen.communicate(timeout=LONG)
     assert job.popen.returncode == 128 + signal.SIGKILL, out + err
     assert "rank 1 (server1" in err
-    last = dict(line[1:].split("] ", 1) for line in out.splitlines() if line.startswith("["))
-    assert all("error" in json.loads(last[rank]) for rank in ("0", "2", "3")), out + err
+
+
+def test_a_relay_that_stands_still_is_an_error_on_every_server(tmp_path: Path) -> None:
+    with Job(SERVERS, "stream", str(tmp_path)) as job:
+        job.wait_until_rows_move(tmp_path)
+        pids = [pid_of(job, rank) for rank in range(SERVERS)]
+        os.kill(pids[1], signal.SIGSTOP)
+        try:
+            others = [Path("/proc", str(pids[rank])) for rank in (0, 2, 3)]
+            wait_for("others' end", lambda: not any(path.exists() for path in others), LONG)
+        finally:
+            os.kill(pids[1], signal.SIGCONT)
+        found = job.found()
+    assert all("error" in each for each in found), found
