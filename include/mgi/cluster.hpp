@@ -88,8 +88,8 @@ struct ClusterPathUse {
     static constexpr std::uint32_t kAll = UINT32_MAX;
     std::uint32_t source = kAll;       ///< endpoint; kAll: of all of them
     std::uint32_t destination = kAll;  ///< endpoint; kAll: one lane, or wire, is for all of them
-    std::string
-        by;  ///< "reference", "copy", "wire" to another server, or two: "reference and wire"
+    /// "reference", "copy", "wire" to another server, or two of them: "reference and wire".
+    std::string by;
     std::string nic;   ///< of a wire: by which it leaves this server
     std::string peer;  ///< of a wire: whom it leads to, "rank 3 on server b"
     ClusterFlow flow;  ///< of a wire: bytes as they travel, and no rows

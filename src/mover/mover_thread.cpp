@@ -17,7 +17,7 @@ constexpr std::uint32_t kQuiet = 1500;
 
 MoverThread::~MoverThread() {
     {
-        std::lock_guard const lock(mutex_);
+        auto const lock = locked();
         stop_ = true;
     }
     changed_.notify_all();
@@ -25,10 +25,17 @@ MoverThread::~MoverThread() {
     if (thread_.joinable()) thread_.join();
 }
 
+std::unique_lock<std::mutex> MoverThread::locked() {
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+    std::unique_lock lock(mutex_);
+    wanted_.fetch_sub(1, std::memory_order_relaxed);
+    return lock;
+}
+
 void MoverThread::add(std::uint64_t id, std::unique_ptr<Work> work, std::shared_ptr<void> keep,
                       Fail fail) {
     {
-        std::lock_guard const lock(mutex_);
+        auto const lock = locked();
         entries_.emplace(id, Entry{std::move(work), std::move(keep), std::move(fail)});
         if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     }
@@ -38,7 +45,7 @@ void MoverThread::add(std::uint64_t id, std::unique_ptr<Work> work, std::shared_
 void MoverThread::remove(std::uint64_t id) {
     std::multimap<std::uint64_t, Entry>
         gone;  // dies behind the lock: may be a channel's last owner
-    std::lock_guard const lock(mutex_);
+    auto const lock = locked();
     for (auto at = entries_.find(id); at != entries_.end(); at = entries_.find(id)) {
         gone.insert(entries_.extract(at));
     }
@@ -68,6 +75,7 @@ bool MoverThread::step_all() {
 }
 
 bool MoverThread::drive() noexcept {
+    if (wanted_.load(std::memory_order_relaxed) != 0) return false;
     std::unique_lock const lock(mutex_, std::try_to_lock);
     if (!lock || stop_) return false;
     others_.note();
@@ -80,7 +88,7 @@ void MoverThread::run() {
         while (others_.works()) others_.rest();
         others_.end();
         {
-            std::unique_lock lock(mutex_);
+            auto lock = locked();
             changed_.wait(lock, [&] { return stop_ || has_work(); });
             if (stop_) return;
             idle = step_all() ? 0 : idle + 1;

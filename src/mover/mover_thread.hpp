@@ -1,6 +1,7 @@
 // The mover of a device: a host thread that works for all channels of that device whose segments move.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -47,7 +48,10 @@ private:
     };
     static bool step(Entry& entry);
     bool step_all();
+    // Of its own thread, and who adds or removes a channel: not kept waiting by who drives again and again.
+    [[nodiscard]] std::unique_lock<std::mutex> locked();
     std::mutex mutex_;
+    std::atomic<int> wanted_{0};
     StandIn others_;
     std::condition_variable changed_;
     std::multimap<std::uint64_t, Entry> entries_;

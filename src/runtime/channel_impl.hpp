@@ -63,7 +63,7 @@ public:
     // knows this channel.
     [[nodiscard]] std::shared_ptr<Crossing> const& crossing() const { return crossing_; }
     void set_crossing(std::shared_ptr<Crossing> crossing) { crossing_ = std::move(crossing); }
-    // What its calls do that cannot go on. Likewise.
+    // What its calls do that cannot go on. Set once, before anybody calls.
     void set_progress(std::shared_ptr<Progress> progress);
     // Whether an endpoint is this process'; all of them are where it is not shared.
     [[nodiscard]] bool is_own_source(std::uint32_t source) const;

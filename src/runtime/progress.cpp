@@ -24,10 +24,16 @@ void Progress::close() {
 void Progress::make() noexcept {
     std::unique_lock const lock(mutex_, std::try_to_lock);
     if (!lock || closed_) return;
-    for (mover::MoverThread* const mover : movers_) mover->drive();
-    if (wires_ != nullptr) wires_->drive();
-    // What came may have been what movers wait for.
-    for (mover::MoverThread* const mover : movers_) mover->drive();
+    auto const move = [this] {
+        bool moved = false;
+        for (mover::MoverThread* const mover : movers_) moved |= mover->drive();
+        return moved;
+    };
+    move();
+    if (wires_ == nullptr) return;
+    wires_->drive();
+    // What came may be what movers wait for: credits, and the end that they announce then.
+    if (move()) wires_->drive();
 }
 
 }  // namespace mgi

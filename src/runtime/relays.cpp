@@ -19,7 +19,7 @@ using mover::link::Way;
 using transport::wire::Address;
 using transport::wire::Onward;
 
-constexpr std::size_t kMostRelays = 32;  // of a pair
+constexpr std::size_t kMostRelaysOfPair = 32;
 // For each hop: there are others to be tried, and no more than ten seconds for all of them. More than what a
 // relay has for its way on, so that it can say that there is none.
 constexpr transport::wire::Time kSpareLimit = 600 * transport::wire::kMillisecond;
@@ -67,7 +67,7 @@ std::vector<std::uint32_t> relays_between(PartMembers const& members, std::uint3
     for (std::uint32_t const m : found) turn[m] = of_server[members.server[m]]++;
     std::stable_sort(found.begin(), found.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
-    found.resize(std::min(found.size(), kMostRelays));
+    found.resize(std::min(found.size(), kMostRelaysOfPair));
     return found;
 }
 

@@ -192,8 +192,8 @@ TEST_F(Servers, CallsThatCannotGoOnMakeProgress) {
     EXPECT_GT(rounds[1].made, 0);
 
     std::vector<Owned> const alone{members_.create_endpoint(0)};
-    Channel const local = members_.runtime(0).create_channel(
-        Members::seen_from(0, spec_, alone, alone));
+    Channel const local =
+        members_.runtime(0).create_channel(Members::seen_from(0, spec_, alone, alone));
     EXPECT_EQ(local.impl()->state().progress.make, nullptr);
 }
 

@@ -167,6 +167,26 @@ TEST_F(RelayTest, AndThroughTwoOfThem) {
     EXPECT_GT(thirds[3]->thread->passed_on().bytes, 2U * 300 * 50'000);
 }
 
+// Its kernels wait for rows of their own meanwhile: no event of what is passed on is lost on them.
+TEST_F(RelayTest, OneWhoseThreadsDriveGoesOnPassing) {
+    std::atomic<bool> ended = false;
+    std::thread driver([&] {
+        while (!ended) {
+            for (std::uint32_t m : {2U, 3U}) thirds[m]->thread->drive();
+            std::this_thread::yield();
+        }
+    });
+    auto counted = std::make_shared<std::atomic<int>>(0);
+    auto const routes = [counted, way = through({3, 2})](std::uint32_t, std::uint64_t) {
+        ++*counted;
+        return way;
+    };
+    exchange(routes, 1, [] {}, kMany);
+    ended = true;
+    driver.join();
+    EXPECT_EQ(*counted, 1) << "its wire was given up";
+}
+
 TEST_F(RelayTest, OneThatEndsLosesNothing) {
     // A relay's wire and then another's, by turns.
     auto const routes = [this, both = std::vector<Route>{through({2}), through({3})}](

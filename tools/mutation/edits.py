@@ -119,14 +119,16 @@ EDITS = (
             (
                 "        slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n",
                 "        if (!{is}) {\n"
-                "            slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n"
+                "            slot.readers.store(chunks * from.reader_count + from.moves, "
+                "relaxed);\n"
                 "        }\n",
             ),
             (
                 "queue->push(what, chunks);\n        }\n",
                 "queue->push(what, chunks);\n        }\n"
                 "        if ({is}) {\n"
-                "            slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n"
+                "            slot.readers.store(chunks * from.reader_count + from.moves, "
+                "relaxed);\n"
                 "        }\n",
             ),
         ),

@@ -241,14 +241,11 @@ private:
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        if (state_->stages == nullptr) {
-            SendResult const sent = call.send(rows, lane);
-            if (sent.status == Status::Pending && group.leads()) state_->make_progress();
-            return sent;
-        }
-        u32 const buffer = stage_lane(sending_state(), group);
-        SendResult const sent = call.send(rows, buffer);
-        if (group.leads()) help_sorter(sending_state(), buffer);
+        bool const staged = state_->stages != nullptr;
+        u32 const buffer = staged ? stage_lane(sending_state(), group) : 0;
+        SendResult const sent = call.send(rows, staged ? i64(buffer) : lane);
+        if (staged && group.leads()) help_sorter(sending_state(), buffer);
+        if (sent.status == Status::Pending && group.leads()) state_->make_progress();
         return sent;
     }
 

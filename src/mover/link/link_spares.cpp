@@ -82,7 +82,10 @@ std::uint64_t Link::next_generation(std::uint32_t slot, Time now) {
         Time const since = idle_since(Way{ways.nic(), far});
         if (since != kNever && now >= since + kMissing) idle |= 1ULL << far;
     }
-    if (idle == 0) return 0;
+    if (idle == 0) {
+        it.looked = 0;  // the next search begins with the short ways
+        return 0;
+    }
     std::uint64_t next = std::max(it.generation, it.looked) + 1;
     for (int looks = 0; next <= it.generation + ways.size(); ++looks) {
         if (looks == kMostLooks) {

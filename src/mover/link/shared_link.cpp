@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kLeave{500};
 
 }  // namespace
 
-// What the wire thread calls: a link, and the inbox in front of it.
+// What who moves wires calls: a link, and the inbox in front of it.
 class SharedLink::Client final : public transport::wire::WireClient {
 public:
     Client(LinkOptions options, LinkOwner& owner, NicBoard& board)
@@ -35,7 +35,7 @@ public:
     // By any thread.
     [[nodiscard]] std::shared_ptr<LinkCounts const> counts() const { return link_.counts(); }
 
-    // By the wire thread, as all below.
+    // By who moves wires, one thread at a time, as all below.
     Link& link() {
         take_in();
         return link_;
@@ -98,7 +98,7 @@ private:
     bool is_finished_ = false;
     std::vector<Transfer> transfers_;
     std::vector<Word> words_;
-    std::vector<Transfer> taken_transfers_;  // the thread's own; kept for their memory
+    std::vector<Transfer> taken_transfers_;  // of who moves wires; kept for their memory
     std::vector<Word> taken_words_;
     Link link_;
 };

@@ -22,7 +22,7 @@ using transport::wire::routes_of;
 using transport::wire::Secret;
 using transport::wire::WireThread;
 
-// Thread-safe, but for its construction and destruction. The owner is called by the wire thread, and
+// Thread-safe, but for its construction and destruction. The owner is called by who moves wires, and
 // may call all of this but the destructor. All but `start` and `say` wait for that thread: whoever calls
 // them holds no lock that the owner takes when it is called.
 class SharedLink final : public Carrier {

@@ -18,9 +18,8 @@
 namespace mgi::transport::wire {
 namespace {
 
-constexpr std::size_t kPieces = 64;        // of one call
-constexpr std::size_t kAtOnce = 2U << 20;  // read from one wire before the others have their turn
-constexpr Time kDrain = kSecond / 2;       // for the other end to read the last word
+constexpr std::size_t kPieces = 64;   // of one call
+constexpr Time kDrain = kSecond / 2;  // for the other end to read the last word
 constexpr Time kRetryAccept = 100 * kMillisecond;
 
 // So many bytes of a stream, as the system would say it of a socket.
@@ -370,7 +369,7 @@ void WireThread::read(Connection& connection) {
     Entry& entry = *connection.entry;
     std::uint64_t const id = connection.id;
     std::array<iovec, kPieces> pieces;
-    for (std::size_t taken = 0; taken < kAtOnce;) {
+    for (std::size_t taken = 0; taken < most_read_;) {
         std::size_t const count = entry.client->scatter(connection.slot, pieces);
         if (count == 0) break;
         ssize_t const got = get(connection.socket, connection.stream.get(), {pieces.data(), count});

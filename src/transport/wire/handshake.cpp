@@ -17,7 +17,7 @@ constexpr std::uint32_t kWithCard = 2;  // a wire, and the proof comes with a ca
 
 struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
-    std::uint32_t version = 4;
+    std::uint32_t version = 5;
     LinkName link{};
     std::uint32_t slot = 0;  // or the member that a relay passes on to
     std::uint32_t kind = kWire;

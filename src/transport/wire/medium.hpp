@@ -1,5 +1,5 @@
 // A way for the bytes of wires beside their TCP connections, which then only prove who is there and say
-// that both ends still are. One medium for each NIC; used by the wire thread alone.
+// that both ends still are. One medium for each NIC; used by one thread at a time.
 #pragma once
 
 #include <sys/uio.h>

@@ -20,6 +20,9 @@ namespace mgi::transport::wire {
 namespace {
 
 constexpr std::uint64_t kBellId = 0;
+// From one wire before the others have their turn; less by who waits for one of them.
+constexpr std::size_t kMostRead = 2U << 20;
+constexpr std::size_t kMostReadByOthers = 512U << 10;
 constexpr Time kLongest = 10 * kSecond;  // sleep, with nothing to do
 constexpr std::size_t kEvents = 64;      // of one turn
 // While others drive, a turn of its own comes so often.
@@ -225,27 +228,32 @@ int WireThread::step(int wait) {
     int const count =
         epoll_wait(epoll_.get(), events.data(), int(events.size()), awake_ ? 0 : wait);
     wakeups_.fetch_add(1, std::memory_order_relaxed);
+    bool only_rung = true;
     for (int i = 0; i < count; ++i) {
         std::uint64_t rings = 0;
         if (events[std::size_t(i)].data.u64 == kBellId) {
             (void)!::read(event_.get(), &rings, sizeof(rings));
+        } else {
+            only_rung = false;  // that must be looked at here: some events come but once
         }
     }
-    // What woke it is moved by who drives; it is awake still, so that it does not sleep on that.
-    if (others_work()) return 0;
+    // Who has rung drives; this thread is awake still, so that it does not sleep on what that changed.
+    if (only_rung && others_work()) return 0;
     others_.end();
     Role const role(*this);
     // Before anything is looked at: who rings from now on is heard the next time.
     awake_ = false;
     left_ = false;
+    spoiled_ = false;
     run_tasks();
     turn({events.data(), std::size_t(std::max(count, 0))}, true);
     whole_turn_ = now_;
+    if (!busy_.empty()) left_ = true;
     return arm() ? timeout() : 0;
 }
 
 bool WireThread::drive() noexcept {
-    if (wanted_ || stop_) return false;
+    if (wanted_ || spoiled_ || stop_) return false;
     Role const role(*this, std::try_to_lock);
     if (!role) return false;
     others_.note();
@@ -256,6 +264,9 @@ bool WireThread::drive() noexcept {
     try {
         return turn({events.data(), std::size_t(std::max(count, 0))}, false);
     } catch (std::exception const& error) {
+        // Nobody drives again before the thread itself has had a turn, which may wait for better times.
+        spoiled_ = true;
+        leave_it();
         log::error("who drives connections between servers goes on after: {}", error.what());
         return false;
     }
@@ -264,20 +275,22 @@ bool WireThread::drive() noexcept {
 // Moves what can be moved; true if there was anything. `whole`: also what is no wire.
 bool WireThread::turn(std::span<epoll_event const> events, bool whole) {
     now_ = now();
+    most_read_ = whole ? kMostRead : kMostReadByOthers;
     bool moved = false;
     for (epoll_event const& event : events) {
         std::uint64_t const id = event.data.u64;
-        Connection* const connection = find(id);
-        bool const is_wire = connection != nullptr && connection->stage == Stage::Open;
-        moved |= is_wire;
-        if (is_wire) {
-            on_event(*connection, event.events);
-        } else if (!whole) {
-            if (connection != nullptr || listeners_.contains(id)) leave_it();
+        if (Connection* const connection = find(id)) {
+            bool const is_wire = connection->stage == Stage::Open;
+            moved |= is_wire;
+            if (is_wire || whole) {
+                on_event(*connection, event.events);
+                continue;
+            }
+            // Of what is passed on, events come but once.
+            if (connection->stage == Stage::Passing) busy_.insert(id);
+            leave_it();
         } else if (auto const at = listeners_.find(id); at != listeners_.end()) {
-            accept(at->second);
-        } else if (connection != nullptr) {
-            on_event(*connection, event.events);
+            whole ? accept(at->second) : leave_it();
         }
     }
     look_at_streams();
@@ -296,6 +309,15 @@ bool WireThread::turn(std::span<epoll_event const> events, bool whole) {
 }
 
 void WireThread::serve(Entry& entry) {
+    try {
+        serve_rounds(entry);
+    } catch (...) {
+        entry.touched = true;
+        throw;
+    }
+}
+
+void WireThread::serve_rounds(Entry& entry) {
     entry.touched = false;
     bool more = true;
     for (int rounds = 0; more && rounds < 4; ++rounds) {

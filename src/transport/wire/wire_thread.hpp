@@ -40,7 +40,7 @@ struct Route {
     Time limit = kNever;              // for each step of making it, if less than the thread's
 };
 
-// The route of each wire, at the end that dials; none at the one that awaits. Called by the thread; what it
+// The route of each wire, at the end that dials; none at the one that awaits. Called in the thread's turns; what it
 // throws is why the wire cannot be made.
 using Routes = std::function<Route(std::uint32_t slot, std::uint64_t generation)>;
 // One for each slot; none for none.
@@ -101,7 +101,8 @@ public:
     void run(std::function<void()> const& what);
 
     // Moves on the calling thread what wires can move now, unless another one does; never waits. The thread
-    // rests while others drive, and sees to all that is no wire. True if there was anything to move.
+    // rests while others drive, and sees to all that is no wire. True if there was anything to move. Not
+    // called any more when the thread ends.
     bool drive() noexcept;
 
     static Time now();
@@ -166,6 +167,7 @@ private:
     void leave_it() noexcept;
     void run_tasks();
     void serve(Entry& entry);
+    void serve_rounds(Entry& entry);
     void expire();
     [[nodiscard]] int timeout() const;
     [[nodiscard]] Connection* find(std::uint64_t id);
@@ -219,8 +221,9 @@ private:
     std::deque<Task*> tasks_;
     std::mutex role_;
     std::atomic<std::thread::id> in_role_;
-    std::atomic<bool> wanted_{false};  // by the thread itself: others leave the role to it
-    std::atomic<bool> left_{false};    // there is something that only the thread itself does
+    std::atomic<bool> wanted_{false};   // by the thread itself: others leave the role to it
+    std::atomic<bool> left_{false};     // there is something that only the thread itself does
+    std::atomic<bool> spoiled_{false};  // a driver's turn has thrown
     StandIn others_;
     Time whole_turn_ = 0;  // the thread's own: its last one
 
@@ -236,6 +239,7 @@ private:
     std::uint64_t next_id_ = 1;
     std::size_t strangers_ = 0;
     Time now_ = 0;
+    std::size_t most_read_ = 0;  // from one wire in this turn
     Time last_warning_ = 0;
     std::uint64_t unsaid_ = 0;
 
