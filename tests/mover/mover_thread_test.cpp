@@ -53,9 +53,9 @@ TEST(MoverThread, ItsOwnThreadRestsWhileOthersDrive) {
     seen.own = std::this_thread::get_id();
     MoverThread mover;
     mover.add(1, std::make_unique<Counted>(seen), nullptr, ignore());
+    // Where its own thread wants a turn it has it, so a round is not to be had at once.
     int driven = 0;
-    for (int i = 0; i < 20'000; ++i) driven += mover.drive() ? 1 : 0;
-    EXPECT_GT(driven, 0);
+    while (driven < 100) driven += mover.drive() ? 1 : 0;
     EXPECT_EQ(seen.by_others, driven);
     int const before = seen.steps;
     while (seen.steps == before) std::this_thread::yield();  // it takes over again
