@@ -27,7 +27,7 @@ char const* to_string(VertexKind kind) noexcept {
 namespace topology {
 namespace {
 
-Device device_of(std::size_t index, std::vector<int> cores, std::uint64_t memory_bytes, int node) {
+Device cpu_device(std::size_t index, std::vector<int> cores, std::uint64_t memory_bytes, int node) {
     Device device;
     device.index = std::uint32_t(index);
     device.name = "cpu:" + std::to_string(index);
@@ -63,7 +63,7 @@ std::vector<Device> one_for_each_node(std::vector<int> const& cores,
         if (ours.empty()) continue;
         std::uint64_t const bytes =
             node.memory_bytes != 0 ? std::min(node.memory_bytes, memory_bytes) : memory_bytes;
-        devices.push_back(device_of(devices.size(), std::move(ours), bytes, node.number));
+        devices.push_back(cpu_device(devices.size(), std::move(ours), bytes, node.number));
     }
     return devices;
 }
@@ -112,7 +112,7 @@ std::vector<Device> divide_cores(std::uint32_t wanted, std::vector<int> const& c
     devices.reserve(wanted);
     for (auto& ours : dealt) {
         int const node = common_node(ours, nodes);
-        devices.push_back(device_of(devices.size(), std::move(ours), memory_bytes / wanted, node));
+        devices.push_back(cpu_device(devices.size(), std::move(ours), memory_bytes / wanted, node));
     }
     return devices;
 }
