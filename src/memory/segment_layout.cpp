@@ -55,6 +55,7 @@ ChannelLayout::ChannelLayout(Schema const& schema, Layout form, std::uint32_t ro
     layout_.columns = columns_.data();
     layout_.column_count = static_cast<std::uint32_t>(columns_.size());
     layout_.rows = rows;
+    if (!layout_.has_views) text_bytes = 0;  // hence lanes without long strings have no units
     layout_.units = text_bytes / device::Ticket::kUnitBytes;
     layout_.row_bytes = schema.row_bytes();
     layout_.rows_together = form == Layout::Rows;

@@ -28,12 +28,13 @@ struct TestLane {
         lane.mask = ring - 1;
         lane.capacity = capacity;
         lane.units = units;
-        lane.ticket.store(Ticket{start, 0, 0}.word(), relaxed);
+        lane.ticket.store(Ticket{start, 0}.word(), relaxed);
         lane.published.store(start, relaxed);
         for (u64 i = start; i < start + ring; ++i) slots[i & lane.mask].sequence.store(i, relaxed);
     }
     Claim claim(u32 wanted, u32 units_each = 0) {
-        return lane.claim(
+        if (lane.units == 0) return lane.claim(wanted);
+        return lane.claim_fitting(
             [&](u32 room, u32 units) {
                 u32 most = min_of(room, wanted);
                 if (units_each != 0) most = min_of(most, units / units_each);

@@ -7,25 +7,35 @@ namespace mgi::device {
 namespace {
 
 TEST(DeviceTicket, PacksItsParts) {
-    Ticket const cases[]{{0, 0, 0},
-                         {1, 2, 3},
-                         {Ticket::kSequenceMask, Ticket::kMaxRows - 1, Ticket::kMaxUnits},
-                         {12345, 0, Ticket::kMaxUnits},
-                         {12345, Ticket::kMaxRows - 1, 0}};
+    std::uint64_t const most = (std::uint64_t{1} << Ticket::kTakenBits) - 1;
+    Ticket const cases[]{{0, 0}, {1, 2}, {Ticket::kSequenceMask, most}, {12345, most}, {12345, 0}};
     for (Ticket const& ticket : cases) {
         Ticket const back = Ticket::of(ticket.word());
         EXPECT_EQ(back.sequence, ticket.sequence);
-        EXPECT_EQ(back.rows, ticket.rows);
-        EXPECT_EQ(back.units, ticket.units);
+        EXPECT_EQ(back.taken, ticket.taken);
     }
 }
 
+TEST(DeviceTicket, HoldsRowsAndUnitsOfTheLargestSegment) {
+    std::uint64_t const taken = Ticket::with_units(Ticket::kMaxRows, Ticket::kMaxUnits);
+    Ticket const back = Ticket::of(Ticket{7, taken}.word());
+    EXPECT_EQ(back.sequence, 7U);
+    EXPECT_EQ(back.taken >> Ticket::kUnitBits, Ticket::kMaxRows);
+    EXPECT_EQ(back.units(), Ticket::kMaxUnits);
+}
+
 TEST(DeviceTicket, SequenceWrapsWithoutTouchingTheRest) {
-    Ticket const past{Ticket::kSequenceMask + 1, 7, 9};
+    Ticket const past{Ticket::kSequenceMask + 1, 7};
     Ticket const back = Ticket::of(past.word());
     EXPECT_EQ(back.sequence, 0U);
-    EXPECT_EQ(back.rows, 7U);
-    EXPECT_EQ(back.units, 9U);
+    EXPECT_EQ(back.taken, 7U);
+}
+
+// What a thread adds to the ticket of a closed slot is void, but must stay out of the sequence: so much
+// as a thousand groups add with tiles of the most rows.
+TEST(DeviceTicket, VoidAdditionsStayBelowTheSequence) {
+    std::uint64_t const all = std::uint64_t{Ticket::kMaxRows} + (std::uint64_t{65535} << 12);
+    EXPECT_LT(all, std::uint64_t{1} << Ticket::kTakenBits);
 }
 
 TEST(DeviceTicket, CommittedAddsUpInAnyOrder) {

@@ -6,12 +6,14 @@
 // in sequence; flush is `done` only when the group's rows were handed to the receive queue; at the
 // end nothing is missing. A wait for something that never comes is an invalid end state.
 //
-// A row that does not fit what is left of a slot closes it, as an early push does: `push` is both.
+// A row that does not fit what is left of a slot closes it, as an early push does: `push` is both. Of a
+// lane with long strings claims are CAS in place of additions: the same steps, none of them void.
 //
 // models: pass
 // models: pass -DSENDERS=3 -DROWS=2
 // models: pass -DROWS=2 ltl(everything_ends)
-// models: fail(assertion) -DBROKEN_CLAIM_WITHOUT_LAP
+// models: fail(assertion) -DBROKEN_OPEN_WITHOUT_LAP
+// models: fail(deadlock)  -DBROKEN_OPEN_KEEPS_VOID_ROWS
 // models: fail(assertion) -DBROKEN_FREE_BEFORE_READ
 // models: fail(assertion) -DBROKEN_RESET_AFTER_PUBLISH
 // models: fail(assertion) -DBROKEN_DONE_AT_COMMIT
@@ -29,7 +31,7 @@
 #define CAP 2  /* rows of a segment */
 #define ALL (SENDERS * ROWS)
 
-// The ticket.
+// The ticket: the slot is closed when as many rows as it holds were taken, or more.
 byte ticket_seq, ticket_rows;
 // A slot's words.
 byte sequence[R];
@@ -114,18 +116,43 @@ inline commit(q, rows, holes) {
     fi
 }
 
+// Lane::open_next: of the closed ticket t_seq, t_rows. `won`: that there may be room.
+inline open_next() {
+#ifdef BROKEN_OPEN_WITHOUT_LAP
+    won = true;
+#else
+    won = sequence[(t_seq + 1) % R] == t_seq + 1;
+#endif
+    if
+    :: won ->
+       d_step {
+           if
+           :: ticket_seq == t_seq && ticket_rows == t_rows ->
+              ticket_seq = t_seq + 1;
+#ifdef BROKEN_OPEN_KEEPS_VOID_ROWS
+              ticket_rows = ticket_rows - CAP
+#else
+              ticket_rows = 0
+#endif
+           :: else
+           fi
+       }
+    :: else
+    fi
+}
+
 // Lane::seal: closes the open slot if there are rows in it.
 inline seal() {
     do
     :: d_step { t_seq = ticket_seq; t_rows = ticket_rows }
        if
-       :: t_rows == 0 -> break
+       :: t_rows == 0 || t_rows >= CAP -> break
        :: else
        fi;
        d_step {
            won = ticket_seq == t_seq && ticket_rows == t_rows;
            if
-           :: won -> ticket_seq = t_seq + 1; ticket_rows = 0
+           :: won -> ticket_rows = CAP
            :: else
            fi
        }
@@ -148,29 +175,30 @@ proctype Sender(byte me) {
     :: next < ROWS ->
        // Lane::claim of as many rows as fit.
        d_step { t_seq = ticket_seq; t_rows = ticket_rows }
-#ifndef BROKEN_CLAIM_WITHOUT_LAP
        if
-       :: sequence[t_seq % R] == t_seq
-       :: else ->
-          // No room: send returns, and is called again until there is.
-          (sequence[ticket_seq % R] == ticket_seq);
+       :: t_rows >= CAP ->
+          open_next();
+          if
+          :: !won ->
+             // No room: send returns, and is called again until there is.
+             (ticket_rows < CAP || sequence[(ticket_seq + 1) % R] == ticket_seq + 1)
+          :: else
+          fi;
           goto again
+       :: else
        fi;
-#endif
        d_step {
-           won = ticket_seq == t_seq && ticket_rows == t_rows;
+           t_seq = ticket_seq;
+           t_rows = ticket_rows;
+           ticket_rows = ticket_rows + ROWS - next;
+           n = (CAP - t_rows < ROWS - next -> CAP - t_rows : ROWS - next);
            if
-           :: won ->
-              n = (CAP - t_rows < ROWS - next -> CAP - t_rows : ROWS - next);
-              if
-              :: t_rows + n == CAP -> ticket_seq = t_seq + 1; ticket_rows = 0
-              :: else -> ticket_rows = t_rows + n
-              fi
+           :: t_rows >= CAP -> n = 0 // closed since: nothing was added
            :: else
            fi
        }
        if
-       :: won ->
+       :: n > 0 ->
           k = 0;
           do
           :: k < n ->
@@ -187,7 +215,7 @@ proctype Sender(byte me) {
           n = 0
        :: else
        fi;
-       again: atomic { t_seq = 0; t_rows = 0 }
+       again: atomic { t_seq = 0; t_rows = 0; won = false }
     :: next < ROWS && next > 0 && !pushed ->
        pushed = true; // an early push, at any moment
        seal()
@@ -202,7 +230,7 @@ proctype Sender(byte me) {
 #endif
        seal();
 #ifndef BROKEN_COUNT_BEFORE_SEAL
-       closed = ticket_seq + 1
+       closed = ticket_seq + (ticket_rows == 0 -> 0 : 1) + 1
 #endif
     :: else
     fi;

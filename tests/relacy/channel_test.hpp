@@ -33,15 +33,9 @@ public:
     /// Offers up to `rows` values from `first` on; how many there was room for. What SendCall does
     /// with the rows of one lane, but that they are checked variables.
     u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows) {
-        struct Fitting {
-            u32 rows;
-            u32 units;
-        };
         State& state = tables.state;
         Lane<A>& to = state.sources[source].lanes[lane];
-        Claim const claim =
-            to.claim([&](u32 room, u32) { return Fitting{min_of(room, rows), 0}; },
-                     [&](u64 sequence) { publish_slot(state, source, lane, sequence); });
+        Claim const claim = to.claim(rows);
         if (claim.rows == 0) return 0;
         for (u32 i = 0; i < claim.rows; ++i) {
             tables.row(state.pool + to.slots[claim.slot].offset, claim.row + i)

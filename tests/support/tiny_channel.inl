@@ -88,7 +88,7 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
         lane.capacity = options_.segment_rows;
         lane.units = state_.layout.units;
         set_readers(lane, l);
-        lane.ticket.store(device::Ticket{options_.start, 0, 0}.word(), device::relaxed);
+        lane.ticket.store(device::Ticket{options_.start, 0}.word(), device::relaxed);
         lane.published.store(options_.start, device::relaxed);
         lane.delivered.store(options_.start, device::relaxed);
         lane.rows_published.store(options_.rows_start, device::relaxed);

@@ -3,7 +3,8 @@
 /// run of rows, and the segments come out full and in sequence (DESIGN section 5; the paper's
 /// section 5.3, "Buffer Format", is where it comes from).
 ///
-///     claim    take rows of the open slot by CAS on the ticket
+///     open     make the slot behind a closed one the open one, if it is free
+///     claim    take rows of the open slot by adding to the ticket
 ///     commit   count the rows written; whoever completes the slot publishes it
 ///     seal     close the open slot early; the rows nobody claimed are its hole
 ///     publish  mark the slot filled, then deliver filled slots in sequence
@@ -16,26 +17,31 @@
 
 namespace mgi::device {
 
-/// A lane's 64-bit ticket: sequence of the open slot | rows claimed in it | bytes claimed in it / 16.
+/// A lane's 64-bit ticket: sequence of the open slot | what was claimed in it: rows, or, in a lane with
+/// long strings, rows | bytes / 16. A slot of which all rows are claimed is closed. Adding past that
+/// claims nothing, and leaves room for every thread there can be to have done so.
 struct Ticket {
     static constexpr u32 kUnitBits = 18;
-    static constexpr u32 kRowBits = 20;
-    static constexpr u64 kSequenceMask = (u64(1) << (64 - kUnitBits - kRowBits)) - 1;
-    static constexpr u32 kMaxRows = 1u << kRowBits;          ///< of a segment
+    static constexpr u32 kRowBits = 21;
+    static constexpr u32 kTakenBits = kUnitBits + kRowBits;
+    static constexpr u64 kSequenceMask = (u64(1) << (64 - kTakenBits)) - 1;
+    static constexpr u32 kMaxRows = 1u << (kRowBits - 1);    ///< of a segment
     static constexpr u32 kMaxUnits = (1u << kUnitBits) - 1;  ///< of a segment's bytes region
     static constexpr u32 kUnitBytes = 16;
 
     u64 sequence;  ///< modulo kSequenceMask + 1
-    u32 rows;
-    u32 units;
+    u64 taken;
 
     MGI_HD static constexpr Ticket of(u64 word) {
-        return {word >> (kUnitBits + kRowBits), u32(word >> kUnitBits) & (kMaxRows - 1),
-                u32(word) & kMaxUnits};
+        return {word >> kTakenBits, word & ((u64(1) << kTakenBits) - 1)};
     }
+    /// Rows and units of a lane with long strings.
+    MGI_HD static constexpr u64 with_units(u32 rows, u32 units) {
+        return u64(rows) << kUnitBits | units;
+    }
+    [[nodiscard]] MGI_HD constexpr u32 units() const { return u32(taken) & kMaxUnits; }
     [[nodiscard]] MGI_HD constexpr u64 word() const {
-        return (sequence & kSequenceMask) << (kUnitBits + kRowBits) | u64(rows) << kUnitBits |
-               units;
+        return (sequence & kSequenceMask) << kTakenBits | taken;
     }
 };
 
@@ -102,7 +108,7 @@ struct alignas(64) Lane {
     Slot<A>* slots = nullptr;
     u32 mask = 0;      ///< R - 1
     u32 capacity = 0;  ///< rows of a segment
-    u32 units = 0;     ///< size of a segment's bytes region / 16
+    u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
     /// Destinations that read each segment in place, from its publishing on (of a Balance channel, whose
     /// destinations share a queue, the first one).
     u32 const* readers = nullptr;
@@ -110,42 +116,61 @@ struct alignas(64) Lane {
     /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
     u32 moves = 0;
 
-    /// Rows of the open slot for the caller, as many as `fit(rows, units)` says of the room that is
-    /// left: a pair (rows, units) with rows > 0, or rows == 0 when not even one row fits in what is
-    /// left of a slot that is partly filled; that slot is sealed, and `publish(sequence)` is called if
-    /// this completed it. No room in the lane gives a claim of 0 rows.
-    template <class Fit, class Publish>
-    MGI_HD Claim claim(Fit&& fit, Publish&& publish) {
+    /// Rows of the open slot for the caller, of a lane without long strings: `wanted`, or as many as are
+    /// left. None when there is no room in the lane.
+    MGI_HD Claim claim(u32 wanted) {
         u64 word = ticket.load(relaxed);
         for (;;) {
-            Ticket const t = Ticket::of(word);
-            u32 const index = u32(t.sequence) & mask;
-            // acquire: what the last reader did with the slot comes before what we write into it.
-            u64 const sequence = slots[index].sequence.load(acquire);
-            if ((sequence & Ticket::kSequenceMask) != t.sequence) {
-                u64 const again = ticket.load(relaxed);
-                if (again != word) {
-                    word = again;
-                    continue;
-                }
+            if (rows_of(Ticket::of(word)) >= capacity) {
+                if (open_next(word)) continue;
                 waits.fetch_add(1, relaxed);
                 return {};
             }
-            auto const taken = fit(capacity - t.rows, units - t.units);
-            if (taken.rows == 0) {
-                if (close_slot(word, t)) {
-                    if (commit(index, 0, capacity - t.rows, 0)) publish(sequence);
-                    word = ticket.load(relaxed);
-                }
+            // An addition, since of many threads that compare and swap one gets on, and all take turns.
+            // acquire: what the slot's last readers did comes before what we write into it.
+            Ticket const t = Ticket::of(ticket.fetch_add(wanted, acquire));
+            if (t.taken >= capacity) {  // closed since, so we have added nothing
+                word = ticket.load(relaxed);
                 continue;
             }
-            bool const full = t.rows + taken.rows == capacity;
-            Ticket const next =
-                full ? Ticket{t.sequence + 1, 0, 0}
-                     : Ticket{t.sequence, t.rows + taken.rows, t.units + taken.units};
-            if (ticket.compare_exchange_weak(word, next.word(), relaxed, relaxed)) {
-                return {sequence,           index, t.rows, taken.rows, t.units, taken.units,
-                        slots[index].offset};
+            u32 const row = u32(t.taken);
+            Claim const mine = claimed(t, row, min_of(wanted, capacity - row), 0, 0);
+            if (wanted >= capacity - row) {
+                word = Ticket{t.sequence, t.taken + wanted}.word();
+                open_next(word);
+            }
+            return mine;
+        }
+    }
+
+    /// The same of a lane with long strings, as many rows as `fit(rows, units)` says of the room that is
+    /// left: a pair (rows, units) with rows > 0, or rows == 0 when not even one row fits in what is
+    /// left of a slot that is partly filled; that slot is sealed, and `publish(sequence)` is called if
+    /// this completed it.
+    template <class Fit, class Publish>
+    MGI_HD Claim claim_fitting(Fit&& fit, Publish&& publish) {
+        u64 word = ticket.load(relaxed);
+        for (;;) {
+            Ticket const t = Ticket::of(word);
+            u32 const row = u32(rows_of(t));
+            if (row >= capacity) {
+                if (open_next(word)) continue;
+                waits.fetch_add(1, relaxed);
+                return {};
+            }
+            auto const taken = fit(capacity - row, units - t.units());
+            if (taken.rows == 0) {
+                u64 sequence = 0;
+                if (!close_slot(word, t)) continue;
+                if (commit_hole(t, sequence)) publish(sequence);
+                word = ticket.load(relaxed);
+                continue;
+            }
+            u64 const next = Ticket::with_units(row + taken.rows, t.units() + taken.units);
+            // acquire: as of `claim`.
+            if (ticket.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), acquire,
+                                             relaxed)) {
+                return claimed(t, row, taken.rows, t.units(), taken.units);
             }
         }
     }
@@ -169,18 +194,9 @@ struct alignas(64) Lane {
         u64 word = ticket.load(relaxed);
         for (;;) {
             Ticket const t = Ticket::of(word);
-            if (t.rows == 0) return false;
-            u32 const index = u32(t.sequence) & mask;
-            // acquire: the lap before has reset `committed` before we add our hole to it.
-            u64 const sequence = slots[index].sequence.load(acquire);
-            if ((sequence & Ticket::kSequenceMask) != t.sequence) {
-                word = ticket.load(relaxed);
-                continue;
-            }
-            if (close_slot(word, t)) {
-                sequence_out = sequence;
-                return commit(index, 0, capacity - t.rows, 0);
-            }
+            u64 const rows = rows_of(t);
+            if (rows == 0 || rows >= capacity) return false;
+            if (close_slot(word, t)) return commit_hole(t, sequence_out);
         }
     }
 
@@ -214,15 +230,59 @@ struct alignas(64) Lane {
     /// Sequences that were started, in full: exact once every group of the source has flushed.
     [[nodiscard]] MGI_HD u64 sequences() const {
         u64 const done = published.load(relaxed);
-        u64 const low = Ticket::of(ticket.load(relaxed)).sequence;
+        Ticket const t = Ticket::of(ticket.load(relaxed));
+        u64 const low = rows_of(t) == 0 ? t.sequence : t.sequence + 1;
         return done + ((low - done) & Ticket::kSequenceMask);
     }
 
 private:
-    /// Moves the ticket past the open slot; on failure `word` is what the ticket was.
+    /// Rows claimed in the open slot; the capacity or more when it is closed.
+    [[nodiscard]] MGI_HD u64 rows_of(Ticket t) const {
+        return units == 0 ? t.taken : t.taken >> Ticket::kUnitBits;
+    }
+
+    /// What was claimed in a slot, which stays as it is until that is committed.
+    [[nodiscard]] MGI_HD Claim claimed(Ticket t, u32 row, u32 rows, u32 unit, u32 units_taken) {
+        u32 const index = u32(t.sequence) & mask;
+        return {slots[index].sequence.load(relaxed), index, row, rows, unit, units_taken,
+                slots[index].offset};
+    }
+
+    /// Makes the slot behind a closed one the open one. `word` is the closed ticket, and then what the
+    /// ticket is. False when there is no room: the slot is not free.
+    MGI_HD bool open_next(u64& word) {
+        u64 const next = (Ticket::of(word).sequence + 1) & Ticket::kSequenceMask;
+        // acquire: what the last reader did with the slot comes before what anybody writes into it.
+        u64 const sequence = slots[u32(next) & mask].sequence.load(acquire);
+        if ((sequence & Ticket::kSequenceMask) != next) {
+            u64 const again = ticket.load(relaxed);
+            bool const moved = again != word;
+            word = again;
+            return moved;
+        }
+        // release: who claims in the slot has seen that as well.
+        u64 const opened = Ticket{next, 0}.word();
+        if (ticket.compare_exchange_strong(word, opened, cuda::std::memory_order_release,
+                                           relaxed)) {
+            word = opened;
+        }
+        return true;
+    }
+
+    /// Closes the open slot for all rows to come. On failure `word` is what the ticket was.
     MGI_HD bool close_slot(u64& word, Ticket t) {
-        u64 const next = Ticket{t.sequence + 1, 0, 0}.word();
-        return ticket.compare_exchange_strong(word, next, relaxed, relaxed);
+        u64 const all = units == 0 ? capacity : Ticket::with_units(capacity, 0);
+        // acquire: the lap before has reset `committed` before we add our hole to it.
+        return ticket.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), acquire,
+                                              relaxed);
+    }
+
+    /// Commits, of the slot that was closed at `t`, what nobody claimed as its hole. True when that
+    /// completed it.
+    MGI_HD bool commit_hole(Ticket t, u64& sequence_out) {
+        u32 const index = u32(t.sequence) & mask;
+        sequence_out = slots[index].sequence.load(relaxed);
+        return commit(index, 0, capacity - u32(rows_of(t)), 0);
     }
 };
 

@@ -214,17 +214,17 @@ private:
 
     /// Claims room for what is left of a lane's rows, and says where their long strings go.
     MGI_HD Claim claim(u32 l) {
+        u32 const next = tile_.next[l];
+        u32 const wanted = tile_.end[l] - next;
+        if (wanted == 0) return {};
+        Lane<A>& lane = source_.lanes[l];
+        if (lane.units == 0) return lane.claim(wanted);
         struct Fitting {
             u32 rows;
             u32 units;
         };
-        u32 const next = tile_.next[l];
-        u32 const wanted = tile_.end[l] - next;
-        if (wanted == 0) return {};
-        bool const views = state_.layout.has_views;
         auto const fit = [&](u32 rows, u32 units) -> Fitting {
             u32 const most = min_of(rows, wanted);
-            if (!views) return {most, 0};
             u64 sum = 0;
             u32 k = 0;
             for (; k < most; ++k) {
@@ -234,9 +234,9 @@ private:
             }
             return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
         };
-        Claim const taken = source_.lanes[l].claim(
+        Claim const taken = lane.claim_fitting(
             fit, [&](u64 sequence) { publish_slot(state_, source_index_, l, sequence); });
-        if (views) lay_text(next, taken);
+        lay_text(next, taken);
         return taken;
     }
 

@@ -71,8 +71,7 @@ public:
         u32 done = 0;
         while (done < mine->rows) {
             u32 const wanted = mine->rows - done;
-            Claim const claim =
-                claim_rows([&](u32 room, u32) { return Room{min_of(room, wanted), 0}; });
+            Claim const claim = lane().claim(wanted);
             if (claim.rows == 0) {
                 if (help_sorter(stage_, stage_lane(stage_, group_))) continue;
                 break;
@@ -90,17 +89,11 @@ public:
     }
 
 private:
-    struct Room {
-        u32 rows;
-        u32 units;
-    };
-
     MGI_HD SendResult append_one(Batch const& row) {
         u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
         u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
         if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
-        Claim const claim = claim_rows(
-            [&](u32, u32 room) { return units <= room ? Room{1, u32(units)} : Room{0, 0}; });
+        Claim const claim = lane().units == 0 ? lane().claim(1) : claim_text(u32(units));
         if (claim.rows == 0) {
             help_sorter(stage_, stage_lane(stage_, group_));
             return {0, Status::Pending, ErrorCode::Ok};
@@ -109,11 +102,16 @@ private:
         return {1, Status::Ok, ErrorCode::Ok};
     }
 
-    template <class Fit>
-    MGI_HD Claim claim_rows(Fit const& fit) {
-        u32 const l = stage_lane(stage_, group_);
-        return source_.lanes[l].claim(fit,
-                                      [&](u64 sequence) { publish_slot(stage_, 0, l, sequence); });
+    [[nodiscard]] MGI_HD Lane<A>& lane() { return source_.lanes[stage_lane(stage_, group_)]; }
+
+    MGI_HD Claim claim_text(u32 units) {
+        struct Room {
+            u32 rows;
+            u32 units;
+        };
+        return lane().claim_fitting(
+            [&](u32, u32 room) { return units <= room ? Room{1, units} : Room{0, 0}; },
+            [&](u64 sequence) { publish_slot(stage_, 0, stage_lane(stage_, group_), sequence); });
     }
 
     /// Writes the batch's rows from `first` on into a claim, and commits it.
