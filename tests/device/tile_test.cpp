@@ -29,14 +29,15 @@ TEST_P(DeviceSortTile, GroupsRowsByLane) {
     test::Random random(p.rows * 31 + p.lanes);
     std::vector<u16> lane(p.rows);
     for (auto& l : lane) l = u16(random.below(p.lanes));
-    test::run_groups(1, p.threads, Tile::scratch_bytes(p.rows, p.lanes),
+    test::run_groups(1, p.threads, TileShape{p.rows, p.lanes}.scratch_bytes(),
                      [&](Group const& group, Shared& shared) {
-                         Tile tile = Tile::in(shared, p.rows, p.lanes);
+                         Tile tile = Tile::in(shared, {p.rows, p.lanes});
                          tile.rows = p.rows;
                          for (u32 i = group.thread; i < p.rows; i += group.threads)
                              tile.lane[i] = lane[i];
                          group.sync();
                          sort_tile(group, tile, p.lanes, p.stable, nullptr);
+                         group.sync();
                          if (!group.leads()) return;
                          std::vector<bool> seen(p.rows);
                          u32 at = 0;
@@ -77,9 +78,9 @@ TEST(DeviceSegmentWriter, BitsAtWordEdges) {
             for (u32 i = 0; i < rows; ++i) bits[i] = random.one_in(2);
             std::vector<u64> words(rows / 64 + 2);
             words.back() = words.front() = 0x5555;
-            test::run_groups(1, threads, Tile::scratch_bytes(rows, 2),
+            test::run_groups(1, threads, TileShape{rows, 2}.scratch_bytes(),
                              [&](Group const& group, Shared& shared) {
-                                 Tile tile = Tile::in(shared, rows, 2);
+                                 Tile tile = Tile::in(shared, {rows, 2});
                                  tile.rows = rows;
                                  tile.order = nullptr;
                                  if (group.leads()) {
@@ -114,9 +115,9 @@ void write_and_read(Schema const& schema, std::vector<test::Row> const& rows, u3
     std::optional<test::RowStructs> packed;
     if (structs) packed.emplace(schema, rows);
     Batch const batch = structs ? packed->slice(0, count) : columns.slice(0, count);
-    test::run_groups(1, threads, Tile::scratch_bytes(count, 1),
+    test::run_groups(1, threads, TileShape{count, 1}.scratch_bytes(),
                      [&](Group const& group, Shared& shared) {
-                         Tile tile = Tile::in(shared, count, 1);
+                         Tile tile = Tile::in(shared, {count, 1});
                          tile.rows = count;
                          aim_tile(group, tile, 1, 0);
                          if (group.leads()) {

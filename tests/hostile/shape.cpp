@@ -51,6 +51,7 @@ test::TinyOptions random_channel(Random& random, bool plain) {
     channel.destinations = small(random, 1, 3);
     channel.segment_rows = random.one_in(2) ? small(random, 1, 5) : small(random, 60, 140);
     channel.slots = 1U << random.below(3);
+    channel.staged = random.one_in(4);
     channel.tile_rows = random.one_in(2) ? small(random, 1, 8) : small(random, 1, 100);
     channel.chunk_rows = 64 * small(random, 1, 2);
     // Four columns of text at most, of at most 40 characters.
@@ -123,7 +124,7 @@ std::string describe(Shape const& shape) {
         number(c.destinations) + " destinations" + (shape.loopback ? ", loopback" : "") + ", " +
         number(shape.groups) + " groups of " + number(shape.threads) + ", segments of " +
         number(c.segment_rows) + ", " + number(c.slots) + " slots, tiles of " +
-        number(c.tile_rows) + ", chunks of " + number(c.chunk_rows);
+        number(c.tile_rows) + (c.staged ? " in scratch" : "") + ", chunks of " + number(c.chunk_rows);
     if (!c.by_reference) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
         if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";

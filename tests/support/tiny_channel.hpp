@@ -24,6 +24,7 @@ struct TinyOptions {
     std::uint32_t text_bytes = 0;
     std::uint32_t slots = 2;
     std::uint32_t tile_rows = 64;
+    bool staged = false;  ///< tiles are brought into the scratch, as on a GPU
     std::uint32_t chunk_rows = 64;
     /// First sequence of every lane and, by copy, of every receive ring; queues start at what their
     /// sources' sum to.

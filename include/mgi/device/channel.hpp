@@ -97,7 +97,7 @@ public:
     /// group is sorting it: call it again. Staged rows whose sorters are groups of several threads are
     /// published by those, soon. Error:
     /// code InvalidArgument or Closed as of `send`, or why the channel failed.
-    MGI_HD CallResult push(Group const& group, Shared& shared) const {
+    MGI_HD MGI_COLD CallResult push(Group const& group, Shared& shared) const {
         if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(true);
@@ -115,7 +115,7 @@ public:
     /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
     /// Pending until then; call it again, and receive in between if the group also receives. Error: as
     /// of `push`.
-    MGI_HD CallResult flush(Group const& group, Shared& shared) const {
+    MGI_HD MGI_COLD CallResult flush(Group const& group, Shared& shared) const {
         if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
         SendCall<A> call(group, shared, sending_state(), sending_source());
         ErrorCode const code = call.enter(true);
@@ -189,10 +189,10 @@ public:
     [[nodiscard]] MGI_HD u32 destinations() const { return state_->destination_count; }
     /// Scratch that these calls need.
     [[nodiscard]] MGI_HD u32 shared_bytes() const {
-        u32 const direct_way = Tile::scratch_bytes(state_->tile_rows, state_->lane_count);
+        u32 const direct_way = tile_shape(*state_).scratch_bytes();
         if (state_->stages == nullptr) return max_of(direct_way, 256u);
         ChannelState<A> const& stage = *state_->stages[0];
-        return max_of(direct_way, Tile::scratch_bytes(stage.tile_rows, stage.lane_count));
+        return max_of(direct_way, tile_shape(stage).scratch_bytes());
     }
     /// For the runtime and its host-side calls.
     [[nodiscard]] MGI_HD ChannelState<A>& state() const { return *state_; }

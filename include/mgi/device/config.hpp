@@ -1,5 +1,5 @@
 /// \file
-/// The one macro of the device headers, and the integer names they use.
+/// The macros of the device headers, and the integer names they use.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,9 @@
 #else
 #define MGI_HD
 #endif
+
+/// Marks what is called seldom, so that who calls it often keeps its registers for what it does often.
+#define MGI_COLD __attribute__((noinline))
 
 namespace mgi::device {
 

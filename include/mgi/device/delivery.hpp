@@ -24,7 +24,7 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
 
 /// Publishes a complete slot (the `true` of Lane::commit and Lane::seal).
 template <class A>
-MGI_HD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
+MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
     Lane<A>& from = state.sources[source].lanes[lane];
     from.mark_filled(sequence);
     if (state.one_order() && from.moves == 0) {
@@ -55,7 +55,7 @@ MGI_HD u64 delivered_below(Lane<A> const& lane) {
 /// Closes a source after its last group has flushed: seals its lanes, and says to each destination that
 /// reads in place how many segments it will have had. The mover says it to the others, after the last move.
 template <class A>
-MGI_HD void close_source(ChannelState<A>& state, u32 source) {
+MGI_HD MGI_COLD void close_source(ChannelState<A>& state, u32 source) {
     for (u32 l = 0; l < state.lane_count; ++l) {
         Lane<A>& lane = state.sources[source].lanes[l];
         u64 sequence = 0;

@@ -78,15 +78,41 @@ MGI_HD inline u32 shared_add(u32* counter, u32 value) {
 #endif
 }
 
-/// Whether `mine` is true in every thread of the group. `word` is in group-shared memory.
-MGI_HD inline bool all_agree(Group const& group, u32* word, bool mine) {
+/// Adds 1 to one of `count` counters in group-shared memory and returns what it was. On a GPU the threads
+/// of a warp that count the same add together, where counters are so few that they would queue up.
+MGI_HD inline u32 shared_count(u32* counters, u32 which, [[maybe_unused]] u32 count) {
+#if defined(__CUDA_ARCH__)
+    if (count <= 16) {
+        u32 const peers = __match_any_sync(__activemask(), which);
+        u32 lane;
+        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+        u32 const leader = __ffs(int(peers)) - 1;
+        u32 first = 0;
+        if (lane == leader) first = atomicAdd(&counters[which], u32(__popc(peers)));
+        return __shfl_sync(peers, first, int(leader)) + __popc(peers & ((1u << lane) - 1));
+    }
+#endif
+    return shared_add(&counters[which], 1);
+}
+
+/// Whether `mine` is true in any thread of the group. A group barrier. `word` is in group-shared memory.
+MGI_HD inline bool any_of(Group const& group, [[maybe_unused]] u32* word, bool mine) {
     if (group.threads == 1) return mine;
+#if defined(__CUDA_ARCH__)
+    return __syncthreads_or(mine ? 1 : 0) != 0;
+#else
     group.sync();  // everybody has read what an earlier call left there
     if (group.leads()) *word = 0;
     group.sync();
-    if (!mine) shared_add(word, 1);
+    if (mine) shared_add(word, 1);
     group.sync();
-    return *word == 0;
+    return *word != 0;
+#endif
+}
+
+/// Whether `mine` is true in every thread of the group. As `any_of`.
+MGI_HD inline bool all_agree(Group const& group, u32* word, bool mine) {
+    return !any_of(group, word, !mine);
 }
 
 /// Sets bits of a word that other groups set bits of at the same time.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <mgi/device/batch_view.hpp>
+#include <mgi/device/values.hpp>
 
 namespace mgi::device {
 
@@ -61,55 +62,24 @@ MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
 MGI_HD inline i64 load_signed(char const* at, u32 width) {
     switch (width) {
         case 1: return static_cast<signed char>(*at);
-        case 2: {
-            std::int16_t v;
-            memcpy(&v, at, 2);
-            return v;
-        }
-        case 4: {
-            std::int32_t v;
-            memcpy(&v, at, 4);
-            return v;
-        }
-        default: {
-            i64 v;
-            memcpy(&v, at, 8);
-            return v;
-        }
+        case 2: return load_value<std::int16_t>(at);
+        case 4: return load_value<std::int32_t>(at);
+        default: return load_value<i64>(at);
     }
 }
 
 MGI_HD inline u64 load_unsigned(char const* at, u32 width) {
     switch (width) {
         case 1: return static_cast<u8>(*at);
-        case 2: {
-            u16 v;
-            memcpy(&v, at, 2);
-            return v;
-        }
-        case 4: {
-            u32 v;
-            memcpy(&v, at, 4);
-            return v;
-        }
-        default: {
-            u64 v;
-            memcpy(&v, at, 8);
-            return v;
-        }
+        case 2: return load_value<u16>(at);
+        case 4: return load_value<u32>(at);
+        default: return load_value<u64>(at);
     }
 }
 
 /// Bits of a float as a double's; every NaN alike, and -0 like 0.
 MGI_HD inline u64 load_float(char const* at, u32 width) {
-    double value;
-    if (width == 4) {
-        float narrow;
-        memcpy(&narrow, at, 4);
-        value = narrow;
-    } else {
-        memcpy(&value, at, 8);
-    }
+    double const value = width == 4 ? double(load_value<float>(at)) : load_value<double>(at);
     if (value == 0) return 0;
     if (value != value) return 0x7ff8000000000000ULL;
     u64 bits;

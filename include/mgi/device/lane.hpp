@@ -244,7 +244,12 @@ private:
     /// What was claimed in a slot, which stays as it is until that is committed.
     [[nodiscard]] MGI_HD Claim claimed(Ticket t, u32 row, u32 rows, u32 unit, u32 units_taken) {
         u32 const index = u32(t.sequence) & mask;
-        return {slots[index].sequence.load(relaxed), index, row, rows, unit, units_taken,
+        return {slots[index].sequence.load(relaxed),
+                index,
+                row,
+                rows,
+                unit,
+                units_taken,
                 slots[index].offset};
     }
 

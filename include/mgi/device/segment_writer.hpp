@@ -7,11 +7,6 @@
 
 namespace mgi::device {
 
-/// A value of 16 bytes, moved as a whole.
-struct alignas(8) Wide16 {
-    u64 word[2];
-};
-
 /// Calls `visit(lane, position, row_in_segment)` for the group's share of the claimed rows.
 template <class Visit>
 MGI_HD void for_each_claimed(Group const& group, Tile const& tile, u32 lanes, Visit&& visit) {
@@ -30,26 +25,89 @@ MGI_HD void for_each_claimed(Group const& group, Tile const& tile, u32 lanes, Vi
     }
 }
 
+/// Where the segments lie that a tile has claimed rows in, by lane.
+struct ClaimedSegments {
+    char* pool;
+    Claim const* claims;
+    MGI_HD char* operator()(u32 lane) const { return pool + claims[lane].offset; }
+};
+
 /// A column of fixed-width values on its way from a batch into segments, or whole row structs.
 struct ColumnMove {
-    char const* from;  ///< the value of the tile's first row
-    u32 from_stride;
-    u32 to_offset;  ///< from a segment's start to row 0
-    u32 to_stride;
-    u32 width;  ///< bytes of a value
+    char const* from = nullptr;  ///< the value of the tile's first row
+    u32 from_stride = 0;
+    u32 to_offset = 0;  ///< from a segment's start to row 0
+    u32 to_stride = 0;
+    u32 width = 0;  ///< bytes of a value
 
     [[nodiscard]] MGI_HD bool packed() const { return from_stride == width && to_stride == width; }
 };
 
+/// Some of the claimed rows, those that one thread moves at a time: for each column it then knows where.
+struct PlacedRows {
+    static constexpr u32 kAtOnce = 4;
+    char* segment[kAtOnce];  ///< null: none
+    u32 row[kAtOnce];        ///< in the segment
+    u32 from[kAtOnce];       ///< in the tile
+};
+
 /// Moves values of a fixed-width type T.
+template <class T>
+MGI_HD void write_values(PlacedRows const& placed, ColumnMove const& move) {
+    for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+        if (placed.segment[k] == nullptr) continue;
+        T const value = load_value<T>(move.from + u64(placed.from[k]) * move.from_stride);
+        store_value(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
+                    value);
+    }
+}
+
+/// Moves values of any width.
+MGI_HD inline void write_values(PlacedRows const& placed, ColumnMove const& move) {
+    switch (move.width) {
+        case 1: return write_values<u8>(placed, move);
+        case 2: return write_values<u16>(placed, move);
+        case 4: return write_values<u32>(placed, move);
+        case 8: return write_values<u64>(placed, move);
+        case 16: return write_values<Wide16>(placed, move);
+        default:
+            for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+                if (placed.segment[k] == nullptr) continue;
+                memcpy(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
+                       move.from + u64(placed.from[k]) * move.from_stride, move.width);
+            }
+    }
+}
+
+/// Moves wide values in pieces of type T, neighbouring ones by neighbouring threads.
 template <class T, class Base>
-MGI_HD void write_values(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
+MGI_HD void write_pieces(Group const& group, Tile const& tile, ColumnMove const& move,
                          Base const& base) {
-    for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        T value;
-        memcpy(&value, move.from + u64(tile.row_at(position)) * move.from_stride, sizeof(T));
-        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride, &value, sizeof(T));
-    });
+    u32 const pieces = move.width / u32(sizeof(T));
+    for (u32 i = group.thread; i < tile.rows * pieces; i += group.threads) {
+        u32 const p = i / pieces;
+        u32 const from = tile.row_at(p);
+        u32 const d = tile.lane == nullptr ? 0 : tile.lane[from];
+        u32 const k = p - tile.next[d];  // wraps for rows that are placed already
+        if (k >= tile.claims[d].rows) continue;
+        u32 const at = (i - p * pieces) * u32(sizeof(T));
+        u64 const row = tile.claims[d].row + k;
+        store_value(base(d) + move.to_offset + row * move.to_stride + at,
+                    load_value<T>(move.from + u64(from) * move.from_stride + at));
+    }
+}
+
+/// Whether neighbouring threads should share a value of this width.
+MGI_HD constexpr bool in_pieces(u32 width) {
+    return width > 16 && width % 8 == 0;
+}
+
+/// Moves a wide value's column.
+template <class Base>
+MGI_HD void write_wide(Group const& group, Tile const& tile, ColumnMove const& move,
+                       Base const& base) {
+    if (move.width % 16 == 0) return write_pieces<Wide16>(group, tile, move, base);
+    write_pieces<u64>(group, tile, move, base);
 }
 
 /// Moves values that lie side by side on both ends, by one thread: a run of each lane at a time.
@@ -72,33 +130,56 @@ MGI_HD void write_runs(Tile const& tile, u32 lanes, ColumnMove const& move, Tile
     }
 }
 
-/// Moves values of any width.
+/// Moves a column, by one thread.
 template <class Base>
-MGI_HD void write_column(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
-                         TileOps const* ops, Base const& base) {
-    struct Wide32 {
-        Wide16 half[2];
-    };
-    struct Wide64 {
-        Wide16 quarter[4];
-    };
+MGI_HD void write_column(Tile const& tile, u32 lanes, ColumnMove const& move, TileOps const* ops,
+                         Base const& base) {
     bool const power = (move.width & (move.width - 1)) == 0 && move.width <= 64;
-    if (ops != nullptr && group.threads == 1 && power && move.packed()) {
-        return write_runs(tile, lanes, move, *ops, base);
+    if (ops != nullptr && power && move.packed()) return write_runs(tile, lanes, move, *ops, base);
+    for_each_claimed(Group{}, tile, lanes, [&](u32 d, u32 position, u32 row) {
+        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
+               move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
+    });
+}
+
+/// Moves columns 0 to `columns` - 1, as `move_of(column)` says (a width of 0: not that one), by several
+/// threads: each finds out once where its rows go.
+template <class MoveOf, class Base>
+MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, MoveOf const& move_of,
+                           Base const& base) {
+    u32 const step = group.threads;
+    for (u32 first = group.thread; first < tile.rows; first += PlacedRows::kAtOnce * step) {
+        PlacedRows placed;
+        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+            u32 const p = first + k * step;
+            placed.segment[k] = nullptr;
+            if (p >= tile.rows) continue;
+            placed.from[k] = tile.row_at(p);
+            u32 const d = tile.lane == nullptr ? 0 : tile.lane[placed.from[k]];
+            u32 const i = p - tile.next[d];  // wraps for rows that are placed already
+            if (i >= tile.claims[d].rows) continue;
+            placed.row[k] = tile.claims[d].row + i;
+            placed.segment[k] = base(d);
+        }
+        for (u32 c = 0; c < columns; ++c) {
+            ColumnMove const move = move_of(c);
+            if (move.width != 0 && !in_pieces(move.width)) write_values(placed, move);
+        }
     }
-    switch (move.width) {
-        case 1: return write_values<u8>(group, tile, lanes, move, base);
-        case 2: return write_values<u16>(group, tile, lanes, move, base);
-        case 4: return write_values<u32>(group, tile, lanes, move, base);
-        case 8: return write_values<u64>(group, tile, lanes, move, base);
-        case 16: return write_values<Wide16>(group, tile, lanes, move, base);
-        case 32: return write_values<Wide32>(group, tile, lanes, move, base);
-        case 64: return write_values<Wide64>(group, tile, lanes, move, base);
-        default:
-            for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-                memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
-                       move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
-            });
+    for (u32 c = 0; c < columns; ++c) {
+        ColumnMove const move = move_of(c);
+        if (in_pieces(move.width)) write_wide(group, tile, move, base);
+    }
+}
+
+/// Moves columns as `write_together` does, by however many threads there are.
+template <class MoveOf, class Base>
+MGI_HD void write_columns(Group const& group, Tile const& tile, u32 lanes, u32 columns,
+                          MoveOf const& move_of, TileOps const* ops, Base const& base) {
+    if (group.threads != 1) return write_together(group, tile, columns, move_of, base);
+    for (u32 c = 0; c < columns; ++c) {
+        ColumnMove const move = move_of(c);
+        if (move.width != 0) write_column(tile, lanes, move, ops, base);
     }
 }
 
@@ -161,18 +242,10 @@ MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch c
     });
 }
 
-/// Writes all columns of the tile's claimed rows. `base(lane)` is the start of the claimed segment;
-/// `first` the batch row that the tile starts at; `ops` may be null.
+/// What of `write_claimed` is of no fixed width.
 template <class Base>
-MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch const& batch,
-                          u64 first, SegmentLayout const& layout, TileOps const* ops,
-                          Base const& base) {
-    if (layout.rows_together && batch.rows != nullptr && batch.row_stride == layout.row_bytes) {
-        ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
-                              layout.columns[0].offset - layout.columns[0].row_offset,
-                              layout.row_bytes, layout.row_bytes};
-        return write_column(group, tile, lanes, rows, ops, base);
-    }
+MGI_HD MGI_COLD void write_bits_and_views(Group group, Tile tile, u32 lanes, Batch batch, u64 first,
+                                          SegmentLayout const& layout, Base base) {
     for (u32 c = 0; c < layout.column_count; ++c) {
         ColumnLayout const& column = layout.columns[c];
         if (column.nullable()) {
@@ -184,13 +257,36 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
             write_bits(
                 group, tile, lanes, column.offset,
                 [&](u32 row) { return batch.bit(column, c, first + row); }, base);
-        } else if (column.storage == Storage::Fixed) {
-            ColumnMove const values{batch.fixed(column, c, first), batch.fixed_stride(column),
-                                    column.offset, column.stride, column.width};
-            write_column(group, tile, lanes, values, ops, base);
         }
     }
     if (layout.has_views) write_views(group, tile, lanes, batch, first, layout, base);
+}
+
+/// Writes all columns of the tile's claimed rows. `base(lane)` is the start of the claimed segment;
+/// `first` the batch row that the tile starts at; `ops` may be null.
+template <class Base>
+MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch const& batch,
+                          u64 first, SegmentLayout const& layout, TileOps const* ops,
+                          Base const& base) {
+    if (layout.rows_together && batch.rows != nullptr && batch.row_stride == layout.row_bytes) {
+        ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
+                              layout.columns[0].offset - layout.columns[0].row_offset,
+                              layout.row_bytes, layout.row_bytes};
+        return write_columns(
+            group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
+    }
+    write_columns(
+        group, tile, lanes, layout.column_count,
+        [&](u32 c) {
+            ColumnLayout const& column = layout.columns[c];
+            if (column.storage != Storage::Fixed) return ColumnMove{};
+            return ColumnMove{batch.fixed(column, c, first), batch.fixed_stride(column),
+                              column.offset, column.stride, column.width};
+        },
+        ops, base);
+    if (layout.bit_bytes != 0 || layout.has_views) {
+        write_bits_and_views(group, tile, lanes, batch, first, layout, base);
+    }
 }
 
 }  // namespace mgi::device

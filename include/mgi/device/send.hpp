@@ -42,13 +42,16 @@ class SendCall {
 public:
     MGI_HD SendCall(Group const& group, Shared const& shared, ChannelState<A>& state, u32 source)
         : group_(group),
+          shared_(shared),
           state_(state),
           source_index_(source),
           source_(state.sources[source]),
-          mine_(state.sources[source].groups[min_of(group.block, state.max_groups - 1)]),
-          scratch_(Tile::in(shared, state.tile_rows, state.lane_count)),
+          lanes_(source_.lanes),
+          lane_count_(state.lane_count),
+          mine_(source_.groups[min_of(group.block, state.max_groups - 1)]),
+          scratch_(Tile::in(shared, tile_shape(state))),
           tile_(scratch_),
-          scratch_fits_(shared.bytes >= Tile::scratch_bytes(state.tile_rows, state.lane_count)) {}
+          scratch_fits_(shared.bytes >= tile_shape(state).scratch_bytes()) {}
 
     /// Checks that this group may go on sending, and registers it at its first call.
     MGI_HD ErrorCode enter(bool closing) {
@@ -60,11 +63,8 @@ public:
 
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
-        if (!place_carry()) {
-            bool push_now = false;
-            if (group_.leads())
-                push_now = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
-            if (agree(group_, tile_.agreed, push_now ? 1 : 0) != 0) seal_lanes();
+        if (agree(group_, tile_.agreed, mine_.carry_rows) != 0 &&
+            !carry_on(group_, shared_, state_, source_index_)) {
             return {0, Status::Pending, ErrorCode::Ok};
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
@@ -72,11 +72,13 @@ public:
         while (accepted < batch.count) {
             u32 const rows = take_tile(batch, accepted, lane);
             if (rows == 0) return {finish(accepted), Status::Error, ErrorCode::Refused};
-            u32 const left = place(batch, accepted);
-            if (left != 0) keep(batch, accepted);
             accepted += rows;
-            if (left != 0) return {finish(accepted), Status::Pending, ErrorCode::Ok};
             // Agreed, since the channel may fail between two threads' looks.
+            if (!place(offered_, offered_first_, group_.leads() && has_failed())) continue;
+            u32 const left = rows_left();
+            if (left != 0)
+                keep_rest(group_, shared_, state_, source_index_, offered_, offered_first_, tile_);
+            if (left != 0) return {finish(accepted), Status::Pending, ErrorCode::Ok};
             if (agree(group_, tile_.agreed, state_.failed.load(relaxed)) != 0) break;
         }
         return {finish(accepted), Status::Ok, ErrorCode::Ok};
@@ -88,14 +90,14 @@ public:
     MGI_HD bool all_agreed(bool mine) { return all_agree(group_, tile_.agreed, mine); }
 
     /// Publishes what is buffered, as far as there is room.
-    MGI_HD Status push() {
+    MGI_HD MGI_COLD Status push() {
         bool const placed = place_carry();
         seal_lanes();
         return placed ? Status::Ok : Status::Pending;
     }
 
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
-    MGI_HD Status flush() {
+    MGI_HD MGI_COLD Status flush() {
         if (!place_carry()) {
             seal_lanes();
             return Status::Pending;
@@ -114,8 +116,8 @@ public:
                 }
             }
             bool done = true;
-            for (u32 l = 0; l < state_.lane_count && done; ++l) {
-                done = mine_.last[l] <= delivered_below(source_.lanes[l]);
+            for (u32 l = 0; l < lane_count_ && done; ++l) {
+                done = mine_.last[l] <= delivered_below(lanes_[l]);
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
@@ -133,6 +135,32 @@ public:
 private:
     static constexpr u32 kStarvedSends = 16;
 
+    // What is done seldom is done by a call of its own, which shares nothing but the scratch: so this one
+    // can stay in registers.
+
+    /// Places rows that an earlier call could not; false, and now and then a push, when some are left.
+    MGI_HD MGI_COLD static bool carry_on(Group group, Shared shared, ChannelState<A>& state,
+                                         u32 source) {
+        SendCall call(group, shared, state, source);
+        if (call.place_carry()) return true;
+        bool push_now = false;
+        if (group.leads()) {
+            push_now = (call.mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
+        }
+        if (agree(group, call.tile_.agreed, push_now ? 1 : 0) != 0) call.seal_lanes();
+        return false;
+    }
+
+    /// Keeps the rows of the tile that are not placed.
+    MGI_HD MGI_COLD static void keep_rest(Group group, Shared shared, ChannelState<A>& state,
+                                          u32 source, Batch batch, u64 first, Tile tile) {
+        SendCall call(group, shared, state, source);
+        call.tile_ = tile;
+        call.keep(batch, first);
+    }
+
+    [[nodiscard]] MGI_HD bool has_failed() const { return state_.failed.load(relaxed) != 0; }
+
     MGI_HD u64 finish(u64 accepted) {
         if (group_.leads() && accepted != 0) mine_.rows_accepted.fetch_add(accepted, relaxed);
         return accepted;
@@ -145,106 +173,122 @@ private:
         tile_ = scratch_;
         // Every thread is done with the tile before: an agreement came behind it.
         if (state_.layout.has_views) {
-            rows = rows_of_text(batch, first, rows);
+            rows = rows_of_text(group_, tile_, state_, batch, first, rows);
             if (rows == 0) return 0;
         }
         tile_.rows = rows;
-        bool const one_lane = state_.lane_count == 1;
+        offered_ = batch;
+        offered_first_ = first;
+        bool const one_lane = lane_count_ == 1;
         if (lane >= 0 || one_lane) {
-            aim_tile(group_, tile_, state_.lane_count, one_lane ? 0 : u32(lane));
-        } else {
-            route_rows(group_, state_, batch, first, rows, tile_.lane);
-            sort_tile(group_, tile_, state_.lane_count, state_.ordered, state_.ops());
+            aim_tile(group_, tile_, lane_count_, one_lane ? 0 : u32(lane));
+            return rows;
         }
+        if (tile_.staged != nullptr) {
+            offered_ = stage_tile(group_, tile_, state_.layout, batch, first);
+            offered_first_ = 0;
+            wait_for_copies();
+            group_.sync();
+        }
+        route_rows(group_, state_, offered_, offered_first_, rows, tile_.lane);
+        sort_tile(group_, tile_, lane_count_, state_.ordered, state_.ops());
+        // Claims of rows with long strings go by the order.
+        if (state_.layout.has_views) group_.sync();
         return rows;
     }
 
     /// Measures the rows' long strings; returns how many rows fit one segment's bytes region.
-    MGI_HD u32 rows_of_text(Batch const& batch, u64 first, u32 rows) {
-        u64 const limit = u64(state_.layout.units) * Ticket::kUnitBytes;
-        for (u32 i = group_.thread; i < rows; i += group_.threads) {
-            tile_.text[i] = u32(min_of(text_bytes(batch, state_.layout, first + i), limit + 1));
+    MGI_HD MGI_COLD static u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& state,
+                                            Batch batch, u64 first, u32 rows) {
+        u64 const limit = u64(state.layout.units) * Ticket::kUnitBytes;
+        for (u32 i = group.thread; i < rows; i += group.threads) {
+            tile.text[i] = u32(min_of(text_bytes(batch, state.layout, first + i), limit + 1));
         }
-        group_.sync();
+        group.sync();
         u32 fitting = 0;
-        if (group_.leads()) {
+        if (group.leads()) {
             u64 sum = 0;
-            while (fitting < rows && (sum += tile_.text[fitting]) <= limit) ++fitting;
+            while (fitting < rows && (sum += tile.text[fitting]) <= limit) ++fitting;
         }
-        return agree(group_, tile_.agreed, fitting);
+        return agree(group, tile.agreed, fitting);
     }
 
-    /// Claims, writes and commits until every row of the tile is placed or no lane gives room. Starts
-    /// with a group barrier and ends with an agreement.
-    /// Returns the rows left over.
-    MGI_HD u32 place(Batch const& batch, u64 first) {
-        u32 const lanes = state_.lane_count;
+    /// Claims, writes and commits until every row of the tile is placed or no lane gives room. What is known
+    /// of a lane's rows must be known to the thread that has the lane; ends with an agreement: whether rows
+    /// are left, or `trouble` was any thread's.
+    MGI_HD bool place(Batch const& batch, u64 first, bool trouble) {
         for (;;) {
-            if (group_.leads()) *tile_.moved = 0;
-            group_.sync();
-            for (u32 l = group_.thread; l < lanes; l += group_.threads) {
+            bool moved = false;
+            for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
                 tile_.claims[l] = claim(l);
-                if (tile_.claims[l].rows != 0) shared_add(tile_.moved, tile_.claims[l].rows);
+                moved = moved || tile_.claims[l].rows != 0;
             }
             group_.sync();
-            u32 const moved = *tile_.moved;
-            if (moved != 0) {
-                write_claimed(group_, tile_, lanes, batch, first, state_.layout, state_.ops(),
-                              [&](u32 l) { return state_.pool + tile_.claims[l].offset; });
-            }
+            write_claimed(group_, tile_, lane_count_, batch, first, state_.layout, state_.ops(),
+                          ClaimedSegments{state_.pool, tile_.claims});
             group_.sync();
-            u32 left = 0;
-            for (u32 l = group_.thread; l < lanes; l += group_.threads) {
+            bool left = false;
+            for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
                 Claim const& done = tile_.claims[l];
-                if (done.rows == 0) continue;
-                tile_.next[l] += done.rows;
-                mine_.last[l] = done.sequence + 1;
-                if (source_.lanes[l].commit(done.slot, done.rows, 0, done.units)) {
-                    publish_slot(state_, source_index_, l, done.sequence);
+                if (done.rows != 0) {
+                    tile_.next[l] += done.rows;
+                    mine_.last[l] = done.sequence + 1;
+                    if (lanes_[l].commit(done.slot, done.rows, 0, done.units)) {
+                        publish_slot(state_, source_index_, l, done.sequence);
+                    }
                 }
+                left = left || tile_.next[l] != tile_.end[l];
             }
-            group_.sync();
-            if (group_.leads()) {
-                for (u32 l = 0; l < lanes; ++l) left += tile_.end[l] - tile_.next[l];
-            }
-            left = agree(group_, tile_.agreed, left);
-            if (left == 0 || moved == 0) return left;
+            if (!any_of(group_, tile_.agreed, left || trouble)) return false;
+            if (!any_of(group_, tile_.agreed, left)) return true;
+            if (!any_of(group_, tile_.agreed, moved)) return true;
         }
+    }
+
+    /// Rows of the tile that are not placed, for all threads.
+    MGI_HD u32 rows_left() {
+        u32 left = 0;
+        for (u32 l = 0; l < lane_count_; ++l) left += tile_.end[l] - tile_.next[l];
+        return left;
     }
 
     /// Claims room for what is left of a lane's rows, and says where their long strings go.
     MGI_HD Claim claim(u32 l) {
-        u32 const next = tile_.next[l];
-        u32 const wanted = tile_.end[l] - next;
+        u32 const wanted = tile_.end[l] - tile_.next[l];
         if (wanted == 0) return {};
-        Lane<A>& lane = source_.lanes[l];
-        if (lane.units == 0) return lane.claim(wanted);
+        if (lanes_[l].units == 0) return lanes_[l].claim(wanted);
+        return claim_text(tile_, state_, source_index_, l);
+    }
+
+    MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
         struct Fitting {
             u32 rows;
             u32 units;
         };
+        u32 const next = tile.next[l];
+        u32 const wanted = tile.end[l] - next;
         auto const fit = [&](u32 rows, u32 units) -> Fitting {
             u32 const most = min_of(rows, wanted);
             u64 sum = 0;
             u32 k = 0;
             for (; k < most; ++k) {
-                u64 const with = sum + tile_.text[tile_.row_at(next + k)];
+                u64 const with = sum + tile.text[tile.row_at(next + k)];
                 if (with > u64(units) * Ticket::kUnitBytes) break;
                 sum = with;
             }
             return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
         };
-        Claim const taken = lane.claim_fitting(
-            fit, [&](u64 sequence) { publish_slot(state_, source_index_, l, sequence); });
-        lay_text(next, taken);
+        Claim const taken = state.sources[source].lanes[l].claim_fitting(
+            fit, [&](u64 sequence) { publish_slot(state, source, l, sequence); });
+        lay_text(tile, next, taken);
         return taken;
     }
 
     /// Turns the sizes in `text` of claimed rows into offsets in the bytes region.
-    MGI_HD void lay_text(u32 next, Claim const& taken) {
+    MGI_HD static void lay_text(Tile const& tile, u32 next, Claim const& taken) {
         u32 at = taken.unit * Ticket::kUnitBytes;
         for (u32 k = 0; k < taken.rows; ++k) {
-            u32& text = tile_.text[tile_.row_at(next + k)];
+            u32& text = tile.text[tile.row_at(next + k)];
             u32 const size = text;
             text = at;
             at += size;
@@ -253,7 +297,7 @@ private:
 
     /// Copies what is left of the tile into the group's carry buffer, sorted by lane.
     MGI_HD void keep(Batch const& batch, u64 first) {
-        u32 const lanes = state_.lane_count;
+        u32 const lanes = lane_count_;
         for (u32 i = group_.thread; i < state_.carry_layout.bit_bytes; i += group_.threads) {
             mine_.carry[i] = 0;
         }
@@ -280,7 +324,7 @@ private:
     MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {
         u64 sum = 0;
         for (u32 k = 0; k < claim.rows; ++k) sum += tile_.text[tile_.row_at(tile_.next[l] + k)];
-        lay_text(tile_.next[l], claim);
+        lay_text(tile_, tile_.next[l], claim);
         return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
     }
 
@@ -307,26 +351,31 @@ private:
                 tile_.text[i] = u32(text_bytes(carry, state_.carry_layout, i));
             }
         }
-        u32 const left = place(carry, 0);
-        if (left == 0 && group_.leads()) mine_.carry_rows = 0;
-        return left == 0;
+        bool const left = place(carry, 0, false);
+        if (!left && group_.leads()) mine_.carry_rows = 0;
+        return !left;
     }
 
     /// Publishes every lane's open segment.
     MGI_HD void seal_lanes() {
-        for (u32 l = group_.thread; l < state_.lane_count; l += group_.threads) {
+        for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
             u64 sequence = 0;
-            if (source_.lanes[l].seal(sequence)) publish_slot(state_, source_index_, l, sequence);
+            if (lanes_[l].seal(sequence)) publish_slot(state_, source_index_, l, sequence);
         }
     }
 
     Group const group_;
+    Shared const shared_;
     ChannelState<A>& state_;
     u32 const source_index_;
     Source<A>& source_;
+    Lane<A>* const lanes_;
+    u32 const lane_count_;
     GroupState<A>& mine_;
     Tile const scratch_;
     Tile tile_;
+    Batch offered_;  ///< the tile's rows, those from offered_first_ on
+    u64 offered_first_ = 0;
     bool const scratch_fits_;
 };
 

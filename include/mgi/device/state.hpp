@@ -124,6 +124,9 @@ struct ChannelState {
     u32 destination_count = 0;
     u32 lane_count = 0;  ///< of each source
     u32 tile_rows = 0;
+    /// Scratch that a tile's values are brought into before they are dealt out; 0: they are gathered from
+    /// where they lie. See `staged_tile_bytes`.
+    u32 staged_bytes = 0;
     u32 chunk_rows = 0;
     u32 max_groups = 0;  ///< of each endpoint
     Source<A>* sources = nullptr;
@@ -172,7 +175,9 @@ struct ChannelState {
         return ordered && routing == RoutingKind::Broadcast && source_count > 1;
     }
     /// Each destination has a lane of its own, which has its number.
-    [[nodiscard]] MGI_HD bool own_lanes() const { return has_own_lanes(routing); }
+    [[nodiscard]] MGI_HD bool own_lanes() const {
+        return has_own_lanes(routing);
+    }
     /// Destinations from `first` on and below `last`.
     struct Span {
         u32 first = 0;
@@ -188,11 +193,17 @@ struct ChannelState {
         ReadRing<A> const* const rings = destinations[destination].rings;
         return rings != nullptr && rings[source].in_place;
     }
-    [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
+    [[nodiscard]] MGI_HD ErrorCode error() const {
+        return ErrorCode(failed.load(relaxed));
+    }
 
     /// Descriptor of a slot in a receive queue.
-    MGI_HD static u64 describe(u32 source, u32 slot) { return u64(source) << 32 | slot; }
-    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const { return ceil_div(rows, chunk_rows); }
+    MGI_HD static u64 describe(u32 source, u32 slot) {
+        return u64(source) << 32 | slot;
+    }
+    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const {
+        return ceil_div(rows, chunk_rows);
+    }
 };
 
 }  // namespace mgi::device

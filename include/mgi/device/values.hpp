@@ -1,0 +1,80 @@
+/// \file
+/// Leaf wrapper: how values are read and written, and how a tile's bytes come into a group's scratch.
+/// On a CPU values may lie at any address; on a GPU at multiples of their width (16 bytes and more: of 8).
+#pragma once
+
+#include <cstring>
+
+#include <mgi/device/group.hpp>
+
+namespace mgi::device {
+
+/// A value of 16 bytes, moved as a whole.
+struct alignas(8) Wide16 {
+    u64 word[2];
+};
+
+template <class T>
+MGI_HD T load_value(void const* at) {
+#if defined(__CUDA_ARCH__)
+    // Of bytes at no known address the compiler would make a load for each.
+    return *static_cast<T const*>(at);
+#else
+    T value;
+    memcpy(&value, at, sizeof(T));
+    return value;
+#endif
+}
+
+template <class T>
+MGI_HD void store_value(void* at, T const& value) {
+#if defined(__CUDA_ARCH__)
+    *static_cast<T*>(at) = value;
+#else
+    memcpy(at, &value, sizeof(T));
+#endif
+}
+
+/// Copies 16 bytes between addresses that are multiples of 16, `to` in the group's scratch. On a GPU they
+/// are on their way until `wait_for_copies`.
+MGI_HD inline void copy_16_to_scratch(char* to, char const* from) {
+#if defined(__CUDA_ARCH__)
+    if (__isGlobal(from)) {
+        asm volatile(
+            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))),
+            "l"(__cvta_generic_to_global(from))
+            : "memory");
+        return;
+    }
+#endif
+    memcpy(to, from, 16);
+}
+
+/// What the calling thread has copied to the scratch is there.
+MGI_HD inline void wait_for_copies() {
+#if defined(__CUDA_ARCH__)
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/// Scratch that `copy_to_scratch` may touch, a multiple of 16.
+MGI_HD constexpr u32 scratch_for_copy(u32 bytes) {
+    return (bytes + 15) / 16 * 16 + 16;
+}
+
+/// Starts to copy bytes into the group's scratch, at the same place in 16 bytes as they came from, and
+/// returns where they will be. `to` is a multiple of 16.
+MGI_HD inline char* copy_to_scratch(Group const& group, char* to, char const* from, u32 bytes) {
+    u32 const phase = u32(reinterpret_cast<std::uintptr_t>(from)) % 16;
+    char* const at = to + phase;
+    u32 const head = min_of((16 - phase) % 16, bytes);
+    u32 const body = (bytes - head) / 16;
+    for (u32 i = group.thread; i < head; i += group.threads) at[i] = from[i];
+    for (u32 i = group.thread; i < body; i += group.threads) {
+        copy_16_to_scratch(at + head + 16 * i, from + head + 16 * i);
+    }
+    for (u32 i = head + 16 * body + group.thread; i < bytes; i += group.threads) at[i] = from[i];
+    return at;
+}
+
+}  // namespace mgi::device
