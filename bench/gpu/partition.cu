@@ -53,7 +53,8 @@ void run_case(Context& context, PartitionPeer const& peer, PartitionCase const& 
 
 }  // namespace
 
-void run_partition_cases(Context& context, PartitionPeer const& peer) {
+void run_partition_cases(Context& context, PartitionPeer const& peer,
+                         std::vector<u32> const& fan_outs) {
     context.traffic_gbps();  // before this benchmark takes its memory
     DeviceArray<u32> const begin(kMaxDestinations + 1);
     for (Layout const layout : {Layout::Rows, Layout::Columns}) {
@@ -64,7 +65,7 @@ void run_partition_cases(Context& context, PartitionPeer const& peer) {
             for (Keys const keys : {Keys::Uniform, Keys::Zipf}) {
                 if (context.quick() && keys == Keys::Zipf && words != 4) continue;
                 generate(input.table(), keys, context.stream());
-                for (u32 const destinations : {2U, 8U, 16U, 64U}) {
+                for (u32 const destinations : fan_outs) {
                     if (context.quick() && destinations == 16) continue;
                     auto const expected = sums_of(input.table(), destinations, context.stream());
                     run_case(

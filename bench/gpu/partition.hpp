@@ -35,9 +35,11 @@ using PartitionRun = std::function<void(cudaStream_t)>;
 /// Allocates what a case needs and returns its run; none if the peer does not do such a case.
 using PartitionPeer = std::function<PartitionRun(PartitionCase const&)>;
 
-/// Rows and columns of 16, 32 and 64 bytes, uniform and Zipf keys, to 2, 8, 16 and 64 destinations
-/// (with --quick only some): times the peer, checks its output and adds a result for each case.
-void run_partition_cases(Context& context, PartitionPeer const& peer);
+/// Rows and columns of 16, 32 and 64 bytes, uniform and Zipf keys, to as many destinations as
+/// `fan_outs` says (with --quick only some): times the peer, checks its output and adds a result for
+/// each case.
+void run_partition_cases(Context& context, PartitionPeer const& peer,
+                         std::vector<u32> const& fan_outs = {2, 8, 16, 64});
 
 /// Launches a kernel of both layouts and the three widths: calls f with the words of a row as
 /// std::integral_constant.
