@@ -63,8 +63,10 @@ def unique(values):
 
 
 def matrix(results, group, series, value="best_gbps"):
-    """Groups, and for each series its value in each group."""
+    """Groups, and for each series its value in each group. Numbers ascend."""
     groups = unique(result[group] for result in results)
+    if not any(isinstance(entry, str) for entry in groups):
+        groups.sort()
     table = {}
     for result in results:
         row = table.setdefault(str(result[series]), [None] * len(groups))
@@ -119,7 +121,8 @@ def partitions(results):
                     if all(result[key] == value for key, value in wanted.items())
                 ]
                 if some:
-                    some.sort(key=lambda result: result["destinations"])
+                    # Ours first; then each peer has its colour in every chart.
+                    some.sort(key=lambda result: ("mgi" not in result["name"], result["name"]))
                     names = [r | {"name": r["name"].removeprefix("partition.")} for r in some]
                     charts.append(
                         chart_of(

@@ -85,7 +85,8 @@ def bars(chart):
     top = max([*values, chart.floor or 0, 1e-9]) * 1.08
     step = nice_step(top)
     out = [text(LEFT, 20, chart.title, 13, more=' font-weight="600"')]
-    out.append(text(chart.width - RIGHT, 20, chart.unit, colour=PALE, anchor="end"))
+    unit = f"{chart.unit}, floor {figure(chart.floor)}" if chart.floor else chart.unit
+    out.append(text(chart.width - RIGHT, 20, unit, colour=PALE, anchor="end"))
     begin = 34
     if chart.legend and len(names) > 1:
         lines, begin = legend_of(names, colours, chart.width, 40)
@@ -120,8 +121,11 @@ def bars(chart):
                 "</rect>"
             )
             if bar >= CHARACTER * len(figure(value)) - 4:
-                at = (x + bar * 0.46, y_of(value) - 3)
-                out.append(text(*at, figure(value), 10, colour=PALE, anchor="middle"))
+                # Above its bar, or in it where the floor's line would cross the figure.
+                y, colour = y_of(value) - 3, PALE
+                if chart.floor and -4 < y - y_of(chart.floor) < 14:
+                    y, colour = y_of(value) + 14, "#fff"
+                out.append(text(x + bar * 0.46, y, figure(value), 10, colour, "middle"))
         labels = wrapped(group, max(int(room / CHARACTER), 3))
         deepest = max(deepest, len(labels))
         for k, line in enumerate(labels):
@@ -132,8 +136,6 @@ def bars(chart):
             f'<line x1="{LEFT}" x2="{chart.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
             f'stroke="{INK}" stroke-width="1.5" stroke-dasharray="5 4"/>'
         )
-        words = f"floor {figure(chart.floor)}"
-        out.append(text(chart.width - RIGHT, y - 4, words, 10, anchor="end"))
     end = base + 15 + 13 * deepest
     if chart.axis:
         out.append(
