@@ -109,7 +109,14 @@ def is_partition(result):
 
 def partitions(results):
     out = ""
-    having = [result for result in results if is_partition(result)]
+    having = [
+        result | {"name": result["name"].removeprefix("partition.")}
+        for result in results
+        if is_partition(result)
+    ]
+    # Ours first; each peer has its colour in every chart.
+    having.sort(key=lambda result: ("mgi" not in result["name"], result["name"]))
+    known = tuple(unique(result["name"] for result in having))
     for layout in unique(result["layout"] for result in having):
         for keys in unique(result["keys"] for result in having):
             charts = []
@@ -121,16 +128,14 @@ def partitions(results):
                     if all(result[key] == value for key, value in wanted.items())
                 ]
                 if some:
-                    # Ours first; then each peer has its colour in every chart.
-                    some.sort(key=lambda result: ("mgi" not in result["name"], result["name"]))
-                    names = [r | {"name": r["name"].removeprefix("partition.")} for r in some]
                     charts.append(
                         chart_of(
-                            names,
+                            some,
                             f"rows of {row_bytes} bytes",
                             "destinations",
                             "name",
                             axis="destinations",
+                            known=known,
                         )
                     )
             form = "row structs" if layout == "rows" else "columns of 8 bytes"

@@ -25,6 +25,7 @@ class Chart:
     axis: str = ""
     legend: bool = True
     width: int = 390
+    known: tuple = ()  # all names that sister charts have, for the same colours in each
 
 
 def nice_step(top):
@@ -80,7 +81,7 @@ def wrapped(label, room):
 
 def bars(chart):
     names = list(chart.series)
-    colours = colours_of(names)
+    colours = colours_of(chart.known or names)
     values = [v for row in chart.series.values() for v in row if v is not None]
     top = max([*values, chart.floor or 0, 1e-9]) * 1.08
     step = nice_step(top)
