@@ -2,7 +2,7 @@
 # the proof that device code is one source for both compilers.
 enable_language(CUDA)
 
-mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu tests/gpu/*.cu)
+mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu tests/gpu/*.cu bench/gpu/*.cu)
 add_library(mgi_cuda_objects OBJECT ${cuda_sources})
 set_target_properties(mgi_cuda_objects PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_ARCHITECTURES "${MGI_CUDA_ARCHITECTURES}")
