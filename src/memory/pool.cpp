@@ -135,13 +135,4 @@ std::uint64_t Pool::taken_bytes() const {
     return (fresh_ - free_.size()) * segment_;
 }
 
-std::uint64_t Carver::take_bytes(std::uint64_t bytes, std::uint64_t zeroed) {
-    std::uint64_t const at = used_;
-    used_ += piece(bytes);
-    if (used_ > end_)
-        throw Error(ErrorCode::Internal, "a channel's pool is smaller than its tables");
-    if (!zero_) std::memset(base_ + at, 0, zeroed);
-    return at;
-}
-
 }  // namespace mgi::memory

@@ -15,6 +15,7 @@
 
 #include "core/block_cache.hpp"
 #include "memory/account.hpp"
+#include "memory/carver.hpp"
 #include "memory/shared_block.hpp"
 
 namespace mgi::memory {
@@ -80,30 +81,6 @@ private:
     std::uint64_t fresh_ = 0;       // segments of the growing part that were taken and stay charged
     std::uint64_t most_fresh_ = 0;  // the most of them so far
     std::uint64_t loans_ = 0;
-};
-
-// Hands out the fixed part once, in order, in pieces of whole cache lines.
-class Carver {
-public:
-    explicit Carver(Pool const& pool)
-        : base_(pool.base()), end_(pool.fixed_bytes()), zero_(pool.is_zero()) {}
-
-    static constexpr std::uint64_t piece(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-    // `count` zeroed objects of a type for which that is a value.
-    template <class T>
-    T* take(std::uint64_t count) {
-        return reinterpret_cast<T*>(base_ + take_bytes(count * sizeof(T), count * sizeof(T)));
-    }
-    // Offset of `bytes` bytes, of which the first `zeroed` are zero. Throws Error(Internal) when the
-    // pool was made too small.
-    std::uint64_t take_bytes(std::uint64_t bytes, std::uint64_t zeroed = 0);
-
-private:
-    char* base_;
-    std::uint64_t end_;
-    bool zero_;
-    std::uint64_t used_ = 0;
 };
 
 }  // namespace mgi::memory

@@ -73,7 +73,7 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
                                            spec_.options.receive_limit, std::move(account));
     tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
     state_.pool = pool_->base();
-    memory::Carver carver(*pool_);
+    memory::Carver carver(pool_->base(), pool_->fixed_bytes(), pool_->is_zero());
     tables.build(*tables_, carver);
 }
 
@@ -92,7 +92,7 @@ void ChannelImpl::share(ChannelTables& tables, Sharing sharing,
         part_->tables(), sizes.tables, std::pmr::null_memory_resource());
     state_.pool = pool_->base();
     if (found) return tables.find(*tables_);
-    memory::Carver carver(*pool_);
+    memory::Carver carver(pool_->base(), pool_->fixed_bytes(), pool_->is_zero());
     tables.build(*tables_, carver);
 }
 

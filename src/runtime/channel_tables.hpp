@@ -10,7 +10,7 @@
 #include <mgi/channel.hpp>
 #include <mgi/device/state.hpp>
 
-#include "memory/pool.hpp"
+#include "memory/carver.hpp"
 
 namespace mgi {
 

@@ -1,0 +1,420 @@
+// Rows through MGI's channels on one GPU, by reference: a block-collective send into pools that hold all
+// rows, and an exchange between endpoints of one kernel, each of which sends and receives (the paper's
+// Figure 3). Every row is read again where it arrived and checked.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <mgi/device/channel.hpp>
+
+#include "data.hpp"
+#include "device_channel.hpp"
+#include "registry.hpp"
+
+namespace mgi::bench {
+namespace {
+
+using device::Batch;
+using device::Channel;
+using device::ColumnView;
+using device::Group;
+using device::ReceivedBatch;
+using device::Shared;
+using device::Status;
+
+constexpr u64 kDeadlineNs = 10'000'000'000;
+
+/// What a block got, and why it stopped early.
+struct Tally {
+    u64 rows;
+    u64 keys;
+    u64 all;
+    u32 failure;  ///< an ErrorCode, kLate or 0
+};
+constexpr u32 kLate = 1000;
+
+struct Run {
+    Channel channel;  ///< of any endpoint
+    Table input;
+    u32 endpoints;
+    u32 groups;  ///< blocks of an endpoint
+    u32 scratch;
+    u64 batch_rows;  ///< rows of a call
+    u64 launch;
+    Tally* tallies;
+};
+
+__device__ u64 now_ns() {
+    u64 time;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+    return time;
+}
+
+/// One block's part of the input, offered batch by batch.
+struct Offers {
+    u64 next;
+    u64 end;
+    ColumnView* columns;  ///< in shared memory
+
+    __device__ Offers(Run const& run, ColumnView* views, u32 blocks) : columns(views) {
+        u64 const each = (run.input.rows + blocks - 1) / blocks;
+        next = min(run.input.rows, blockIdx.x * each);
+        end = min(run.input.rows, next + each);
+        if (threadIdx.x < run.input.words) {
+            ColumnView view;
+            view.values = run.input.column[threadIdx.x];
+            columns[threadIdx.x] = view;
+        }
+        __syncthreads();
+    }
+    [[nodiscard]] __device__ bool done() const { return next == end; }
+    /// Offers the next rows; what the send said.
+    __device__ device::SendResult send(Run const& run, Channel const& channel, Group const& group,
+                                       Shared& shared) {
+        Batch batch;
+        batch.count = min(run.batch_rows, end - next);
+        if (run.input.stride != 1) {
+            batch.row_stride = run.input.words * 8;
+            batch.rows = reinterpret_cast<char const*>(run.input.structs() + next * run.input.words);
+        } else {
+            // Threads see it behind the call's first barrier.
+            __syncthreads();
+            if (threadIdx.x < run.input.words) columns[threadIdx.x].offset = next;
+            __syncthreads();
+            batch.columns = columns;
+        }
+        device::SendResult const sent = channel.send(group, shared, batch);
+        next += sent.rows;
+        return sent;
+    }
+};
+
+/// Adds up a batch's rows, each thread its own.
+__device__ void add(Tally& tally, Table const& input, ReceivedBatch const& batch) {
+    bool const structs = batch.layout->rows_together;
+    for (u32 i = threadIdx.x; i < batch.rows; i += blockDim.x) {
+        u64 sum = 0;
+        for (u32 w = 0; w < input.words; ++w) {
+            u64 const word = structs ? batch.structs<u64>()[u64(i) * input.words + w]
+                                     : batch.column<u64>(w)[i];
+            if (w == 0) tally.keys += word;
+            sum = row_sum(sum, word);
+        }
+        tally.all += sum;
+        ++tally.rows;
+    }
+}
+
+__device__ void report(Run const& run, Tally const& mine) {
+    Tally& to = run.tallies[blockIdx.x];
+    using Word = unsigned long long;
+    atomicAdd(reinterpret_cast<Word*>(&to.rows), Word(mine.rows));
+    atomicAdd(reinterpret_cast<Word*>(&to.keys), Word(mine.keys));
+    atomicAdd(reinterpret_cast<Word*>(&to.all), Word(mine.all));
+    if (threadIdx.x == 0) to.failure = mine.failure;
+}
+
+/// Blocks of one source send all rows and flush.
+template <u32 Threads, u32 Blocks>
+__global__ void __launch_bounds__(Threads, Blocks) send_rows(Run run) {
+    extern __shared__ __align__(16) unsigned char scratch[];
+    __shared__ ColumnView columns[kMaxWords];
+    Group const group{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, run.launch + blockIdx.x,
+                      nullptr};
+    Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
+    Channel const channel(&run.channel.state(), 0, Channel::kNone);
+    Offers offers(run, columns, gridDim.x);
+    u64 const start = now_ns();
+    Tally tally{};
+    while (!offers.done() && tally.failure == 0) {
+        device::SendResult const sent = offers.send(run, channel, group, shared);
+        if (sent.status == Status::Error) tally.failure = u32(sent.code);
+        if (__syncthreads_or(sent.rows == 0 && now_ns() - start > kDeadlineNs)) {
+            tally.failure = kLate;
+        }
+    }
+    while (tally.failure == 0) {
+        device::CallResult const result = channel.flush(group, shared);
+        if (result == Status::Ok) break;
+        if (result == Status::Error) tally.failure = u32(result.code);
+        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+    }
+    report(run, tally);
+}
+
+/// Blocks of destinations, `groups` of each, receive until the end.
+__global__ void __launch_bounds__(256) receive_rows(Run run) {
+    extern __shared__ __align__(16) unsigned char scratch[];
+    Group const group{blockIdx.x % run.groups,  run.groups, threadIdx.x, blockDim.x,
+                      run.launch + blockIdx.x, nullptr};
+    Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
+    Channel const channel(&run.channel.state(), Channel::kNone, blockIdx.x / run.groups);
+    u64 const start = now_ns();
+    Tally tally{};
+    while (tally.failure == 0) {
+        ReceivedBatch batch;
+        device::CallResult const result = channel.recv(group, shared, batch);
+        if (result == Status::End) break;
+        if (result == Status::Error) tally.failure = u32(result.code);
+        if (result == Status::Ok) {
+            add(tally, run.input, batch);
+            channel.release(group, shared, batch);
+        }
+        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+    }
+    report(run, tally);
+}
+
+/// Each block sends its part of the rows and receives what comes to its endpoint.
+template <u32 Threads, u32 Blocks>
+__global__ void __launch_bounds__(Threads, Blocks) exchange_rows(Run run) {
+    extern __shared__ __align__(16) unsigned char scratch[];
+    __shared__ ColumnView columns[kMaxWords];
+    u32 const endpoint = blockIdx.x / run.groups;
+    Group const group{blockIdx.x % run.groups,  run.groups, threadIdx.x, blockDim.x,
+                      run.launch + blockIdx.x, nullptr};
+    Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
+    Channel const channel(&run.channel.state(), endpoint, endpoint);
+    Offers offers(run, columns, gridDim.x);
+    u64 const start = now_ns();
+    Tally tally{};
+    bool flushed = false;
+    while (tally.failure == 0) {
+        if (!offers.done()) {
+            device::SendResult const sent = offers.send(run, channel, group, shared);
+            if (sent.status == Status::Error) tally.failure = u32(sent.code);
+        } else if (!flushed) {
+            device::CallResult const result = channel.flush(group, shared);
+            if (result == Status::Error) tally.failure = u32(result.code);
+            flushed = result == Status::Ok;
+        }
+        ReceivedBatch batch;
+        device::CallResult const result = channel.recv(group, shared, batch);
+        if (result == Status::Ok) {
+            add(tally, run.input, batch);
+            channel.release(group, shared, batch);
+        } else if (result == Status::Error) {
+            tally.failure = u32(result.code);
+        } else if (result == Status::End && flushed) {
+            break;
+        }
+        if (result != Status::Ok && __syncthreads_or(now_ns() - start > kDeadlineNs)) {
+            tally.failure = kLate;
+        }
+    }
+    report(run, tally);
+}
+
+/// How a kernel is launched.
+struct Form {
+    u32 threads;
+    u32 blocks;      ///< of a multiprocessor, for the compiler
+    u32 tile_bytes;
+    bool staged = true;
+};
+
+using Kernel = void (*)(Run);
+
+template <u32 Threads, u32 Blocks>
+Kernel kernel_of(bool exchange) {
+    return exchange ? exchange_rows<Threads, Blocks> : send_rows<Threads, Blocks>;
+}
+
+Kernel kernel_of(Form const& form, bool exchange) {
+    if (form.threads == 256 && form.blocks == 2) return kernel_of<256, 2>(exchange);
+    if (form.threads == 256 && form.blocks == 4) return kernel_of<256, 4>(exchange);
+    if (form.threads == 512 && form.blocks == 2) return kernel_of<512, 2>(exchange);
+    fail("no kernel of this form", std::source_location::current());
+}
+
+/// What a run is about.
+struct Case {
+    Layout layout;
+    Keys keys;
+    u32 words;
+    u32 destinations;  ///< of a send; endpoints of an exchange
+    bool exchange;
+    double sms = 1;  ///< share of the multiprocessors
+    Form form;
+};
+
+u32 resident_blocks(Context& context, Kernel kernel, u32 threads, u32 scratch, double sms) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(scratch)),
+          "shared memory of a block");
+    int each = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), scratch),
+          "occupancy");
+    require(each > 0, "a block fits no multiprocessor");
+    return u32(std::max(1.0, context.multiprocessors() * sms)) * u32(each);
+}
+
+bool is_exact(std::vector<Tally> const& tallies, u32 groups, std::vector<Sums> const& expected) {
+    for (std::size_t d = 0; d < expected.size(); ++d) {
+        Sums got;
+        for (u32 g = 0; g < groups; ++g) {
+            Tally const& tally = tallies[d * groups + g];
+            got.rows += tally.rows;
+            got.keys += tally.keys;
+            got.all += tally.all;
+        }
+        if (!(got == expected[d])) return false;
+    }
+    return true;
+}
+
+std::vector<Tally> read(DeviceArray<Tally> const& tallies, cudaStream_t stream) {
+    std::vector<Tally> out(tallies.size());
+    check(cudaMemcpyAsync(out.data(), tallies.get(), tallies.bytes(), cudaMemcpyDeviceToHost, stream),
+          "read tallies");
+    check(cudaStreamSynchronize(stream), "read tallies");
+    for (Tally const& tally : out) {
+        if (tally.failure == 0) continue;
+        fail(tally.failure == kLate ? "a block passed its deadline"
+                                    : "a call failed with code " + std::to_string(tally.failure),
+             std::source_location::current());
+    }
+    return out;
+}
+
+void run_case(Context& context, Case const& c, TableBuffer const& input) {
+    u32 const row_bytes = c.words * 8;
+    ChannelSizes sizes;
+    sizes.sources = c.exchange ? c.destinations : 1;
+    sizes.destinations = c.destinations;
+    sizes.words = c.words;
+    sizes.rows_together = c.layout == Layout::Rows;
+    sizes.staged = c.form.staged;
+    sizes.tile_rows = c.form.tile_bytes / row_bytes;
+    u64 const rows = input.table().rows;
+    // Segments of a lane are filled one after the other: larger ones are opened less often.
+    u64 const lanes = u64(sizes.sources) * sizes.destinations;
+    u64 const segment = std::clamp<u64>((u64(32) << 20) / lanes, 128 << 10, 2 << 20);
+    sizes.segment_rows = u32(segment / row_bytes);
+    sizes.chunk_rows = u32((128 << 10) / row_bytes);
+    sizes.slots = 4;
+    if (!c.exchange) {  // all rows, wherever they go
+        u64 const each = std::max<u64>(rows, rows / c.destinations * 2) / sizes.segment_rows + 2;
+        u64 const even = rows / c.destinations * 5 / 4 / sizes.segment_rows + 4;
+        u64 wanted = c.keys == Keys::Uniform ? even : each;
+        sizes.slots = 1;
+        while (sizes.slots < wanted) sizes.slots *= 2;
+    }
+    Kernel const kernel = kernel_of(c.form, c.exchange);
+    sizes.groups = 4096;
+    ChannelSizes probe = sizes;
+    u32 scratch = 0;
+    u32 blocks = 0;
+    {
+        probe.slots = 1;
+        probe.groups = 1;
+        scratch = DeviceChannel(probe).scratch_bytes();
+        blocks = resident_blocks(context, kernel, c.form.threads, scratch, c.sms);
+    }
+    u32 const groups = c.exchange ? blocks / c.destinations : blocks;
+    require(groups > 0, "fewer blocks are resident than there are endpoints");
+    if (c.exchange) blocks = groups * c.destinations;
+    sizes.groups = std::max(groups, 64u);
+    DeviceChannel channel(sizes);
+    u32 const receivers = c.exchange ? groups : 4;
+    DeviceArray<Tally> tallies(std::max(blocks, receivers * c.destinations));
+    Run run{channel.on(0, 0), input.table(), c.destinations, groups, scratch,
+            8ull * sizes.tile_rows, 1, tallies.get()};
+    auto const timing = context.time(
+        [&](cudaStream_t stream) {
+            kernel<<<blocks, c.form.threads, scratch, stream>>>(run);
+            check_launch(c.exchange ? "exchange" : "send");
+        },
+        [&](cudaStream_t stream) {
+            channel.reset(stream);
+            check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), stream), "clear tallies");
+        });
+    auto got = read(tallies, context.stream());
+    if (!c.exchange) {
+        check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), context.stream()), "clear tallies");
+        run.groups = receivers;
+        run.launch += 1 << 20;
+        check(cudaFuncSetAttribute(receive_rows, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   int(scratch)),
+              "shared memory of a block");
+        receive_rows<<<receivers * c.destinations, 256, scratch, context.stream()>>>(run);
+        check_launch("receive");
+        context.wait(context.stream(), "receive");
+        got = read(tallies, context.stream());
+    }
+    Result result;
+    result.with("layout", name_of(c.layout)).with("keys", name_of(c.keys)).with("row_bytes", row_bytes);
+    result.with(c.exchange ? "endpoints" : "destinations", c.destinations);
+    result.with("sms", u32(std::max(1.0, context.multiprocessors() * c.sms)));
+    result.with("blocks", blocks).with("threads", c.form.threads).with("tile_bytes", c.form.tile_bytes);
+    if (!c.form.staged) result.with("staged", false);
+    timing.fill(result, input.table().bytes());
+    result.floor_gbps =
+        c.exchange ? context.exchange_floor_gbps() : context.partition_floor_gbps();
+    result.exact = is_exact(got, receivers, sums_of(input.table(), c.destinations, context.stream()));
+    context.add(result);
+}
+
+void run_cases(Context& context, bool exchange, std::vector<u32> const& fan_outs,
+               std::vector<Form> const& forms) {
+    for (Layout const layout : {Layout::Columns, Layout::Rows}) {
+        for (u32 const words : {2u, 4u, 8u}) {
+            if (context.quick() && words == 4) continue;
+            TableBuffer input(layout, context.payload_bytes(6) / (words * 8), words);
+            for (Keys const keys : {Keys::Uniform, Keys::Zipf}) {
+                if (keys == Keys::Zipf && !exchange) continue;
+                generate(input.table(), keys, context.stream());
+                for (u32 const fan_out : fan_outs) {
+                    for (Form const& form : forms) {
+                        run_case(context, {layout, keys, words, fan_out, exchange, 1, form}, input);
+                    }
+                    if (!exchange && fan_out == 8) {
+                        run_case(context,
+                                 {layout, keys, words, fan_out, exchange, 0.25, forms.front()},
+                                 input);
+                    }
+                }
+            }
+        }
+    }
+}
+
+constexpr Form kForm{256, 4, 16 << 10};
+
+void send_all(Context& context) {
+    run_cases(context, false,
+              context.quick() ? std::vector<u32>{8, 64} : std::vector<u32>{2, 8, 16, 64}, {kForm});
+}
+
+void exchange_all(Context& context) {
+    run_cases(context, true, {4, 8}, {kForm});
+}
+
+/// For who looks for a better form.
+void forms(Context& context) {
+    std::vector<Form> const tried{{256, 4, 16 << 10},        {256, 4, 32 << 10},
+                                  {256, 2, 16 << 10},        {256, 2, 32 << 10},
+                                  {512, 2, 32 << 10},        {512, 2, 64 << 10},
+                                  {256, 4, 16 << 10, false}, {256, 2, 32 << 10, false}};
+    for (u32 const words : {2u, 8u}) {
+        for (Layout const layout : {Layout::Columns, Layout::Rows}) {
+            TableBuffer input(layout, (u64(1) << 30) / (words * 8), words);
+            generate(input.table(), Keys::Uniform, context.stream());
+            for (u32 const fan_out : {2u, 8u, 64u}) {
+                for (Form const& form : tried) {
+                    run_case(context, {layout, Keys::Uniform, words, fan_out, false, 1, form}, input);
+                }
+            }
+            for (Form const& form : tried) {
+                run_case(context, {layout, Keys::Uniform, words, 4, true, 1, form}, input);
+            }
+        }
+    }
+}
+
+Registration const sends{"mgi_send", "block-collective send into pools that hold all rows", send_all};
+Registration const exchanges{"mgi_exchange", "exchange between endpoints of one GPU, by reference",
+                             exchange_all};
+Registration const tries{"zz_mgi_forms", "the same by block size and tile", forms};
+
+}  // namespace
+}  // namespace mgi::bench
