@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/machine/shared_library.hpp"
+#include "core/shared_library.hpp"
 
 namespace mgi::topology {
 
