@@ -115,6 +115,12 @@ struct Machine {
 // The context of this thread.
 extern thread_local CUctx_st* current;
 
+// By ordinals.
+bool reaches(Machine const& machine, int from, int to);
+
+// MGI_FAKE_CUDA_name of the environment.
+std::string setting(char const* name, std::string const& otherwise);
+
 // A call begins: what it fails with, by its name or since its context is lost; else kSuccess. With the mutex
 // held. begin_here() is for calls that need a current context.
 Result begin(char const* call, CUctx_st* context = nullptr);

@@ -14,7 +14,7 @@
 namespace mgi::test {
 
 /// Sets what tests/gpu_driver/fake_cuda.hpp lists, by its name without MGI_FAKE_CUDA_:
-/// FakeDriver gpus({{"DEVICES", "2"}, {"PEERS", "none"}}). One at a time, and no other thread may run that
+/// FakeDriver gpus({{"DEVICES", "2"}, {"PEERS", "none"}}); and LINKS (fake_nvml.cpp). One at a time, and no other thread may run that
 /// reads the environment.
 class FakeDriver {
 public:
@@ -22,7 +22,12 @@ public:
 
     explicit FakeDriver(Settings settings = {}) {
         set("MGI_CUDA_LIBRARY", MGI_FAKE_CUDA);
-        for (auto const& [name, value] : settings) set("MGI_FAKE_CUDA_" + name, value);
+        // Without LINKS there is no NVML, whatever this machine has.
+        set("MGI_NVML_LIBRARY", "none");
+        for (auto const& [name, value] : settings) {
+            if (name == "LINKS") set("MGI_NVML_LIBRARY", MGI_FAKE_CUDA);
+            set("MGI_FAKE_CUDA_" + name, value);
+        }
         gpu::Driver::look_again();
     }
     ~FakeDriver() {
