@@ -8,8 +8,9 @@ endif()
 
 set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
     agent_message plan_bytes cluster wire)
-mgi_glob(fuzzed_sources src/core/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp src/memory/*.cpp
-         src/control/local/cbor.cpp src/control/local/words.cpp src/control/local/use_words.cpp
+mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp
+         src/memory/*.cpp src/control/local/cbor.cpp
+         src/control/local/words.cpp src/control/local/use_words.cpp
          src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})

@@ -1,5 +1,5 @@
 # Readers of topology files (NCCL, hwloc, nvidia-smi) and of this machine: a library of their own, so that
-# libmgi needs no XML, no JSON and no dlopen. The Python package and the tests use it.
+# libmgi needs no XML. The Python package and the tests use it.
 find_package(pugixml CONFIG)
 if(NOT pugixml_FOUND)
     message(FATAL_ERROR

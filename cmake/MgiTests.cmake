@@ -24,7 +24,7 @@ endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/member)\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/member|gpu_driver/fake_.*)\\.cpp$)")
 if(MGI_SANITIZE STREQUAL "thread")
     # What has one thread has nothing for ThreadSanitizer to see.
     list(FILTER test_sources EXCLUDE REGEX
@@ -55,6 +55,16 @@ if(NOT MGI_SANITIZE)
         COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" SKIP_PRECOMPILE_HEADERS ON)
 endif()
 add_test(NAME mgi_tests COMMAND mgi_tests)
+
+# A driver of GPUs that is made up: tests/gpu_driver/fake_cuda.hpp.
+mgi_glob(fake_cuda_sources tests/gpu_driver/fake_*.cpp)
+add_library(mgi_fake_cuda MODULE ${fake_cuda_sources})
+mgi_target_defaults(mgi_fake_cuda)
+target_include_directories(mgi_fake_cuda PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(mgi_fake_cuda PRIVATE Threads::Threads)
+add_dependencies(mgi_tests mgi_fake_cuda)
+target_compile_definitions(mgi_tests PRIVATE MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
 
 # A process of its own that tests/process starts.
 add_executable(mgi_test_member tests/process/member.cpp tests/process/exchange.cpp)

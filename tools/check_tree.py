@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Lowest first: a room may include itself and everything before it.
 ROOMS = [
     "core",
+    "gpu",
     "topology",
     "planner",
     "simulation",

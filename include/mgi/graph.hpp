@@ -31,13 +31,16 @@ struct Graph {
     std::vector<Edge> edges;
 };
 
-/// A set of cores and its memory, where endpoints live.
+/// Where endpoints live: a set of cores and its memory, or a GPU.
 struct Device {
     std::uint32_t index = 0;
-    std::string name;        ///< "cpu:0"
-    std::vector<int> cores;  ///< operating system's numbers
+    std::string name;        ///< "cpu:0", "cuda:0"
+    std::vector<int> cores;  ///< operating system's numbers; none of a GPU
     std::uint64_t memory_bytes = 0;
-    int numa_node = -1;  ///< -1: not known
+    int numa_node = -1;                 ///< -1: not known
+    VertexKind kind = VertexKind::Cpu;  ///< or Gpu
+    int ordinal = -1;                   ///< N of "cuda:N", as the driver counts; -1: no GPU
+    std::string bus_id;                 ///< of a GPU: "0000:0a:00.0"
 };
 
 char const* to_string(VertexKind kind) noexcept;

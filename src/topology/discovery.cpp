@@ -11,6 +11,8 @@
 
 #include <mgi/error.hpp>
 
+#include "topology/gpu_graph.hpp"
+
 namespace mgi {
 
 char const* to_string(VertexKind kind) noexcept {
@@ -126,19 +128,21 @@ double copy_gbps() {
     return measured;
 }
 
-Graph build_graph(std::vector<Device> const& devices) {
+Graph build_graph(std::vector<Device> const& devices, std::vector<Gpu> const& gpus) {
     Graph graph;
     graph.vertices.reserve(devices.size());
     graph.edges.reserve(devices.size() * devices.size());
     for (Device const& device : devices) {
-        graph.vertices.push_back({device.index, device.name, VertexKind::Cpu, true});
+        graph.vertices.push_back({device.index, device.name, device.kind, true});
     }
     double const gbps = copy_gbps();
     for (Device const& from : devices) {
         for (Device const& to : devices) {
+            if (from.kind == VertexKind::Gpu || to.kind == VertexKind::Gpu) continue;
             graph.edges.push_back({from.index, to.index, gbps, "memory"});
         }
     }
+    connect_gpus(devices, gpus, graph);
     return graph;
 }
 

@@ -7,6 +7,7 @@
 
 #include <mgi/graph.hpp>
 
+#include "topology/gpus.hpp"
 #include "topology/sysfs.hpp"
 
 namespace mgi::topology {
@@ -22,9 +23,10 @@ std::vector<Device> discover_cpu_devices(std::uint32_t wanted);
 std::vector<Device> divide_cores(std::uint32_t wanted, std::vector<int> const& cores,
                                  std::vector<NumaNode> const& nodes, std::uint64_t memory_bytes);
 
-/// A managed vertex for each device (its id is the device's index), and a "memory" edge from each to
-/// each, itself included, all of the machine's `copy_gbps`.
-Graph build_graph(std::vector<Device> const& devices);
+/// A managed vertex for each device (its id is the device's index). From each CPU device to each, itself
+/// included, a "memory" edge of the machine's `copy_gbps`. GPUs, whose devices have their ordinals, are
+/// joined as connect_gpus() says.
+Graph build_graph(std::vector<Device> const& devices, std::vector<Gpu> const& gpus = {});
 
 /// Gigabytes a second that one core copies, 4 MiB at a time: what a last-level cache holds, since that
 /// is where a channel's segments should stay. Measured at the first call, which takes about 5 ms;

@@ -20,6 +20,8 @@ inline constexpr double kDefaultNicMbps = 10'000;
 inline constexpr double kDefaultCpuGbps = 10;
 /// hwloc: a GPU or NIC whose link speed the file does not have; Gen3 x16 after encoding.
 inline constexpr double kDefaultDeviceGbps = 15.753846;
+/// The memory of a GPU that does not say how fast it is.
+inline constexpr double kDefaultGpuMemoryGbps = 1000;
 
 /// Of one PCIe lane times `width`, from the transfer rate in GT/s (2.5, 5, 8, 16, 32, 64); nothing
 /// for another rate.

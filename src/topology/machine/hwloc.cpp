@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "topology/machine/shared_library.hpp"
+#include "core/shared_library.hpp"
 
 namespace mgi::topology {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "topology/readers/bus_id.hpp"
+#include "topology/bus_id.hpp"
 
 namespace mgi::topology {
 namespace {

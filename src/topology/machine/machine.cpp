@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "topology/bus_id.hpp"
 #include "topology/machine/nics.hpp"
 #include "topology/rates.hpp"
-#include "topology/readers/bus_id.hpp"
 #include "topology/readers/read.hpp"
 #include "topology/sysfs.hpp"
 
@@ -100,6 +100,14 @@ private:
     void add_gpus() {
         bool const has_links = has_gpu_links();
         if (!sources_.nvml) {
+            for (Gpu const& gpu : sources_.gpus) {
+                NvmlGpu known;
+                known.bus_id = gpu.bus_id;
+                known.name = gpu.model;
+                known.sm = gpu.sm;
+                known.pcie_gbps = gpu.pcie_gbps;
+                add_gpu(known);
+            }
             if (!has_links && has_gpus()) {
                 graph_.warn("no NVML on this machine: whether links join its GPUs is not known");
             }
@@ -207,7 +215,9 @@ private:
 }  // namespace
 
 MachineSources MachineSources::of_this_machine() {
-    return {export_hwloc(), Nvml::load(), "/sys"};
+    MachineSources sources{export_hwloc(), Nvml::load(), "/sys"};
+    if (!sources.nvml) sources.gpus = discover_gpus().gpus;
+    return sources;
 }
 
 Infrastructure discover_machine(MachineSources const& sources, Facts const& facts) {

@@ -4,20 +4,24 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "topology/facts.hpp"
+#include "topology/gpus.hpp"
 #include "topology/infrastructure.hpp"
 #include "topology/machine/hwloc.hpp"
-#include "topology/machine/nvml.hpp"
+#include "topology/nvml.hpp"
 
 namespace mgi::topology {
 
 /// Where the machine is asked.
 struct MachineSources {
     HwlocExport hwloc;
-    std::optional<Nvml> nvml;  ///< nothing: no NVIDIA driver
+    std::optional<Nvml> nvml;  ///< nothing: no NVIDIA driver, or one without
     std::filesystem::path sys = "/sys";
+    std::vector<Gpu> gpus = {};  ///< the driver's word, which counts where there is no NVML
 
     static MachineSources of_this_machine();
 };

@@ -4,8 +4,8 @@
 #include <optional>
 #include <system_error>
 
+#include "topology/bus_id.hpp"
 #include "topology/machine/sys_files.hpp"
-#include "topology/readers/bus_id.hpp"
 #include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {

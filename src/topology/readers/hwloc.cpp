@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "topology/bus_id.hpp"
 #include "topology/rates.hpp"
-#include "topology/readers/bus_id.hpp"
 #include "topology/readers/formats.hpp"
 #include "topology/readers/hwloc_links.hpp"
 #include "topology/readers/hwloc_pci.hpp"

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "topology/bus_id.hpp"
 #include "topology/rates.hpp"
-#include "topology/readers/bus_id.hpp"
 #include "topology/readers/formats.hpp"
 #include "topology/readers/nccl_links.hpp"
 #include "topology/readers/numbers.hpp"

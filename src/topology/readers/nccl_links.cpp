@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "topology/bus_id.hpp"
 #include "topology/rates.hpp"
-#include "topology/readers/bus_id.hpp"
 
 namespace mgi::topology {
 namespace {

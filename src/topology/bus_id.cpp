@@ -1,4 +1,4 @@
-#include "topology/readers/bus_id.hpp"
+#include "topology/bus_id.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mgi::topology {
+namespace mgi {
 
 class SharedLibrary {
 public:
@@ -15,6 +15,8 @@ public:
     SharedLibrary& operator=(SharedLibrary const&) = delete;
 
     [[nodiscard]] bool open() const { return handle_ != nullptr; }
+    /// Why it is not open: "libcuda.so.1 not found", or what the dynamic linker says.
+    [[nodiscard]] std::string const& problem() const { return problem_; }
 
     /// Sets `function` to the one of that name, or to null; whether it is there.
     template <class Function>
@@ -23,10 +25,12 @@ public:
         return function != nullptr;
     }
 
-private:
+    /// Null where it is not there.
     [[nodiscard]] void* address(char const* name) const;
 
+private:
     void* handle_;
+    std::string problem_;
 };
 
-}  // namespace mgi::topology
+}  // namespace mgi

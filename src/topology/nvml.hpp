@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/machine/shared_library.hpp"
+#include "core/shared_library.hpp"
 
 namespace mgi::topology {
 
@@ -50,8 +50,10 @@ struct Nvml {
 
     std::shared_ptr<SharedLibrary const> origin;  ///< the library that they are of; null for others
 
-    /// Nothing where the library is not there, or too old.
-    static std::optional<Nvml> load(std::string const& library = "libnvidia-ml.so.1");
+    /// Nothing where the library is not there, or too old. The environment variable MGI_NVML_LIBRARY has
+    /// the name or path of another one in place of libnvidia-ml.so.1 (tests: NVLinks that are made up).
+    static std::optional<Nvml> load();
+    static std::optional<Nvml> load(std::string const& library);
 };
 
 struct NvmlGpu {

@@ -1,13 +1,14 @@
-#include "topology/machine/nvml.hpp"
+#include "topology/nvml.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <utility>
 
+#include "topology/bus_id.hpp"
 #include "topology/rates.hpp"
-#include "topology/readers/bus_id.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -125,6 +126,11 @@ void settle_peers(std::vector<NvmlGpu>& gpus, std::vector<UnknownPeers> const& u
 }
 
 }  // namespace
+
+std::optional<Nvml> Nvml::load() {
+    char const* const told = std::getenv("MGI_NVML_LIBRARY");
+    return load(told != nullptr && *told != '\0' ? told : "libnvidia-ml.so.1");
+}
 
 std::optional<Nvml> Nvml::load(std::string const& library_name) {
     auto const made = std::make_shared<SharedLibrary const>(library_name);
