@@ -1,6 +1,8 @@
 // Copies beside resident kernels: what they reach while nothing runs, one block, all multiprocessors
 // but some, and all of them are held by a kernel that waits. Waits are bounded on both sides; a copy
 // that does not end while the kernel is there is reported as blocked, which is a finding, no error.
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "registry.hpp"
@@ -141,7 +143,7 @@ void resident(Context& context) {
     int const all = context.multiprocessors();
     beside.measure("nothing", 0);
     beside.measure("one block", 1);
-    beside.measure("all multiprocessors but 8", all - 8);
+    beside.measure("all multiprocessors but 8", std::max(1, all - 8));
     beside.measure("all multiprocessors", all);
 }
 

@@ -120,7 +120,7 @@ def partitions(results):
     for layout in unique(result["layout"] for result in having):
         for keys in unique(result["keys"] for result in having):
             charts = []
-            for row_bytes in unique(result["row_bytes"] for result in having):
+            for row_bytes in sorted({result["row_bytes"] for result in having}):
                 wanted = {"layout": layout, "keys": keys, "row_bytes": row_bytes}
                 some = [
                     result
