@@ -225,6 +225,7 @@ def resident(results):
             }
             for r in rows
         ]
+        shown.sort(key=lambda result: (result["blocks"], result["segment_bytes"]))
         charts.append(chart_of(shown, way, "held", "size", axis="held by a kernel", width=500))
     about = "A bar of 0: the copies did not run until the kernel had ended."
     return section("Copies beside resident kernels", about, charts)
