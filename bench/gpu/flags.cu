@@ -1,5 +1,8 @@
 // How fast a running kernel and the host tell each other something: a flag in mapped pinned memory,
 // there and back.
+#include <algorithm>
+#include <vector>
+
 #include "registry.hpp"
 #include "sync.hpp"
 

@@ -6,6 +6,8 @@
 #include <cuda_runtime.h>
 
 #include <functional>
+#include <type_traits>
+#include <vector>
 
 #include "data.hpp"
 #include "registry.hpp"
@@ -41,8 +43,7 @@ using PartitionPeer = std::function<PartitionRun(PartitionCase const&)>;
 void run_partition_cases(Context& context, PartitionPeer const& peer,
                          std::vector<u32> const& fan_outs = {2, 8, 16, 64});
 
-/// Launches a kernel of both layouts and the three widths: calls f with the words of a row as
-/// std::integral_constant.
+/// Calls f with the words of a row as a std::integral_constant, to choose a kernel by.
 template <class F>
 void with_words(u32 words, F const& f) {
     switch (words) {
@@ -53,8 +54,7 @@ void with_words(u32 words, F const& f) {
     }
 }
 
-/// Lanes of a warp that have the same destination as this one. All 32 lanes must call it; lanes
-/// without a row pass a destination of their own kind, such as one past the last.
+/// Lanes of a warp that have the same destination as this one. All 32 lanes must call it.
 __device__ inline u32 lanes_alike(u32 destination, u32 bits) {
     u32 alike = ~0U;
     for (u32 b = 0; b < bits; ++b) {
@@ -66,8 +66,8 @@ __device__ inline u32 lanes_alike(u32 destination, u32 bits) {
 }
 
 /// Adds a warp's rows to the counters of their destinations, one add for each; returns each lane's
-/// old count, as if lanes had added one by one. `bits` must tell idle lanes (`active` false) from none:
-/// they are left out by the ballot.
+/// old count, as if lanes had added one by one. All 32 lanes must call it; those without a row
+/// (`active` false) add nothing.
 template <class Add>
 __device__ inline u32 add_alike(u32 destination, u32 bits, bool active, Add const& add) {
     u32 const alike = lanes_alike(destination, bits) & __ballot_sync(~0U, active);

@@ -5,6 +5,8 @@
 
 #include <cuda_pipeline.h>
 
+#include <memory>
+
 #include "partition.hpp"
 
 namespace mgi::bench {

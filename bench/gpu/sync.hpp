@@ -44,10 +44,12 @@ __device__ inline std::uint64_t gpu_ns() {
 /// Kernel: the same, by one thread.
 __device__ inline bool await_flag_on_gpu(Flag& flag, std::uint32_t value, std::uint64_t limit_ns) {
     std::uint64_t const start = gpu_ns();
-    for (std::uint32_t spins = 0; get_flag(flag) != value; ++spins) {
+    SystemWord const word(flag.word);
+    // Acquiring in every round would empty the L1 cache each time.
+    for (std::uint32_t spins = 0; word.load(cuda::memory_order_relaxed) != value; ++spins) {
         if (spins % 64 == 63 && gpu_ns() - start > limit_ns) return false;
     }
-    return true;
+    return get_flag(flag) == value;
 }
 
 }  // namespace mgi::bench

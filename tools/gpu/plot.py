@@ -120,7 +120,7 @@ def partitions(results):
     for layout in unique(result["layout"] for result in having):
         for keys in unique(result["keys"] for result in having):
             charts = []
-            for row_bytes in unique(result["row_bytes"] for result in having):
+            for row_bytes in sorted({result["row_bytes"] for result in having}):
                 wanted = {"layout": layout, "keys": keys, "row_bytes": row_bytes}
                 some = [
                     result
@@ -225,6 +225,7 @@ def resident(results):
             }
             for r in rows
         ]
+        shown.sort(key=lambda result: (result["blocks"], result["segment_bytes"]))
         charts.append(chart_of(shown, way, "held", "size", axis="held by a kernel", width=500))
     about = "A bar of 0: the copies did not run until the kernel had ended."
     return section("Copies beside resident kernels", about, charts)
