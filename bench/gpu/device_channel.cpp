@@ -78,8 +78,7 @@ struct DeviceChannel::Parts {
     u32 scratch = 0;
 };
 
-DeviceChannel::DeviceChannel(ChannelSizes const& sizes)
-    : parts_(std::make_unique<Parts>(sizes)) {
+DeviceChannel::DeviceChannel(ChannelSizes const& sizes) : parts_(std::make_unique<Parts>(sizes)) {
     Parts& p = *parts_;
     State shape;
     shape.layout = p.layout.get();

@@ -24,6 +24,12 @@ using device::Status;
 
 constexpr u64 kDeadlineNs = 10'000'000'000;
 
+/// How kernels are launched: two blocks of 256 threads fit a multiprocessor's registers, and the larger
+/// their tiles, the less often a block claims.
+constexpr u32 kThreads = 256;
+constexpr u32 kBlocks = 2;
+constexpr u32 kTileBytes = 64 << 10;
+
 /// What a block got, and why it stopped early.
 struct Tally {
     u64 rows;
@@ -41,6 +47,7 @@ struct Run {
     u32 scratch;
     u64 batch_rows;  ///< rows of a call
     u64 launch;
+    bool check;
     Tally* tallies;
 };
 
@@ -75,7 +82,8 @@ struct Offers {
         batch.count = min(run.batch_rows, end - next);
         if (run.input.stride != 1) {
             batch.row_stride = run.input.words * 8;
-            batch.rows = reinterpret_cast<char const*>(run.input.structs() + next * run.input.words);
+            batch.rows =
+                reinterpret_cast<char const*>(run.input.structs() + next * run.input.words);
         } else {
             // Threads see it behind the call's first barrier.
             __syncthreads();
@@ -89,14 +97,27 @@ struct Offers {
     }
 };
 
-/// Adds up a batch's rows, each thread its own.
-__device__ void add(Tally& tally, Table const& input, ReceivedBatch const& batch) {
+/// Reads a batch's rows, each thread its own, and adds them up: with `check` row by row, so that words that
+/// parted from their row are seen; else as fast as they can be read.
+__device__ void add(Tally& tally, Run const& run, ReceivedBatch const& batch) {
+    u32 const words = run.input.words;
     bool const structs = batch.layout->rows_together;
+    if (!run.check) {
+        // Neighbouring threads read neighbouring words.
+        u32 const runs = structs ? 1 : words;
+        u32 const values = structs ? batch.rows * words : batch.rows;
+        for (u32 w = 0; w < runs; ++w) {
+            u64 const* const from = structs ? batch.structs<u64>() : batch.column<u64>(w);
+            for (u32 i = threadIdx.x; i < values; i += blockDim.x) tally.all += from[i];
+        }
+        if (threadIdx.x == 0) tally.rows += batch.rows;
+        return;
+    }
     for (u32 i = threadIdx.x; i < batch.rows; i += blockDim.x) {
         u64 sum = 0;
-        for (u32 w = 0; w < input.words; ++w) {
-            u64 const word = structs ? batch.structs<u64>()[u64(i) * input.words + w]
-                                     : batch.column<u64>(w)[i];
+        for (u32 w = 0; w < words; ++w) {
+            u64 const word =
+                structs ? batch.structs<u64>()[u64(i) * words + w] : batch.column<u64>(w)[i];
             if (w == 0) tally.keys += word;
             sum = row_sum(sum, word);
         }
@@ -115,8 +136,7 @@ __device__ void report(Run const& run, Tally const& mine) {
 }
 
 /// Blocks of one source send all rows and flush.
-template <u32 Threads, u32 Blocks>
-__global__ void __launch_bounds__(Threads, Blocks) send_rows(Run run) {
+__global__ void __launch_bounds__(kThreads, kBlocks) send_rows(Run run) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ ColumnView columns[kMaxWords];
     Group const group{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, run.launch + blockIdx.x,
@@ -143,9 +163,9 @@ __global__ void __launch_bounds__(Threads, Blocks) send_rows(Run run) {
 }
 
 /// Blocks of destinations, `groups` of each, receive until the end.
-__global__ void __launch_bounds__(256) receive_rows(Run run) {
+__global__ void __launch_bounds__(kThreads) receive_rows(Run run) {
     extern __shared__ __align__(16) unsigned char scratch[];
-    Group const group{blockIdx.x % run.groups,  run.groups, threadIdx.x, blockDim.x,
+    Group const group{blockIdx.x % run.groups, run.groups, threadIdx.x, blockDim.x,
                       run.launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
     Channel const channel(&run.channel.state(), Channel::kNone, blockIdx.x / run.groups);
@@ -157,7 +177,7 @@ __global__ void __launch_bounds__(256) receive_rows(Run run) {
         if (result == Status::End) break;
         if (result == Status::Error) tally.failure = u32(result.code);
         if (result == Status::Ok) {
-            add(tally, run.input, batch);
+            add(tally, run, batch);
             channel.release(group, shared, batch);
         }
         if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
@@ -166,12 +186,11 @@ __global__ void __launch_bounds__(256) receive_rows(Run run) {
 }
 
 /// Each block sends its part of the rows and receives what comes to its endpoint.
-template <u32 Threads, u32 Blocks>
-__global__ void __launch_bounds__(Threads, Blocks) exchange_rows(Run run) {
+__global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ ColumnView columns[kMaxWords];
     u32 const endpoint = blockIdx.x / run.groups;
-    Group const group{blockIdx.x % run.groups,  run.groups, threadIdx.x, blockDim.x,
+    Group const group{blockIdx.x % run.groups, run.groups, threadIdx.x, blockDim.x,
                       run.launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
     Channel const channel(&run.channel.state(), endpoint, endpoint);
@@ -188,44 +207,21 @@ __global__ void __launch_bounds__(Threads, Blocks) exchange_rows(Run run) {
             if (result == Status::Error) tally.failure = u32(result.code);
             flushed = result == Status::Ok;
         }
+        // As long as there is something: who sends more than it receives will wait for room.
+        device::CallResult result;
         ReceivedBatch batch;
-        device::CallResult const result = channel.recv(group, shared, batch);
-        if (result == Status::Ok) {
-            add(tally, run.input, batch);
+        while ((result = channel.recv(group, shared, batch)) == Status::Ok) {
+            add(tally, run, batch);
             channel.release(group, shared, batch);
-        } else if (result == Status::Error) {
-            tally.failure = u32(result.code);
-        } else if (result == Status::End && flushed) {
-            break;
         }
-        if (result != Status::Ok && __syncthreads_or(now_ns() - start > kDeadlineNs)) {
-            tally.failure = kLate;
-        }
+        if (result == Status::Error) tally.failure = u32(result.code);
+        if (result == Status::End && flushed) break;
+        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
     }
     report(run, tally);
 }
 
-/// How a kernel is launched.
-struct Form {
-    u32 threads;
-    u32 blocks;      ///< of a multiprocessor, for the compiler
-    u32 tile_bytes;
-    bool staged = true;
-};
-
 using Kernel = void (*)(Run);
-
-template <u32 Threads, u32 Blocks>
-Kernel kernel_of(bool exchange) {
-    return exchange ? exchange_rows<Threads, Blocks> : send_rows<Threads, Blocks>;
-}
-
-Kernel kernel_of(Form const& form, bool exchange) {
-    if (form.threads == 256 && form.blocks == 2) return kernel_of<256, 2>(exchange);
-    if (form.threads == 256 && form.blocks == 4) return kernel_of<256, 4>(exchange);
-    if (form.threads == 512 && form.blocks == 2) return kernel_of<512, 2>(exchange);
-    fail("no kernel of this form", std::source_location::current());
-}
 
 /// What a run is about.
 struct Case {
@@ -234,18 +230,17 @@ struct Case {
     u32 words;
     u32 destinations;  ///< of a send; endpoints of an exchange
     bool exchange;
-    double sms = 1;  ///< share of the multiprocessors
-    Form form;
+    double blocks = 1;  ///< share of the blocks that fit the GPU
 };
 
-u32 resident_blocks(Context& context, Kernel kernel, u32 threads, u32 scratch, double sms) {
+u32 resident_blocks(Context& context, Kernel kernel, u32 scratch, double share) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(scratch)),
           "shared memory of a block");
     int each = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(threads), scratch),
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(kThreads), scratch),
           "occupancy");
     require(each > 0, "a block fits no multiprocessor");
-    return u32(std::max(1.0, context.multiprocessors() * sms)) * u32(each);
+    return u32(std::max(1.0, context.multiprocessors() * each * share));
 }
 
 bool is_exact(std::vector<Tally> const& tallies, u32 groups, std::vector<Sums> const& expected) {
@@ -264,8 +259,9 @@ bool is_exact(std::vector<Tally> const& tallies, u32 groups, std::vector<Sums> c
 
 std::vector<Tally> read(DeviceArray<Tally> const& tallies, cudaStream_t stream) {
     std::vector<Tally> out(tallies.size());
-    check(cudaMemcpyAsync(out.data(), tallies.get(), tallies.bytes(), cudaMemcpyDeviceToHost, stream),
-          "read tallies");
+    check(
+        cudaMemcpyAsync(out.data(), tallies.get(), tallies.bytes(), cudaMemcpyDeviceToHost, stream),
+        "read tallies");
     check(cudaStreamSynchronize(stream), "read tallies");
     for (Tally const& tally : out) {
         if (tally.failure == 0) continue;
@@ -283,14 +279,13 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
     sizes.destinations = c.destinations;
     sizes.words = c.words;
     sizes.rows_together = c.layout == Layout::Rows;
-    sizes.staged = c.form.staged;
-    sizes.tile_rows = c.form.tile_bytes / row_bytes;
+    sizes.tile_rows = kTileBytes / row_bytes;
     u64 const rows = input.table().rows;
     // Segments of a lane are filled one after the other: larger ones are opened less often.
     u64 const lanes = u64(sizes.sources) * sizes.destinations;
     u64 const segment = std::clamp<u64>((u64(32) << 20) / lanes, 128 << 10, 2 << 20);
     sizes.segment_rows = u32(segment / row_bytes);
-    sizes.chunk_rows = u32((128 << 10) / row_bytes);
+    sizes.chunk_rows = u32((256 << 10) / row_bytes);
     sizes.slots = 4;
     if (!c.exchange) {  // all rows, wherever they go
         u64 const each = std::max<u64>(rows, rows / c.destinations * 2) / sizes.segment_rows + 2;
@@ -299,7 +294,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
         sizes.slots = 1;
         while (sizes.slots < wanted) sizes.slots *= 2;
     }
-    Kernel const kernel = kernel_of(c.form, c.exchange);
+    Kernel const kernel = c.exchange ? exchange_rows : send_rows;
     sizes.groups = 4096;
     ChannelSizes probe = sizes;
     u32 scratch = 0;
@@ -308,7 +303,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
         probe.slots = 1;
         probe.groups = 1;
         scratch = DeviceChannel(probe).scratch_bytes();
-        blocks = resident_blocks(context, kernel, c.form.threads, scratch, c.sms);
+        blocks = resident_blocks(context, kernel, scratch, c.blocks);
     }
     u32 const groups = c.exchange ? blocks / c.destinations : blocks;
     require(groups > 0, "fewer blocks are resident than there are endpoints");
@@ -317,45 +312,58 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
     DeviceChannel channel(sizes);
     u32 const receivers = c.exchange ? groups : 4;
     DeviceArray<Tally> tallies(std::max(blocks, receivers * c.destinations));
-    Run run{channel.on(0, 0), input.table(), c.destinations, groups, scratch,
-            8ull * sizes.tile_rows, 1, tallies.get()};
-    auto const timing = context.time(
-        [&](cudaStream_t stream) {
-            kernel<<<blocks, c.form.threads, scratch, stream>>>(run);
-            check_launch(c.exchange ? "exchange" : "send");
-        },
-        [&](cudaStream_t stream) {
-            channel.reset(stream);
-            check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), stream), "clear tallies");
-        });
+    Run run{channel.on(0, 0),
+            input.table(),
+            c.destinations,
+            groups,
+            scratch,
+            8ull * sizes.tile_rows,
+            1,
+            false,
+            tallies.get()};
+    auto const prepare = [&](cudaStream_t stream) {
+        channel.reset(stream);
+        check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), stream), "clear tallies");
+    };
+    auto const launch = [&](cudaStream_t stream) {
+        kernel<<<blocks, kThreads, scratch, stream>>>(run);
+        check_launch(c.exchange ? "exchange" : "send");
+    };
+    auto const timing = context.time(launch, prepare);
+    read(tallies, context.stream());
+    // Once more, to look at every row.
+    run.check = true;
+    prepare(context.stream());
+    launch(context.stream());
+    context.wait(context.stream(), "a run that is checked");
     auto got = read(tallies, context.stream());
     if (!c.exchange) {
-        check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), context.stream()), "clear tallies");
+        check(cudaMemsetAsync(tallies.get(), 0, tallies.bytes(), context.stream()),
+              "clear tallies");
         run.groups = receivers;
         run.launch += 1 << 20;
         check(cudaFuncSetAttribute(receive_rows, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    int(scratch)),
               "shared memory of a block");
-        receive_rows<<<receivers * c.destinations, 256, scratch, context.stream()>>>(run);
+        receive_rows<<<receivers * c.destinations, kThreads, scratch, context.stream()>>>(run);
         check_launch("receive");
         context.wait(context.stream(), "receive");
         got = read(tallies, context.stream());
     }
     Result result;
-    result.with("layout", name_of(c.layout)).with("keys", name_of(c.keys)).with("row_bytes", row_bytes);
+    result.with("layout", name_of(c.layout))
+        .with("keys", name_of(c.keys))
+        .with("row_bytes", row_bytes);
     result.with(c.exchange ? "endpoints" : "destinations", c.destinations);
-    result.with("sms", u32(std::max(1.0, context.multiprocessors() * c.sms)));
-    result.with("blocks", blocks).with("threads", c.form.threads).with("tile_bytes", c.form.tile_bytes);
-    if (!c.form.staged) result.with("staged", false);
+    result.with("blocks", blocks);
     timing.fill(result, input.table().bytes());
-    result.floor_gbps =
-        c.exchange ? context.exchange_floor_gbps() : context.partition_floor_gbps();
-    result.exact = is_exact(got, receivers, sums_of(input.table(), c.destinations, context.stream()));
+    result.floor_gbps = c.exchange ? context.exchange_floor_gbps() : context.partition_floor_gbps();
+    result.exact =
+        is_exact(got, receivers, sums_of(input.table(), c.destinations, context.stream()));
     context.add(result);
 }
 
-void run_cases(Context& context, bool exchange, std::vector<u32> const& fan_outs,
-               std::vector<Form> const& forms) {
+void run_cases(Context& context, bool exchange, std::vector<u32> const& fan_outs) {
     for (Layout const layout : {Layout::Columns, Layout::Rows}) {
         for (u32 const words : {2u, 4u, 8u}) {
             if (context.quick() && words == 4) continue;
@@ -364,57 +372,28 @@ void run_cases(Context& context, bool exchange, std::vector<u32> const& fan_outs
                 if (keys == Keys::Zipf && !exchange) continue;
                 generate(input.table(), keys, context.stream());
                 for (u32 const fan_out : fan_outs) {
-                    for (Form const& form : forms) {
-                        run_case(context, {layout, keys, words, fan_out, exchange, 1, form}, input);
-                    }
-                    if (!exchange && fan_out == 8) {
-                        run_case(context,
-                                 {layout, keys, words, fan_out, exchange, 0.25, forms.front()},
-                                 input);
-                    }
+                    run_case(context, {layout, keys, words, fan_out, exchange}, input);
+                    if (exchange || fan_out != 8) continue;
+                    run_case(context, {layout, keys, words, fan_out, exchange, 0.25}, input);
                 }
             }
         }
     }
 }
-
-constexpr Form kForm{256, 4, 16 << 10};
 
 void send_all(Context& context) {
     run_cases(context, false,
-              context.quick() ? std::vector<u32>{8, 64} : std::vector<u32>{2, 8, 16, 64}, {kForm});
+              context.quick() ? std::vector<u32>{8, 64} : std::vector<u32>{2, 8, 16, 64});
 }
 
 void exchange_all(Context& context) {
-    run_cases(context, true, {4, 8}, {kForm});
+    run_cases(context, true, {4, 8});
 }
 
-/// For who looks for a better form.
-void forms(Context& context) {
-    std::vector<Form> const tried{{256, 4, 16 << 10},        {256, 4, 32 << 10},
-                                  {256, 2, 16 << 10},        {256, 2, 32 << 10},
-                                  {512, 2, 32 << 10},        {512, 2, 64 << 10},
-                                  {256, 4, 16 << 10, false}, {256, 2, 32 << 10, false}};
-    for (u32 const words : {2u, 8u}) {
-        for (Layout const layout : {Layout::Columns, Layout::Rows}) {
-            TableBuffer input(layout, (u64(1) << 30) / (words * 8), words);
-            generate(input.table(), Keys::Uniform, context.stream());
-            for (u32 const fan_out : {2u, 8u, 64u}) {
-                for (Form const& form : tried) {
-                    run_case(context, {layout, Keys::Uniform, words, fan_out, false, 1, form}, input);
-                }
-            }
-            for (Form const& form : tried) {
-                run_case(context, {layout, Keys::Uniform, words, 4, true, 1, form}, input);
-            }
-        }
-    }
-}
-
-Registration const sends{"mgi_send", "block-collective send into pools that hold all rows", send_all};
+Registration const sends{"mgi_send", "block-collective send into pools that hold all rows",
+                         send_all};
 Registration const exchanges{"mgi_exchange", "exchange between endpoints of one GPU, by reference",
                              exchange_all};
-Registration const tries{"zz_mgi_forms", "the same by block size and tile", forms};
 
 }  // namespace
 }  // namespace mgi::bench

@@ -33,6 +33,7 @@ struct Shape {
     u32 segment_rows;
     u32 tile_rows;
     u32 slots;
+    bool staged = true;  ///< tiles go through shared memory
 };
 
 /// What one group has sent and received.
@@ -144,6 +145,7 @@ Outcome run_once(Shape const& shape, u64 launch) {
     options.chunk_rows = std::max(64u, shape.segment_rows / 4);
     options.tile_rows = shape.tile_rows;
     options.slots = shape.slots;
+    options.staged = shape.staged;
     auto const tiny = std::make_unique<TinyChannel>(
         mgi::Schema{{"key", mgi::int64()}, {"value", mgi::int64()}}, options);
     std::vector<BasicChannel<LibcuAtomics>> ends;
@@ -220,7 +222,10 @@ int main(int argc, char** argv) {
             return 2;
         }
     }
-    std::vector<Shape> shapes{{1, 1, 32, 1000, 64, 64, 2}, {2, 2, 64, 3000, 256, 128, 2}};
+    std::vector<Shape> shapes{{1, 1, 32, 1000, 64, 64, 2},
+                              {2, 2, 64, 3000, 256, 128, 2},
+                              {3, 2, 96, 3000, 256, 100, 2},
+                              {2, 2, 64, 3000, 256, 128, 2, false}};
     if (!small) {
         shapes.push_back({4, 8, 256, 100'000, 4096, 1024, 4});
         shapes.push_back({8, 16, 256, 200'000, 16384, 2048, 4});
@@ -244,12 +249,13 @@ int main(int argc, char** argv) {
         char line[400];
         std::snprintf(line, sizeof(line),
                       "{\"endpoints\": %u, \"groups\": %u, \"threads\": %u, \"rows\": %llu, "
-                      "\"segment_rows\": %u, \"tile_rows\": %u, \"slots\": %u, \"gbps_max\": %.1f, "
+                      "\"segment_rows\": %u, \"tile_rows\": %u, \"slots\": %u, \"staged\": %s, "
+                      "\"gbps_max\": %.1f, "
                       "\"exact\": %s}",
                       shape.endpoints, shape.groups, shape.threads,
                       static_cast<unsigned long long>(shape.rows * shape.endpoints * shape.groups),
-                      shape.segment_rows, shape.tile_rows, shape.slots, best,
-                      outcome.exact ? "true" : "false");
+                      shape.segment_rows, shape.tile_rows, shape.slots,
+                      shape.staged ? "true" : "false", best, outcome.exact ? "true" : "false");
         std::printf("%s%s\n", line, outcome.exact ? "" : ("  " + outcome.text).c_str());
         lines += (lines.empty() ? "  " : ",\n  ") + std::string(line);
     }

@@ -21,8 +21,13 @@ namespace {
 
 std::vector<Device> two_devices() {
     std::vector<Device> devices(2);
-    devices[0] = {0, "cpu:0", {0, 1}, 0, 0};
-    devices[1] = {1, "cpu:1", {2, 3}, 0, 1};
+    devices[0].name = "cpu:0";
+    devices[0].cores = {0, 1};
+    devices[0].numa_node = 0;
+    devices[1].index = 1;
+    devices[1].name = "cpu:1";
+    devices[1].cores = {2, 3};
+    devices[1].numa_node = 1;
     return devices;
 }
 

@@ -1,29 +1,54 @@
 #!/usr/bin/env bash
-# Builds and runs what needs a GPU, on a machine with CUDA 13 (nvcc, compute-sanitizer), a compiler and
-# Python: the device calls' exchange test, the same under compute-sanitizer. Writes the results as JSON.
+# Builds, checks and measures what runs on a GPU, on a machine with CUDA 13 (nvcc, compute-sanitizer), a
+# compiler and Python: the device calls' exchange test, the same under compute-sanitizer, and the
+# benchmarks of bench/gpu. Writes the results as JSON, and a page of charts beside it.
 #
-#   tools/gpu/run.sh [RESULTS.json]        default: gpu-results.json
+#   tools/gpu/run.sh [quick|full] [RESULTS.json]        default: full gpu-results.json
+#
+# quick: a tenth of the data and fewer cases, a minute or two. full: below 8 minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+how=full
+case "${1:-}" in
+    quick | full) how=$1; shift ;;
+    *.json | "") ;;
+    *) echo "tools/gpu/run.sh: no '$1'; there are: quick, full" >&2; exit 2 ;;
+esac
 results=${1:-gpu-results.json}
 export PATH="$PATH:/usr/local/cuda/bin"
 command -v nvcc >/dev/null || { echo "tools/gpu/run.sh: no nvcc; install CUDA 13" >&2; exit 2; }
 command -v nvidia-smi >/dev/null || { echo "tools/gpu/run.sh: no GPU driver" >&2; exit 2; }
+# Kernels that are loaded at their first launch would wait for those that run.
+export CUDA_MODULE_LOADING=EAGER
 
 build=build/gpu
-mkdir -p "$build"
+mkdir -p "$build/bench" "$build/tests"
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-echo "-- $gpu, sm_$capability"
-nvcc -std=c++20 -O3 -lineinfo -arch="sm_$capability" --expt-relaxed-constexpr -Iinclude -Itests -Isrc \
-    tests/gpu/exchange.cu tests/gpu/managed.cpp src/core/schema.cpp src/core/error.cpp src/core/text.cpp \
-    src/memory/segment_layout.cpp src/memory/segment_ranges.cpp -o "$build/exchange"
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+architecture=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+echo "-- $gpu, driver $driver, $architecture, $how"
+
+compile() { # architecture, folder, source
+    nvcc -std=c++20 -O3 -lineinfo -arch="$1" --expt-relaxed-constexpr -Iinclude -Isrc -Itests \
+        -c "$3" -o "$2/$(basename "$3").o"
+}
+export -f compile
+core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
+{
+    printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
+        src/memory/segment_ranges.cpp
+    printf "$build/bench %s\n" bench/gpu/*.cu bench/gpu/*.cpp "${core[@]}" \
+        src/runtime/channel_tables.cpp
+} | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
+nvcc -arch="$architecture" "$build"/tests/*.o -o "$build/exchange"
+nvcc -arch="$architecture" "$build"/bench/*.o -o "$build/mgi_gpu_bench"
+echo "-- built in $SECONDS s"
 
 failed=0
-CUDA_MODULE_LOADING=EAGER timeout 300 "$build/exchange" --json "$build/exchange.json" || failed=1
+timeout 120 "$build/exchange" --json "$build/exchange.json" || failed=1
 checks=
 for tool in memcheck racecheck synccheck; do
-    if timeout 200 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/exchange" --small \
+    if timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/exchange" --small \
         >"$build/$tool.log" 2>&1; then
         verdict=clean
     else
@@ -34,9 +59,20 @@ for tool in memcheck racecheck synccheck; do
     echo "-- $tool: $verdict"
     checks+="${checks:+, }\"$tool\": \"$verdict\""
 done
-[ -e "$build/exchange.json" ] || echo '[]' >"$build/exchange.json"
-printf '{"gpu": "%s", "exchange": %s, "sanitizer": {%s}}\n' \
-    "$gpu" "$(cat "$build/exchange.json")" "$checks" >"$results"
+echo "-- checked after $SECONDS s"
+
+options=()
+[ "$how" = full ] || options=(--quick)
+timeout 300 "$build/mgi_gpu_bench" "${options[@]}" --json "$build/bench.json" >"$build/bench.out" || failed=1
+python3 bench/gpu/torch_partition.py "${options[@]}" --json "$build/torch.json" >/dev/null || failed=1
+for part in exchange bench torch; do
+    [ -s "$build/$part.json" ] || echo '[]' >"$build/$part.json"
+done
+printf '{"gpu": "%s", "driver": "%s", "date": "%s", "how": "%s", "seconds": %d, "sanitizer": {%s},\n' \
+    "$gpu" "$driver" "$(date -u +%F)" "$how" "$SECONDS" "$checks" >"$results"
+printf '"exchange": %s,\n"benchmarks": %s,\n"torch": %s}\n' "$(cat "$build/exchange.json")" \
+    "$(cat "$build/bench.json")" "$(cat "$build/torch.json")" >>"$results"
 python3 -m json.tool "$results" >/dev/null
-echo "-- results in $results"
+python3 tools/gpu/plot.py "$results" "${results%.json}.html"
+echo "-- $SECONDS s; results in $results, charts in ${results%.json}.html"
 exit "$failed"

@@ -97,38 +97,17 @@ public:
     /// group is sorting it: call it again. Staged rows whose sorters are groups of several threads are
     /// published by those, soon. Error:
     /// code InvalidArgument or Closed as of `send`, or why the channel failed.
-    MGI_HD MGI_COLD CallResult push(Group const& group, Shared& shared) const {
+    MGI_HD CallResult push(Group const& group, Shared& shared) const {
         if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
-        SendCall<A> call(group, shared, sending_state(), sending_source());
-        ErrorCode const code = call.enter(true);
-        if (code != ErrorCode::Ok) return CallResult::error(code);
-        bool const staged = stage_rows(group, call, false);
-        Status const status = call.push();
-        bool pushed = staged && status == Status::Ok;
-        if (state_->stages != nullptr) {
-            bool const helped = !group.leads() || help_push(sending_state());
-            pushed = call.agreed(helped) && pushed;
-        }
-        return {pushed ? Status::Ok : Status::Pending};
+        return push_cold(*this, group, shared);
     }
 
     /// This group sends no more. Ok when every row it sent stands in its destination's receive queue,
     /// Pending until then; call it again, and receive in between if the group also receives. Error: as
     /// of `push`.
-    MGI_HD MGI_COLD CallResult flush(Group const& group, Shared& shared) const {
+    MGI_HD CallResult flush(Group const& group, Shared& shared) const {
         if (source_ == kNone) return CallResult::error(ErrorCode::InvalidArgument);
-        SendCall<A> call(group, shared, sending_state(), sending_source());
-        ErrorCode const code = call.enter(true);
-        if (code != ErrorCode::Ok) return CallResult::error(code);
-        if (!stage_rows(group, call, true)) return {Status::Pending};
-        Status const status = call.flush();
-        if (status != Status::Ok && group.leads()) state_->make_progress();
-        if (state_->stages == nullptr) return {status};
-        if (group.leads()) help_flush(sending_state());
-        if (status != Status::Ok) return {status};
-        // Staged rows stand in their receive queues when the sorters have flushed.
-        bool const done = call.agreed(sorters_done(state_->sources[source_]));
-        return {done ? Status::Ok : Status::Pending};
+        return flush_cold(*this, group, shared);
     }
 
     /// Flushes and waits, for groups that only send. Ends with an error when the channel fails, which
@@ -200,6 +179,36 @@ public:
     [[nodiscard]] MGI_HD u32 destination() const { return destination_; }
 
 private:
+    // Everything by value, see MGI_COLD.
+    MGI_HD MGI_COLD static CallResult push_cold(BasicChannel at, Group group, Shared shared) {
+        SendCall<A> call(group, shared, at.sending_state(), at.sending_source());
+        ErrorCode const code = call.enter(true);
+        if (code != ErrorCode::Ok) return CallResult::error(code);
+        bool const staged = at.stage_rows(group, call, false);
+        Status const status = call.push();
+        bool pushed = staged && status == Status::Ok;
+        if (at.state_->stages != nullptr) {
+            bool const helped = !group.leads() || help_push(at.sending_state());
+            pushed = call.agreed(helped) && pushed;
+        }
+        return {pushed ? Status::Ok : Status::Pending};
+    }
+
+    MGI_HD MGI_COLD static CallResult flush_cold(BasicChannel at, Group group, Shared shared) {
+        SendCall<A> call(group, shared, at.sending_state(), at.sending_source());
+        ErrorCode const code = call.enter(true);
+        if (code != ErrorCode::Ok) return CallResult::error(code);
+        if (!at.stage_rows(group, call, true)) return {Status::Pending};
+        Status const status = call.flush();
+        if (status != Status::Ok && group.leads()) at.state_->make_progress();
+        if (at.state_->stages == nullptr) return {status};
+        if (group.leads()) help_flush(at.sending_state());
+        if (status != Status::Ok) return {status};
+        // Staged rows stand in their receive queues when the sorters have flushed.
+        bool const done = call.agreed(sorters_done(at.state_->sources[at.source_]));
+        return {done ? Status::Ok : Status::Pending};
+    }
+
     /// Rows that threads of the group have sent one by one go into the stage buffer. True when none
     /// are left outside.
     MGI_HD bool stage_rows(Group const& group, SendCall<A>& call, bool closing) const {

@@ -12,7 +12,8 @@
 #define MGI_HD
 #endif
 
-/// Marks what is called seldom, so that who calls it often keeps its registers for what it does often.
+/// Marks what is called seldom, so that its caller keeps registers for what it does often. Arguments go by
+/// value: an object whose address is handed out lives in memory, on a GPU far away, between any two calls.
 #define MGI_COLD __attribute__((noinline))
 
 namespace mgi::device {

@@ -78,21 +78,28 @@ MGI_HD inline u32 shared_add(u32* counter, u32 value) {
 #endif
 }
 
-/// Adds 1 to one of `count` counters in group-shared memory and returns what it was. On a GPU the threads
-/// of a warp that count the same add together, where counters are so few that they would queue up.
-MGI_HD inline u32 shared_count(u32* counters, u32 which, [[maybe_unused]] u32 count) {
+/// Adds 1 to one of `count` counters in group-shared memory and returns what it was; nothing unless
+/// `counts`. All threads of the group call it together. On a GPU those of a warp that count the same add
+/// together, where counters are so few that they would queue up.
+MGI_HD inline u32 shared_count(u32* counters, u32 which, [[maybe_unused]] u32 count, bool counts) {
 #if defined(__CUDA_ARCH__)
-    if (count <= 16) {
-        u32 const peers = __match_any_sync(__activemask(), which);
+    if (count <= 16 && blockDim.x % 32 == 0) {
+        u32 constexpr kAll = 0xffffffffu;
+        u32 peers = __ballot_sync(kAll, counts);
+        for (u32 b = 0; b < 4; ++b) {
+            bool const set = (which >> b & 1) != 0;
+            u32 const having = __ballot_sync(kAll, set);
+            peers &= set ? having : ~having;
+        }
         u32 lane;
         asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-        u32 const leader = __ffs(int(peers)) - 1;
+        u32 const leader = counts ? u32(__ffs(int(peers))) - 1 : lane;
         u32 first = 0;
-        if (lane == leader) first = atomicAdd(&counters[which], u32(__popc(peers)));
-        return __shfl_sync(peers, first, int(leader)) + __popc(peers & ((1u << lane) - 1));
+        if (counts && lane == leader) first = atomicAdd(&counters[which], u32(__popc(peers)));
+        return __shfl_sync(kAll, first, int(leader)) + u32(__popc(peers & ((1u << lane) - 1)));
     }
 #endif
-    return shared_add(&counters[which], 1);
+    return counts ? shared_add(&counters[which], 1) : 0;
 }
 
 /// Whether `mine` is true in any thread of the group. A group barrier. `word` is in group-shared memory.

@@ -86,6 +86,15 @@ struct Claim {
     u64 offset = 0;  ///< of the segment in the pool
 };
 
+/// What of a lane never changes and a claim goes by, for who keeps it at hand.
+template <class A>
+struct LaneForm {
+    Slot<A>* slots = nullptr;
+    u32 mask = 0;      ///< R - 1
+    u32 capacity = 0;  ///< rows of a segment
+    u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
+};
+
 /// A ring of R slots (a power of two) and the words that hand them round. Thread-safe.
 template <class A = LibcuAtomics>
 struct alignas(64) Lane {
@@ -108,7 +117,7 @@ struct alignas(64) Lane {
     Slot<A>* slots = nullptr;
     u32 mask = 0;      ///< R - 1
     u32 capacity = 0;  ///< rows of a segment
-    u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
+    u32 units = 0;     ///< see LaneForm
     /// Destinations that read each segment in place, from its publishing on (of a Balance channel, whose
     /// destinations share a queue, the first one).
     u32 const* readers = nullptr;
@@ -116,12 +125,18 @@ struct alignas(64) Lane {
     /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
     u32 moves = 0;
 
+    [[nodiscard]] MGI_HD LaneForm<A> form() const { return {slots, mask, capacity, units}; }
+
     /// Rows of the open slot for the caller, of a lane without long strings: `wanted`, or as many as are
     /// left. None when there is no room in the lane.
-    MGI_HD Claim claim(u32 wanted) {
+    MGI_HD Claim claim(u32 wanted) { return claim(wanted, form()); }
+
+    /// The same, of a lane whose form is at hand.
+    MGI_HD Claim claim(u32 wanted, LaneForm<A> const& form) {
+        u32 const most = form.capacity;
         u64 word = ticket.load(relaxed);
         for (;;) {
-            if (rows_of(Ticket::of(word)) >= capacity) {
+            if (Ticket::of(word).taken >= most) {
                 if (open_next(word)) continue;
                 waits.fetch_add(1, relaxed);
                 return {};
@@ -129,13 +144,13 @@ struct alignas(64) Lane {
             // An addition, since of many threads that compare and swap one gets on, and all take turns.
             // acquire: what the slot's last readers did comes before what we write into it.
             Ticket const t = Ticket::of(ticket.fetch_add(wanted, acquire));
-            if (t.taken >= capacity) {  // closed since, so we have added nothing
+            if (t.taken >= most) {  // closed since, so we have added nothing
                 word = ticket.load(relaxed);
                 continue;
             }
             u32 const row = u32(t.taken);
-            Claim const mine = claimed(t, row, min_of(wanted, capacity - row), 0, 0);
-            if (wanted >= capacity - row) {
+            Claim const mine = claimed(form, t, row, min_of(wanted, most - row), 0, 0);
+            if (wanted >= most - row) {
                 word = Ticket{t.sequence, t.taken + wanted}.word();
                 open_next(word);
             }
@@ -170,7 +185,7 @@ struct alignas(64) Lane {
             // acquire: as of `claim`.
             if (ticket.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), acquire,
                                              relaxed)) {
-                return claimed(t, row, taken.rows, t.units(), taken.units);
+                return claimed(form(), t, row, taken.rows, t.units(), taken.units);
             }
         }
     }
@@ -178,12 +193,19 @@ struct alignas(64) Lane {
     /// Counts written rows. True when the slot is complete: the caller, and nobody else, publishes it.
     /// Calls of several threads of a group come behind a group barrier.
     [[nodiscard]] MGI_HD bool commit(u32 slot, u32 rows, u32 hole, u32 claimed_units) {
-        Slot<A>& s = slots[slot];
+        return commit(slot, rows, hole, claimed_units, form());
+    }
+
+    /// The same, of a lane whose form is at hand.
+    [[nodiscard]] MGI_HD static bool commit(u32 slot, u32 rows, u32 hole, u32 claimed_units,
+                                            LaneForm<A> const& form) {
+        Slot<A>& s = form.slots[slot];
+        u32 const all = form.capacity;
         // release: our rows; acquire: everybody's rows, for who completes the slot.
         u64 const word = Committed::word(rows, hole, claimed_units);
         u64 const total = s.committed.fetch_add(word, acq_rel) + word;
-        if (Committed::total(total) != capacity) return false;
-        s.content.store(u64(capacity - Committed::hole(total)) | u64(Committed::units(total)) << 32,
+        if (Committed::total(total) != all) return false;
+        s.content.store(u64(all - Committed::hole(total)) | u64(Committed::units(total)) << 32,
                         relaxed);
         s.committed.store(0, relaxed);
         return true;
@@ -242,15 +264,11 @@ private:
     }
 
     /// What was claimed in a slot, which stays as it is until that is committed.
-    [[nodiscard]] MGI_HD Claim claimed(Ticket t, u32 row, u32 rows, u32 unit, u32 units_taken) {
-        u32 const index = u32(t.sequence) & mask;
-        return {slots[index].sequence.load(relaxed),
-                index,
-                row,
-                rows,
-                unit,
-                units_taken,
-                slots[index].offset};
+    [[nodiscard]] MGI_HD static Claim claimed(LaneForm<A> const& form, Ticket t, u32 row, u32 rows,
+                                              u32 unit, u32 units_taken) {
+        u32 const index = u32(t.sequence) & form.mask;
+        Slot<A> const& slot = form.slots[index];
+        return {slot.sequence.load(relaxed), index, row, rows, unit, units_taken, slot.offset};
     }
 
     /// Makes the slot behind a closed one the open one. `word` is the closed ticket, and then what the

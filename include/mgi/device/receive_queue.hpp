@@ -68,17 +68,19 @@ struct alignas(64) ReceiveQueue {
                 continue;
             }
             state = entry.state.load(acquire);
-            if (u32(state >> 32) != u32(position + 1)) continue;
-            if ((u32(state) & kMaxChunks) != next) continue;
             // Read before the claim, hence its release: once the entry is exhausted others may move the
             // head past it, and it is pushed anew as soon as any segment is free, not only ours.
             u64 const what = entry.what.load(relaxed);
-            if (!entry.state.compare_exchange_strong(state, state + 1,
-                                                     cuda::std::memory_order_release, relaxed)) {
-                continue;
+            // While the position stays what it is others have claimed a chunk before us, and `what` holds.
+            while (u32(state >> 32) == u32(position + 1) && (u32(state) & kMaxChunks) != chunks) {
+                u32 const mine = u32(state) & kMaxChunks;
+                if (!entry.state.compare_exchange_strong(
+                        state, state + 1, cuda::std::memory_order_release, relaxed)) {
+                    continue;
+                }
+                if (mine + 1 == chunks) advance(position);
+                return {what, mine, chunks};
             }
-            if (next + 1 == chunks) advance(position);
-            return {what, next, chunks};
         }
     }
 

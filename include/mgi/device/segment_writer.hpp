@@ -32,17 +32,6 @@ struct ClaimedSegments {
     MGI_HD char* operator()(u32 lane) const { return pool + claims[lane].offset; }
 };
 
-/// A column of fixed-width values on its way from a batch into segments, or whole row structs.
-struct ColumnMove {
-    char const* from = nullptr;  ///< the value of the tile's first row
-    u32 from_stride = 0;
-    u32 to_offset = 0;  ///< from a segment's start to row 0
-    u32 to_stride = 0;
-    u32 width = 0;  ///< bytes of a value
-
-    [[nodiscard]] MGI_HD bool packed() const { return from_stride == width && to_stride == width; }
-};
-
 /// Some of the claimed rows, those that one thread moves at a time: for each column it then knows where.
 struct PlacedRows {
     static constexpr u32 kAtOnce = 4;
@@ -54,11 +43,14 @@ struct PlacedRows {
 /// Moves values of a fixed-width type T.
 template <class T>
 MGI_HD void write_values(PlacedRows const& placed, ColumnMove const& move) {
+    T value[PlacedRows::kAtOnce];  // all are read before any is written: none waits for another
+    for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+        value[k] = load_value<T>(move.from + u64(placed.from[k]) * move.from_stride);
+    }
     for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
         if (placed.segment[k] == nullptr) continue;
-        T const value = load_value<T>(move.from + u64(placed.from[k]) * move.from_stride);
         store_value(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
-                    value);
+                    value[k]);
     }
 }
 
@@ -121,7 +113,7 @@ MGI_HD void write_runs(Tile const& tile, u32 lanes, ColumnMove const& move, Tile
         if (claim.rows == 0) continue;
         u32 const first = tile.next[d];
         char* const to = base(d) + move.to_offset + (u64(claim.row) << shift);
-        if (tile.order == nullptr) {
+        if (!tile.sorted) {
             memcpy(to, move.from + (u64(first) << shift), u64(claim.rows) << shift);
         } else {
             char const* const ahead = move.from + (u64(tile.rows + first) << shift);
@@ -148,18 +140,24 @@ template <class MoveOf, class Base>
 MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, MoveOf const& move_of,
                            Base const& base) {
     u32 const step = group.threads;
+    u32 const* const next = tile.next;
+    Claim const* const claims = tile.claims;
     for (u32 first = group.thread; first < tile.rows; first += PlacedRows::kAtOnce * step) {
         PlacedRows placed;
+        // All of the rows at once, step by step: each step waits for the one before.
+        u32 lane[PlacedRows::kAtOnce];
+        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+            placed.from[k] = tile.row_at(min_of(first + k * step, tile.rows - 1));
+        }
+        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+            lane[k] = tile.lane == nullptr ? 0 : tile.lane[placed.from[k]];
+        }
         for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
             u32 const p = first + k * step;
-            placed.segment[k] = nullptr;
-            if (p >= tile.rows) continue;
-            placed.from[k] = tile.row_at(p);
-            u32 const d = tile.lane == nullptr ? 0 : tile.lane[placed.from[k]];
-            u32 const i = p - tile.next[d];  // wraps for rows that are placed already
-            if (i >= tile.claims[d].rows) continue;
-            placed.row[k] = tile.claims[d].row + i;
-            placed.segment[k] = base(d);
+            u32 const i = p - next[lane[k]];  // wraps for rows that are placed already
+            bool const is_claimed = p < tile.rows && i < claims[lane[k]].rows;
+            placed.row[k] = claims[lane[k]].row + i;
+            placed.segment[k] = is_claimed ? base(lane[k]) : nullptr;
         }
         for (u32 c = 0; c < columns; ++c) {
             ColumnMove const move = move_of(c);
@@ -272,16 +270,12 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
         ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
                               layout.columns[0].offset - layout.columns[0].row_offset,
                               layout.row_bytes, layout.row_bytes};
-        return write_columns(
-            group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
+        return write_columns(group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
     }
     write_columns(
         group, tile, lanes, layout.column_count,
         [&](u32 c) {
-            ColumnLayout const& column = layout.columns[c];
-            if (column.storage != Storage::Fixed) return ColumnMove{};
-            return ColumnMove{batch.fixed(column, c, first), batch.fixed_stride(column),
-                              column.offset, column.stride, column.width};
+            return tile.brought ? tile.moves[c] : move_of(layout.columns[c], batch, c, first);
         },
         ops, base);
     if (layout.bit_bytes != 0 || layout.has_views) {

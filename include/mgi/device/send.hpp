@@ -48,9 +48,11 @@ public:
           source_(state.sources[source]),
           lanes_(source_.lanes),
           lane_count_(state.lane_count),
+          form_(group.thread < lane_count_ ? lanes_[group.thread].form() : LaneForm<A>{}),
+          pool_(state.pool),
+          layout_(&state.layout),
           mine_(source_.groups[min_of(group.block, state.max_groups - 1)]),
-          scratch_(Tile::in(shared, tile_shape(state))),
-          tile_(scratch_),
+          tile_(Tile::in(shared, tile_shape(state))),
           scratch_fits_(shared.bytes >= tile_shape(state).scratch_bytes()) {}
 
     /// Checks that this group may go on sending, and registers it at its first call.
@@ -68,9 +70,11 @@ public:
             return {0, Status::Pending, ErrorCode::Ok};
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
+        bring_layout();
+        Router const router(state_);
         u64 accepted = 0;
         while (accepted < batch.count) {
-            u32 const rows = take_tile(batch, accepted, lane);
+            u32 const rows = take_tile(router, batch, accepted, lane);
             if (rows == 0) return {finish(accepted), Status::Error, ErrorCode::Refused};
             accepted += rows;
             // Agreed, since the channel may fail between two threads' looks.
@@ -90,14 +94,14 @@ public:
     MGI_HD bool all_agreed(bool mine) { return all_agree(group_, tile_.agreed, mine); }
 
     /// Publishes what is buffered, as far as there is room.
-    MGI_HD MGI_COLD Status push() {
+    MGI_HD Status push() {
         bool const placed = place_carry();
         seal_lanes();
         return placed ? Status::Ok : Status::Pending;
     }
 
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
-    MGI_HD MGI_COLD Status flush() {
+    MGI_HD Status flush() {
         if (!place_carry()) {
             seal_lanes();
             return Status::Pending;
@@ -135,6 +139,26 @@ public:
 private:
     static constexpr u32 kStarvedSends = 16;
 
+    /// Puts what every tile is written by where it can be read at once. An agreement came before; a barrier
+    /// must follow.
+    MGI_HD void bring_layout() {
+        if (tile_.staged == nullptr) return;
+        u32 const columns = state_.layout.column_count;
+        for (u32 c = group_.thread; c < columns; c += group_.threads) {
+            tile_.layout_columns[c] = state_.layout.columns[c];
+            u64 at = 0;
+            for (u32 e = 0; e < c; ++e)
+                at += staged_column_bytes(state_.layout.columns[e], state_.tile_rows);
+            tile_.staged_at[c] = at;
+        }
+        if (group_.leads()) {
+            *tile_.layout = state_.layout;
+            tile_.layout->columns = tile_.layout_columns;
+        }
+        group_.sync();
+        layout_ = tile_.layout;
+    }
+
     // What is done seldom is done by a call of its own, which shares nothing but the scratch: so this one
     // can stay in registers.
 
@@ -156,6 +180,7 @@ private:
                                           u32 source, Batch batch, u64 first, Tile tile) {
         SendCall call(group, shared, state, source);
         call.tile_ = tile;
+        call.tile_.brought = false;  // it goes elsewhere
         call.keep(batch, first);
     }
 
@@ -168,11 +193,10 @@ private:
 
     /// Puts the next rows of the batch into the tile, sorted by lane. Returns how many; 0 when the
     /// next row alone has longer strings than a segment holds.
-    MGI_HD u32 take_tile(Batch const& batch, u64 first, i64 lane) {
+    MGI_HD u32 take_tile(Router const& router, Batch const& batch, u64 first, i64 lane) {
         u32 rows = u32(min_of<u64>(batch.count - first, state_.tile_rows));
-        tile_ = scratch_;
         // Every thread is done with the tile before: an agreement came behind it.
-        if (state_.layout.has_views) {
+        if (layout_->has_views) {
             rows = rows_of_text(group_, tile_, state_, batch, first, rows);
             if (rows == 0) return 0;
         }
@@ -185,15 +209,15 @@ private:
             return rows;
         }
         if (tile_.staged != nullptr) {
-            offered_ = stage_tile(group_, tile_, state_.layout, batch, first);
+            offered_ = stage_tile(group_, tile_, *layout_, batch, first);
             offered_first_ = 0;
             wait_for_copies();
             group_.sync();
         }
-        route_rows(group_, state_, offered_, offered_first_, rows, tile_.lane);
+        route_rows(group_, router, state_, *layout_, offered_, offered_first_, rows, tile_.lane);
         sort_tile(group_, tile_, lane_count_, state_.ordered, state_.ops());
         // Claims of rows with long strings go by the order.
-        if (state_.layout.has_views) group_.sync();
+        if (layout_->has_views) group_.sync();
         return rows;
     }
 
@@ -224,8 +248,8 @@ private:
                 moved = moved || tile_.claims[l].rows != 0;
             }
             group_.sync();
-            write_claimed(group_, tile_, lane_count_, batch, first, state_.layout, state_.ops(),
-                          ClaimedSegments{state_.pool, tile_.claims});
+            write_claimed(group_, tile_, lane_count_, batch, first, *layout_, state_.ops(),
+                          ClaimedSegments{pool_, tile_.claims});
             group_.sync();
             bool left = false;
             for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
@@ -233,7 +257,7 @@ private:
                 if (done.rows != 0) {
                     tile_.next[l] += done.rows;
                     mine_.last[l] = done.sequence + 1;
-                    if (lanes_[l].commit(done.slot, done.rows, 0, done.units)) {
+                    if (Lane<A>::commit(done.slot, done.rows, 0, done.units, form_of(l))) {
                         publish_slot(state_, source_index_, l, done.sequence);
                     }
                 }
@@ -252,11 +276,17 @@ private:
         return left;
     }
 
+    /// Each thread keeps the form of one lane, and the first threads have the first lanes.
+    [[nodiscard]] MGI_HD LaneForm<A> form_of(u32 l) const {
+        return l == group_.thread ? form_ : lanes_[l].form();
+    }
+
     /// Claims room for what is left of a lane's rows, and says where their long strings go.
     MGI_HD Claim claim(u32 l) {
         u32 const wanted = tile_.end[l] - tile_.next[l];
         if (wanted == 0) return {};
-        if (lanes_[l].units == 0) return lanes_[l].claim(wanted);
+        LaneForm<A> const form = form_of(l);
+        if (form.units == 0) return lanes_[l].claim(wanted, form);
         return claim_text(tile_, state_, source_index_, l);
     }
 
@@ -342,7 +372,7 @@ private:
             carry.columns = mine_.carry_columns;
         }
         tile_.lane = mine_.carry_lane;
-        tile_.order = nullptr;
+        tile_.sorted = tile_.brought = false;
         tile_.next = mine_.carry_next;
         tile_.end = mine_.carry_end;
         tile_.rows = rows;
@@ -371,8 +401,10 @@ private:
     Source<A>& source_;
     Lane<A>* const lanes_;
     u32 const lane_count_;
+    LaneForm<A> const form_;  ///< see form_of
+    char* const pool_;
+    SegmentLayout const* layout_;
     GroupState<A>& mine_;
-    Tile const scratch_;
     Tile tile_;
     Batch offered_;  ///< the tile's rows, those from offered_first_ on
     u64 offered_first_ = 0;

@@ -12,6 +12,25 @@
 
 namespace mgi::device {
 
+/// A column of fixed-width values on its way from a batch into segments, or whole row structs.
+struct alignas(16) ColumnMove {
+    char const* from = nullptr;  ///< the value of the tile's first row
+    u32 from_stride = 0;
+    u32 to_offset = 0;  ///< from a segment's start to row 0
+    u32 to_stride = 0;
+    u32 width = 0;  ///< bytes of a value
+
+    [[nodiscard]] MGI_HD bool packed() const { return from_stride == width && to_stride == width; }
+};
+
+/// What moves a column of fixed-width values, those of the batch's rows from `first` on; a width of 0 for
+/// any other.
+MGI_HD inline ColumnMove move_of(ColumnLayout const& column, Batch const& batch, u32 c, u64 first) {
+    if (column.storage != Storage::Fixed) return {};
+    return {batch.fixed(column, c, first), batch.fixed_stride(column), column.offset, column.stride,
+            column.width};
+}
+
 /// What a tile needs of a group's scratch.
 struct TileShape {
     u32 rows = 0;
@@ -23,8 +42,10 @@ struct TileShape {
     [[nodiscard]] MGI_HD constexpr u32 scratch_bytes() const {
         u32 const by_lane = u32(sizeof(Claim)) + 3 * u32(sizeof(u32));
         u32 const by_row = 3 * u32(sizeof(u16)) + (text ? u32(sizeof(u32)) : 0);
-        u32 const bytes = columns * u32(sizeof(ColumnView)) + lanes * by_lane + 16 + rows * by_row +
-                          4 * TileOps::kSlack;
+        u32 const by_column =
+            u32(sizeof(ColumnMove) + sizeof(ColumnView) + sizeof(ColumnLayout)) + 8;
+        u32 const bytes = columns * by_column + lanes * by_lane + 16 + rows * by_row +
+                          4 * TileOps::kSlack + (staged == 0 ? 0 : u32(sizeof(SegmentLayout)) + 8);
         return staged + (bytes + 15) / 16 * 16;
     }
 };
@@ -39,10 +60,15 @@ MGI_HD TileShape tile_shape(ChannelState<A> const& state) {
 /// Arrays of a tile in group-shared memory.
 struct Tile {
     char* staged = nullptr;         ///< its values; null where they stay where they are
+    ColumnMove* moves = nullptr;    ///< with `staged`: what moves each column
     ColumnView* columns = nullptr;  ///< with `staged`: the columns of it
-    u16* lane = nullptr;            ///< by row: its lane; null when there is only one
-    u16* order = nullptr;           ///< rows sorted by lane; null when they lie so already
-    u16* rank = nullptr;            ///< by row: how many of its lane come before it
+    u64* staged_at = nullptr;       ///< with `staged`: where each column of it lies
+    /// With `staged`: the channel's layout, at hand.
+    SegmentLayout* layout = nullptr;
+    ColumnLayout* layout_columns = nullptr;
+    u16* lane = nullptr;   ///< by row: its lane; null when there is only one
+    u16* order = nullptr;  ///< rows sorted by lane, when `sorted`
+    u16* rank = nullptr;   ///< by row: how many of its lane come before it
     u32* text =
         nullptr;  ///< by row: bytes of its long strings, later where they go; null without any
     u32* next = nullptr;      ///< by lane: first position in `order` still to be placed
@@ -51,9 +77,11 @@ struct Tile {
     Claim* claims = nullptr;  ///< by lane
     u32* agreed = nullptr;    ///< a word for `agree`
     u32 rows = 0;
+    bool sorted = false;   ///< else the rows lie by lane already
+    bool brought = false;  ///< its values lie in `staged`, and `moves` says what moves them
 
     [[nodiscard]] MGI_HD u32 row_at(u32 position) const {
-        return order == nullptr ? position : order[position];
+        return sorted ? order[position] : position;
     }
     [[nodiscard]] MGI_HD u32 lane_at(u32 position) const {
         return lane == nullptr ? 0 : lane[row_at(position)];
@@ -66,8 +94,16 @@ struct Tile {
         if (shape.staged != 0) {
             tile.staged = at;
             at += shape.staged;
+            tile.moves = reinterpret_cast<ColumnMove*>(at);
+            at += shape.columns * sizeof(ColumnMove);
+            tile.staged_at = reinterpret_cast<u64*>(at);
+            at += shape.columns * sizeof(u64);
             tile.columns = reinterpret_cast<ColumnView*>(at);
             at += shape.columns * sizeof(ColumnView);
+            tile.layout = reinterpret_cast<SegmentLayout*>(at);
+            at += sizeof(SegmentLayout);
+            tile.layout_columns = reinterpret_cast<ColumnLayout*>(at);
+            at += (shape.columns * sizeof(ColumnLayout) + 7) / 8 * 8;
         }
         tile.claims = reinterpret_cast<Claim*>(at);
         at += shape.lanes * sizeof(Claim);
@@ -84,12 +120,16 @@ struct Tile {
     }
 };
 
+/// Scratch for a column's values of so many rows; those of other storage stay where they are.
+MGI_HD inline u32 staged_column_bytes(ColumnLayout const& column, u32 rows) {
+    return column.storage == Storage::Fixed ? scratch_for_copy(rows * column.width) : 0;
+}
+
 /// Scratch for the values of a tile's rows.
 MGI_HD inline u32 staged_tile_bytes(SegmentLayout const& layout, u32 rows) {
     u32 columns = 0;
     for (u32 c = 0; c < layout.column_count; ++c) {
-        if (layout.columns[c].storage != Storage::Fixed) continue;
-        columns += scratch_for_copy(rows * layout.columns[c].width);
+        columns += staged_column_bytes(layout.columns[c], rows);
     }
     return max_of(columns, scratch_for_copy(rows * layout.row_bytes));
 }
@@ -97,56 +137,57 @@ MGI_HD inline u32 staged_tile_bytes(SegmentLayout const& layout, u32 rows) {
 /// Starts to bring the tile's rows, the batch's from `first` on, into the scratch: row structs, and columns
 /// of fixed width without nulls. Returns the batch they then are, the others where they lie; its rows count
 /// from 0. `wait_for_copies` and a group barrier must follow.
-MGI_HD inline Batch stage_tile(Group const& group, Tile const& tile, SegmentLayout const& layout,
+MGI_HD inline Batch stage_tile(Group const& group, Tile& tile, SegmentLayout const& layout,
                                Batch const& batch, u64 first) {
     Batch out;
     out.count = tile.rows;
+    tile.brought = true;
+    u32 const columns = layout.column_count;
     if (batch.rows != nullptr) {
         out.rows = copy_to_scratch(group, tile.staged, batch.rows + first * batch.row_stride,
                                    tile.rows * batch.row_stride);
         out.row_stride = batch.row_stride;
+        for (u32 c = group.thread; c < columns; c += group.threads) {
+            tile.moves[c] = move_of(layout.columns[c], out, c, 0);
+        }
         return out;
     }
-    char* to = tile.staged;
-    for (u32 c = 0; c < layout.column_count; ++c) {
-        ColumnLayout const& column = layout.columns[c];
+    out.columns = tile.columns;
+    // Columns are dealt out among teams of threads: one after the other they would wait for each other.
+    u32 const size = min_of(group.threads, 32u);
+    u32 const teams = group.threads / size;
+    Group team = group;
+    team.thread = group.thread % size;
+    team.threads = size;
+    u32 const number = group.thread / size;
+    for (u32 c = number; number < teams && c < columns; c += teams) {
+        ColumnLayout const column = layout.columns[c];
         ColumnView view = batch.columns[c];
         view.offset += first;
         if (column.storage == Storage::Fixed && view.validity == nullptr) {
+            auto const* const values = static_cast<char const*>(view.values);
             view.values =
-                copy_to_scratch(group, to, batch.fixed(column, c, first), tile.rows * column.width);
+                copy_to_scratch(team, tile.staged + tile.staged_at[c],
+                                values + view.offset * column.width, tile.rows * column.width);
             view.offset = 0;
-            to += scratch_for_copy(tile.rows * column.width);
         }
-        if (group.leads()) tile.columns[c] = view;
+        if (!team.leads()) continue;
+        tile.columns[c] = view;
+        tile.moves[c] = move_of(column, out, c, 0);
     }
-    out.columns = tile.columns;
     return out;
 }
 
-/// Writes the part that every row's key falls into. `rows` counts from `first` in the batch.
+/// `find_parts` of keys of any kind.
 template <class A>
-MGI_HD void find_parts(Group const& group, ChannelState<A> const& state, Batch const& batch,
-                       u64 first, u32 rows, u32 parts, u16* part) {
+MGI_HD MGI_COLD void find_parts_of_any(Group group, ChannelState<A> const& state, Batch batch,
+                                       u64 first, u32 rows, u32 parts, u16* part) {
     ColumnLayout const* columns = state.layout.columns;
     u32 const key = state.keys[0];
     ColumnLayout const& layout = columns[key];
     if (state.hash == HashKind::Modulo) {
         for (u32 i = group.thread; i < rows; i += group.threads) {
             part[i] = u16(destination_of_modulo(batch, layout, key, first + i, parts));
-        }
-        return;
-    }
-    bool const plain = layout.key == KeyKind::Signed && layout.width == 8;
-    if (state.key_count == 1 && plain && batch.all_valid(key)) {
-        char const* at = batch.fixed(layout, key, first);
-        u32 const stride = batch.fixed_stride(layout);
-        if (state.ops() != nullptr && group.threads == 1) {
-            return state.ops()->route(at, stride, rows, parts, part);
-        }
-        for (u32 i = group.thread; i < rows; i += group.threads) {
-            u64 const value = load_value<u64>(at + u64(i) * stride);
-            part[i] = u16(destination_of_hash(murmur3_mix(value), parts));
         }
         return;
     }
@@ -160,15 +201,56 @@ MGI_HD void find_parts(Group const& group, ChannelState<A> const& state, Batch c
     }
 }
 
+/// What a channel's rows are routed by, at hand.
+struct Router {
+    bool plain = false;  ///< by the hash of one 64-bit column
+    u32 key = 0;         ///< that column
+    u32 parts = 0;       ///< that keys fall into
+    u16 const* owners = nullptr;
+
+    Router() = default;
+    template <class A>
+    MGI_HD explicit Router(ChannelState<A> const& state)
+        : key(state.key_count == 1 ? state.keys[0] : 0),
+          parts(state.owners == nullptr ? state.lane_count : state.part_count),
+          owners(state.owners) {
+        ColumnLayout const& layout = state.layout.columns[key];
+        plain = state.key_count == 1 && state.hash == HashKind::Murmur3 &&
+                layout.key == KeyKind::Signed && layout.width == 8;
+    }
+};
+
+/// Writes the part that every row's key falls into. `rows` counts from `first` in the batch.
+template <class A>
+MGI_HD void find_parts(Group const& group, Router const& router, ChannelState<A> const& state,
+                       SegmentLayout const& layouts, Batch const& batch, u64 first, u32 rows,
+                       u16* part) {
+    u32 const parts = router.parts;
+    u32 const key = router.key;
+    if (!router.plain || !batch.all_valid(key)) {
+        return find_parts_of_any(group, state, batch, first, rows, parts, part);
+    }
+    ColumnLayout const& layout = layouts.columns[key];
+    char const* at = batch.fixed(layout, key, first);
+    u32 const stride = batch.fixed_stride(layout);
+    if (state.ops() != nullptr && group.threads == 1) {
+        return state.ops()->route(at, stride, rows, parts, part);
+    }
+    for (u32 i = group.thread; i < rows; i += group.threads) {
+        u64 const value = load_value<u64>(at + u64(i) * stride);
+        part[i] = u16(destination_of_hash(murmur3_mix(value), parts));
+    }
+}
+
 /// Writes every row's lane: that of its part. Each thread of a group writes the same rows in both
 /// steps, so there is no barrier between them.
 template <class A>
-MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch const& batch,
-                       u64 first, u32 rows, u16* lane) {
-    bool const own = state.owners == nullptr;
-    find_parts(group, state, batch, first, rows, own ? state.lane_count : state.part_count, lane);
-    if (own) return;
-    for (u32 i = group.thread; i < rows; i += group.threads) lane[i] = state.owners[lane[i]];
+MGI_HD void route_rows(Group const& group, Router const& router, ChannelState<A> const& state,
+                       SegmentLayout const& layout, Batch const& batch, u64 first, u32 rows,
+                       u16* lane) {
+    find_parts(group, router, state, layout, batch, first, rows, lane);
+    if (router.owners == nullptr) return;
+    for (u32 i = group.thread; i < rows; i += group.threads) lane[i] = router.owners[lane[i]];
 }
 
 /// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
@@ -177,6 +259,7 @@ MGI_HD void route_rows(Group const& group, ChannelState<A> const& state, Batch c
 /// barrier must follow.
 MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
                              TileOps const* ops) {
+    tile.sorted = true;
     if (group.threads == 1) {
         if (ops != nullptr) {
             return ops->sort(tile.lane, tile.rows, lanes, tile.order, tile.next, tile.end);
@@ -185,8 +268,11 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
     }
     for (u32 d = group.thread; d < lanes; d += group.threads) tile.count[d] = 0;
     group.sync();
-    for (u32 i = group.thread; i < tile.rows; i += group.threads) {
-        tile.rank[i] = u16(shared_count(tile.count, tile.lane[i], lanes));
+    for (u32 first = 0; first < tile.rows; first += group.threads) {
+        u32 const i = first + group.thread;
+        bool const counts = i < tile.rows;
+        u32 const rank = shared_count(tile.count, counts ? tile.lane[i] : 0, lanes, counts);
+        if (counts) tile.rank[i] = u16(rank);
     }
     group.sync();
     for (u32 d = group.thread; d < lanes; d += group.threads) {
@@ -212,7 +298,8 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
 
 /// All rows of the tile in one lane, in the order they came. A group barrier must follow.
 MGI_HD inline void aim_tile(Group const& group, Tile& tile, u32 lanes, u32 lane) {
-    tile.order = nullptr;
+    tile.sorted = false;
+    tile.brought = false;
     for (u32 d = group.thread; d < lanes; d += group.threads) {
         tile.next[d] = 0;
         tile.end[d] = d == lane ? tile.rows : 0;

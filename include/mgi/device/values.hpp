@@ -35,19 +35,24 @@ MGI_HD void store_value(void* at, T const& value) {
 #endif
 }
 
-/// Copies 16 bytes between addresses that are multiples of 16, `to` in the group's scratch. On a GPU they
-/// are on their way until `wait_for_copies`.
-MGI_HD inline void copy_16_to_scratch(char* to, char const* from) {
+/// Copies 16 bytes `count` times between addresses that are multiples of 16, `to` in the group's scratch,
+/// each thread its share. On a GPU they are on their way until `wait_for_copies`.
+MGI_HD inline void copy_16_to_scratch(Group const& group, char* to, char const* from, u32 count) {
 #if defined(__CUDA_ARCH__)
     if (__isGlobal(from)) {
-        asm volatile(
-            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))),
-            "l"(__cvta_generic_to_global(from))
-            : "memory");
+        u32 at = u32(__cvta_generic_to_shared(to)) + 16 * group.thread;
+        u64 source = __cvta_generic_to_global(from) + 16 * u64(group.thread);
+        u32 const step = 16 * group.threads;
+        u32 const end = u32(__cvta_generic_to_shared(to)) + 16 * count;
+        for (; at < end; at += step, source += step) {
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source));
+        }
         return;
     }
 #endif
-    memcpy(to, from, 16);
+    for (u32 i = group.thread; i < count; i += group.threads) {
+        memcpy(to + 16 * i, from + 16 * i, 16);
+    }
 }
 
 /// What the calling thread has copied to the scratch is there.
@@ -70,9 +75,7 @@ MGI_HD inline char* copy_to_scratch(Group const& group, char* to, char const* fr
     u32 const head = min_of((16 - phase) % 16, bytes);
     u32 const body = (bytes - head) / 16;
     for (u32 i = group.thread; i < head; i += group.threads) at[i] = from[i];
-    for (u32 i = group.thread; i < body; i += group.threads) {
-        copy_16_to_scratch(at + head + 16 * i, from + head + 16 * i);
-    }
+    copy_16_to_scratch(group, at + head, from + head, body);
     for (u32 i = head + 16 * body + group.thread; i < bytes; i += group.threads) at[i] = from[i];
     return at;
 }
