@@ -1,13 +1,17 @@
 // The paper's Figure 3: a group-by over many devices, `sum(amount)` by customer.
 //
-// One source: g++ compiles it as C++ for CPU devices, nvcc compiles the same kernel for GPUs. Every
+// One source: g++ compiles it as C++ for CPU devices, nvcc compiles the same kernel for GPUs as well. Every
 // endpoint owns a part of the table. Its groups send the part's rows to the endpoints that own their
 // keys, and add up what arrives from all the others while they still send.
+//
+//   group_by [DEVICE]        of the endpoints: cpu:0, cuda:0, ... Default: all CPU devices
 #include <climits>
 #include <cstdio>
 #include <exception>
 #include <map>
 #include <memory>
+#include <new>
+#include <string>
 #include <vector>
 
 #include <mgi/device.hpp>
@@ -90,10 +94,35 @@ struct GroupBy {
     }
 };
 
+/// Memory that host code and kernels have at the same addresses, whatever the device.
+template <class T>
+struct Everywhere {
+    using value_type = T;
+    Everywhere() = default;
+    template <class U>
+    Everywhere(Everywhere<U> const&) {}
+    T* allocate(std::size_t count) {
+#if defined(__CUDACC__)
+        void* at = nullptr;
+        if (cudaMallocManaged(&at, count * sizeof(T)) == cudaSuccess) return static_cast<T*>(at);
+        cudaGetLastError();  // no GPU: the host's memory will do
+#endif
+        return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(64)));
+    }
+    // The program has ended before it could use it again.
+    void deallocate(T*, std::size_t) {}
+    template <class U>
+    bool operator==(Everywhere<U> const&) const {
+        return true;
+    }
+};
+template <class T>
+using Array = std::vector<T, Everywhere<T>>;
+
 /// What an endpoint works on.
 struct Part {
-    std::vector<Sale> sales;
-    std::vector<SumTable::Entry> entries;
+    Array<Sale> sales;
+    Array<SumTable::Entry> entries;
     SumTable table;
 
     Part(u32 endpoint, u32 rows, int customers) : sales(rows), entries(capacity_for(customers)) {
@@ -128,7 +157,7 @@ bool is_right(std::vector<std::unique_ptr<Part>> const& parts) {
     return got == expected;
 }
 
-int run() {
+int run(std::string const& device) {
     constexpr u32 kEndpoints = 4;
     constexpr u32 kRows = 250'000;
     constexpr int kCustomers = 10'000;
@@ -137,7 +166,7 @@ int run() {
     std::vector<mgi::Endpoint> endpoints;
     std::vector<std::unique_ptr<Part>> parts;
     for (u32 e = 0; e < kEndpoints; ++e) {
-        endpoints.push_back(runtime.create_endpoint());
+        endpoints.push_back(runtime.create_endpoint(device));
         parts.push_back(std::make_unique<Part>(e, kRows, kCustomers));
     }
     mgi::ChannelSpec spec;
@@ -149,7 +178,9 @@ int run() {
     mgi::Channel const channel = runtime.create_channel(spec);
 
     mgi::LaunchOptions shape;
-    shape.groups = 2;
+    bool const on_gpu = device.starts_with("cuda:");
+    shape.groups = on_gpu ? 8 : 2;
+    shape.threads = on_gpu ? 256 : 1;
     std::vector<mgi::Launch> launches;
     for (u32 e = 0; e < kEndpoints; ++e) {
         Part const& part = *parts[e];
@@ -174,22 +205,9 @@ int run() {
 
 }  // namespace
 
-#if defined(__CUDACC__)
-/// How the same kernel runs on a GPU: a group is a thread block, its scratch dynamic shared memory.
-template <class Kernel, class... Args>
-__global__ void run_on_gpu(Kernel kernel, u64 launch, u32 shared_bytes, Args... args) {
-    extern __shared__ __align__(16) unsigned char scratch[];
-    Group const group{blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, launch + blockIdx.x, nullptr};
-    Shared shared{reinterpret_cast<std::byte*>(scratch), shared_bytes};
-    kernel(group, shared, args...);
-}
-template __global__ void run_on_gpu<GroupBy, mgi::device::Channel, Sale const*, u64, SumTable>(
-    GroupBy, u64, u32, mgi::device::Channel, Sale const*, u64, SumTable);
-#endif
-
-int main() {
+int main(int argc, char** argv) {
     try {
-        return run();
+        return run(argc > 1 ? argv[1] : "");
     } catch (std::exception const& error) {
         std::fprintf(stderr, "group_by: %s\n", error.what());
         return 1;

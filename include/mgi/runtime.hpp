@@ -23,6 +23,9 @@ struct RuntimeOptions {
     std::uint32_t cpu_devices = 0;
     /// Most bytes of all channels together; 0: half of the machine's memory.
     std::uint64_t memory_limit = 0;
+    /// Look for GPUs, which initializes NVIDIA's driver where there is one: a child made by fork() cannot
+    /// use CUDA any more. CUDA_VISIBLE_DEVICES chooses. Of a runtime in a cluster GPUs are no devices yet.
+    bool gpus = true;
     /// Pin group threads to the cores of their device. Off when a device has no core of its own.
     bool pin = true;
     /// This process' NICs for rows from and to other servers: addresses ("10.0.0.5") or names of
@@ -37,10 +40,24 @@ struct RuntimeOptions {
 
 /// How a kernel is launched on an endpoint.
 struct LaunchOptions {
-    std::uint32_t groups = 1;        ///< all resident at once: an OS thread for each group thread
-    std::uint32_t threads = 1;       ///< of a group
+    /// All resident at once: an OS thread for each group thread; on a GPU thread blocks, as many as fit.
+    std::uint32_t groups = 1;
+    std::uint32_t threads = 1;  ///< of a group; on a GPU a multiple of 32, 256 is a good number
     std::uint32_t shared_bytes = 0;  ///< scratch beyond what channel calls need
 };
+
+/// What the launch of a kernel on a GPU is told.
+struct GpuLaunch {
+    int gpu = 0;             ///< N of "cuda:N"
+    void* stream = nullptr;  ///< a cudaStream_t, not blocking
+    std::uint32_t groups = 1;
+    std::uint32_t threads = 1;
+    std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
+    std::uint64_t first_number = 0;  ///< Group::launch of block 0
+};
+/// Starts a kernel on a GPU and returns at once; throws Error where it cannot. Empty where the kernel was
+/// not compiled for GPUs.
+using GpuStart = std::function<void(GpuLaunch const&)>;
 
 /// Running groups. Copies name the same launch; the last one to die leaves the groups running.
 class Launch {
@@ -56,6 +73,12 @@ public:
 private:
     std::shared_ptr<State> state_;
 };
+
+#if defined(__CUDACC__)
+}  // namespace mgi
+#include <mgi/gpu_launch.inl>
+namespace mgi {
+#endif
 
 /// MGI in one process. Copies name the same runtime; thread-safe. When the last copy dies, every
 /// channel fails with Deleted and running groups are given a bounded time to end.
@@ -111,14 +134,27 @@ public:
     /// have captured any: an exception of it fails all of its endpoint's). When a launch has ended and
     /// no group of it has sent on a channel among `args` of which its endpoint is a source, that
     /// fails too.
+    ///
+    /// On an endpoint of a GPU every group is a thread block. The kernel and its arguments are copied to
+    /// the GPU; what they point to must be its own, or managed, memory. Compile the launch with nvcc
+    /// (InvalidArgument otherwise), as a functor whose call operator is MGI_HD. InvalidArgument as well when
+    /// not all groups fit the GPU at the same time. What blocks while kernels are resident: docs/gpu.md.
     template <class Kernel, class... Args>
     Launch launch(Endpoint endpoint, LaunchOptions const& options, Kernel kernel, Args... args) {
         std::vector<device::Channel> channels;
         (note_channel(channels, args), ...);
-        return start(endpoint, options, channels,
-                     [kernel, args...](device::Group const& group, device::Shared& shared) {
-                         kernel(group, shared, args...);
-                     });
+        GpuStart on_gpu;
+#if defined(__CUDACC__)
+        on_gpu = [kernel, args...](GpuLaunch const& launch) {
+            start_gpu_kernel(launch, kernel, args...);
+        };
+#endif
+        return start(
+            endpoint, options, channels,
+            [kernel, args...](device::Group const& group, device::Shared& shared) {
+                kernel(group, shared, args...);
+            },
+            on_gpu);
     }
 
     class Impl;
@@ -128,7 +164,7 @@ private:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     explicit Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
     Launch start(Endpoint endpoint, LaunchOptions const& options,
-                 std::vector<device::Channel> const& channels, Body body);
+                 std::vector<device::Channel> const& channels, Body body, GpuStart const& on_gpu);
 
     template <class Arg>
     static void note_channel(std::vector<device::Channel>& channels, Arg const& arg) {

@@ -78,6 +78,10 @@ public:
     // Memory.
     Call<"cuMemAlloc_v2", Address*, Bytes> cuMemAlloc{all_};
     Call<"cuMemFree_v2", Address> cuMemFree{all_};
+    Call<"cuMemAllocManaged", Address*, Bytes, unsigned> cuMemAllocManaged{all_};
+    Call<"cuMemAdvise_v2", Address, Bytes, int, MemoryLocation> cuMemAdvise{all_};
+    Call<"cuMemPrefetchAsync_v2", Address, Bytes, MemoryLocation, unsigned, Stream>
+        cuMemPrefetchAsync{all_};
     Call<"cuMemGetInfo_v2", Bytes*, Bytes*> cuMemGetInfo{all_};
     Call<"cuMemHostAlloc", void**, Bytes, unsigned> cuMemHostAlloc{all_};
     Call<"cuMemFreeHost", void*> cuMemFreeHost{all_};

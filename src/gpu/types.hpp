@@ -68,6 +68,7 @@ inline constexpr Attribute kMemoryClockKhz = 36;
 inline constexpr Attribute kMemoryBusBits = 37;
 inline constexpr Attribute kComputeCapabilityMajor = 75;
 inline constexpr Attribute kComputeCapabilityMinor = 76;
+inline constexpr Attribute kConcurrentManagedAccess = 89;  ///< host and kernels at the same time
 inline constexpr Attribute kCooperativeLaunch = 95;
 inline constexpr Attribute kSharedBytesOfBlock = 97;  ///< the most that a block may opt in to
 inline constexpr Attribute kHostNumaId = 134;         ///< -1: not known
@@ -83,6 +84,15 @@ inline constexpr PointerAttribute kPointerMemoryType = 2;
 inline constexpr PointerAttribute kPointerOrdinal = 9;
 inline constexpr unsigned kMemoryOfHost = 1;
 inline constexpr unsigned kMemoryOfDevice = 2;
+
+/// CUmemLocation and CUmem_advise.
+struct MemoryLocation {
+    int type;
+    int id;
+};
+inline constexpr int kLocationDevice = 1;
+inline constexpr int kAdvisePreferredLocation = 3;
+inline constexpr unsigned kAttachGlobal = 1;
 
 /// CUmoduleLoadingMode.
 using LoadingMode = int;

@@ -43,6 +43,15 @@ std::uint32_t own_destination(ChannelImpl const& channel, Endpoint endpoint) {
     return index;
 }
 
+// Host code has no way into a GPU's memory.
+void refuse_on_gpu(ChannelImpl const& channel, char const* call) {
+    if (!channel.on_gpu()) return;
+    throw Error(ErrorCode::InvalidArgument, channel.describe() +
+                                                ": its endpoints are on a GPU, where only "
+                                                "kernels may " +
+                                                call + "; launch one with Runtime::launch");
+}
+
 void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t groups) {
     if (group < groups && groups <= channel.plan().max_groups) return;
     throw Error(ErrorCode::InvalidArgument,
@@ -86,6 +95,7 @@ Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t group
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
     std::uint32_t const index = own_source(channel, source);
+    refuse_on_gpu(channel, "send");
     check_group(channel, group, groups);
     return Sender(channel.sender(index, group, groups));
 }
@@ -94,6 +104,7 @@ Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
     std::uint32_t const index = own_destination(channel, destination);
+    refuse_on_gpu(channel, "receive");
     check_group(channel, group, group + 1);
     return Receiver(channel.receiver(index, group));
 }
@@ -101,6 +112,7 @@ Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
 RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& batch) const {
     ChannelImpl& channel = impl_of(impl_);
     std::uint32_t const index = own_destination(channel, destination);
+    refuse_on_gpu(channel, "keep batches");
     if (!channel.can_grow()) return channel.view_in_place(index, batch);
     for (device::u32 round = 0;; ++round) {
         memory::Pool::Loan const loan = channel.pool().borrow();

@@ -35,6 +35,20 @@ Here here_of(ChannelSpec const& spec, std::optional<ChannelImpl::Sharing> const&
                  [](PartMembers const& all) -> Members const& { return all.destination_member; })};
 }
 
+std::vector<std::uint32_t> key_columns(ChannelSpec const& spec, Schema const& schema) {
+    std::vector<std::uint32_t> columns;
+    for (std::string const& key : spec.routing.keys) {
+        columns.push_back(static_cast<std::uint32_t>(schema.index_of(key)));
+    }
+    return columns;
+}
+
+std::vector<std::uint32_t> ids_of(std::vector<Endpoint> const& endpoints) {
+    std::vector<std::uint32_t> ids;
+    for (Endpoint const& endpoint : endpoints) ids.push_back(endpoint.id);
+    return ids;
+}
+
 }  // namespace
 
 using device::relaxed;
@@ -42,14 +56,16 @@ using device::relaxed;
 std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec spec, Schema schema,
                                                  Plan plan,
                                                  std::shared_ptr<memory::Account> account,
-                                                 std::optional<Sharing> sharing) {
+                                                 std::optional<Sharing> sharing,
+                                                 std::optional<int> gpu) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
                                                         std::move(plan), std::move(account),
-                                                        std::move(sharing)));
+                                                        std::move(sharing), gpu));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                         std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing)
+                         std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
+                         std::optional<int> gpu)
     : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),
@@ -59,14 +75,23 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
       // Each lane's rows start at a multiple of 16 bytes in the carry's bytes region.
       carry_layout_(
           schema_, spec_.options.layout, plan_.tile_rows,
-          plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes) {
-    fill_in_state();
-    here_ = here_of(spec_, sharing);
+          plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes),
+      keys_(key_columns(spec_, schema_)),
+      owners_(spec_.routing.owners.begin(), spec_.routing.owners.end()),
+      destination_ids_(ids_of(spec_.destinations)),
+      here_(here_of(spec_, sharing)),
+      place_(place_on(gpu)),
+      state_(place_ != nullptr ? place_->state() : host_state_) {
+    fill_in(state_, on_gpu());
     ChannelTables tables(state_, plan_, here_);
     plan_.segment_bytes = layout_.get().size;
     plan_.pool_bytes = tables.pool_bytes();
     if (sharing) {
         share(tables, std::move(*sharing), std::move(account));
+        return;
+    }
+    if (on_gpu()) {
+        place_->build(tables);
         return;
     }
     pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
@@ -75,6 +100,13 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     state_.pool = pool_->base();
     memory::Carver carver(pool_->base(), pool_->fixed_bytes(), pool_->is_zero());
     tables.build(*tables_, carver);
+}
+
+std::unique_ptr<GpuPlace> ChannelImpl::place_on(std::optional<int> gpu) const {
+    if (!gpu) return nullptr;
+    State shape;
+    fill_in(shape, true);
+    return std::make_unique<GpuPlace>(*gpu, shape, ChannelTables(shape, plan_, here_));
 }
 
 void ChannelImpl::share(ChannelTables& tables, Sharing sharing,
@@ -102,30 +134,26 @@ std::string ChannelImpl::describe() const {
                                       : "channel '" + spec_.options.name + "' " + number;
 }
 
-void ChannelImpl::fill_in_state() {
-    state_.layout = layout_.get();
-    state_.carry_layout = carry_layout_.get();
-    for (std::string const& key : spec_.routing.keys) {
-        keys_.push_back(static_cast<std::uint32_t>(schema_.index_of(key)));
-    }
-    for (Endpoint const& endpoint : spec_.destinations) destination_ids_.push_back(endpoint.id);
-    state_.keys = keys_.data();
-    state_.key_count = static_cast<std::uint32_t>(keys_.size());
-    for (std::uint32_t const owner : spec_.routing.owners) owners_.push_back(device::u16(owner));
-    state_.part_count = static_cast<std::uint32_t>(owners_.size());
-    state_.owners = owners_.empty() ? nullptr : owners_.data();
-    state_.routing = spec_.routing.kind;
-    state_.hash =
+void ChannelImpl::fill_in(State& state, bool on_gpu) const {
+    state.layout = layout_.get();
+    state.carry_layout = carry_layout_.get();
+    state.keys = keys_.data();
+    state.key_count = static_cast<std::uint32_t>(keys_.size());
+    state.part_count = static_cast<std::uint32_t>(owners_.size());
+    state.owners = owners_.empty() ? nullptr : owners_.data();
+    state.routing = spec_.routing.kind;
+    state.hash =
         spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo : device::HashKind::Murmur3;
-    state_.ordered = spec_.options.ordered;
-    state_.source_count = static_cast<std::uint32_t>(spec_.sources.size());
-    state_.destination_count = static_cast<std::uint32_t>(spec_.destinations.size());
-    state_.lane_count = plan_.lanes;
-    state_.tile_ops = &simd::tile_ops();
-    state_.tile_rows = plan_.tile_rows;
-    state_.chunk_rows = plan_.chunk_rows;
-    state_.max_groups = plan_.max_groups;
-    state_.destination_ids = destination_ids_.data();
+    state.ordered = spec_.options.ordered;
+    state.source_count = static_cast<std::uint32_t>(spec_.sources.size());
+    state.destination_count = static_cast<std::uint32_t>(spec_.destinations.size());
+    state.lane_count = plan_.lanes;
+    state.tile_ops = on_gpu ? nullptr : &simd::tile_ops();
+    state.tile_rows = plan_.tile_rows;
+    if (on_gpu) state.staged_bytes = device::staged_tile_bytes(state.layout, plan_.tile_rows);
+    state.chunk_rows = plan_.chunk_rows;
+    state.max_groups = plan_.max_groups;
+    state.destination_ids = destination_ids_.data();
 }
 
 void ChannelImpl::set_progress(std::shared_ptr<Progress> progress) {
@@ -374,7 +402,7 @@ ChannelStats ChannelImpl::stats() const {
     ChannelStats stats;
     stats.name = spec_.options.name;
     stats.memory_bytes = plan_.pool_bytes;
-    stats.detached_bytes = pool_->taken_bytes();
+    stats.detached_bytes = on_gpu() ? 0 : pool_->taken_bytes();
     std::uint64_t row_bits = 0;
     for (Field const& field : schema_.fields()) {
         row_bits += field.type.id == TypeId::Bool ? 1 : 8 * field.type.row_width();

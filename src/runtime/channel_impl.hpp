@@ -18,6 +18,7 @@
 #include "memory/pool.hpp"
 #include "memory/segment_layout.hpp"
 #include "runtime/channel_tables.hpp"
+#include "runtime/gpu_place.hpp"
 #include "runtime/part.hpp"
 
 namespace mgi {
@@ -33,10 +34,11 @@ public:
         std::shared_ptr<Part> found;  // null: to be made
     };
     // Allocates everything the plan says, at the charge of `account`, and builds the tables; in shared
-    // memory where there is a sharing. Throws Error(OutOfMemory, InvalidArgument).
+    // memory where there is a sharing, on a GPU where one is named. Throws Error(OutOfMemory, InvalidArgument).
     static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
                                                Plan plan, std::shared_ptr<memory::Account> account,
-                                               std::optional<Sharing> sharing = {});
+                                               std::optional<Sharing> sharing = {},
+                                               std::optional<int> gpu = {});
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
 
@@ -46,6 +48,8 @@ public:
     [[nodiscard]] Plan const& plan() const { return plan_; }
     [[nodiscard]] State& state() { return state_; }
     [[nodiscard]] memory::Pool& pool() { return *pool_; }
+    // Whether its endpoints are a GPU's. Then its segments are not the host's to touch, and there is no pool.
+    [[nodiscard]] bool on_gpu() const { return place_ != nullptr; }
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
 
@@ -142,8 +146,10 @@ public:
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing);
-    void fill_in_state();
+                std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
+                std::optional<int> gpu);
+    void fill_in(State& state, bool on_gpu) const;
+    [[nodiscard]] std::unique_ptr<GpuPlace> place_on(std::optional<int> gpu) const;
     void share(ChannelTables& tables, Sharing sharing, std::shared_ptr<memory::Account> account);
     void fail_others(std::string_view message, std::string_view cause) noexcept;
     void tell_servers() noexcept;
@@ -160,15 +166,17 @@ private:
     Plan plan_;
     memory::ChannelLayout layout_;
     memory::ChannelLayout carry_layout_;
-    std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
-    Here here_;
-    std::shared_ptr<Part> part_;
-    std::unique_ptr<memory::Pool> pool_;  // segments and what groups keep
-    std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
-    State state_;
     std::vector<std::uint32_t> keys_;
     std::vector<device::u16> owners_;
     std::vector<std::uint32_t> destination_ids_;
+    std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
+    Here here_;
+    std::shared_ptr<Part> part_;
+    std::unique_ptr<GpuPlace> place_;     // on a GPU; else:
+    std::unique_ptr<memory::Pool> pool_;  // segments and what groups keep
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
+    State host_state_;
+    State& state_;  // the place's, or host_state_
 
     std::vector<std::shared_ptr<ChannelImpl>> stages_;
     std::vector<State*> stage_states_;

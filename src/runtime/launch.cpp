@@ -66,24 +66,7 @@ void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std
                              "of a group make each device call");
         });
     }
-    if (exception != nullptr) launch.fail(exception);
-    {
-        std::lock_guard const lock(launch.mutex);
-        launch.group_runs[block] = false;
-    }
-    try {
-        registry.group_ended(launch, block, exception);
-    } catch (std::exception const& error) {
-        log::error("the end of group {} on endpoint {} could not be looked into: {}", block,
-                   launch.endpoint.id, error.what());
-        registry.fail_all_of(launch.endpoint);
-        launch.fail(std::current_exception());
-    }
-    std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
-    std::lock_guard const lock(launch.mutex);
-    if (--launch.running != 0) return;
-    channels.swap(launch.channels);
-    launch.ended.notify_all();
+    end_group(registry, launch, block, exception);
 }
 
 // Body of one group thread.
@@ -128,13 +111,37 @@ void give_up(Registry& registry, Launch::State& launch,
 
 }  // namespace
 
+void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
+               std::exception_ptr const& exception) {
+    if (exception != nullptr) launch.fail(exception);
+    {
+        std::lock_guard const lock(launch.mutex);
+        launch.group_runs[block] = false;
+    }
+    try {
+        registry.group_ended(launch, block, exception);
+    } catch (std::exception const& error) {
+        log::error("the end of group {} on endpoint {} could not be looked into: {}", block,
+                   launch.endpoint.id, error.what());
+        registry.fail_all_of(launch.endpoint);
+        launch.fail(std::current_exception());
+    }
+    std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
+    std::lock_guard const lock(launch.mutex);
+    if (--launch.running != 0) return;
+    channels.swap(launch.channels);
+    launch.ended.notify_all();
+}
+
 Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options,
-                      std::vector<device::Channel> const& channels, Body body) {
-    return impl_->start(endpoint, options, channels, std::move(body));
+                      std::vector<device::Channel> const& channels, Body body,
+                      GpuStart const& on_gpu) {
+    return impl_->start(endpoint, options, channels, std::move(body), on_gpu);
 }
 
 Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
-                            std::vector<device::Channel> const& channels, Body body, bool sorts) {
+                            std::vector<device::Channel> const& channels, Body body,
+                            GpuStart const& on_gpu, bool sorts) {
     if (options.groups == 0 || options.threads == 0) {
         throw Error(ErrorCode::InvalidArgument,
                     "a launch needs at least one group of one thread, not " +
@@ -155,6 +162,9 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
     if (scratch > UINT32_MAX) {
         throw Error(ErrorCode::InvalidArgument, "a group's scratch of " + std::to_string(scratch) +
                                                     " bytes is more than 4 GiB");
+    }
+    if (device.kind == VertexKind::Gpu) {
+        return start_on_gpu(launch, device, options, static_cast<std::uint32_t>(scratch), on_gpu);
     }
     std::vector<std::shared_ptr<GroupRun>> runs;
     runs.reserve(options.groups);

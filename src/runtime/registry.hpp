@@ -81,4 +81,8 @@ private:
                              std::vector<std::uint64_t> const& running);
 };
 
+// A group of a launch is over, with the exception that it left with, if any; with the last one the launch is.
+void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
+               std::exception_ptr const& exception);
+
 }  // namespace mgi

@@ -8,6 +8,7 @@
 #include "planner/plan.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/cluster_coordinator.hpp"
+#include "runtime/gpu_channels.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "topology/discovery.hpp"
 
@@ -18,21 +19,41 @@ namespace {
 // How long running groups are given when their runtime dies.
 constexpr auto kGroupsEnd = std::chrono::seconds(5);
 
+std::vector<topology::Gpu> gpus_for(RuntimeOptions const& options) {
+    if (!options.gpus) return {};
+    topology::GpuReport report = topology::discover_gpus();
+    for (std::string const& problem : report.problems) log::warn("{}", problem);
+    return std::move(report.gpus);
+}
+
+std::vector<Device> devices_of(RuntimeOptions const& options,
+                               std::vector<topology::Gpu> const& gpus) {
+    std::vector<Device> devices = topology::discover_cpu_devices(options.cpu_devices);
+    for (topology::Gpu const& gpu : gpus) {
+        devices.push_back(topology::device_of(gpu, static_cast<std::uint32_t>(devices.size())));
+    }
+    return devices;
+}
+
 }  // namespace
 
-Runtime::Impl::Impl(RuntimeOptions const& options)
+Runtime::Impl::Impl(RuntimeOptions const& options) : Impl(options, gpus_for(options)) {}
+
+Runtime::Impl::Impl(RuntimeOptions const& options, std::vector<topology::Gpu> const& gpus)
     : options_(options),
-      devices_(topology::discover_cpu_devices(options.cpu_devices)),
-      graph_(topology::build_graph(devices_)),
+      devices_(devices_of(options, gpus)),
+      graph_(topology::build_graph(devices_, gpus)),
       account_(std::make_shared<memory::Account>(
           options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
       coming_(devices_.size(), 0),
       network_(options.addresses, devices_) {
-    log::info("a runtime with {} CPU devices and {} for channels", devices_.size(),
-              bytes_text(account_->limit()));
+    log::info("a runtime with {} CPU devices, {} GPUs and {} for channels",
+              devices_.size() - gpus.size(), gpus.size(), bytes_text(account_->limit()));
 }
 
-Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster) : Impl(options) {
+// In a cluster GPUs are no devices of endpoints yet.
+Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster)
+    : Impl(options, std::vector<topology::Gpu>{}) {
     coordinator_ = std::make_unique<ClusterCoordinator>(cluster, devices_, registry_);
     network_.share_board_by([this](int board) { return coordinator_->share_board(board); });
 }
@@ -96,6 +117,10 @@ std::size_t Runtime::Impl::device_named(std::string const& name) const {
 // The device with the fewest endpoints, of those the first. The caller holds the registry's mutex.
 std::size_t Runtime::Impl::free_device() const {
     std::vector<std::size_t> endpoints = coming_;
+    // Who wants a GPU says so: kernels must be compiled for one.
+    for (Device const& device : devices_) {
+        if (device.kind == VertexKind::Gpu) endpoints[device.index] = SIZE_MAX / 2;
+    }
     for (auto const& [id, endpoint] : registry_->endpoints) ++endpoints[endpoint.device];
     return std::size_t(std::min_element(endpoints.begin(), endpoints.end()) - endpoints.begin());
 }
@@ -284,9 +309,11 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     // What grows may take no more than what is left; UINT64_MAX asks for all of that.
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
+    std::optional<int> const gpu = gpu_of(spec, devices_);
+    if (gpu) fitting.options = options_on_gpu(spec, schema);
     Plan plan = plan_channel(fitting, schema);
     if (text_bytes) plan.text_bytes = *text_bytes;
-    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_);
+    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_, {}, gpu);
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {

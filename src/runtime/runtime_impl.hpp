@@ -20,6 +20,7 @@
 #include "runtime/progress.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/watchdog.hpp"
+#include "topology/gpus.hpp"
 
 namespace mgi {
 
@@ -95,12 +96,14 @@ public:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     // `channels` are those that the kernel was given; `sorts` marks MGI's own sorters.
     Launch start(Endpoint endpoint, LaunchOptions const& options,
-                 std::vector<device::Channel> const& channels, Body body, bool sorts = false);
+                 std::vector<device::Channel> const& channels, Body body,
+                 GpuStart const& on_gpu = {}, bool sorts = false);
 
     // The device of an endpoint; throws Error(NotFound).
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
 
 private:
+    Impl(RuntimeOptions const& options, std::vector<topology::Gpu> const& gpus);
     // Another process' endpoint.
     struct Other {
         std::uint32_t rank = 0;
@@ -137,6 +140,9 @@ private:
     void take_apart(ChannelImpl const& channel);
     void end_work(ChannelImpl const& channel) noexcept;
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
+    Launch start_on_gpu(std::shared_ptr<Launch::State> const& launch, Device const& device,
+                        LaunchOptions const& options, std::uint32_t scratch,
+                        GpuStart const& on_gpu);
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
     void add_moves(std::shared_ptr<ChannelImpl> const& channel);

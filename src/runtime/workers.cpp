@@ -74,7 +74,7 @@ void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
                 if (code == ErrorCode::Ok || outer->error() != ErrorCode::Ok) return;
                 throw Error(code, std::string("a sorter could not go on: ") + to_string(code));
             },
-            true);
+            {}, true);
     }
 }
 

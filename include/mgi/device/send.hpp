@@ -380,6 +380,7 @@ private:
             for (u32 i = group_.thread; i < rows; i += group_.threads) {
                 tile_.text[i] = u32(text_bytes(carry, state_.carry_layout, i));
             }
+            group_.sync();  // each lane's thread claims by the sizes of its rows
         }
         bool const left = place(carry, 0, false);
         if (!left && group_.leads()) mine_.carry_rows = 0;

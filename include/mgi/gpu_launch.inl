@@ -1,0 +1,76 @@
+// What nvcc compiles of a launch: the kernel itself, and how it is started through CUDA's runtime.
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include <mgi/device/group.hpp>
+#include <mgi/error.hpp>
+
+namespace mgi {
+
+/// A thread block as a group.
+template <class Kernel, class... Args>
+__global__ void gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint32_t shared_bytes,
+                           Args... args) {
+    extern __shared__ __align__(16) unsigned char mgi_scratch[];
+    device::Group const group{blockIdx.x, gridDim.x,  threadIdx.x,
+                              blockDim.x, first_number + blockIdx.x, nullptr};
+    device::Shared shared{reinterpret_cast<std::byte*>(mgi_scratch), shared_bytes};
+    kernel(group, shared, args...);
+}
+
+inline void check_gpu_launch(cudaError_t error, int gpu, char const* what) {
+    if (error == cudaSuccess) return;
+    cudaGetLastError();
+    throw Error(error == cudaErrorMemoryAllocation ? ErrorCode::OutOfMemory
+                                                   : ErrorCode::InvalidArgument,
+                "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) + " (" +
+                    cudaGetErrorString(error) + ")");
+}
+
+/// Sets the calling thread's GPU while it lives.
+class GpuOfThread {
+public:
+    explicit GpuOfThread(int gpu) {
+        check_gpu_launch(cudaGetDevice(&before_), gpu, "find the thread's GPU");
+        check_gpu_launch(cudaSetDevice(gpu), gpu, "use the GPU");
+    }
+    ~GpuOfThread() { cudaSetDevice(before_); }
+    GpuOfThread(GpuOfThread const&) = delete;
+    GpuOfThread& operator=(GpuOfThread const&) = delete;
+
+private:
+    int before_ = 0;
+};
+
+template <class Kernel, class... Args>
+void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&... args) {
+    int const gpu = launch.gpu;
+    GpuOfThread const here(gpu);
+    auto* const code = &gpu_kernel<Kernel, Args...>;
+    int const shared = static_cast<int>(launch.shared_bytes);
+    check_gpu_launch(
+        cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), gpu,
+        "a group wants more shared memory than a block can have (smaller tile_rows need less)");
+    int each = 0;
+    int multiprocessors = 0;
+    check_gpu_launch(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                         &each, code, static_cast<int>(launch.threads), launch.shared_bytes),
+                     gpu, "see how many groups fit");
+    check_gpu_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu),
+                     gpu, "count multiprocessors");
+    if (launch.groups > static_cast<std::uint32_t>(each * multiprocessors)) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "cuda:" + std::to_string(gpu) + ": of " + std::to_string(launch.groups) +
+                        " groups of " + std::to_string(launch.threads) + " threads only " +
+                        std::to_string(each * multiprocessors) +
+                        " are resident at the same time, and they wait for each other; launch no "
+                        "more, over all kernels that run together");
+    }
+    gpu_kernel<<<launch.groups, launch.threads, launch.shared_bytes,
+                 static_cast<cudaStream_t>(launch.stream)>>>(kernel, launch.first_number,
+                                                             launch.shared_bytes, args...);
+    check_gpu_launch(cudaGetLastError(), gpu, "start a kernel");
+}
+
+}  // namespace mgi

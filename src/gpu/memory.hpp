@@ -1,0 +1,78 @@
+/// \file
+/// Owners of a GPU's primary context, streams and memory. What fails throws Error as Driver::check does.
+/// Memory is made and freed while no kernel is resident that waits for the host: freeing waits for it.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/driver.hpp"
+
+namespace mgi::gpu {
+
+/// Makes a GPU's primary context, which CUDA's runtime uses as well, the calling thread's while it lives.
+class Current {
+public:
+    explicit Current(int gpu);
+    ~Current();
+    Current(Current const&) = delete;
+    Current& operator=(Current const&) = delete;
+
+private:
+    Context before_ = nullptr;
+};
+
+/// A stream that never waits for the legacy default stream.
+class OwnStream {
+public:
+    explicit OwnStream(int gpu);
+    ~OwnStream();
+    OwnStream(OwnStream const&) = delete;
+    OwnStream& operator=(OwnStream const&) = delete;
+
+    [[nodiscard]] Stream get() const { return stream_; }
+    /// Whether all that was put into it is over; throws what of it failed.
+    [[nodiscard]] bool is_done() const;
+
+private:
+    int gpu_;
+    Stream stream_ = nullptr;
+};
+
+/// Zeroed memory of a GPU, for its kernels alone.
+class DeviceMemory {
+public:
+    DeviceMemory(int gpu, std::uint64_t bytes);
+    ~DeviceMemory();
+    DeviceMemory(DeviceMemory const&) = delete;
+    DeviceMemory& operator=(DeviceMemory const&) = delete;
+
+    [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+private:
+    int gpu_;
+    std::uint64_t bytes_;
+    Address at_ = 0;
+};
+
+/// Memory that the host and the GPU's kernels have at the same addresses, also at the same time: pages move
+/// to who touches them, some microseconds each. Throws Error(InvalidArgument) for a GPU that cannot.
+class ManagedMemory {
+public:
+    ManagedMemory(int gpu, std::uint64_t bytes);
+    ~ManagedMemory();
+    ManagedMemory(ManagedMemory const&) = delete;
+    ManagedMemory& operator=(ManagedMemory const&) = delete;
+
+    [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    /// Moves all of it to the GPU, where it is at home from now on.
+    void settle();
+
+private:
+    int gpu_;
+    std::uint64_t bytes_;
+    Address at_ = 0;
+};
+
+}  // namespace mgi::gpu
