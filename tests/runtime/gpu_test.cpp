@@ -12,7 +12,7 @@
 #include "runtime/runtime_impl.hpp"
 #include "support/fake_driver.hpp"
 
-namespace mgi::test {
+namespace mgi::test::on_gpus {
 namespace {
 
 using device::Group;
@@ -257,4 +257,4 @@ TEST(GpuRuntime, AKernelThatFaultsFailsItsChannelAndItsLaunch) {
 }
 
 }  // namespace
-}  // namespace mgi::test
+}  // namespace mgi::test::on_gpus
