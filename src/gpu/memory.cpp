@@ -13,10 +13,9 @@ namespace mgi::gpu {
 namespace {
 
 // Retained once and for good: CUDA's runtime has it for as long as the process lives, too.
-Context primary_context(int gpu) {
+Context primary_context(Driver const& driver, int gpu) {
     static std::mutex mutex;
     static std::vector<std::pair<Driver const*, std::vector<Context>>> known;
-    Driver const& driver = Driver::get();
     std::lock_guard const lock(mutex);
     if (known.empty() || known.back().first != &driver) {
         known.emplace_back(&driver, std::vector<Context>(std::size_t(driver.gpus()), nullptr));
@@ -30,78 +29,73 @@ Context primary_context(int gpu) {
 
 }  // namespace
 
-Current::Current(int gpu) {
-    Driver const& driver = Driver::get();
-    Context const context = primary_context(gpu);
+Current::Current(Driver const& driver, int gpu) : driver_(driver) {
+    Context const context = primary_context(driver, gpu);
     driver.check(driver.cuCtxGetCurrent(&before_), "find the thread's context", gpu);
     driver.check(driver.cuCtxSetCurrent(context), "use the GPU in this thread", gpu);
 }
 
 Current::~Current() {
-    (void)Driver::get().cuCtxSetCurrent(before_);
+    (void)driver_.cuCtxSetCurrent(before_);
 }
 
 OwnStream::OwnStream(int gpu) : gpu_(gpu) {
-    Current const here(gpu);
-    Driver const& driver = Driver::get();
-    driver.check(driver.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream", gpu);
+    Current const here(driver_, gpu);
+    driver_.check(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "create a stream", gpu);
 }
 
 OwnStream::~OwnStream() {
-    (void)Driver::get().cuStreamDestroy(stream_);
+    (void)driver_.cuStreamDestroy(stream_);
 }
 
 bool OwnStream::is_done() const {
-    Driver const& driver = Driver::get();
-    Result const result = driver.cuStreamQuery(stream_);
+    Result const result = driver_.cuStreamQuery(stream_);
     if (result == kNotReady) return false;
-    driver.check(result, "run a kernel", gpu_);
+    driver_.check(result, "run a kernel", gpu_);
     return true;
 }
 
 DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
     OwnStream const stream(gpu);
-    Current const here(gpu);
-    Driver const& driver = Driver::get();
-    driver.check(driver.cuMemAlloc(&at_, bytes),
-                 "allocate " + std::to_string(bytes) + " bytes for a channel's pool", gpu);
-    Result result = driver.cuMemsetD8Async(at_, 0, bytes, stream.get());
-    if (result == kSuccess) result = driver.cuStreamSynchronize(stream.get());
+    Current const here(driver_, gpu);
+    driver_.check(driver_.cuMemAlloc(&at_, bytes),
+                  "allocate " + std::to_string(bytes) + " bytes for a channel's pool", gpu);
+    Result result = driver_.cuMemsetD8Async(at_, 0, bytes, stream.get());
+    if (result == kSuccess) result = driver_.cuStreamSynchronize(stream.get());
     if (result != kSuccess) {
-        (void)driver.cuMemFree(at_);
-        driver.check(result, "zero a channel's pool", gpu);
+        (void)driver_.cuMemFree(at_);
+        driver_.check(result, "zero a channel's pool", gpu);
     }
 }
 
 DeviceMemory::~DeviceMemory() {
     try {
-        Current const here(gpu_);
-        (void)Driver::get().cuMemFree(at_);
+        Current const here(driver_, gpu_);
+        (void)driver_.cuMemFree(at_);
     } catch (Error const&) {
         // The GPU's context is lost, and its memory with it.
     }
 }
 
 ManagedMemory::ManagedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
-    Current const here(gpu);
-    Driver const& driver = Driver::get();
+    Current const here(driver_, gpu);
     int concurrent = 0;
-    driver.check(driver.cuDeviceGetAttribute(&concurrent, kConcurrentManagedAccess, gpu),
-                 "ask what the GPU can do", gpu);
+    driver_.check(driver_.cuDeviceGetAttribute(&concurrent, kConcurrentManagedAccess, gpu),
+                  "ask what the GPU can do", gpu);
     if (concurrent == 0) {
         throw Error(ErrorCode::InvalidArgument,
                     "cuda:" + std::to_string(gpu) +
                         " has no managed memory that host and kernels may use at the same time, "
                         "which a channel's tables need (a virtual GPU? WSL?); use CPU devices");
     }
-    driver.check(driver.cuMemAllocManaged(&at_, bytes, kAttachGlobal),
-                 "allocate " + std::to_string(bytes) + " bytes for a channel's tables", gpu);
+    driver_.check(driver_.cuMemAllocManaged(&at_, bytes, kAttachGlobal),
+                  "allocate " + std::to_string(bytes) + " bytes for a channel's tables", gpu);
 }
 
 ManagedMemory::~ManagedMemory() {
     try {
-        Current const here(gpu_);
-        (void)Driver::get().cuMemFree(at_);
+        Current const here(driver_, gpu_);
+        (void)driver_.cuMemFree(at_);
     } catch (Error const&) {
         // As above.
     }
@@ -109,15 +103,14 @@ ManagedMemory::~ManagedMemory() {
 
 void ManagedMemory::settle() {
     OwnStream const stream(gpu_);
-    Current const here(gpu_);
-    Driver const& driver = Driver::get();
+    Current const here(driver_, gpu_);
     MemoryLocation const home{kLocationDevice, gpu_};
-    driver.check(driver.cuMemAdvise(at_, bytes_, kAdvisePreferredLocation, home),
-                 "keep a channel's tables on the GPU", gpu_);
-    driver.check(driver.cuMemPrefetchAsync(at_, bytes_, home, 0, stream.get()),
-                 "bring a channel's tables to the GPU", gpu_);
-    driver.check(driver.cuStreamSynchronize(stream.get()), "bring a channel's tables to the GPU",
-                 gpu_);
+    driver_.check(driver_.cuMemAdvise(at_, bytes_, kAdvisePreferredLocation, home),
+                  "keep a channel's tables on the GPU", gpu_);
+    driver_.check(driver_.cuMemPrefetchAsync(at_, bytes_, home, 0, stream.get()),
+                  "bring a channel's tables to the GPU", gpu_);
+    driver_.check(driver_.cuStreamSynchronize(stream.get()), "bring a channel's tables to the GPU",
+                  gpu_);
 }
 
 }  // namespace mgi::gpu

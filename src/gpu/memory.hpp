@@ -12,12 +12,14 @@ namespace mgi::gpu {
 /// Makes a GPU's primary context, which CUDA's runtime uses as well, the calling thread's while it lives.
 class Current {
 public:
-    explicit Current(int gpu);
+    explicit Current(int gpu) : Current(Driver::get(), gpu) {}
+    Current(Driver const& driver, int gpu);
     ~Current();
     Current(Current const&) = delete;
     Current& operator=(Current const&) = delete;
 
 private:
+    Driver const& driver_;
     Context before_ = nullptr;
 };
 
@@ -34,6 +36,7 @@ public:
     [[nodiscard]] bool is_done() const;
 
 private:
+    Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     Stream stream_ = nullptr;
 };
@@ -50,6 +53,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
 private:
+    Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     std::uint64_t bytes_;
     Address at_ = 0;
@@ -70,6 +74,7 @@ public:
     void settle();
 
 private:
+    Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     std::uint64_t bytes_;
     Address at_ = 0;

@@ -135,6 +135,7 @@ Result cuDeviceGetAttribute(int* value, Attribute attribute, Ordinal gpu) {
         case kMemoryBusBits: *value = 5120; break;
         case kComputeCapabilityMajor: *value = machine.sm / 10; break;
         case kComputeCapabilityMinor: *value = machine.sm % 10; break;
+        case kConcurrentManagedAccess: *value = 1; break;
         case kCooperativeLaunch: *value = 1; break;
         case kSharedBytesOfBlock: *value = 232'448; break;
         case kHostNumaId: *value = -1; break;
