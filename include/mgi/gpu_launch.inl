@@ -13,8 +13,8 @@ template <class Kernel, class... Args>
 __global__ void gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint32_t shared_bytes,
                            Args... args) {
     extern __shared__ __align__(16) unsigned char mgi_scratch[];
-    device::Group const group{blockIdx.x, gridDim.x,  threadIdx.x,
-                              blockDim.x, first_number + blockIdx.x, nullptr};
+    device::Group const group{
+        blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, first_number + blockIdx.x, nullptr};
     device::Shared shared{reinterpret_cast<std::byte*>(mgi_scratch), shared_bytes};
     kernel(group, shared, args...);
 }
@@ -22,10 +22,10 @@ __global__ void gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint3
 inline void check_gpu_launch(cudaError_t error, int gpu, char const* what) {
     if (error == cudaSuccess) return;
     cudaGetLastError();
-    throw Error(error == cudaErrorMemoryAllocation ? ErrorCode::OutOfMemory
-                                                   : ErrorCode::InvalidArgument,
-                "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) + " (" +
-                    cudaGetErrorString(error) + ")");
+    throw Error(
+        error == cudaErrorMemoryAllocation ? ErrorCode::OutOfMemory : ErrorCode::InvalidArgument,
+        "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) + " (" +
+            cudaGetErrorString(error) + ")");
 }
 
 /// Sets the calling thread's GPU while it lives.

@@ -124,7 +124,8 @@ std::string describe(Shape const& shape) {
         number(c.destinations) + " destinations" + (shape.loopback ? ", loopback" : "") + ", " +
         number(shape.groups) + " groups of " + number(shape.threads) + ", segments of " +
         number(c.segment_rows) + ", " + number(c.slots) + " slots, tiles of " +
-        number(c.tile_rows) + (c.staged ? " in scratch" : "") + ", chunks of " + number(c.chunk_rows);
+        number(c.tile_rows) + (c.staged ? " in scratch" : "") + ", chunks of " +
+        number(c.chunk_rows);
     if (!c.by_reference) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
         if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";
