@@ -1,6 +1,5 @@
 /// \file
-/// A channel on one GPU by reference: the runtime's tables over GPU memory. Compiled by the host's
-/// compiler.
+/// A channel on one GPU by reference: the runtime's tables over GPU memory.
 #pragma once
 
 #include <cuda_runtime_api.h>

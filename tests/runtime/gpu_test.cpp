@@ -160,8 +160,9 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
 }
 
 TEST(GpuRuntime, SaysThatAGpuHasNoMemoryLeft) {
-    FakeDriver const gpus({{"MEMORY", "1000000"}});
+    FakeDriver const gpus;
     std::size_t const before = gpus.alive("memory");
+    gpus.fail("cuMemAlloc:1+:2");
     Runtime runtime = Runtime::local(one_cpu());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
     std::string const text =

@@ -37,7 +37,7 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
 {
     printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
         src/memory/segment_ranges.cpp
-    printf "$build/bench %s\n" bench/gpu/*.cu bench/gpu/*.cpp "${core[@]}" \
+    printf "$build/bench %s\n" bench/gpu/*.cu "${core[@]}" \
         src/runtime/channel_tables.cpp
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
 nvcc -arch="$architecture" "$build"/tests/*.o -o "$build/exchange"
