@@ -161,9 +161,9 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
 
 TEST(GpuRuntime, SaysThatAGpuHasNoMemoryLeft) {
     FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_cpu());
     std::size_t const before = gpus.alive("memory");
     gpus.fail("cuMemAlloc:1+:2");
-    Runtime runtime = Runtime::local(one_cpu());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
     std::string const text =
         error_of(ErrorCode::OutOfMemory, [&] { runtime.create_channel(exchange({endpoint})); });
