@@ -24,7 +24,7 @@ constexpr u64 kExtra = 1 << 16;  // for the state and its small arrays
 
 Schema schema_of(u32 words) {
     std::vector<Field> fields;
-    for (u32 w = 0; w < words; ++w) fields.push_back({"c" + std::to_string(w), int64()});
+    for (u32 w = 0; w < words; ++w) fields.push_back({std::string(1, char('a' + w)), int64()});
     return Schema(fields);
 }
 
