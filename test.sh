@@ -138,7 +138,7 @@ step_fuzz() {
 
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
 step_mutate() {
-    MGI_RELACY_ITERATIONS=0.5 with_stacks 900 tools/mutate --check relacy --sample 3 \
+    MGI_RELACY_ITERATIONS=0.5 with_stacks 900 tools/mutate --check relacy --sample 2 \
         --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "$jobs"
 }
 
