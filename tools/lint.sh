@@ -53,6 +53,9 @@ fi
 report "the layers of the house, the length of files"
 python3 tools/check_tree.py || status=1
 
+report "mutations still fit the code they weaken"
+python3 tools/mutate --list >/dev/null || status=1
+
 if command -v shellcheck >/dev/null; then
     report "shellcheck"
     shellcheck -x -S warning demo.sh test.sh .ci/run tools/*.sh tools/setup/*.sh || status=1

@@ -154,7 +154,8 @@ def test_a_killed_process_is_an_error_in_all_others(
                     continue
                 found = job.found(rank)
                 assert found.get("error") in ("GroupFailed", "Stalled"), found
-            assert controller.channel(number)["state"] == "failed"
+            # A failed channel is forgotten with its last process.
+            assert controller.channel(number)["state"] in ("failed", "unknown")
     wait_for("the end of all", lambda: not controller.status()["endpoints"])
     wait_for("the end of their memory", lambda: parts_of(agent) == [])
 

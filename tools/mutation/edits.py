@@ -105,9 +105,9 @@ EDITS = (
                 "            u64 what = entry.what.load(relaxed);\n",
             ),
             (
-                "            if (next + 1 == chunks) advance(position);\n",
-                "            if (next + 1 == chunks) advance(position);\n"
-                "            if ({is}) what = entry.what.load(relaxed);\n",
+                "                if (mine + 1 == chunks) advance(position);\n",
+                "                if (mine + 1 == chunks) advance(position);\n"
+                "                if ({is}) what = entry.what.load(relaxed);\n",
             ),
         ),
     ),
