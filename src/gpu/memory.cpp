@@ -1,6 +1,7 @@
 #include "gpu/memory.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -99,6 +100,56 @@ ManagedMemory::~ManagedMemory() {
     } catch (Error const&) {
         // As above.
     }
+}
+
+PinnedMemory::PinnedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
+    if (bytes_ == 0) return;
+    Current const here(driver_, gpu);
+    driver_.check(driver_.cuMemHostAlloc(&at_, bytes_, kHostPortable | kHostMapped),
+                  "pin " + std::to_string(bytes_) + " bytes of the host's for a channel", gpu);
+    std::memset(at_, 0, bytes_);
+}
+
+PinnedMemory::~PinnedMemory() {
+    if (at_ == nullptr) return;
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuMemFreeHost(at_);
+    } catch (Error const&) {
+        // As above.
+    }
+}
+
+PinnedRange::PinnedRange(int gpu, char* data, std::uint64_t bytes) : gpu_(gpu), data_(data) {
+    Current const here(driver_, gpu);
+    driver_.check(driver_.cuMemHostRegister(data, bytes, kHostPortable),
+                  "pin " + std::to_string(bytes) + " bytes of a channel's pool", gpu);
+}
+
+PinnedRange::~PinnedRange() {
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuMemHostUnregister(data_);
+    } catch (Error const&) {
+        // As above.
+    }
+}
+
+bool connect_peers(int one, int other) {
+    Driver const& driver = Driver::get();
+    auto const connect = [&](int from, int to) {
+        int can = 0;
+        driver.check(driver.cuDeviceCanAccessPeer(&can, from, to), "ask for a peer", from);
+        if (can == 0) return false;
+        Current const here(driver, from);
+        Result const result = driver.cuCtxEnablePeerAccess(primary_context(driver, to), 0);
+        if (result != kPeerAccessAlreadyEnabled) {
+            driver.check(result, "reach cuda:" + std::to_string(to), from);
+        }
+        return true;
+    };
+    bool const there = connect(one, other);
+    return connect(other, one) && there;
 }
 
 void ManagedMemory::settle() {

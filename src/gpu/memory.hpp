@@ -80,4 +80,41 @@ private:
     Address at_ = 0;
 };
 
+/// Zeroed memory of the host, pinned, that kernels of all GPUs reach at the same addresses.
+class PinnedMemory {
+public:
+    /// None where `bytes` is 0.
+    PinnedMemory(int gpu, std::uint64_t bytes);
+    ~PinnedMemory();
+    PinnedMemory(PinnedMemory const&) = delete;
+    PinnedMemory& operator=(PinnedMemory const&) = delete;
+
+    [[nodiscard]] char* data() const { return static_cast<char*>(at_); }
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+private:
+    Driver const& driver_ = Driver::get();  // the same to the end
+    int gpu_;
+    std::uint64_t bytes_;
+    void* at_ = nullptr;
+};
+
+/// Pins memory of the host's while it lives, so that copies to and from GPUs go straight and do not wait.
+class PinnedRange {
+public:
+    PinnedRange(int gpu, char* data, std::uint64_t bytes);
+    ~PinnedRange();
+    PinnedRange(PinnedRange const&) = delete;
+    PinnedRange& operator=(PinnedRange const&) = delete;
+
+private:
+    Driver const& driver_ = Driver::get();  // the same to the end
+    int gpu_;
+    char* data_;
+};
+
+/// Lets two GPUs reach each other's memory, for the life of the process. False where they cannot: then copies
+/// between them go through the host's memory.
+bool connect_peers(int one, int other);
+
 }  // namespace mgi::gpu

@@ -38,8 +38,7 @@ public:
 
 private:
     struct LaneMoves {
-        std::uint32_t source = 0;
-        std::uint32_t lane = 0;
+        LaneEnd<A> end;
         std::vector<std::uint32_t> routes;   // indices into routes_
         std::uint64_t next = 0;              // Partition, Direct, Balance: sequence to start next
         std::vector<std::uint64_t> next_of;  // Broadcast: by route
@@ -54,7 +53,6 @@ private:
                                               std::uint32_t destination);
     bool step_lanes();
     bool step_in_turn();
-    [[nodiscard]] device::Lane<A>& lane_of(LaneMoves const& moves) const;
     [[nodiscard]] std::uint32_t pick(LaneMoves const& moves) const;
 
     State& state_;
@@ -76,10 +74,8 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
     for (std::uint32_t const source : sources) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             if (state.sources[source].lanes[l].moves == 0) continue;
-            LaneMoves moves;
-            moves.source = source;
-            moves.lane = l;
-            moves.next = state.sources[source].lanes[l].delivered.load(device::relaxed);
+            LaneMoves moves{.end = LaneEnd<A>(state, source, l), .routes = {}, .next_of = {}};
+            moves.next = moves.end.delivered();
             auto const [first, last] = state.destinations_of(l);
             for (std::uint32_t d = first; d < last; ++d) {
                 if (state.reads_in_place(source, d)) continue;
@@ -106,11 +102,6 @@ std::unique_ptr<Route<A>> BasicChannelMoves<A>::make_copy_route(std::uint32_t so
 }
 
 template <class A>
-device::Lane<A>& BasicChannelMoves<A>::lane_of(LaneMoves const& moves) const {
-    return state_.sources[moves.source].lanes[moves.lane];
-}
-
-template <class A>
 bool BasicChannelMoves<A>::step() {
     if (state_.failed.load(device::relaxed) != 0) return false;
     complete_.clear();
@@ -127,7 +118,7 @@ bool BasicChannelMoves<A>::step_lanes() {
     for (LaneMoves& moves : lanes_) {
         if (!moves.open) continue;
         if (state_.routing == device::RoutingKind::Broadcast) {
-            moved |= start_broadcast(moves, lane_of(moves).published.load(device::acquire));
+            moved |= start_broadcast(moves, moves.end.published());
         } else {
             moved |= start_one(moves);
         }
@@ -139,7 +130,7 @@ bool BasicChannelMoves<A>::step_lanes() {
 // Starts the lane's next segment. Balance: to the destination that has the shortest queue.
 template <class A>
 bool BasicChannelMoves<A>::start_one(LaneMoves& moves) {
-    if (lane_of(moves).published.load(device::acquire) == moves.next) return false;
+    if (moves.end.published() == moves.next) return false;
     std::uint32_t const route = pick(moves);
     if (route == UINT32_MAX || !routes_[route]->start(moves.next)) return false;
     ++moves.next;
@@ -182,7 +173,7 @@ bool BasicChannelMoves<A>::step_in_turn() {
         turn_ = (turn_ + 1) % lanes_.size();
         LaneMoves& moves = lanes_[turn_];
         if (!moves.open) continue;
-        if (lane_of(moves).published.load(device::acquire) == moves.next) {
+        if (moves.end.published() == moves.next) {
             close(moves);
             continue;
         }
@@ -192,7 +183,7 @@ bool BasicChannelMoves<A>::step_in_turn() {
     LaneMoves& moves = lanes_[turn_];
     bool moved = start_broadcast(moves, moves.next + 1);
     moved |= finish(moves);
-    if (lane_of(moves).delivered.load(device::relaxed) == moves.next + 1) {
+    if (moves.end.delivered() == moves.next + 1) {
         ++moves.next;
         turn_taken_ = false;
     }
@@ -204,7 +195,7 @@ template <class A>
 bool BasicChannelMoves<A>::finish(LaneMoves& moves) {
     std::uint32_t count = 0;
     for (std::uint32_t const route : moves.routes) count += routes_[route]->finish();
-    if (count != 0) lane_of(moves).delivered.store(delivered_below(moves), device::release);
+    if (count != 0) moves.end.set_delivered(delivered_below(moves));
     close(moves);
     return count != 0;
 }
@@ -228,10 +219,8 @@ std::uint64_t BasicChannelMoves<A>::delivered_below(LaneMoves const& moves) cons
 
 template <class A>
 void BasicChannelMoves<A>::close(LaneMoves& moves) {
-    auto& lane = lane_of(moves);
-    // relaxed: a count is a fact; what was delivered up to it this thread has delivered.
-    std::uint64_t const closed = lane.closed.load(device::relaxed);
-    if (closed == 0 || lane.delivered.load(device::relaxed) != closed - 1) return;
+    std::uint64_t const closed = moves.end.closed();
+    if (closed == 0 || moves.end.delivered() != closed - 1) return;
     for (std::uint32_t const route : moves.routes) routes_[route]->announce_end();
     moves.open = false;
     --open_lanes_;

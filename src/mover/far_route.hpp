@@ -57,7 +57,7 @@ private:
             this->complete(looked_++);
         }
     }
-    void arrive(device::Slot<A>& /*from*/) override {
+    void arrive(std::uint64_t /*content*/) override {
         end_.flow->set_in_flight(this->in_flight() - 1);
     }
 
@@ -68,15 +68,14 @@ private:
 
 template <class A>
 bool BasicFarRoute<A>::start(std::uint64_t sequence) {
-    auto const& from = this->slot_of(sequence);
-    std::uint64_t const content = from.content.load(device::relaxed);
+    std::uint64_t const content = this->lane_.content(sequence);
     memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
                         ranges_);
     link::Transfer transfer;
     transfer.key = {end_.channel, source_, destination_, sent_};
     transfer.tag = content;
     transfer.pieces.reserve(ranges_.size());
-    char* const segment = state_.pool + from.offset;
+    char* const segment = this->lane_.segment(sequence);
     for (memory::Range const& range : ranges_) {
         if (range.bytes != 0) transfer.pieces.push_back({segment + range.offset, range.bytes});
     }

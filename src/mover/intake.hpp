@@ -16,7 +16,6 @@
 #include "memory/segment_layout.hpp"
 #include "mover/channel_words.hpp"
 #include "mover/link/carrier.hpp"
-#include "mover/receive_ring.hpp"
 
 namespace mgi::mover {
 
@@ -128,7 +127,8 @@ void BasicIntake<A>::arrived(link::Key const& key, std::uint64_t tag) {
     while (true) {
         auto& [is_here, with] = flow.ahead[next % flow.ring->size];
         if (!is_here) break;
-        push_segment(state_, name.first, name.second, next, with);
+        device::push_arrived(state_, state_.destinations[name.second], name.first,
+                             std::uint32_t(next % flow.ring->size), with);
         is_here = false;
         ++next;
     }

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <optional>
 
-#include <mgi/device/state.hpp>
+#include "mover/lane_end.hpp"
 
 namespace mgi::mover {
 
@@ -24,11 +23,11 @@ public:
           std::uint64_t first)
         : state_(state),
           source_(source),
-          lane_(lane),
           destination_(destination),
+          lane_(state, source, lane),
           sent_(first),
           arrived_(first),
-          finished_(state.sources[source].lanes[lane].delivered.load(device::relaxed)) {}
+          finished_(lane_.delivered()) {}
     virtual ~Route() = default;
     Route(Route const&) = delete;
     Route& operator=(Route const&) = delete;
@@ -56,13 +55,9 @@ public:
 protected:
     // Marks what is complete since the last time.
     virtual void look() {}
-    // The oldest flight is complete, and all before it have arrived.
-    virtual void arrive([[maybe_unused]] device::Slot<A>& from) {}
+    // The oldest flight, of this content, is complete, and all before it have arrived.
+    virtual void arrive([[maybe_unused]] std::uint64_t content) {}
 
-    [[nodiscard]] device::Slot<A>& slot_of(std::uint64_t sequence) const {
-        auto& lane = state_.sources[source_].lanes[lane_];
-        return lane.slots[sequence & lane.mask];
-    }
     void departed(std::uint64_t sequence) {
         flights_.push_back({sequence, false});
         ++sent_;
@@ -74,8 +69,8 @@ protected:
 
     State& state_;
     std::uint32_t const source_;
-    std::uint32_t const lane_;
     std::uint32_t const destination_;
+    LaneEnd<A> lane_;
     std::uint64_t sent_;     // sequences of this (source, destination) that were started
     std::uint64_t arrived_;  // and that have arrived
 
@@ -93,13 +88,10 @@ std::uint32_t Route<A>::finish() {
     look();
     std::uint32_t count = 0;
     while (!flights_.empty() && flights_.front().complete) {
-        auto& from = slot_of(flights_.front().sequence);
-        arrive(from);
-        device::release_reads(
-            from, 1, state_.sources[source_].lanes[lane_].mask + 1, [&](auto& slot) {
-                std::memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
-            });
-        finished_ = flights_.front().sequence + 1;
+        std::uint64_t const sequence = flights_.front().sequence;
+        arrive(lane_.content(sequence));
+        lane_.give_back(sequence);
+        finished_ = sequence + 1;
         flights_.pop_front();
         ++arrived_;
         ++count;

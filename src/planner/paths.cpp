@@ -1,6 +1,9 @@
 #include "planner/paths.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -51,6 +54,41 @@ Edge const* memory_edge(Graph const& graph, std::uint32_t from, std::uint32_t to
     return best;
 }
 
+/// The way from one vertex to another whose narrowest edge is widest: what a copy engine takes between GPUs,
+/// and between them and the host.
+Hop widest_way(Graph const& graph, std::uint32_t from, std::uint32_t to) {
+    std::map<std::uint32_t, double> width{{from, std::numeric_limits<double>::infinity()}};
+    std::map<std::uint32_t, std::uint32_t> before;
+    std::set<std::uint32_t> done;
+    for (;;) {
+        auto widest = width.end();
+        for (auto at = width.begin(); at != width.end(); ++at) {
+            if (done.contains(at->first)) continue;
+            if (widest == width.end() || at->second > widest->second) widest = at;
+        }
+        if (widest == width.end() || from == to) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "no path from " + name_of(graph, from) + " to " + name_of(graph, to));
+        }
+        std::uint32_t const here = widest->first;
+        if (here == to) break;
+        done.insert(here);
+        for (Edge const& edge : graph.edges) {
+            if (edge.from != here || done.contains(edge.to)) continue;
+            double const through = std::min(widest->second, edge.gbps);
+            auto const [known, is_new] = width.try_emplace(edge.to, through);
+            if (!is_new && known->second >= through) continue;
+            known->second = through;
+            before[edge.to] = here;
+        }
+    }
+    Hop hop{to, to, {}, width[to]};
+    for (std::uint32_t at = before[to]; at != from; at = before[at]) {
+        hop.path.insert(hop.path.begin(), at);
+    }
+    return hop;
+}
+
 }  // namespace
 
 std::vector<ForwardingTable> MemoryPaths::find(
@@ -66,11 +104,8 @@ std::vector<ForwardingTable> MemoryPaths::find(
         table.vertex = from;
         for (std::uint32_t const to : to_vertices) {
             Edge const* const edge = memory_edge(graph, from, to);
-            if (edge == nullptr) {
-                throw Error(ErrorCode::InvalidArgument,
-                            "no path from " + name_of(graph, from) + " to " + name_of(graph, to));
-            }
-            table.hops.push_back({to, to, {}, edge->gbps});
+            table.hops.push_back(edge != nullptr ? Hop{to, to, {}, edge->gbps}
+                                                 : widest_way(graph, from, to));
         }
         tables.push_back(std::move(table));
     }

@@ -27,7 +27,8 @@ public:
         std::vector<std::uint32_t> const& destinations) const = 0;
 };
 
-/// One path for each pair: straight through memory that both reach.
+/// One path for each pair: straight through memory that both reach, or else the widest there is, which a
+/// copy takes.
 class MemoryPaths final : public PathFinder {
 public:
     [[nodiscard]] std::vector<ForwardingTable> find(

@@ -18,7 +18,7 @@ namespace {
 bool lane_is_full(device::Lane<Words> const& lane) {
     device::u64 const next = lane.published.load(relaxed);
     bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
-    return held || (lane.moves != 0 && next != lane.delivered.load(relaxed));
+    return held || (lane.moves != 0 && next != delivered_of(lane));
 }
 
 // Whether group `number` waits for room or its flush in this very channel and has never received from
@@ -66,8 +66,8 @@ bool may_send(ChannelImpl& channel, Registry const& registry, std::uint32_t sour
 // Whether a source is open, and nobody will close it.
 bool is_lost(ChannelImpl& channel, Registry const& registry, std::uint32_t source) {
     auto const& from = channel.state().sources[source];
-    std::uint32_t const expected = from.groups_expected.load(relaxed);
-    if (expected == 0 || from.groups_flushed.load(relaxed) == expected) return false;
+    std::uint32_t const expected = from.words->groups_expected.load(relaxed);
+    if (expected == 0 || from.words->groups_flushed.load(relaxed) == expected) return false;
     return channel.is_own_source(source) ? !may_send(channel, registry, source)
                                          : !channel.part()->is_source_attended(source);
 }
@@ -137,7 +137,7 @@ std::string who_is_gone(ChannelImpl& channel, Registry const& registry, Silent c
 bool has_started(ChannelImpl& channel) {
     State const& state = channel.state();
     for (std::uint32_t const s : channel.here().sources) {
-        if (state.sources[s].groups_expected.load(relaxed) != 0) return true;
+        if (state.sources[s].words->groups_expected.load(relaxed) != 0) return true;
     }
     for (std::uint32_t const d : channel.here().destinations) {
         if (has_received(state, d)) return true;
@@ -211,8 +211,8 @@ std::string stall_report(ChannelImpl& channel, Silent const& silent) {
     }
     for (std::uint32_t const s : channel.here().sources) {
         auto const& source = state.sources[s];
-        std::uint32_t const expected = source.groups_expected.load(relaxed);
-        std::uint32_t const flushed = source.groups_flushed.load(relaxed);
+        std::uint32_t const expected = source.words->groups_expected.load(relaxed);
+        std::uint32_t const flushed = source.words->groups_flushed.load(relaxed);
         if (expected == flushed && expected != 0) continue;
         if (++lines > 3 * kMostLines) break;
         text += "\n  source " + std::to_string(channel.spec().sources[s].id) + ": " +

@@ -44,12 +44,12 @@ std::uint32_t own_destination(ChannelImpl const& channel, Endpoint endpoint) {
 }
 
 // Host code has no way into a GPU's memory.
-void refuse_on_gpu(ChannelImpl const& channel, char const* call) {
-    if (!channel.on_gpu()) return;
-    throw Error(ErrorCode::InvalidArgument, channel.describe() +
-                                                ": its endpoints are on a GPU, where only "
-                                                "kernels may " +
-                                                call + "; launch one with Runtime::launch");
+void refuse_on_gpu(ChannelImpl const& channel, Endpoint endpoint, char const* call) {
+    if (!channel.is_on_gpu(endpoint)) return;
+    throw Error(ErrorCode::InvalidArgument,
+                channel.describe() + ": endpoint " + std::to_string(endpoint.id) +
+                    " is on a GPU, where only kernels may " + call +
+                    "; launch one with Runtime::launch");
 }
 
 void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t groups) {
@@ -88,14 +88,14 @@ device::Channel Channel::on(Endpoint endpoint) const {
     }
     if (source != ChannelImpl::kNone) (void)own_source(channel, endpoint);
     if (destination != ChannelImpl::kNone) (void)own_destination(channel, endpoint);
-    return {&channel.state(), source, destination};
+    return {&channel.state_at(endpoint), source, destination};
 }
 
 Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t groups) const {
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
     std::uint32_t const index = own_source(channel, source);
-    refuse_on_gpu(channel, "send");
+    refuse_on_gpu(channel, source, "send");
     check_group(channel, group, groups);
     return Sender(channel.sender(index, group, groups));
 }
@@ -104,7 +104,7 @@ Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
     ChannelImpl& channel = impl_of(impl_);
     channel.check();
     std::uint32_t const index = own_destination(channel, destination);
-    refuse_on_gpu(channel, "receive");
+    refuse_on_gpu(channel, destination, "receive");
     check_group(channel, group, group + 1);
     return Receiver(channel.receiver(index, group));
 }
@@ -112,7 +112,7 @@ Receiver Channel::receiver(Endpoint destination, std::uint32_t group) const {
 RecordBatch Channel::keep(Endpoint destination, device::ReceivedBatch const& batch) const {
     ChannelImpl& channel = impl_of(impl_);
     std::uint32_t const index = own_destination(channel, destination);
-    refuse_on_gpu(channel, "keep batches");
+    refuse_on_gpu(channel, destination, "keep batches");
     if (!channel.can_grow()) return channel.view_in_place(index, batch);
     for (device::u32 round = 0;; ++round) {
         memory::Pool::Loan const loan = channel.pool().borrow();

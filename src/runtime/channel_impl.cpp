@@ -1,6 +1,7 @@
 #include "runtime/channel_impl.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "core/log.hpp"
@@ -35,6 +36,23 @@ Here here_of(ChannelSpec const& spec, std::optional<ChannelImpl::Sharing> const&
                  [](PartMembers const& all) -> Members const& { return all.destination_member; })};
 }
 
+// What is not on GPUs.
+Here rest_of(Here const& all, std::vector<GpuMembers> const& gpus) {
+    Here rest = all;
+    for (GpuMembers const& members : gpus) {
+        auto const take = [](std::vector<std::uint32_t>& from,
+                             std::vector<std::uint32_t> const& out) {
+            std::vector<std::uint32_t> left;
+            std::set_difference(from.begin(), from.end(), out.begin(), out.end(),
+                                std::back_inserter(left));
+            from.swap(left);
+        };
+        take(rest.sources, members.here.sources);
+        take(rest.destinations, members.here.destinations);
+    }
+    return rest;
+}
+
 std::vector<std::uint32_t> key_columns(ChannelSpec const& spec, Schema const& schema) {
     std::vector<std::uint32_t> columns;
     for (std::string const& key : spec.routing.keys) {
@@ -57,15 +75,15 @@ std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec s
                                                  Plan plan,
                                                  std::shared_ptr<memory::Account> account,
                                                  std::optional<Sharing> sharing,
-                                                 std::optional<int> gpu) {
+                                                 std::vector<GpuMembers> const& gpus) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
                                                         std::move(plan), std::move(account),
-                                                        std::move(sharing), gpu));
+                                                        std::move(sharing), gpus));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
                          std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
-                         std::optional<int> gpu)
+                         std::vector<GpuMembers> const& gpus)
     : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),
@@ -79,34 +97,88 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
       keys_(key_columns(spec_, schema_)),
       owners_(spec_.routing.owners.begin(), spec_.routing.owners.end()),
       destination_ids_(ids_of(spec_.destinations)),
-      here_(here_of(spec_, sharing)),
-      place_(place_on(gpu)),
-      state_(place_ != nullptr ? place_->state() : host_state_) {
-    fill_in(state_, on_gpu());
-    ChannelTables tables(state_, plan_, here_);
+      here_(here_of(spec_, sharing)) {
+    fill_in(state_, false);
     plan_.segment_bytes = layout_.get().size;
+    if (!sharing) {
+        build(gpus, std::move(account));
+        return;
+    }
+    ChannelTables tables(state_, plan_, here_);
     plan_.pool_bytes = tables.pool_bytes();
-    if (sharing) {
-        share(tables, std::move(*sharing), std::move(account));
-        return;
-    }
-    if (on_gpu()) {
-        place_->build(tables);
-        return;
-    }
-    pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
-                                           spec_.options.receive_limit, std::move(account));
-    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
-    state_.pool = pool_->base();
-    memory::Carver carver(pool_->base(), pool_->fixed_bytes(), pool_->is_zero());
-    tables.build(*tables_, carver);
+    share(tables, std::move(*sharing), std::move(account));
 }
 
-std::unique_ptr<GpuPlace> ChannelImpl::place_on(std::optional<int> gpu) const {
-    if (!gpu) return nullptr;
+// In this process alone.
+void ChannelImpl::build(std::vector<GpuMembers> const& gpus,
+                        std::shared_ptr<memory::Account> account) {
+    Here const here = rest_of(here_, gpus);
+    ChannelTables tables(state_, plan_, here);
+    plan_.pool_bytes = tables.pool_bytes();
+    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
+    if (plan_.pool_bytes != 0) {
+        pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
+                                               spec_.options.receive_limit, std::move(account));
+        state_.pool = pool_->base();
+        if (!gpus.empty()) {
+            pinned_ = std::make_unique<gpu::PinnedRange>(gpus.front().gpu, pool_->base(),
+                                                         pool_->fixed_bytes());
+        }
+    }
+    memory::Carver carver(state_.pool, plan_.pool_bytes, pool_ == nullptr || pool_->is_zero());
+    tables.build(*tables_, carver);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
+        add_place(gpus[i]);
+    }
+}
+
+void ChannelImpl::add_place(GpuMembers const& members) {
     State shape;
     fill_in(shape, true);
-    return std::make_unique<GpuPlace>(*gpu, shape, ChannelTables(shape, plan_, here_));
+    auto& place = *places_.emplace_back(
+        std::make_unique<GpuPlace>(members.gpu, members.here, shape, plan_));
+    fill_in(place.state(), true);
+    place.build(plan_);
+    plan_.pool_bytes += place.pool_bytes();
+    for (std::uint32_t const s : members.here.sources) {
+        state_.sources[s] = place.state().sources[s];
+    }
+    for (std::uint32_t const d : members.here.destinations) {
+        state_.destinations[d] = place.state().destinations[d];
+    }
+}
+
+GpuPlace* ChannelImpl::place_of(Endpoint endpoint) const {
+    std::uint32_t const source = source_index(endpoint);
+    std::uint32_t const destination = destination_index(endpoint);
+    for (auto const& place : places_) {
+        Here const& here = place->here();
+        if (std::binary_search(here.sources.begin(), here.sources.end(), source) ||
+            std::binary_search(here.destinations.begin(), here.destinations.end(), destination)) {
+            return place.get();
+        }
+    }
+    return nullptr;
+}
+
+State& ChannelImpl::state_at(Endpoint endpoint) {
+    GpuPlace const* const place = place_of(endpoint);
+    return place == nullptr ? state_ : place->state();
+}
+
+bool ChannelImpl::has_state(State const* state) const {
+    return state == &state_ || std::any_of(places_.begin(), places_.end(), [&](auto const& place) {
+               return state == &place->state();
+           });
+}
+
+void ChannelImpl::set_failed(ErrorCode code) {
+    // relaxed: calls look at the code alone; the reason is told under the mutex.
+    state_.failed.store(static_cast<std::uint32_t>(code), relaxed);
+    for (auto const& place : places_) {
+        place->state().failed.store(static_cast<std::uint32_t>(code), relaxed);
+    }
 }
 
 void ChannelImpl::share(ChannelTables& tables, Sharing sharing,
@@ -193,8 +265,7 @@ void ChannelImpl::fail(ErrorCode code, std::string_view message, std::string_vie
             adopt_failure();  // another process was first
             return;
         }
-        // relaxed: calls look at the code alone; the reason is told under the mutex.
-        state_.failed.store(static_cast<std::uint32_t>(code), relaxed);
+        set_failed(code);
         if (code != ErrorCode::Deleted) log::error("{}", failure_);
     }
     tell_servers();
@@ -221,7 +292,7 @@ bool ChannelImpl::adopt_failure() noexcept {
         } catch (...) {
             failure_.clear();
         }
-        state_.failed.store(static_cast<std::uint32_t>(part_->error()), relaxed);
+        set_failed(part_->error());
         if (state_.error() != ErrorCode::Deleted) log::error("{}", failure_);
     }
     tell_servers();
@@ -234,7 +305,7 @@ void ChannelImpl::close_here(std::string_view message) noexcept {
         std::lock_guard const lock(mutex_);
         if (failed()) return;
         say_failure(message, {});
-        state_.failed.store(static_cast<std::uint32_t>(ErrorCode::Deleted), relaxed);
+        set_failed(ErrorCode::Deleted);
     }
     fail_others(message, {});
 }
@@ -334,8 +405,8 @@ bool ChannelImpl::moves_source(std::uint32_t source) const {
 
 bool ChannelImpl::source_flushed(std::uint32_t source) const {
     auto const& from = state_.sources[source];
-    std::uint32_t const expected = from.groups_expected.load(relaxed);
-    return expected != 0 && from.groups_flushed.load(relaxed) == expected;
+    std::uint32_t const expected = from.words->groups_expected.load(relaxed);
+    return expected != 0 && from.words->groups_flushed.load(relaxed) == expected;
 }
 
 bool ChannelImpl::source_ended(std::uint32_t source) const {
@@ -351,7 +422,7 @@ bool ChannelImpl::has_delivered(std::uint32_t source) const {
     for (std::uint32_t l = 0; lanes != nullptr && l < plan_.lanes; ++l) {
         std::uint64_t const closed = lanes[l].closed.load(relaxed);
         if (closed != 0 && lanes[l].moves == 0) continue;
-        if (closed == 0 || lanes[l].delivered.load(relaxed) != closed - 1) return false;
+        if (closed == 0 || delivered_of(lanes[l]) != closed - 1) return false;
     }
     return true;
 }
@@ -383,17 +454,16 @@ std::uint64_t ChannelImpl::own_progress() const {
     std::uint64_t sum = 0;
     for (std::uint32_t const s : here_.sources) {
         auto const& source = state_.sources[s];
-        sum += source.groups_flushed.load(relaxed);
+        sum += source.words->groups_flushed.load(relaxed);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            sum +=
-                source.lanes[l].published.load(relaxed) + source.lanes[l].delivered.load(relaxed);
+            sum += source.lanes[l].published.load(relaxed) + delivered_of(source.lanes[l]);
         }
         for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
             sum += source.groups[g].rows_accepted.load(relaxed);
         }
     }
     for (std::uint32_t const d : here_.destinations) {
-        sum += state_.destinations[d].rows_received.load(relaxed);
+        sum += state_.destinations[d].words->rows_received.load(relaxed);
     }
     return sum;
 }
@@ -402,7 +472,7 @@ ChannelStats ChannelImpl::stats() const {
     ChannelStats stats;
     stats.name = spec_.options.name;
     stats.memory_bytes = plan_.pool_bytes;
-    stats.detached_bytes = on_gpu() ? 0 : pool_->taken_bytes();
+    stats.detached_bytes = pool_ == nullptr ? 0 : pool_->taken_bytes();
     std::uint64_t row_bits = 0;
     for (Field const& field : schema_.fields()) {
         row_bits += field.type.id == TypeId::Bool ? 1 : 8 * field.type.row_width();
@@ -430,7 +500,7 @@ ChannelStats ChannelImpl::stats() const {
         auto const& destination = state_.destinations[d];
         stats.queues.push_back({spec_.destinations[d].id, destination.queue->pushed(),
                                 destination.queue->taken(),
-                                destination.rows_received.load(relaxed)});
+                                destination.words->rows_received.load(relaxed)});
     }
     return stats;
 }

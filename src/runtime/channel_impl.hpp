@@ -15,6 +15,7 @@
 
 #include <mgi/channel.hpp>
 
+#include "gpu/memory.hpp"
 #include "memory/pool.hpp"
 #include "memory/segment_layout.hpp"
 #include "runtime/channel_tables.hpp"
@@ -34,11 +35,12 @@ public:
         std::shared_ptr<Part> found;  // null: to be made
     };
     // Allocates everything the plan says, at the charge of `account`, and builds the tables; in shared
-    // memory where there is a sharing, on a GPU where one is named. Throws Error(OutOfMemory, InvalidArgument).
+    // memory where there is a sharing, on GPUs for the endpoints that they have. Throws Error(OutOfMemory,
+    // InvalidArgument).
     static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
                                                Plan plan, std::shared_ptr<memory::Account> account,
                                                std::optional<Sharing> sharing = {},
-                                               std::optional<int> gpu = {});
+                                               std::vector<GpuMembers> const& gpus = {});
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
 
@@ -46,10 +48,16 @@ public:
     [[nodiscard]] ChannelSpec const& spec() const { return spec_; }
     [[nodiscard]] Schema const& schema() const { return schema_; }
     [[nodiscard]] Plan const& plan() const { return plan_; }
+    // As CPU devices' calls and movers see it, with the rows of all endpoints.
     [[nodiscard]] State& state() { return state_; }
+    // As the endpoint's device calls see it.
+    [[nodiscard]] State& state_at(Endpoint endpoint);
+    // Whether it is this channel's, anywhere.
+    [[nodiscard]] bool has_state(State const* state) const;
     [[nodiscard]] memory::Pool& pool() { return *pool_; }
-    // Whether its endpoints are a GPU's. Then its segments are not the host's to touch, and there is no pool.
-    [[nodiscard]] bool on_gpu() const { return place_ != nullptr; }
+    // What of it is on GPUs: there segments are not the host's to touch.
+    [[nodiscard]] std::vector<std::unique_ptr<GpuPlace>> const& places() const { return places_; }
+    [[nodiscard]] bool is_on_gpu(Endpoint endpoint) const { return place_of(endpoint) != nullptr; }
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
 
@@ -147,9 +155,12 @@ public:
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
                 std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
-                std::optional<int> gpu);
+                std::vector<GpuMembers> const& gpus);
     void fill_in(State& state, bool on_gpu) const;
-    [[nodiscard]] std::unique_ptr<GpuPlace> place_on(std::optional<int> gpu) const;
+    void build(std::vector<GpuMembers> const& gpus, std::shared_ptr<memory::Account> account);
+    void add_place(GpuMembers const& members);
+    [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
+    void set_failed(ErrorCode code);
     void share(ChannelTables& tables, Sharing sharing, std::shared_ptr<memory::Account> account);
     void fail_others(std::string_view message, std::string_view cause) noexcept;
     void tell_servers() noexcept;
@@ -172,11 +183,11 @@ private:
     std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
     Here here_;
     std::shared_ptr<Part> part_;
-    std::unique_ptr<GpuPlace> place_;     // on a GPU; else:
-    std::unique_ptr<memory::Pool> pool_;  // segments and what groups keep
+    std::unique_ptr<memory::Pool> pool_;  // CPU endpoints' segments and what groups keep; may be none
+    std::unique_ptr<gpu::PinnedRange> pinned_;  // the pool, where GPUs have endpoints as well
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
-    State host_state_;
-    State& state_;  // the place's, or host_state_
+    State state_;
+    std::vector<std::unique_ptr<GpuPlace>> places_;
 
     std::vector<std::shared_ptr<ChannelImpl>> stages_;
     std::vector<State*> stage_states_;

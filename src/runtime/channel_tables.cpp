@@ -39,6 +39,8 @@ std::uint64_t ChannelTables::bytes() const {
     std::uint64_t const sources = state_.source_count;
     std::uint64_t const destinations = here_.destinations.size();
     std::uint64_t const groups = state_.max_groups;
+    std::uint64_t const words = sources * sizeof(device::SourceWords<Words>) +
+                                state_.destination_count * sizeof(device::DestinationWords<Words>);
     std::uint64_t const group = table_bytes<device::ColumnView>(state_.carry_layout.column_count) +
                                 table_bytes<char const*>(1);
     std::uint64_t const source = table_bytes<device::Lane<Words>>(plan_.lanes) +
@@ -52,15 +54,26 @@ std::uint64_t ChannelTables::bytes() const {
                                 table_bytes<device::ReceiveQueue<Words>>(1) +
                                 table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
     return table_bytes<device::Source<Words>>(sources) +
-           table_bytes<device::Destination<Words>>(state_.destination_count) +
+           table_bytes<device::Destination<Words>>(state_.destination_count) + words +
            table_bytes<std::uint32_t>(destinations) + here_.sources.size() * source +
            destinations * destination + (share_queue() ? 1 : destinations) * queue;
 }
 
-void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver) {
+void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
+                          std::pmr::memory_resource* mail) {
+    mail_ = mail;
     // Ahead of all others: from these two everything else is found.
     state_.sources = make_table<device::Source<Words>>(memory, state_.source_count);
     state_.destinations = make_table<device::Destination<Words>>(memory, state_.destination_count);
+    auto* const source_words = make_table<device::SourceWords<Words>>(memory, state_.source_count);
+    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+        state_.sources[s].words = &source_words[s];
+    }
+    auto* const words =
+        make_table<device::DestinationWords<Words>>(memory, state_.destination_count);
+    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
+        state_.destinations[d].words = &words[d];
+    }
     // A table of nothing would take a place as well.
     if (!here_.destinations.empty()) {
         auto* const readers = make_table<std::uint32_t>(memory, here_.destinations.size());
@@ -91,6 +104,7 @@ device::Slot<Words>* ChannelTables::build_slots(std::pmr::memory_resource& memor
 void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& carver) {
     for (std::uint32_t const s : here_.sources) {
         auto& source = state_.sources[s];
+        source.pool = state_.pool;
         source.lanes = make_table<device::Lane<Words>>(memory, plan_.lanes);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
             source.lanes[l].slots = build_slots(memory, carver, plan_.slots);
@@ -98,6 +112,7 @@ void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& car
             source.lanes[l].capacity = state_.layout.rows;
             source.lanes[l].units = state_.layout.units;
             set_readers(source.lanes[l], l);
+            add_mail(source.lanes[l]);
         }
         build_groups(memory, carver, source);
     }
@@ -160,6 +175,40 @@ void ChannelTables::set_readers(device::Lane<Words>& lane, std::uint32_t number)
     lane.moves -= lane.reader_count;
 }
 
+void ChannelTables::add_mail(device::Lane<Words>& lane) const {
+    if (mail_ == nullptr || lane.moves == 0) return;
+    lane.mail = make_table<device::LaneMail<Words>>(*mail_, 1);
+    lane.mail->contents = make_table<Words::System<device::u64>>(*mail_, plan_.slots);
+}
+
+void ChannelTables::add_mail(device::Destination<Words>& destination) const {
+    if (mail_ == nullptr || copied_sources() == 0) return;
+    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+        auto& ring = destination.rings[s];
+        if (ring.in_place) continue;
+        ring.freed = make_table<Words::System<device::u64>>(*mail_, ring.size);
+        for (std::uint32_t i = 0; i < ring.size; ++i) ring.freed[i].store(i, relaxed);
+    }
+    destination.arrivals = make_table<device::Arrivals<Words>>(*mail_, 1);
+    destination.arrivals->entries =
+        make_table<device::Arrivals<Words>::Entry>(*mail_, arrival_entries());
+    destination.arrivals->mask = arrival_entries() - 1;
+}
+
+std::uint32_t ChannelTables::arrival_entries() const {
+    return std::bit_ceil(copied_sources() * (plan_.credits + 1));
+}
+
+std::uint64_t ChannelTables::mail_bytes() const {
+    std::uint64_t const lane = table_bytes<device::LaneMail<Words>>(1) +
+                               table_bytes<Words::System<device::u64>>(plan_.slots);
+    std::uint64_t const destination =
+        copied_sources() * table_bytes<Words::System<device::u64>>(plan_.credits) +
+        table_bytes<device::Arrivals<Words>>(1) +
+        table_bytes<device::Arrivals<Words>::Entry>(arrival_entries());
+    return here_.sources.size() * plan_.lanes * lane + here_.destinations.size() * destination;
+}
+
 bool ChannelTables::share_queue() const {
     return state_.routing == RoutingKind::Balance && plan_.transfer == Transfer::ByReference;
 }
@@ -182,6 +231,8 @@ void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver
             ring.slots = in_place ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
                                   : build_slots(memory, carver, plan_.credits);
         }
+        destination.pool = state_.pool;
+        add_mail(destination);
         if (share_queue() && d != 0) {
             destination.queue = state_.destinations[0].queue;
             destination.counts = state_.destinations[0].counts;

@@ -32,6 +32,17 @@ struct Here {
     std::vector<std::uint32_t> destinations;
 };
 
+// The endpoints of a channel that are on one GPU, "cuda:N".
+struct GpuMembers {
+    int gpu = 0;
+    Here here;
+};
+
+// Segments of a lane below this sequence have arrived, as its mover says; of one without moves, 0.
+inline std::uint64_t delivered_of(device::Lane<Words> const& lane) {
+    return (lane.mail != nullptr ? lane.mail->moved : lane.delivered).load(device::relaxed);
+}
+
 // Works on a state that has its counts and layouts. What one process builds in shared memory, others find.
 // Of endpoints on other servers there is no more than an empty row.
 class ChannelTables {
@@ -41,11 +52,15 @@ public:
 
     // Bytes that the tables take of a memory resource; the same wherever they are built.
     [[nodiscard]] std::uint64_t bytes() const;
+    // Bytes of mail, at most.
+    [[nodiscard]] std::uint64_t mail_bytes() const;
     // Bytes of segments and of what groups keep.
     [[nodiscard]] std::uint64_t pool_bytes() const;
 
-    // Builds all of them; the state's pool is there.
-    void build(std::pmr::memory_resource& memory, memory::Carver& carver);
+    // Builds all of them; the state's pool is there. `mail`: memory by which movers that cannot look at the
+    // tables speak with the endpoints; null where they can.
+    void build(std::pmr::memory_resource& memory, memory::Carver& carver,
+               std::pmr::memory_resource* mail = nullptr);
     // Finds them at the start of memory where another process has built them.
     void find(std::pmr::memory_resource& memory);
 
@@ -56,6 +71,9 @@ private:
     [[nodiscard]] std::uint32_t copied_sources() const;
     // Says who gets a lane's segments, the one with this number of a source that is here.
     void set_readers(device::Lane<Words>& lane, std::uint32_t number) const;
+    void add_mail(device::Lane<Words>& lane) const;
+    void add_mail(device::Destination<Words>& destination) const;
+    [[nodiscard]] std::uint32_t arrival_entries() const;
     // Destinations of a Balance channel by reference have one queue.
     [[nodiscard]] bool share_queue() const;
     [[nodiscard]] std::uint32_t queue_entries() const;
@@ -70,6 +88,7 @@ private:
     Plan const& plan_;
     Here const& here_;
     std::uint32_t const* readers_ = nullptr;  // here_.destinations, as lanes name them
+    std::pmr::memory_resource* mail_ = nullptr;
 };
 
 }  // namespace mgi

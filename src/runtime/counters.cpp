@@ -109,7 +109,7 @@ bool Counters::waits_for_readers(device::Lane<Words> const& lane, LaneLook& look
 bool Counters::waits_for_moves(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
                                LaneLook& look) {
     auto const& words = channel.state().sources[source].lanes[lane];
-    std::uint64_t const next = words.delivered.load(relaxed);
+    std::uint64_t const next = delivered_of(words);
     bool const pending = next < words.published.load(relaxed);
     look.is_new = !look.was_pending || look.sequence != next;
     look.was_pending = pending;
@@ -164,7 +164,7 @@ ClusterFlow Counters::flow_of(ChannelImpl& channel, LaneStats const& stats, std:
     flow.segments = stats.segments;
     auto const& words = state.sources[source].lanes[lane];
     if (words.moves != 0) {
-        std::uint64_t const delivered = words.delivered.load(relaxed);
+        std::uint64_t const delivered = delivered_of(words);
         flow.segments = std::min(delivered, stats.segments);
         flow.in_flight = stats.segments - flow.segments;
     }

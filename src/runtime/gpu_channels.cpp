@@ -1,7 +1,9 @@
 #include "runtime/gpu_channels.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "runtime/checks.hpp"
 
@@ -25,34 +27,38 @@ constexpr std::uint32_t kGroups = 1024;
 
 }  // namespace
 
-std::optional<int> gpu_of(ChannelSpec const& spec, std::vector<Device> const& devices) {
-    Device const* first = nullptr;
-    Device const* other = nullptr;
-    bool any = false;
-    for (auto const* endpoints : {&spec.sources, &spec.destinations}) {
-        for (Endpoint const endpoint : *endpoints) {
-            if (endpoint.device >= devices.size()) continue;
-            Device const& device = devices[endpoint.device];
-            any = any || device.kind == VertexKind::Gpu;
-            if (first == nullptr) first = &device;
-            if (device.index != first->index) other = &device;
+std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device> const& devices) {
+    std::map<int, Here> found;
+    bool keeps = false;  // whether some destination can keep batches
+    auto const add = [&](std::vector<Endpoint> const& endpoints, auto member) {
+        for (std::uint32_t i = 0; i < endpoints.size(); ++i) {
+            std::uint32_t const at = endpoints[i].device;
+            bool const on_gpu = at < devices.size() && devices[at].kind == VertexKind::Gpu;
+            if (on_gpu) (found[devices[at].ordinal].*member).push_back(i);
+            keeps = keeps || (!on_gpu && member == &Here::destinations);
         }
+    };
+    add(spec.sources, &Here::sources);
+    add(spec.destinations, &Here::destinations);
+    std::vector<GpuMembers> gpus;
+    for (auto& [gpu, here] : found) gpus.push_back({gpu, std::move(here)});
+    if (gpus.empty()) return gpus;
+    if (spec.options.sorters != 0) {
+        cannot_have(spec, "sorters on a GPU are not there yet; use send");
     }
-    if (!any) return {};
-    if (other != nullptr) {
-        cannot_have(spec, "its endpoints are on " + first->name + " and " + other->name +
-                              "; a channel on a GPU has all of its endpoints there, so far");
-    }
-    ChannelOptions const& options = spec.options;
-    if (options.sorters != 0) cannot_have(spec, "sorters on a GPU are not there yet; use send");
-    if (!options.by_reference) {
-        cannot_have(spec,
-                    "endpoints of one GPU read segments in place; leave by_reference as it is");
-    }
-    if (options.receive_limit != 0) {
+    if (spec.options.receive_limit != 0 && !keeps) {
         cannot_have(spec, "batches cannot be kept on a GPU; leave receive_limit at 0");
     }
-    return first->ordinal;
+    return gpus;
+}
+
+Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {
+    bool const one_hand =
+        spec.routing.kind == device::RoutingKind::Balance ||
+        (spec.options.ordered && spec.routing.kind == device::RoutingKind::Broadcast &&
+         spec.sources.size() > 1);
+    bool const in_place = spec.options.by_reference && !one_hand;
+    return planned == Transfer::ByCopy && in_place ? Transfer::Mixed : planned;
 }
 
 ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema) {

@@ -1,18 +1,22 @@
-// What is different about a channel on a GPU before it is planned.
+// What is different about a channel with endpoints on GPUs before it is planned.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include <mgi/channel.hpp>
 #include <mgi/graph.hpp>
 
+#include "runtime/channel_tables.hpp"
+
 namespace mgi {
 
-// The GPU (N of "cuda:N") that all endpoints of a channel are on; nothing where all are on CPU devices.
-// Throws Error(InvalidArgument) for a channel that no GPU can have yet: endpoints on several devices of
-// which one is a GPU, sorters, by copy, a growing pool.
-std::optional<int> gpu_of(ChannelSpec const& spec, std::vector<Device> const& devices);
+// Those of a channel's endpoints that are on GPUs, by GPU. Throws Error(InvalidArgument) for what no GPU can
+// have yet: sorters, a growing pool where no destination is on a CPU device.
+std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device> const& devices);
+
+// How its segments travel, of a channel with endpoints on `gpus`: `planned` unless some of its destinations can
+// read in place although not all can.
+Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
 // thread blocks fill together.

@@ -1,6 +1,7 @@
 #include "runtime/gpu_place.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace mgi {
 
@@ -14,10 +15,29 @@ std::uint64_t GpuPlace::bytes_of(State const& shape) {
            Carver::piece(shape.destination_count * sizeof(std::uint32_t));
 }
 
-GpuPlace::GpuPlace(int gpu, State const& shape, ChannelTables const& sized)
+GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here const& here) {
+    State counted;  // tables are built into a state, and only counted by one
+    counted.layout = shape.layout;
+    counted.carry_layout = shape.carry_layout;
+    counted.routing = shape.routing;
+    counted.source_count = shape.source_count;
+    counted.destination_count = shape.destination_count;
+    counted.lane_count = shape.lane_count;
+    counted.max_groups = shape.max_groups;
+    ChannelTables const tables(counted, plan, here);
+    return {tables.bytes(), tables.pool_bytes(),
+            plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes()};
+}
+
+GpuPlace::GpuPlace(int gpu, Here here, State const& shape, Plan const& plan)
+    : GpuPlace(gpu, here, shape, sizes_of(shape, plan, here)) {}
+
+GpuPlace::GpuPlace(int gpu, Here here, State const& shape, Sizes const& sizes)
     : gpu_(gpu),
-      managed_(gpu, bytes_of(shape) + sized.bytes()),
-      pool_(gpu, sized.pool_bytes()),
+      here_(std::move(here)),
+      managed_(gpu, bytes_of(shape) + sizes.tables),
+      pool_(gpu, sizes.pool),
+      mail_(gpu, sizes.mail),
       memory_(managed_.data(), managed_.bytes(), std::pmr::null_memory_resource()),
       state_(make_table<State>(memory_, 1)) {}
 
@@ -32,7 +52,7 @@ void GpuPlace::bring(T const*& array, std::size_t count) {
     array = to;
 }
 
-void GpuPlace::build(ChannelTables& tables) {
+void GpuPlace::build(Plan const& plan) {
     State& state = *state_;
     bring(state.layout.columns, state.layout.column_count);
     bring(state.carry_layout.columns, state.carry_layout.column_count);
@@ -41,7 +61,10 @@ void GpuPlace::build(ChannelTables& tables) {
     bring(state.destination_ids, state.destination_count);
     state.pool = pool_.data();
     Carver carver(pool_.data(), pool_.bytes(), true);
-    tables.build(memory_, carver);
+    std::pmr::monotonic_buffer_resource mail(mail_.data(), mail_.bytes(),
+                                             std::pmr::null_memory_resource());
+    ChannelTables tables(state, plan, here_);
+    tables.build(memory_, carver, mail_.bytes() == 0 ? nullptr : &mail);
     managed_.settle();
 }
 

@@ -1,33 +1,50 @@
-// Where a channel among endpoints of one GPU lies: segments in the GPU's memory, tables in memory that is
-// managed, at home on the GPU. So the host builds tables in place, and looks into them (statistics, the
-// watchdog, a failure) as it does on a CPU: then their pages come over, and go back when a kernel asks.
+// What of a channel is on one GPU: its endpoints there, their segments in the GPU's memory, and their tables in
+// memory that is managed, at home on the GPU. So the host builds tables in place, and looks into them
+// (statistics, the watchdog, a failure) as it does on a CPU: then their pages come over, and go back when a
+// kernel asks. Movers never do; they go by mail (mgi/device/mail.hpp), in pinned memory of the host.
 #pragma once
 
 #include <memory_resource>
 
 #include "gpu/memory.hpp"
 #include "runtime/channel_tables.hpp"
+#include "transport/gpu_copy.hpp"
 
 namespace mgi {
 
 class GpuPlace {
 public:
     // Of a channel with the counts and layouts of `shape`. Throws Error(OutOfMemory, ...).
-    GpuPlace(int gpu, State const& shape, ChannelTables const& sized);
+    GpuPlace(int gpu, Here here, State const& shape, Plan const& plan);
 
     [[nodiscard]] int gpu() const { return gpu_; }
+    [[nodiscard]] Here const& here() const { return here_; }
     [[nodiscard]] State& state() const { return *state_; }
+    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_.bytes(); }
+    // Where its segments lie.
+    [[nodiscard]] transport::GpuRange memory() const {
+        return {gpu_, pool_.data(), pool_.bytes()};
+    }
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
-    void build(ChannelTables& tables);
+    void build(Plan const& plan);
 
 private:
     static std::uint64_t bytes_of(State const& shape);
     template <class T>
     void bring(T const*& array, std::size_t count);
+    struct Sizes {
+        std::uint64_t tables = 0;
+        std::uint64_t pool = 0;
+        std::uint64_t mail = 0;
+    };
+    static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here);
+    GpuPlace(int gpu, Here here, State const& shape, Sizes const& sizes);
 
     int const gpu_;
+    Here const here_;
     gpu::ManagedMemory managed_;
     gpu::DeviceMemory pool_;
+    gpu::PinnedMemory mail_;
     std::pmr::monotonic_buffer_resource memory_;
     State* const state_;
 };

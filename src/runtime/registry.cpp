@@ -124,7 +124,7 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                             std::uint32_t block, std::vector<std::uint64_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
-    std::uint32_t const expected = from.groups_expected.load(relaxed);
+    std::uint32_t const expected = from.words->groups_expected.load(relaxed);
     std::string const who = group_name(launch.endpoint, block);
     if (expected == 0) {
         bool const nobody = running.empty() && !launch.sorts;
@@ -134,7 +134,7 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                          "without rows must flush too"
                    : "";
     }
-    if (from.groups_flushed.load(relaxed) == expected) return "";
+    if (from.words->groups_flushed.load(relaxed) == expected) return "";
     std::set<std::uint64_t> may_flush(running.begin(), running.end());
     std::size_t known = 0;
     bool ours = false;

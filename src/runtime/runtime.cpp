@@ -309,11 +309,12 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     // What grows may take no more than what is left; UINT64_MAX asks for all of that.
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
-    std::optional<int> const gpu = gpu_of(spec, devices_);
-    if (gpu) fitting.options = options_on_gpu(spec, schema);
+    std::vector<GpuMembers> const gpus = gpu_members(spec, devices_);
+    if (!gpus.empty()) fitting.options = options_on_gpu(fitting, schema);
     Plan plan = plan_channel(fitting, schema);
+    if (!gpus.empty()) plan.transfer = transfer_on_gpus(spec, plan.transfer);
     if (text_bytes) plan.text_bytes = *text_bytes;
-    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_, {}, gpu);
+    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_, {}, gpus);
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {

@@ -52,7 +52,7 @@ Lack lack_of(ChannelImpl& channel, std::uint32_t source, std::uint32_t lane,
     State const& state = channel.state();
     auto const& words = state.sources[source].lanes[lane];
     if (state.destinations[destination].rings != nullptr) {
-        std::uint64_t const delivered = words.delivered.load(relaxed);
+        std::uint64_t const delivered = delivered_of(words);
         return pool_is_full(state, source, destination, delivered) ? Lack::Credit : Lack::Nothing;
     }
     auto const far = far_progress(channel, source, destination);
@@ -180,8 +180,8 @@ bool holds_rows_back(State const& state, device::Source<Words> const& source) {
 std::string source_text(State const& state, std::uint32_t source) {
     auto const& from = state.sources[source];
     if (from.lanes == nullptr) return "on another server, which has not said that it has ended";
-    std::uint32_t const expected = from.groups_expected.load(relaxed);
-    std::uint32_t const flushed = from.groups_flushed.load(relaxed);
+    std::uint32_t const expected = from.words->groups_expected.load(relaxed);
+    std::uint32_t const flushed = from.words->groups_flushed.load(relaxed);
     if (expected == 0) return "nobody has sent there, or flushed";
     if (flushed == expected) return "flushed, and its segments are on their way";
     if (holds_rows_back(state, from)) {
@@ -264,7 +264,7 @@ bool readers_hold(device::Lane<Words> const& lane) {
     std::uint64_t const next = lane.published.load(relaxed);
     bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
     // The slot has the sequence that was published a ring before.
-    bool const moved = lane.moves == 0 || lane.delivered.load(relaxed) + lane.mask >= next;
+    bool const moved = lane.moves == 0 || delivered_of(lane) + lane.mask >= next;
     return lane.reader_count != 0 && held && moved;
 }
 

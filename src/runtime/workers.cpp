@@ -3,6 +3,7 @@
 #include "runtime/crossing.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "transport/cpu_copy.hpp"
+#include "transport/gpu_copy.hpp"
 
 namespace mgi {
 
@@ -14,6 +15,13 @@ constexpr std::uint32_t kStageSlots = 4;
 
 // Device of a stage's destinations, which are no endpoints.
 constexpr std::uint32_t kStageBuffer = UINT32_MAX;
+
+std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
+    if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
+    std::vector<transport::GpuRange> memories;
+    for (auto const& place : channel.places()) memories.push_back(place->memory());
+    return std::make_unique<transport::GpuCopy>(std::move(memories));
+}
 
 }  // namespace
 
@@ -103,7 +111,7 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
         movers_[device].add(
             channel->id(),
             std::make_unique<mover::ChannelMoves>(
-                channel->state(), indices, std::make_unique<transport::CpuCopy>(), far_routes),
+                channel->state(), indices, transport_for(*channel), far_routes),
             channel, fail);
     }
     if (crossing == nullptr) return;

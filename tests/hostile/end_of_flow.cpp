@@ -47,7 +47,7 @@ void Flow::check_counters() {
     std::uint64_t received = 0;
     for (std::uint32_t d = 0; d < state.destination_count; ++d) {
         auto const& destination = state.destinations[d];
-        received += destination.rows_received.load(relaxed) - start;
+        received += destination.words->rows_received.load(relaxed) - start;
         expect("the head of a queue", destination.queue->taken(), destination.queue->pushed());
     }
     bool const all = state.routing == device::RoutingKind::Broadcast;
@@ -95,7 +95,7 @@ std::string name_word(State& state, void const* word) {
     if (is_in(word, state.delivering_all)) return "delivering_all";
     for (std::uint32_t s = 0; s < state.source_count; ++s) {
         auto const& source = state.sources[s];
-        if (is_in(word, source)) return "flush counters of source " + number(s);
+        if (is_in(word, *source.words)) return "flush counters of source " + number(s);
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             auto const& lane = source.lanes[l];
             std::string const name = "lane " + number(s) + "." + number(l) + " ";
@@ -103,7 +103,9 @@ std::string name_word(State& state, void const* word) {
             if (is_in(word, lane.delivering)) return name + "delivering";
             if (is_in(word, lane.published)) return name + "published";
             if (is_in(word, lane.delivered)) return name + "delivered";
+            if (is_in(word, lane.collecting)) return name + "collecting";
             if (is_in(word, lane)) return name + "statistics";
+            if (lane.mail != nullptr && is_in(word, *lane.mail)) return name + "mail";
             for (std::uint32_t i = 0; i <= lane.mask; ++i) {
                 auto const& slot = lane.slots[i];
                 std::string const in_slot = name + "slot " + number(i) + " ";
@@ -126,10 +128,17 @@ std::string name_word(State& state, void const* word) {
             if (is_in(word, to.queue->entries[i]))
                 return "queue " + number(d) + " entry " + number(i);
         }
-        if (is_in(word, to)) return "destination " + number(d);
+        if (is_in(word, *to.words)) return "destination " + number(d);
+        for (std::uint32_t i = 0; to.arrivals != nullptr && i <= to.arrivals->mask; ++i) {
+            if (!is_in(word, to.arrivals->entries[i])) continue;
+            return "arrival " + number(i) + " at " + number(d);
+        }
         for (std::uint32_t s = 0; s < state.source_count; ++s) {
             if (is_in(word, to.counts[s])) return "count " + number(s) + " of " + number(d);
             for (std::uint32_t i = 0; i < to.rings[s].size; ++i) {
+                if (to.rings[s].freed != nullptr && is_in(word, to.rings[s].freed[i])) {
+                    return "ring " + number(s) + "." + number(d) + " freed " + number(i);
+                }
                 if (!is_in(word, to.rings[s].slots[i])) continue;
                 return "ring " + number(s) + "." + number(d) + " slot " + number(i);
             }

@@ -155,18 +155,21 @@ std::uint64_t Flow::progress() {
     auto const add = [&](State& state) {
         for (std::uint32_t s = 0; s < state.source_count; ++s) {
             auto& source = state.sources[s];
-            sum += source.groups_flushed.load(relaxed);
+            sum += source.words->groups_flushed.load(relaxed);
             for (std::uint32_t l = 0; l < state.lane_count; ++l) {
                 sum += source.lanes[l].published.load(relaxed);
                 sum += source.lanes[l].delivered.load(relaxed);
+                if (source.lanes[l].mail != nullptr) {
+                    sum += source.lanes[l].mail->moved.load(relaxed);
+                }
             }
             for (std::uint32_t g = 0; g < state.max_groups; ++g) {
                 sum += source.groups[g].rows_accepted.load(relaxed);
             }
         }
         for (std::uint32_t d = 0; d < state.destination_count; ++d) {
-            sum += state.destinations[d].rows_received.load(relaxed);
-            sum += state.destinations[d].ended.load(relaxed);
+            sum += state.destinations[d].words->rows_received.load(relaxed);
+            sum += state.destinations[d].words->ended.load(relaxed);
         }
     };
     add(channel_.state());
@@ -174,27 +177,43 @@ std::uint64_t Flow::progress() {
     return sum;
 }
 
-// A push: the rows of that segment stand in this receive queue from now on.
+// A push: the rows of that segment stand in this receive queue from now on; or where the destination's groups
+// will put them there.
 void Flow::storing(void const* word) {
     State& state = channel_.state();
+    auto const entry_at = [word](auto* entries, std::uint32_t mask) -> decltype(entries) {
+        auto const at = reinterpret_cast<std::uintptr_t>(word);
+        auto const first = reinterpret_cast<std::uintptr_t>(entries);
+        bool const inside = at >= first && at < first + sizeof(*entries) * (mask + 1);
+        return inside ? &entries[(at - first) / sizeof(*entries)] : nullptr;
+    };
     for (std::uint32_t d = 0; d < state.destination_count; ++d) {
-        auto const& queue = *state.destinations[d].queue;
-        auto const* const first = reinterpret_cast<char const*>(queue.entries);
-        auto const at = static_cast<std::size_t>(static_cast<char const*>(word) - first);
-        std::size_t const entry = sizeof(*queue.entries);
-        if (static_cast<char const*>(word) < first || at >= entry * (queue.mask + 1)) continue;
-        auto const& pushed = queue.entries[at / entry];
-        if (word != &pushed.state) return;
-        std::uint64_t const what = pushed.what.peek();
-        auto const source = static_cast<std::uint32_t>(what >> 32);
-        auto const& slot =
-            state.destinations[d].rings[source].slots[static_cast<std::uint32_t>(what)];
-        device::ReceivedBatch batch;
-        batch.segment = state.pool + slot.offset;
-        batch.layout = &state.layout;
-        batch.rows = static_cast<std::uint32_t>(slot.content.peek());
-        for (std::uint32_t i = 0; i < batch.rows; ++i) ledger_.queued(d, Ledger::id_of(batch, i));
-        return;
+        auto const& to = state.destinations[d];
+        if (to.arrivals != nullptr) {
+            auto* const entry = entry_at(to.arrivals->entries, to.arrivals->mask);
+            if (entry == nullptr || word != &entry->state) continue;
+            auto const slot = static_cast<std::uint32_t>(entry->what.peek());
+            if (slot == device::Arrivals<HostileAtomics>::kEnd) return;
+            return queued(d, entry->what.peek(), entry->content.peek());
+        }
+        auto* const entry = entry_at(to.queue->entries, to.queue->mask);
+        if (entry == nullptr) continue;
+        if (word != &entry->state) return;
+        std::uint64_t const what = entry->what.peek();
+        auto const& ring = to.rings[what >> 32];
+        return queued(d, what, ring.slots[static_cast<std::uint32_t>(what)].content.peek());
+    }
+}
+
+void Flow::queued(std::uint32_t destination, std::uint64_t what, std::uint64_t content) {
+    State& state = channel_.state();
+    auto const& ring = state.destinations[destination].rings[what >> 32];
+    device::ReceivedBatch batch;
+    batch.segment = state.pool + ring.slots[static_cast<std::uint32_t>(what)].offset;
+    batch.layout = &state.layout;
+    batch.rows = static_cast<std::uint32_t>(content);
+    for (std::uint32_t i = 0; i < batch.rows; ++i) {
+        ledger_.queued(destination, Ledger::id_of(batch, i));
     }
 }
 

@@ -58,6 +58,7 @@ private:
                     std::uint32_t ring, bool clean);
 
     void storing(void const* word) override;
+    void queued(std::uint32_t destination, std::uint64_t what, std::uint64_t content);
 
     Shape const& shape_;
     Ledger ledger_;

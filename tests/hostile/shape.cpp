@@ -109,6 +109,7 @@ Shape shape_of(std::uint64_t seed) {
     if (!channel.by_reference && !by_mover && random.one_in(2)) {
         channel.near = small(random, 1, channel.destinations);
     }
+    channel.mail = !channel.by_reference && random.one_in(2);
     return shape;
 }
 
@@ -129,6 +130,7 @@ std::string describe(Shape const& shape) {
     if (!c.by_reference) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
         if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";
+        if (c.mail) text += ", by mail";
     }
     if (shape.sorters != 0) {
         text += ", " + number(shape.sorters) + (shape.helped ? " helped" : "") + " sorters" +

@@ -36,7 +36,10 @@ public:
         State& state = tables.state;
         Lane<A>& to = state.sources[source].lanes[lane];
         Claim const claim = to.claim(rows);
-        if (claim.rows == 0) return 0;
+        if (claim.rows == 0) {
+            if (to.mail != nullptr) collect(state, to);
+            return 0;
+        }
         for (u32 i = 0; i < claim.rows; ++i) {
             tables.row(state.pool + to.slots[claim.slot].offset, claim.row + i)
                 .write(value(source, block, first + i));

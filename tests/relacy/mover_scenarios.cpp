@@ -117,6 +117,94 @@ struct InTurn : ByCopy<InTurn, 4> {
 };
 Listed<InTurn> const in_turn("copy.ordered", "all destinations see one order", 30'000);
 
+/// The same where the mover hears by mail, as of a GPU's endpoints. One lane, as few credits as there can be:
+/// both sides go round their words.
+struct MailCredits : ByCopy<MailCredits, 3> {
+    static TableOptions options() {
+        TableOptions options = Credits::options();
+        options.mail = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 7, 2);
+        if (index == 1) move_all();
+        if (index == 2) receive_all(0);
+    }
+    void check() { all_arrived(7); }
+};
+Listed<MailCredits> const mail_credits("mail.credits",
+                                       "a segment is overwritten when its readers are done",
+                                       30'000);
+
+/// Two groups fill the lane and take over what was moved; two look for what arrived.
+struct MailGroups : ByCopy<MailGroups, 5> {
+    static TableOptions options() {
+        return {.slots = 2, .capacity = 1, .credits = 2, .by_reference = false, .mail = true};
+    }
+    void thread(unsigned index) {
+        if (index < 2) send_and_flush(0, index, 2, 3);
+        if (index == 2) move_all();
+        if (index > 2) receive_all(0, index - 3, 2);
+    }
+    void check() { all_arrived(6); }
+};
+Listed<MailGroups> const mail_groups("mail.groups", "one takes over, and others go on from there",
+                                     30'000);
+
+/// Flush by mail is done when the mover has brought the rows; only then does anybody receive.
+struct MailDelivered : ByCopy<MailDelivered, 3> {
+    static TableOptions options() {
+        TableOptions options = Delivered::options();
+        options.mail = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index < 2) flush_then_receive(index);
+        if (index == 2) move_all();
+    }
+    void check() { all_arrived(5); }
+};
+Listed<MailDelivered> const mail_delivered("mail.flush", "flush is done when the rows are brought",
+                                           30'000);
+
+/// Two sources and their ends in one book of arrivals, which goes round.
+struct MailSources : ByCopy<MailSources, 4> {
+    static TableOptions options() {
+        return {.sources = 2,
+                .groups = 1,
+                .capacity = 1,
+                .credits = 1,
+                .by_reference = false,
+                .mail = true};
+    }
+    void thread(unsigned index) {
+        if (index < 2) send_and_flush(index, 0, 1, 4);
+        if (index == 2) move_all();
+        if (index == 3) receive_all(0);
+    }
+    void check() { all_arrived(8); }
+};
+Listed<MailSources> const mail_sources("mail.sources", "no arrival is written over before it is read",
+                                       30'000);
+
+/// Some read in place, to others the mover brings it: the last of all frees the segment.
+struct MailBroadcast : ByCopy<MailBroadcast, 3> {
+    static TableOptions options() {
+        TableOptions options = BroadcastCopy::options();
+        options.near = 1;
+        options.mail = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 5);
+        if (index == 1) move_all();
+        if (index == 2) receive_everywhere();
+    }
+    void check() { all_arrived(10); }
+};
+Listed<MailBroadcast> const mail_broadcast(
+    "mail.broadcast", "the last of readers in place and the mover frees the segment", 30'000);
+
 /// The channel fails while copies are under way: the mover ends.
 struct AbortCopy : ByCopy<AbortCopy, 3> {
     static TableOptions options() { return Credits::options(); }

@@ -13,7 +13,9 @@ bool one_lane_each(RoutingKind routing) {
 Tables::Tables(TableOptions const& options)
     : options_(options),
       sources_(new Source<A>[options.sources]),
-      destinations_(new Destination<A>[options.destinations]) {
+      destinations_(new Destination<A>[options.destinations]),
+      source_words_(new SourceWords<A>[options.sources]),
+      destination_words_(new DestinationWords<A>[options.destinations]) {
     column_.width = sizeof(u32);
     column_.stride = sizeof(u32);
     state.layout.columns = &column_;
@@ -34,10 +36,18 @@ Tables::Tables(TableOptions const& options)
     state.sources = sources_.get();
     state.destinations = destinations_.get();
     for (u32 d = 0; d < options.destinations; ++d) numbers_.push_back(d);
-    for (u32 s = 0; s < options.sources; ++s) build_source(state.sources[s]);
-    for (u32 d = 0; d < options.destinations; ++d) build_destination(d);
+    for (u32 s = 0; s < options.sources; ++s) {
+        state.sources[s].words = &source_words_[s];
+        build_source(state.sources[s]);
+    }
+    for (u32 d = 0; d < options.destinations; ++d) {
+        state.destinations[d].words = &destination_words_[d];
+        build_destination(d);
+    }
     pool_.resize(segments_ * options.capacity);
     state.pool = reinterpret_cast<char*>(pool_.data());
+    for (u32 s = 0; s < options.sources; ++s) state.sources[s].pool = state.pool;
+    for (u32 d = 0; d < options.destinations; ++d) state.destinations[d].pool = state.pool;
     rows_.reset(new Plain<u32>[pool_.size()]);
 }
 
@@ -57,6 +67,7 @@ void Tables::build_source(Source<A>& source) {
         source.lanes[l].mask = options_.slots - 1;
         source.lanes[l].capacity = options_.capacity;
         set_readers(source.lanes[l], l);
+        if (options_.mail && source.lanes[l].moves != 0) add_mail(source.lanes[l]);
     }
     source.groups = array(groups_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) build_group(source.groups[g]);
@@ -109,6 +120,24 @@ void Tables::build_destination(u32 d) {
                           ? ReadRing<A>{state.sources[s].lanes[lane].slots, options_.slots, true}
                           : ReadRing<A>{ring(options_.credits), options_.credits, false};
     }
+    if (options_.mail && !reads_in_place(d)) add_mail(to);
+}
+
+void Tables::add_mail(Lane<A>& lane) {
+    lane.mail = array(mails_, 1);
+    lane.mail->contents = array(mail_words_, options_.slots);
+}
+
+void Tables::add_mail(Destination<A>& to) {
+    for (u32 s = 0; s < options_.sources; ++s) {
+        to.rings[s].freed = array(mail_words_, options_.credits);
+        for (u32 i = 0; i < options_.credits; ++i) to.rings[s].freed[i].store(i, relaxed);
+    }
+    u32 entries = 1;
+    while (entries < options_.sources * (options_.credits + 1)) entries *= 2;
+    to.arrivals = array(arrivals_, 1);
+    to.arrivals->entries = array(arrival_entries_, entries);
+    to.arrivals->mask = entries - 1;
 }
 
 }  // namespace mgi::relacy

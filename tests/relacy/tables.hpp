@@ -31,6 +31,7 @@ struct TableOptions {
     bool ordered = false;
     bool by_reference = true;
     u32 near = 0;  ///< by copy: destinations below it read in place
+    bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
 };
 
 /// Owns what a ChannelState points to.
@@ -58,6 +59,8 @@ private:
     void set_readers(Lane<A>& lane, u32 number);
     void build_group(GroupState<A>& group);
     void build_destination(u32 d);
+    void add_mail(Lane<A>& lane);
+    void add_mail(Destination<A>& to);
     Slot<A>* ring(u32 size);
 
     TableOptions const options_;
@@ -83,6 +86,12 @@ private:
     std::vector<std::unique_ptr<ReadRing<A>[]>> rings_;
     std::vector<std::unique_ptr<Word<u64>[]>> counts_;
     std::vector<std::unique_ptr<Word<u64>[]>> receivers_;
+    std::unique_ptr<SourceWords<A>[]> source_words_;
+    std::unique_ptr<DestinationWords<A>[]> destination_words_;
+    std::vector<std::unique_ptr<LaneMail<A>[]>> mails_;
+    std::vector<std::unique_ptr<Word<u64>[]>> mail_words_;
+    std::vector<std::unique_ptr<Arrivals<A>[]>> arrivals_;
+    std::vector<std::unique_ptr<Arrivals<A>::Entry[]>> arrival_entries_;
     std::vector<u32> pool_;
     std::unique_ptr<Plain<u32>[]> rows_;
 };

@@ -37,6 +37,7 @@ struct TinyOptions {
     bool by_reference = true;
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
+    bool mail = false;          ///< by copy: the mover hears of segments as it does of a GPU's
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
     std::uint32_t seats = 0;  ///< a stage's: sorters that senders may help
@@ -73,6 +74,7 @@ private:
     struct SourceTables {
         std::unique_ptr<device::Lane<A>[]> lanes;
         std::unique_ptr<device::GroupState<A>[]> groups;
+        device::SourceWords<A> words;
     };
     struct GroupTables {
         std::vector<std::uint64_t> last;
@@ -89,6 +91,13 @@ private:
         std::vector<device::ReadRing<A>> rings;
         std::unique_ptr<typename A::template System<std::uint64_t>[]> counts;
         std::unique_ptr<typename A::template System<std::uint64_t>[]> receivers;
+        device::DestinationWords<A> words;
+        device::Arrivals<A> arrivals;
+        std::unique_ptr<typename device::Arrivals<A>::Entry[]> arrival_entries;
+    };
+    struct MailTables {
+        device::LaneMail<A> mail;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> contents;
     };
     void fill_in_state();
     Slot* build_slots(std::uint32_t count);
@@ -96,6 +105,8 @@ private:
     void set_readers(device::Lane<A>& lane, std::uint32_t number);
     void build_group(device::GroupState<A>& group);
     void build_destination(std::uint32_t d);
+    void add_mail(device::Lane<A>& lane);
+    void add_mail(std::uint32_t destination);
     void build_staged_rows();
     char* segment(std::uint32_t bytes);
     [[nodiscard]] std::uint32_t lanes() const {
@@ -127,6 +138,8 @@ private:
     std::vector<std::unique_ptr<GroupTables>> group_tables_;
     std::vector<DestinationTables> destination_tables_;
     std::vector<std::unique_ptr<Slot[]>> slots_;
+    std::vector<std::unique_ptr<MailTables>> mail_tables_;
+    std::vector<std::unique_ptr<typename A::template System<std::uint64_t>[]>> freed_;
     std::unique_ptr<device::SorterSeat<A>[]> seats_;
     std::unique_ptr<device::StagedRows[]> staged_;
     std::vector<std::vector<char>> staged_data_;

@@ -91,6 +91,7 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
         lane.capacity = options_.segment_rows;
         lane.units = state_.layout.units;
         set_readers(lane, l);
+        if (options_.mail && lane.moves != 0) add_mail(lane);
         lane.ticket.store(device::Ticket{options_.start, 0}.word(), device::relaxed);
         lane.published.store(options_.start, device::relaxed);
         lane.delivered.store(options_.start, device::relaxed);
@@ -103,6 +104,39 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
     }
     state_.sources[s].lanes = tables.lanes.get();
     state_.sources[s].groups = tables.groups.get();
+    state_.sources[s].words = &tables.words;
+    state_.sources[s].pool = pool();
+}
+
+template <class A>
+void BasicTinyChannel<A>::add_mail(device::Lane<A>& lane) {
+    auto& tables = *mail_tables_.emplace_back(std::make_unique<MailTables>());
+    tables.contents =
+        std::make_unique<typename A::template System<std::uint64_t>[]>(options_.slots);
+    tables.mail.contents = tables.contents.get();
+    tables.mail.published.store(options_.start, device::relaxed);
+    tables.mail.moved.store(options_.start, device::relaxed);
+    lane.mail = &tables.mail;
+}
+
+template <class A>
+void BasicTinyChannel<A>::add_mail(std::uint32_t destination) {
+    DestinationTables& tables = destination_tables_[destination];
+    for (device::ReadRing<A>& ring : tables.rings) {
+        ring.freed =
+            freed_
+                .emplace_back(
+                    std::make_unique<typename A::template System<std::uint64_t>[]>(ring.size))
+                .get();
+        for (std::uint32_t i = 0; i < ring.size; ++i) {
+            ring.freed[i].store(ring.slots[i].sequence.load(device::relaxed), device::relaxed);
+        }
+    }
+    std::uint32_t const entries = std::bit_ceil(options_.sources * (options_.credits + 1));
+    tables.arrival_entries = std::make_unique<typename device::Arrivals<A>::Entry[]>(entries);
+    tables.arrivals.entries = tables.arrival_entries.get();
+    tables.arrivals.mask = entries - 1;
+    state_.destinations[destination].arrivals = &tables.arrivals;
 }
 
 template <class A>
@@ -184,7 +218,10 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
     to.counts = tables.counts == nullptr ? state_.destinations[0].counts : tables.counts.get();
     to.rings = tables.rings.data();
     to.receivers = tables.receivers.get();
-    to.rows_received.store(options_.rows_start, device::relaxed);
+    to.words = &tables.words;
+    to.pool = pool();
+    to.words->rows_received.store(options_.rows_start, device::relaxed);
+    if (options_.mail && !reads_in_place(d)) add_mail(d);
 }
 
 }  // namespace mgi::test

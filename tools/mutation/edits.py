@@ -150,17 +150,16 @@ EDITS = (
         ),
     ),
     Edit(
-        "src/mover/receive_ring.hpp",
-        "push_segment",
+        DEVICE + "delivery.hpp",
+        "push_arrived",
         "content and readers behind the push",
         (
             (
-                "    to.content.store(content, device::relaxed);\n",
+                "    to.content.store(content, relaxed);\n",
                 "    if ({is}) {\n"
-                "        at.queue->push("
-                "device::ChannelState<A>::describe(source, index), chunks);\n"
+                "        at.queue->push(ChannelState<A>::describe(source, slot), chunks);\n"
                 "    }\n"
-                "    to.content.store(content, device::relaxed);\n",
+                "    to.content.store(content, relaxed);\n",
             ),
             (
                 "    at.queue->push(",
@@ -176,7 +175,7 @@ EDITS = (
             (
                 "    std::uint32_t count = 0;\n",
                 "    std::uint32_t count = 0;\n"
-                "    if ({is}) lane_of(moves).delivered.store(moves.next, device::release);\n",
+                "    if ({is}) moves.end.set_delivered(moves.next);\n",
             ),
         ),
     ),

@@ -7,18 +7,83 @@
 
 namespace mgi::device {
 
+/// A segment that movers have brought, with this sequence of (source, destination), is complete in its receive
+/// ring, and all before it were pushed: puts it into the receive queue. `content`: as in Slot.
+template <class A>
+MGI_HD void push_arrived(ChannelState<A> const& state, Destination<A>& at, u32 source, u32 slot,
+                         u64 content) {
+    Slot<A>& to = at.rings[source].slots[slot];
+    u32 const chunks = state.chunks_of(u32(content));
+    to.content.store(content, relaxed);
+    to.readers.store(chunks, relaxed);
+    at.queue->push(ChannelState<A>::describe(source, slot), chunks);
+}
+
+/// Puts what movers have written down into the receive queue. True if anything was there.
+template <class A>
+MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
+    DestinationWords<A>& words = *at.words;
+    // Ahead of the look: one thread at a time makes the trip to the host's memory.
+    // acquire, with the release below: who takes in next goes on where we have stopped.
+    if (words.importing.exchange(1, acquire) != 0) return false;
+    Arrivals<A> const& from = *at.arrivals;
+    u64 const first = words.imported.load(relaxed);
+    u64 position = first;
+    for (;; ++position) {
+        typename Arrivals<A>::Entry const& entry = from.entries[position & from.mask];
+        // acquire: the mover has seen the copy done.
+        if (entry.state.load(acquire) != position + 1) break;
+        u64 const what = entry.what.load(relaxed);
+        u64 const content = entry.content.load(relaxed);
+        if (u32(what) == Arrivals<A>::kEnd) {
+            at.counts[what >> 32].store(content, relaxed);
+        } else {
+            push_arrived(state, at, u32(what >> 32), u32(what), content);
+        }
+    }
+    words.imported.store(position, relaxed);
+    words.importing.store(0, cuda::std::memory_order_release);
+    return position != first;
+}
+
+/// Takes over what the mover says of a lane with mail: gives the slots back that it has done with. True if
+/// there were any.
+template <class A>
+MGI_HD MGI_COLD bool collect(ChannelState<A> const& state, Lane<A>& lane) {
+    // As of take_in.
+    if (lane.collecting.exchange(1, acquire) != 0) return false;
+    u64 const first = lane.delivered.load(relaxed);
+    // acquire: the mover is done with the segments before anybody fills them again.
+    u64 const moved = lane.mail->moved.load(acquire);
+    for (u64 at = first; at != moved; ++at) {
+        release_reads(lane.slots[u32(at) & lane.mask], lane.moves, lane.mask + 1, [&](auto& slot) {
+            if (state.layout.bit_bytes != 0) {
+                memset(state.pool + slot.offset, 0, state.layout.bit_bytes);
+            }
+        });
+    }
+    // release: who sees it finds the rows in their destinations' hands.
+    if (moved != first) lane.delivered.store(moved, cuda::std::memory_order_release);
+    lane.collecting.store(0, cuda::std::memory_order_release);
+    return moved != first;
+}
+
 /// Hands on the filled slots of a lane: puts each into its readers' receive queues, where they read it in
 /// place, and lets the mover find it behind `published`.
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
-    from.deliver_ready([&](u64, Slot<A>& slot, u32 rows) {
+    from.deliver_ready([&](u64 sequence, Slot<A>& slot, u32 rows) {
         u32 const chunks = state.chunks_of(rows);
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
         slot.readers.store(chunks * from.reader_count + from.moves, relaxed);
         for (u32 i = 0; i < from.reader_count; ++i) {
             state.destinations[from.readers[i]].queue->push(what, chunks);
         }
+        if (from.mail == nullptr) return;
+        from.mail->contents[u32(sequence) & from.mask].store(slot.content.load(relaxed), relaxed);
+        // release: the rows come before the mover that copies them.
+        from.mail->published.store(sequence + 1, cuda::std::memory_order_release);
     });
 }
 
@@ -48,7 +113,8 @@ MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, 
 /// Sequences of a lane below this one stand in their destinations' receive queues. The mover moves what is
 /// published, so what it has delivered stands in the readers' queues as well.
 template <class A>
-MGI_HD u64 delivered_below(Lane<A> const& lane) {
+MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {
+    if (lane.mail != nullptr) collect(state, lane);
     return lane.moves == 0 ? lane.published.load(acquire) : lane.delivered.load(acquire);
 }
 
@@ -63,6 +129,7 @@ MGI_HD MGI_COLD void close_source(ChannelState<A>& state, u32 source) {
         u64 const count = lane.sequences() + 1;
         // relaxed: a count is a fact, and says nothing about what has been delivered yet.
         lane.closed.store(count, relaxed);
+        if (lane.mail != nullptr) lane.mail->closed.store(count, relaxed);
         for (u32 i = 0; i < lane.reader_count; ++i) {
             state.destinations[lane.readers[i]].counts[source].store(count, relaxed);
         }

@@ -13,7 +13,7 @@
 /// Every step is non-blocking: a thread that cannot go on returns and is told why.
 #pragma once
 
-#include <mgi/device/atomics.hpp>
+#include <mgi/device/mail.hpp>
 
 namespace mgi::device {
 
@@ -124,6 +124,10 @@ struct alignas(64) Lane {
     u32 reader_count = 0;
     /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
     u32 moves = 0;
+    /// How the mover hears of segments where it cannot look at the lane itself; else null.
+    LaneMail<A>* mail = nullptr;
+    /// Held by the thread that takes over what `mail` says; nobody waits for it.
+    typename A::template Device<u32> collecting{0};
 
     [[nodiscard]] MGI_HD LaneForm<A> form() const { return {slots, mask, capacity, units}; }
 

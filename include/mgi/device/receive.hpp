@@ -2,8 +2,8 @@
 /// Receiving: a batch is a view of a segment in place, columns contiguous (DESIGN section 4).
 #pragma once
 
+#include <mgi/device/delivery.hpp>
 #include <mgi/device/group.hpp>
-#include <mgi/device/state.hpp>
 
 namespace mgi::device {
 
@@ -62,6 +62,7 @@ public:
         : group_(group),
           state_(state),
           here_(state.destinations[destination]),
+          words_(*here_.words),
           shared_(reinterpret_cast<Exchange*>(shared.data)) {}
 
     /// Ok: `batch` holds rows. Pending: nothing yet. End: nothing will come. Error: see `code`.
@@ -103,7 +104,13 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
-        if (Chunk const chunk = here_.queue->take(); chunk.count != 0) {
+        Chunk chunk = here_.queue->take();
+        // Also once in a while, since what is sent here in place may never leave the queue empty.
+        if (here_.arrivals != nullptr && chunk.index == 0 && take_in(state_, here_) &&
+            chunk.count == 0) {
+            chunk = here_.queue->take();
+        }
+        if (chunk.count != 0) {
             open(chunk, batch);
             return Status::Ok;
         }
@@ -111,10 +118,10 @@ private:
     }
 
     MGI_HD bool consume_alone() {
-        u64 consumer = here_.consumer.load(relaxed);
+        u64 consumer = words_.consumer.load(relaxed);
         u64 const me = group_.launch + 1;
         if (consumer == 0 &&
-            here_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
+            words_.consumer.compare_exchange_strong(consumer, me, relaxed, relaxed)) {
             return true;
         }
         return consumer == me;
@@ -133,13 +140,13 @@ private:
         batch.slot = index;
         batch.sequence = slot.sequence.load(relaxed);
         batch.whole = chunk.count == 1;
-        here_.rows_received.fetch_add(batch.rows, relaxed);
+        words_.rows_received.fetch_add(batch.rows, relaxed);
     }
 
     /// Every source has said how many segments it sent here, and so many were taken. Relaxed: these are
     /// facts, and an end hands over no rows.
     MGI_HD bool at_end() {
-        if (here_.ended.load(relaxed) != 0) return true;
+        if (words_.ended.load(relaxed) != 0) return true;
         u64 expected = 0;
         for (u32 s = 0; s < state_.source_count; ++s) {
             u64 const count = here_.counts[s].load(relaxed);
@@ -147,22 +154,27 @@ private:
             expected += count - 1;
         }
         if (here_.queue->taken() != expected) return false;
-        here_.ended.store(1, relaxed);
+        words_.ended.store(1, relaxed);
         return true;
     }
 
     MGI_HD void release_alone(ReceivedBatch const& batch) {
         ReadRing<A> const& ring = here_.rings[batch.source];
-        release_reads(ring.slots[batch.slot], 1, ring.size, [&](Slot<A>& slot) {
+        Slot<A>& read = ring.slots[batch.slot];
+        bool const freed = release_reads(read, 1, ring.size, [&](Slot<A>& slot) {
             if (ring.in_place && state_.layout.bit_bytes != 0) {
                 memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
             }
         });
+        if (!freed || ring.freed == nullptr) return;
+        // release: every reader is done before the mover has a segment brought here again.
+        ring.freed[batch.slot].store(batch.sequence + ring.size, cuda::std::memory_order_release);
     }
 
     Group const group_;
     ChannelState<A>& state_;
     Destination<A>& here_;
+    DestinationWords<A>& words_;
     Exchange* const shared_;
 };
 

@@ -24,8 +24,8 @@ MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group co
     if (known == 0) {
         // relaxed, both: how many groups there are, and whose place this is, are facts once set.
         u32 expected = 0;
-        if (!source.groups_expected.compare_exchange_strong(expected, group.blocks, relaxed,
-                                                            relaxed) &&
+        if (!source.words->groups_expected.compare_exchange_strong(expected, group.blocks, relaxed,
+                                                                   relaxed) &&
             expected != group.blocks) {
             return ErrorCode::Closed;
         }
@@ -114,14 +114,14 @@ public:
             if (mine_.flushed.load(relaxed) == 0) {
                 mine_.flushed.store(1, relaxed);
                 // acq_rel: the last group sees every other one's claims before it closes the lanes.
-                u32 const flushed = source_.groups_flushed.fetch_add(1, acq_rel) + 1;
-                if (flushed == source_.groups_expected.load(relaxed)) {
+                u32 const flushed = source_.words->groups_flushed.fetch_add(1, acq_rel) + 1;
+                if (flushed == source_.words->groups_expected.load(relaxed)) {
                     close_source(state_, source_index_);
                 }
             }
             bool done = true;
             for (u32 l = 0; l < lane_count_ && done; ++l) {
-                done = mine_.last[l] <= delivered_below(lanes_[l]);
+                done = mine_.last[l] <= delivered_below(state_, lanes_[l]);
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
@@ -286,8 +286,10 @@ private:
         u32 const wanted = tile_.end[l] - tile_.next[l];
         if (wanted == 0) return {};
         LaneForm<A> const form = form_of(l);
-        if (form.units == 0) return lanes_[l].claim(wanted, form);
-        return claim_text(tile_, state_, source_index_, l);
+        if (form.units != 0) return claim_text(tile_, state_, source_index_, l);
+        Claim const taken = lanes_[l].claim(wanted, form);
+        if (taken.rows != 0 || lanes_[l].mail == nullptr) return taken;
+        return collect(state_, lanes_[l]) ? lanes_[l].claim(wanted, form) : taken;
     }
 
     MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
@@ -308,8 +310,12 @@ private:
             }
             return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
         };
-        Claim const taken = state.sources[source].lanes[l].claim_fitting(
-            fit, [&](u64 sequence) { publish_slot(state, source, l, sequence); });
+        Lane<A>& lane = state.sources[source].lanes[l];
+        auto const publish = [&](u64 sequence) { publish_slot(state, source, l, sequence); };
+        Claim taken = lane.claim_fitting(fit, publish);
+        if (taken.rows == 0 && lane.mail != nullptr && collect(state, lane)) {
+            taken = lane.claim_fitting(fit, publish);
+        }
         lay_text(tile, next, taken);
         return taken;
     }

@@ -206,8 +206,8 @@ MGI_HD bool help_push(ChannelState<A>& stage) {
 /// Whether all sorters of a source have put every row into its receive queue.
 template <class A>
 MGI_HD bool sorters_done(Source<A> const& source) {
-    u32 const sorters = source.groups_expected.load(relaxed);
-    if (sorters == 0 || source.groups_flushed.load(relaxed) != sorters) return false;
+    u32 const sorters = source.words->groups_expected.load(relaxed);
+    if (sorters == 0 || source.words->groups_flushed.load(relaxed) != sorters) return false;
     for (u32 g = 0; g < sorters; ++g) {
         // acquire: what the sorter saw delivered is there for us too.
         if (source.groups[g].flushed.load(acquire) != 2) return false;

@@ -37,13 +37,20 @@ struct GroupState {
     ColumnView const* carry_columns = nullptr;  ///< its columns, as they are sent again
 };
 
-/// One source endpoint of a channel.
+/// What changes of a source endpoint.
+template <class A>
+struct SourceWords {
+    typename A::template System<u32> groups_expected{0};  ///< 0 until the first group registers
+    typename A::template System<u32> groups_flushed{0};
+};
+
+/// One source endpoint of a channel. Copies name the same one.
 template <class A>
 struct Source {
     Lane<A>* lanes = nullptr;
     GroupState<A>* groups = nullptr;
-    typename A::template System<u32> groups_expected{0};  ///< 0 until the first group registers
-    typename A::template System<u32> groups_flushed{0};
+    SourceWords<A>* words = nullptr;
+    char* pool = nullptr;  ///< what its slots' offsets count from, as ChannelState::pool
 };
 
 /// A ring of segments that a destination reads: a source's lane itself, or a receive pool's part for
@@ -53,9 +60,23 @@ struct ReadRing {
     Slot<A>* slots = nullptr;
     u32 size = 0;
     bool in_place = false;  ///< a lane's slots: who frees one zeroes its bit regions before
+    /// By slot: its sequence once more, for a mover that cannot look at the slot itself; else null.
+    typename A::template System<u64>* freed = nullptr;
 };
 
-/// One destination endpoint of a channel.
+/// What changes of a destination endpoint.
+template <class A>
+struct DestinationWords {
+    typename A::template System<u32> ended{0};
+    typename A::template System<u64> rows_received{0};
+    /// Ordered channels: `Group::launch` + 1 of the one group that may receive.
+    typename A::template System<u64> consumer{0};
+    /// Held by the thread that takes arrivals in, which is up to this position; nobody waits for it.
+    typename A::template Device<u32> importing{0};
+    typename A::template Device<u64> imported{0};
+};
+
+/// One destination endpoint of a channel. Copies name the same one.
 template <class A>
 struct Destination {
     ReceiveQueue<A>* queue =
@@ -63,12 +84,12 @@ struct Destination {
     ReadRing<A>* rings = nullptr;  ///< by source
     /// By source: number of segments it sent here, plus 1; 0 while not known. Idempotent.
     typename A::template System<u64>* counts = nullptr;
-    typename A::template System<u32> ended{0};
-    typename A::template System<u64> rows_received{0};
-    /// Ordered channels: `Group::launch` + 1 of the one group that may receive.
-    typename A::template System<u64> consumer{0};
+    DestinationWords<A>* words = nullptr;
     /// By block: `Group::launch` + 1 of who receives here; for the runtime to know who is alive.
     typename A::template System<u64>* receivers = nullptr;
+    /// What movers bring that cannot look at the queue itself; else null.
+    Arrivals<A>* arrivals = nullptr;
+    char* pool = nullptr;  ///< what its receive rings' offsets count from, as ChannelState::pool
 };
 
 /// Rows that one thread has sent through a stage buffer and not yet appended to it, as row structs.

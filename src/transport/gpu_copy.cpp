@@ -1,0 +1,109 @@
+#include "transport/gpu_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <mgi/error.hpp>
+
+namespace mgi::transport {
+
+namespace {
+
+gpu::Address address_of(char const* at) {
+    return reinterpret_cast<gpu::Address>(at);
+}
+
+}  // namespace
+
+GpuCopy::Line::~Line() {
+    try {
+        gpu::Current const here(gpu_);
+        (void)driver_.cuStreamSynchronize(stream_.get());
+        for (Flight const& flight : flights_) (void)driver_.cuEventDestroy(flight.event);
+        for (gpu::Event const event : free_) (void)driver_.cuEventDestroy(event);
+    } catch (Error const&) {
+        // The GPU's context is lost, and its streams with it.
+    }
+}
+
+gpu::Event GpuCopy::Line::take_event() {
+    if (!free_.empty()) {
+        gpu::Event const event = free_.back();
+        free_.pop_back();
+        return event;
+    }
+    gpu::Event event = nullptr;
+    driver_.check(driver_.cuEventCreate(&event, gpu::kEventDisableTiming), "create an event", gpu_);
+    return event;
+}
+
+void GpuCopy::Line::submit(Copy const& copy) {
+    gpu::Current const here(gpu_);
+    flights_.push_back({copy.token, take_event()});
+    for (memory::Range const& range : copy.ranges) {
+        if (range.bytes == 0) continue;
+        driver_.check(driver_.cuMemcpyAsync(address_of(copy.to + range.offset),
+                                            address_of(copy.from + range.offset), range.bytes,
+                                            stream_.get()),
+                      "copy a segment", gpu_);
+    }
+    driver_.check(driver_.cuEventRecord(flights_.back().event, stream_.get()),
+                  "mark the end of a copy", gpu_);
+}
+
+void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete) {
+    while (!flights_.empty()) {
+        gpu::Result const result = driver_.cuEventQuery(flights_.front().event);
+        if (result == gpu::kNotReady) return;
+        driver_.check(result, "copy a segment", gpu_);
+        complete.push_back(flights_.front().token);
+        free_.push_back(flights_.front().event);
+        flights_.pop_front();
+    }
+}
+
+GpuCopy::~GpuCopy() = default;
+
+GpuRange const* GpuCopy::range_of(char const* address) const {
+    auto const at = std::find_if(memories_.begin(), memories_.end(), [&](GpuRange const& range) {
+        return address >= range.data && address < range.data + range.bytes;
+    });
+    return at == memories_.end() ? nullptr : &*at;
+}
+
+GpuCopy::Line* GpuCopy::line_of(int gpu) {
+    auto& lines = lines_[gpu];
+    Line* best = nullptr;
+    for (auto const& line : lines) {
+        if (best == nullptr || line->under_way() < best->under_way()) best = line.get();
+    }
+    if (best != nullptr && best->under_way() == 0) return best;
+    if (lines.size() < kLines) return lines.emplace_back(std::make_unique<Line>(gpu)).get();
+    return best->under_way() < kUnderWay ? best : nullptr;
+}
+
+bool GpuCopy::submit(Copy const& copy) {
+    GpuRange const* range = range_of(copy.from);
+    if (range == nullptr) range = range_of(copy.to);
+    if (range == nullptr) {
+        for (memory::Range const& part : copy.ranges) {
+            std::memcpy(copy.to + part.offset, copy.from + part.offset, part.bytes);
+        }
+        complete_.push_back(copy.token);
+        return true;
+    }
+    Line* const line = line_of(range->gpu);
+    if (line == nullptr) return false;
+    line->submit(copy);
+    return true;
+}
+
+void GpuCopy::poll(std::vector<std::uint64_t>& complete) {
+    complete.insert(complete.end(), complete_.begin(), complete_.end());
+    complete_.clear();
+    for (auto const& [gpu, lines] : lines_) {
+        for (auto const& line : lines) line->poll(complete);
+    }
+}
+
+}  // namespace mgi::transport

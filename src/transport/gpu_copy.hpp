@@ -1,0 +1,76 @@
+// The transport where GPUs' memory is concerned: the copy engines, by several streams of each GPU.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "gpu/memory.hpp"
+#include "transport/transport.hpp"
+
+namespace mgi::transport {
+
+// Memory of a GPU's; all other is the host's, pinned where copies are not to wait.
+struct GpuRange {
+    int gpu = 0;
+    char const* data = nullptr;
+    std::uint64_t bytes = 0;
+};
+
+// A copy is on a stream of the GPU that it leaves, or else of the one that it comes to; peers that do not reach
+// each other are copied between by the driver, through the host's memory. Throws Error as gpu::Driver::check
+// does.
+class GpuCopy final : public Transport {
+public:
+    explicit GpuCopy(std::vector<GpuRange> memories) : memories_(std::move(memories)) {}
+    // Waits for copies that are under way: nobody writes into freed memory.
+    ~GpuCopy() override;
+    GpuCopy(GpuCopy const&) = delete;
+    GpuCopy& operator=(GpuCopy const&) = delete;
+
+    bool submit(Copy const& copy) override;
+    void poll(std::vector<std::uint64_t>& complete) override;
+
+private:
+    // One stream, and what is under way on it, in its order.
+    class Line {
+    public:
+        explicit Line(int gpu) : gpu_(gpu), stream_(gpu) {}
+        ~Line();
+        Line(Line const&) = delete;
+        Line& operator=(Line const&) = delete;
+
+        [[nodiscard]] std::size_t under_way() const { return flights_.size(); }
+        void submit(Copy const& copy);
+        void poll(std::vector<std::uint64_t>& complete);
+
+    private:
+        struct Flight {
+            std::uint64_t token = 0;
+            gpu::Event event = nullptr;
+        };
+        gpu::Event take_event();
+
+        gpu::Driver const& driver_ = gpu::Driver::get();
+        int const gpu_;
+        gpu::OwnStream stream_;
+        std::deque<Flight> flights_;
+        std::vector<gpu::Event> free_;
+    };
+
+    // Enough to keep a GPU's copy engines busy while the next copy is asked for; no more, since the driver's
+    // queues are shared with launches.
+    static constexpr std::size_t kLines = 4;
+    static constexpr std::size_t kUnderWay = 8;  // of a line
+    // Whose memory it is; null for the host's.
+    [[nodiscard]] GpuRange const* range_of(char const* address) const;
+    // The line with the least to do; null when all are full.
+    Line* line_of(int gpu);
+
+    std::vector<GpuRange> const memories_;
+    std::map<int, std::vector<std::unique_ptr<Line>>> lines_;
+    std::vector<std::uint64_t> complete_;  // of copies within the host's memory
+};
+
+}  // namespace mgi::transport
