@@ -39,8 +39,9 @@ std::uint64_t ChannelTables::bytes() const {
     std::uint64_t const sources = state_.source_count;
     std::uint64_t const destinations = here_.destinations.size();
     std::uint64_t const groups = state_.max_groups;
-    std::uint64_t const words = sources * sizeof(device::SourceWords<Words>) +
-                                state_.destination_count * sizeof(device::DestinationWords<Words>);
+    std::uint64_t const words =
+        table_bytes<device::SourceWords<Words>>(sources) +
+        table_bytes<device::DestinationWords<Words>>(state_.destination_count);
     std::uint64_t const group = table_bytes<device::ColumnView>(state_.carry_layout.column_count) +
                                 table_bytes<char const*>(1);
     std::uint64_t const source = table_bytes<device::Lane<Words>>(plan_.lanes) +

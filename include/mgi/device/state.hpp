@@ -39,7 +39,7 @@ struct GroupState {
 
 /// What changes of a source endpoint.
 template <class A>
-struct SourceWords {
+struct alignas(64) SourceWords {
     typename A::template System<u32> groups_expected{0};  ///< 0 until the first group registers
     typename A::template System<u32> groups_flushed{0};
 };
@@ -66,7 +66,7 @@ struct ReadRing {
 
 /// What changes of a destination endpoint.
 template <class A>
-struct DestinationWords {
+struct alignas(64) DestinationWords {
     typename A::template System<u32> ended{0};
     typename A::template System<u64> rows_received{0};
     /// Ordered channels: `Group::launch` + 1 of the one group that may receive.
