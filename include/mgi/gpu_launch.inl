@@ -67,10 +67,15 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
                         " are resident at the same time, and they wait for each other; launch no "
                         "more, over all kernels that run together");
     }
-    gpu_kernel<<<launch.groups, launch.threads, launch.shared_bytes,
-                 static_cast<cudaStream_t>(launch.stream)>>>(kernel, launch.first_number,
-                                                             launch.shared_bytes, args...);
-    check_gpu_launch(cudaGetLastError(), gpu, "start a kernel");
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(launch.groups);
+    config.blockDim = dim3(launch.threads);
+    config.dynamicSmemBytes = launch.shared_bytes;
+    config.stream = static_cast<cudaStream_t>(launch.stream);
+    // Its own result: the thread's last error may be an older one, of a call that is none of ours.
+    check_gpu_launch(cudaLaunchKernelEx(&config, code, kernel, launch.first_number,
+                                        launch.shared_bytes, args...),
+                     gpu, "start a kernel");
 }
 
 }  // namespace mgi
