@@ -1,6 +1,7 @@
 // What nvcc compiles of a launch: the kernel itself, and how it is started through CUDA's runtime.
 #include <cuda_runtime.h>
 
+#include <mutex>
 #include <string>
 
 #include <mgi/device/group.hpp>
@@ -49,6 +50,9 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
     GpuOfThread const here(gpu);
     auto* const code = &gpu_kernel<Kernel, Args...>;
     int const shared = static_cast<int>(launch.shared_bytes);
+    // The kernel has one limit on shared memory, which another thread's launch must not lower before this one.
+    static std::mutex mutex;
+    std::lock_guard const lock(mutex);
     check_gpu_launch(
         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), gpu,
         "a group wants more shared memory than a block can have (smaller tile_rows need less)");
