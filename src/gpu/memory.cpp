@@ -1,6 +1,7 @@
 #include "gpu/memory.hpp"
 
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -45,7 +46,12 @@ OwnStream::OwnStream(int gpu) : gpu_(gpu) {
 }
 
 OwnStream::~OwnStream() {
-    (void)driver_.cuStreamDestroy(stream_);
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuStreamDestroy(stream_);
+    } catch (std::exception const&) {
+        // The GPU's context is lost, and its streams with it.
+    }
 }
 
 bool OwnStream::is_done() const {
@@ -72,8 +78,8 @@ DeviceMemory::~DeviceMemory() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);
-    } catch (Error const&) {
-        // The GPU's context is lost, and its memory with it.
+    } catch (std::exception const&) {
+        // As above.
     }
 }
 
@@ -96,7 +102,7 @@ ManagedMemory::~ManagedMemory() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);
-    } catch (Error const&) {
+    } catch (std::exception const&) {
         // As above.
     }
 }

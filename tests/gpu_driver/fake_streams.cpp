@@ -119,7 +119,7 @@ Result cuStreamDestroy_v2(Stream stream) {
         Machine& machine = Machine::one();
         std::lock_guard const lock(machine.mutex);
         if (machine.streams.count(stream) == 0) return kInvalidHandle;
-        Result const result = begin("cuStreamDestroy", stream->context);
+        Result const result = begin_here("cuStreamDestroy");
         if (result != kSuccess) return result;
         machine.streams.erase(stream);
     }

@@ -159,6 +159,24 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
     EXPECT_EQ(gpus.alive("memory"), before);
 }
 
+TEST(GpuRuntime, GivesTheStreamOfALaunchBack) {
+    FakeDriver const gpus;
+    std::size_t const before = gpus.alive("streams");
+    Runtime runtime = Runtime::local(one_cpu());
+    LaunchOptions options;
+    options.threads = 32;
+    runtime.impl()
+        ->start(
+            runtime.create_endpoint("cuda:0"), options, {}, [](auto&, auto&) {},
+            blocks_of([](Group const&, Shared&) {}))
+        .wait(std::chrono::seconds(30));
+    // The thread that watched it does so, which has no context of its own.
+    for (u32 idle = 0; gpus.alive("streams") > before && idle < 10'000; ++idle) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_LE(gpus.alive("streams"), before);
+}
+
 TEST(GpuRuntime, SaysThatAGpuHasNoMemoryLeft) {
     FakeDriver const gpus;
     Runtime runtime = Runtime::local(one_cpu());
