@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <mgi/channel.hpp>
+#include <mgi/device/state.hpp>
 #include <mgi/graph.hpp>
 
 namespace mgi {
@@ -17,5 +18,9 @@ std::optional<int> gpu_of(ChannelSpec const& spec, std::vector<Device> const& de
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
 // thread blocks fill together.
 ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema);
+
+// Lets tiles be brought into a block's shared memory. Not those that are too large for it: their rows are
+// gathered from where they lie.
+void stage_tiles(device::ChannelState<device::LibcuAtomics>& state);
 
 }  // namespace mgi

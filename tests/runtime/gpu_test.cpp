@@ -9,6 +9,7 @@
 
 #include <mgi/runtime.hpp>
 
+#include "runtime/gpu_channels.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "support/fake_driver.hpp"
 
@@ -144,6 +145,27 @@ TEST(GpuRuntime, ExchangesRowsBetweenTheBlocksOfAnEndpoint) {
               7 * static_cast<long long>(kRows) * (static_cast<long long>(kRows) - 1) / 2);
     EXPECT_EQ(channel.stats().rows, kRows);
     runtime.delete_channel(channel);
+}
+
+TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_cpu());
+    Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    for (int const bytes : {8, 1000, 4000, 8000, 65'000}) {
+        ChannelSpec spec = exchange({endpoint});
+        spec.schema = Schema{{"key", int64()}, {"value", fixed_size_binary(bytes)}};
+        spec.options.max_groups = 2;
+        Channel const channel = runtime.create_channel(spec);
+        device::Channel const on = channel.on(endpoint);
+        EXPECT_EQ(on.state().staged_bytes != 0, bytes < 8000) << bytes;
+        EXPECT_LT(on.shared_bytes(), 160u << 10) << bytes;
+        runtime.delete_channel(channel);
+    }
+    device::ChannelState<device::LibcuAtomics> state;
+    state.tile_rows = 1 << 15;
+    state.layout.row_bytes = 1 << 17;  // times tile_rows no number of 32 bits
+    stage_tiles(state);
+    EXPECT_EQ(state.staged_bytes, 0u);
 }
 
 TEST(GpuRuntime, GivesTheMemoryBack) {
