@@ -110,4 +110,6 @@ target_include_directories(mgi_faults PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
 target_link_options(mgi_faults PRIVATE "-Wl,--wrap=mmap,--wrap=memfd_create,--wrap=fallocate")
 target_link_libraries(mgi_faults PRIVATE mgi GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+add_dependencies(mgi_faults mgi_fake_cuda)
+target_compile_definitions(mgi_faults PRIVATE MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
 add_test(NAME mgi_faults COMMAND mgi_faults)

@@ -1,6 +1,7 @@
 // What nvcc compiles of a launch: the kernel itself, and how it is started through CUDA's runtime.
 #include <cuda_runtime.h>
 
+#include <mutex>
 #include <string>
 
 #include <mgi/device/group.hpp>
@@ -49,6 +50,9 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
     GpuOfThread const here(gpu);
     auto* const code = &gpu_kernel<Kernel, Args...>;
     int const shared = static_cast<int>(launch.shared_bytes);
+    // The kernel has one limit on shared memory, which another thread's launch must not lower before this one.
+    static std::mutex mutex;
+    std::lock_guard const lock(mutex);
     check_gpu_launch(
         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), gpu,
         "a group wants more shared memory than a block can have (smaller tile_rows need less)");
@@ -67,10 +71,15 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
                         " are resident at the same time, and they wait for each other; launch no "
                         "more, over all kernels that run together");
     }
-    gpu_kernel<<<launch.groups, launch.threads, launch.shared_bytes,
-                 static_cast<cudaStream_t>(launch.stream)>>>(kernel, launch.first_number,
-                                                             launch.shared_bytes, args...);
-    check_gpu_launch(cudaGetLastError(), gpu, "start a kernel");
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(launch.groups);
+    config.blockDim = dim3(launch.threads);
+    config.dynamicSmemBytes = launch.shared_bytes;
+    config.stream = static_cast<cudaStream_t>(launch.stream);
+    // Its own result: the thread's last error may be an older one, of a call that is none of ours.
+    check_gpu_launch(cudaLaunchKernelEx(&config, code, kernel, launch.first_number,
+                                        launch.shared_bytes, args...),
+                     gpu, "start a kernel");
 }
 
 }  // namespace mgi

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -46,7 +47,12 @@ OwnStream::OwnStream(int gpu) : gpu_(gpu) {
 }
 
 OwnStream::~OwnStream() {
-    (void)driver_.cuStreamDestroy(stream_);
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuStreamDestroy(stream_);
+    } catch (std::exception const&) {
+        // The GPU's context is lost, and its streams with it.
+    }
 }
 
 bool OwnStream::is_done() const {
@@ -73,8 +79,8 @@ DeviceMemory::~DeviceMemory() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);
-    } catch (Error const&) {
-        // The GPU's context is lost, and its memory with it.
+    } catch (std::exception const&) {
+        // As above.
     }
 }
 
@@ -97,7 +103,7 @@ ManagedMemory::~ManagedMemory() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);
-    } catch (Error const&) {
+    } catch (std::exception const&) {
         // As above.
     }
 }
@@ -115,7 +121,7 @@ PinnedMemory::~PinnedMemory() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFreeHost(at_);
-    } catch (Error const&) {
+    } catch (std::exception const&) {
         // As above.
     }
 }
@@ -130,7 +136,7 @@ PinnedRange::~PinnedRange() {
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemHostUnregister(data_);
-    } catch (Error const&) {
+    } catch (std::exception const&) {
         // As above.
     }
 }

@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_channels.hpp"
 #include "runtime/host_groups.hpp"
 #include "runtime/progress.hpp"
 #include "simd/tile_ops.hpp"
@@ -222,7 +223,7 @@ void ChannelImpl::fill_in(State& state, bool on_gpu) const {
     state.lane_count = plan_.lanes;
     state.tile_ops = on_gpu ? nullptr : &simd::tile_ops();
     state.tile_rows = plan_.tile_rows;
-    if (on_gpu) state.staged_bytes = device::staged_tile_bytes(state.layout, plan_.tile_rows);
+    if (on_gpu) stage_tiles(state);
     state.chunk_rows = plan_.chunk_rows;
     state.max_groups = plan_.max_groups;
     state.destination_ids = destination_ids_.data();

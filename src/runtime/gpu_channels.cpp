@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <mgi/device/tile.hpp>
+
 #include "runtime/checks.hpp"
 
 namespace mgi {
@@ -20,6 +22,9 @@ constexpr std::uint64_t kLeastSegment = 128 << 10;
 constexpr std::uint64_t kMostSegment = 2 << 20;
 constexpr std::uint32_t kSlots = 4;
 constexpr std::uint32_t kGroups = 1024;
+
+// Of shared memory a block has up to 227 KiB, on an A100 163; the rest is for what kernels take themselves.
+constexpr std::uint64_t kMostScratch = 144 << 10;
 
 [[noreturn]] void cannot_have(ChannelSpec const& spec, std::string const& why) {
     throw Error(ErrorCode::InvalidArgument, name_of(spec) + ": " + why);
@@ -74,12 +79,23 @@ ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema) {
             std::uint32_t(std::clamp(kPoolBytes / lanes, kLeastSegment, kMostSegment));
     }
     if (options.chunk_rows == 0) {
-        options.chunk_rows =
-            std::uint32_t(std::max<std::uint64_t>(kChunkBytes / row / 64 * 64, 64));
+        // A segment of which less than two chunks fit is one.
+        std::uint64_t const segment = options.segment_rows != 0
+                                          ? options.segment_rows * row
+                                          : std::uint64_t{options.segment_bytes};
+        std::uint64_t const chunk = kChunkBytes / row / 64 * 64;
+        if (chunk != 0 && segment >= 2 * kChunkBytes) options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;
     if (options.max_groups == 0) options.max_groups = kGroups;
     return options;
+}
+
+void stage_tiles(device::ChannelState<device::LibcuAtomics>& state) {
+    // Their sizes are counted in 32 bits.
+    if (std::uint64_t{state.tile_rows} * state.layout.row_bytes > kMostScratch) return;
+    state.staged_bytes = device::staged_tile_bytes(state.layout, state.tile_rows);
+    if (device::tile_shape(state).scratch_bytes() > kMostScratch) state.staged_bytes = 0;
 }
 
 }  // namespace mgi

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <mgi/channel.hpp>
+#include <mgi/device/state.hpp>
 #include <mgi/graph.hpp>
 
 #include "runtime/channel_tables.hpp"
@@ -21,5 +22,9 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
 // thread blocks fill together.
 ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema);
+
+// Lets tiles be brought into a block's shared memory. Not those that are too large for it: their rows are
+// gathered from where they lie.
+void stage_tiles(device::ChannelState<device::LibcuAtomics>& state);
 
 }  // namespace mgi

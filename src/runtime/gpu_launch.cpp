@@ -1,9 +1,9 @@
 // Groups on a GPU: thread blocks of one kernel. A thread of the launch polls until it is over, since what
 // waits for a kernel in CUDA's own calls holds up other calls.
+#include <future>
 #include <system_error>
 #include <thread>
 
-#include "core/log.hpp"
 #include "gpu/memory.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/runtime_impl.hpp"
@@ -53,6 +53,33 @@ void watch(Registry& registry, Launch::State& launch, gpu::OwnStream const& stre
     }
 }
 
+// Starts the thread that watches a kernel, once it is told that the kernel has been started.
+void start_watcher(std::shared_ptr<Registry> const& registry,
+                   std::shared_ptr<Launch::State> const& launch, Device const& device,
+                   std::shared_ptr<gpu::OwnStream const> const& stream, std::future<bool> started) {
+    try {
+        std::thread([registry, launch, stream, gpu = device.ordinal,
+                     started = std::move(started)]() mutable {
+            if (started.get()) watch(*registry, *launch, *stream, gpu);
+        }).detach();
+    } catch (std::system_error const& error) {
+        throw Error(ErrorCode::OutOfMemory, "cannot start the thread that watches a kernel on " +
+                                                device.name + ": " + error.what());
+    }
+}
+
+// No group of the launch ever ran, and nobody waits for it.
+void never_ran(Registry& registry, Launch::State& launch) {
+    std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
+    {
+        std::lock_guard const lock(launch.mutex);
+        launch.running = 0;
+        launch.group_runs.assign(launch.groups, false);
+        channels.swap(launch.channels);
+    }
+    registry.forget_launches();
+}
+
 }  // namespace
 
 Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
@@ -60,33 +87,23 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    std::uint32_t scratch, GpuStart const& on_gpu) {
     check_launch(launch->endpoint, device, options, on_gpu);
     auto const stream = std::make_shared<gpu::OwnStream>(device.ordinal);
+    std::promise<bool> started;
     {
         std::lock_guard const lock(registry_->mutex);
         registry_->launches.push_back(launch);
     }
     try {
+        // Before the kernel: one that nobody can watch must not run.
+        start_watcher(registry_, launch, device, stream, started.get_future());
         gpu::Current const here(device.ordinal);
         on_gpu({device.ordinal, stream->get(), options.groups, options.threads, scratch,
                 launch->first_number});
     } catch (...) {
-        // It never ran, and nobody waits for it.
-        {
-            std::lock_guard const lock(launch->mutex);
-            launch->running = 0;
-            launch->group_runs.assign(launch->groups, false);
-        }
-        registry_->forget_launches();
+        started.set_value(false);
+        never_ran(*registry_, *launch);
         throw;
     }
-    try {
-        std::thread([registry = registry_, launch, stream, gpu = device.ordinal] {
-            watch(*registry, *launch, *stream, gpu);
-        }).detach();
-    } catch (std::system_error const& error) {
-        log::warn("no thread to watch a kernel on {}, hence it is waited for: {}", device.name,
-                  error.what());
-        watch(*registry_, *launch, *stream, device.ordinal);
-    }
+    started.set_value(true);
     return Launch(launch);
 }
 

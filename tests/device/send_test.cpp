@@ -162,8 +162,11 @@ TEST(DeviceSend, ScratchTooSmallIsAnError) {
     test::DeviceBatch batch(test::make_batch(t.schema, test::numbered_rows(1, 1)));
     Shared small = t.shared();
     small.bytes = 16;
-    SendResult const result = t.tiny.on(0, 0).send(t.group, small, batch.slice(0, 1));
+    Group two = t.group;
+    two.blocks = 2;
+    SendResult const result = t.tiny.on(0, 0).send(two, small, batch.slice(0, 1));
     EXPECT_EQ(result.code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(t.send(test::numbered_rows(1, 1)).rows, 1U) << "the source waits for no second group";
 }
 
 TEST(DeviceSend, RowThatCanNeverFitIsRefusedAfterTheOnesBefore) {

@@ -168,6 +168,69 @@ TEST(DeviceSegmentWriter, RowStructsInEitherLayout) {
     }
 }
 
+TEST(DeviceSegmentWriter, MovesAtOnceWhatEveryPlaceIsAMultipleOf) {
+    EXPECT_EQ(unit_of(64, 8), 8U);
+    EXPECT_EQ(unit_of(64, 4), 4U);
+    EXPECT_EQ(unit_of(64, 1), 1U);
+    EXPECT_EQ(unit_of(64 | 8, 16), 16U) << "a Wide16 lies at multiples of 8";
+    EXPECT_EQ(unit_of(64 | 8, 24), 8U);
+    EXPECT_EQ(unit_of(64 | 4, 24), 4U) << "row structs of six 32-bit numbers";
+    EXPECT_EQ(unit_of(64 | 4, 16), 4U);
+    EXPECT_EQ(unit_of(64 | 1, 8), 1U) << "behind an int8 in a row struct";
+    EXPECT_EQ(unit_of(64 | 6, 8), 2U);
+    EXPECT_EQ(unit_of(64, 12), 4U);
+    EXPECT_EQ(unit_of(64, 3), 1U);
+    EXPECT_EQ(unit_of(64, 0x10000), 16U);
+}
+
+// Values of all widths, most of them at places in a row struct that are no multiple of their width. A CPU
+// would not mind, a GPU faults where a move is not at multiples of what it moves.
+TEST(DeviceSegmentWriter, ValuesInRowStructsAtAnyPlace) {
+    std::vector<Field> fields{{"b", int8()}};
+    for (int const width : {2, 4, 8, 16, 3, 12, 20, 24, 32, 64, 7}) {
+        fields.push_back({"f" + std::to_string(width), fixed_size_binary(width)});
+    }
+    fields.push_back({"i", int32()});
+    fields.push_back({"g", fixed_size_binary(24)});
+    Schema const schema{std::vector<Field>(fields)};
+    test::Random random(5);
+    test::DataShape shape;
+    shape.nulls = 0;
+    auto const rows = test::random_rows(schema, 100, random, shape);
+    for (u32 const threads : {1U, 2U, 3U}) {
+        write_and_read(schema, rows, threads, Layout::Columns, true, 1);
+        write_and_read(schema, rows, threads, Layout::Rows, true, 2);
+        write_and_read(schema, rows, threads, Layout::Rows, false, 3);
+    }
+    memory::ChannelLayout const apart(schema, Layout::Columns, 128, 0);
+    memory::ChannelLayout const together(schema, Layout::Rows, 128, 0);
+    test::RowStructs const structs(schema, rows);
+    test::DeviceBatch columns(test::make_batch(schema, rows, random));
+    std::vector<ColumnMove> moves;
+    for (u64 first = 0; first < 5; ++first) {
+        for (u32 c = 0; c < schema.size(); ++c) {
+            Batch const of_rows = structs.slice(0, 100);
+            Batch const of_columns = columns.slice(0, 100);
+            moves.push_back(move_of(apart.get().columns[c], of_rows, c, first));
+            moves.push_back(move_of(apart.get().columns[c], of_columns, c, first));
+            moves.push_back(move_of(together.get().columns[c], of_columns, c, first));
+        }
+    }
+    for (ColumnMove const& move : moves) {
+        SCOPED_TRACE("width " + std::to_string(move.width) + " by " + std::to_string(move.unit));
+        u32 const alignment = min_of(move.unit, u32(alignof(Wide16)));
+        EXPECT_EQ(move.width % move.unit, 0U);
+        bool doubled = alignment < 8 && move.width % (2 * alignment) == 0;
+        for (u64 row = 0; row < 5; ++row) {
+            u64 const from = reinterpret_cast<std::uintptr_t>(move.from + row * move.from_stride);
+            u64 const to = move.to_offset + row * move.to_stride;
+            ASSERT_EQ((from | to) % alignment, 0U);
+            doubled = doubled && (from | to) % (2 * alignment) == 0;
+        }
+        EXPECT_FALSE(doubled) << "twice as much could be moved at once";
+    }
+}
+
 TEST(DeviceSegmentWriter, ViewsOfShortAndLongTexts) {
     Schema const schema{{"s", string(), true}, {"b", binary(), true}};
     std::vector<test::Row> rows;

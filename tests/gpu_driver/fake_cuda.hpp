@@ -16,8 +16,9 @@
 //                           after it 700. A result that loses the context loses it.
 //
 // A kernel (gpu::Function) is a pointer to a host function that gets cuLaunchKernel's parameters, which
-// must stay until it has run. A second cuInit() is another machine: contexts are well again. Stricter than the driver: streams must be non-blocking, and never null. More lenient: an IPC handle opens in the
-// process that made it, and in no other.
+// must stay until it has run. A second cuInit() is another machine: contexts are well again. Stricter than
+// the driver: streams must be non-blocking, and never null; who destroys one has a current context. More
+// lenient: an IPC handle opens in the process that made it, and in no other.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "gpu_driver/fake_cuda.hpp"
@@ -47,8 +48,10 @@ Result make_stream(char const* call, Stream* made, unsigned flags) {
     Result const result = begin_here(call);
     if (result != kSuccess) return result;
     if (flags != kStreamNonBlocking) return kInvalidValue;
-    *made = new CUstream_st{current, std::make_shared<Work>(machine.when)};
-    machine.streams.insert(*made);
+    std::unique_ptr<CUstream_st> stream(
+        new CUstream_st{current, std::make_shared<Work>(machine.when)});
+    machine.streams.insert(stream.get());
+    *made = stream.release();
     return kSuccess;
 }
 
@@ -119,7 +122,7 @@ Result cuStreamDestroy_v2(Stream stream) {
         Machine& machine = Machine::one();
         std::lock_guard const lock(machine.mutex);
         if (machine.streams.count(stream) == 0) return kInvalidHandle;
-        Result const result = begin("cuStreamDestroy", stream->context);
+        Result const result = begin_here("cuStreamDestroy");
         if (result != kSuccess) return result;
         machine.streams.erase(stream);
     }

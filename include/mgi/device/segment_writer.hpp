@@ -54,24 +54,19 @@ MGI_HD void write_values(PlacedRows const& placed, ColumnMove const& move) {
     }
 }
 
-/// Moves values of any width.
+/// Moves values that are moved at once; none where the width is 0.
 MGI_HD inline void write_values(PlacedRows const& placed, ColumnMove const& move) {
-    switch (move.width) {
+    switch (move.unit) {
         case 1: return write_values<u8>(placed, move);
         case 2: return write_values<u16>(placed, move);
         case 4: return write_values<u32>(placed, move);
         case 8: return write_values<u64>(placed, move);
         case 16: return write_values<Wide16>(placed, move);
-        default:
-            for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
-                if (placed.segment[k] == nullptr) continue;
-                memcpy(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
-                       move.from + u64(placed.from[k]) * move.from_stride, move.width);
-            }
+        default: return;
     }
 }
 
-/// Moves wide values in pieces of type T, neighbouring ones by neighbouring threads.
+/// Moves values in pieces of type T, neighbouring ones by neighbouring threads.
 template <class T, class Base>
 MGI_HD void write_pieces(Group const& group, Tile const& tile, ColumnMove const& move,
                          Base const& base) {
@@ -89,17 +84,26 @@ MGI_HD void write_pieces(Group const& group, Tile const& tile, ColumnMove const&
     }
 }
 
-/// Whether neighbouring threads should share a value of this width.
-MGI_HD constexpr bool in_pieces(u32 width) {
-    return width > 16 && width % 8 == 0;
+/// Moves values of any width at any place.
+template <class Base>
+MGI_HD void write_bytes(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
+                        Base const& base) {
+    for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
+        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
+               move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
+    });
 }
 
-/// Moves a wide value's column.
+/// Moves a column whose values are not moved at once, by several threads.
 template <class Base>
-MGI_HD void write_wide(Group const& group, Tile const& tile, ColumnMove const& move,
-                       Base const& base) {
-    if (move.width % 16 == 0) return write_pieces<Wide16>(group, tile, move, base);
-    write_pieces<u64>(group, tile, move, base);
+MGI_HD void write_in_pieces(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
+                            Base const& base) {
+    switch (move.unit) {
+        case 4: return write_pieces<u32>(group, tile, move, base);
+        case 8: return write_pieces<u64>(group, tile, move, base);
+        case 16: return write_pieces<Wide16>(group, tile, move, base);
+        default: return write_bytes(group, tile, lanes, move, base);
+    }
 }
 
 /// Moves values that lie side by side on both ends, by one thread: a run of each lane at a time.
@@ -128,17 +132,14 @@ MGI_HD void write_column(Tile const& tile, u32 lanes, ColumnMove const& move, Ti
                          Base const& base) {
     bool const power = (move.width & (move.width - 1)) == 0 && move.width <= 64;
     if (ops != nullptr && power && move.packed()) return write_runs(tile, lanes, move, *ops, base);
-    for_each_claimed(Group{}, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
-               move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
-    });
+    write_bytes(Group{}, tile, lanes, move, base);
 }
 
 /// Moves columns 0 to `columns` - 1, as `move_of(column)` says (a width of 0: not that one), by several
 /// threads: each finds out once where its rows go.
 template <class MoveOf, class Base>
-MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, MoveOf const& move_of,
-                           Base const& base) {
+MGI_HD void write_together(Group const& group, Tile const& tile, u32 lanes, u32 columns,
+                           MoveOf const& move_of, Base const& base) {
     u32 const step = group.threads;
     u32 const* const next = tile.next;
     Claim const* const claims = tile.claims;
@@ -161,12 +162,12 @@ MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, Mo
         }
         for (u32 c = 0; c < columns; ++c) {
             ColumnMove const move = move_of(c);
-            if (move.width != 0 && !in_pieces(move.width)) write_values(placed, move);
+            if (move.unit == move.width) write_values(placed, move);
         }
     }
     for (u32 c = 0; c < columns; ++c) {
         ColumnMove const move = move_of(c);
-        if (in_pieces(move.width)) write_wide(group, tile, move, base);
+        if (move.unit != move.width) write_in_pieces(group, tile, lanes, move, base);
     }
 }
 
@@ -174,7 +175,7 @@ MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, Mo
 template <class MoveOf, class Base>
 MGI_HD void write_columns(Group const& group, Tile const& tile, u32 lanes, u32 columns,
                           MoveOf const& move_of, TileOps const* ops, Base const& base) {
-    if (group.threads != 1) return write_together(group, tile, columns, move_of, base);
+    if (group.threads != 1) return write_together(group, tile, lanes, columns, move_of, base);
     for (u32 c = 0; c < columns; ++c) {
         ColumnMove const move = move_of(c);
         if (move.width != 0) write_column(tile, lanes, move, ops, base);

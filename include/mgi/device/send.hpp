@@ -57,9 +57,10 @@ public:
 
     /// Checks that this group may go on sending, and registers it at its first call.
     MGI_HD ErrorCode enter(bool closing) {
+        // First: a group that is refused here must not be one that the source waits for.
+        if (!scratch_fits_) return ErrorCode::InvalidArgument;
         ErrorCode code = ErrorCode::Ok;
         if (group_.leads()) code = admit_group(state_, source_, group_, closing);
-        if (!scratch_fits_) return code == ErrorCode::Ok ? ErrorCode::InvalidArgument : code;
         return ErrorCode(agree(group_, tile_.agreed, u32(code)));
     }
 

@@ -19,6 +19,19 @@ struct alignas(16) ColumnMove {
     u32 to_offset = 0;  ///< from a segment's start to row 0
     u32 to_stride = 0;
     u32 width = 0;  ///< bytes of a value
+    u32 unit = 0;   ///< of them, those that are moved at once
+
+    ColumnMove() = default;
+    /// Segments lie at multiples of 64.
+    MGI_HD ColumnMove(char const* start, u32 start_stride, u32 offset, u32 stride, u32 bytes)
+        : from(start),
+          from_stride(start_stride),
+          to_offset(offset),
+          to_stride(stride),
+          width(bytes),
+          unit(
+              unit_of(u64(reinterpret_cast<std::uintptr_t>(start)) | start_stride | offset | stride,
+                      bytes)) {}
 
     [[nodiscard]] MGI_HD bool packed() const { return from_stride == width && to_stride == width; }
 };

@@ -1,6 +1,6 @@
 /// \file
 /// Leaf wrapper: how values are read and written, and how a tile's bytes come into a group's scratch.
-/// On a CPU values may lie at any address; on a GPU at multiples of their width (16 bytes and more: of 8).
+/// On a CPU values may lie at any address; on a GPU at multiples of their type's alignment.
 #pragma once
 
 #include <cstring>
@@ -13,6 +13,14 @@ namespace mgi::device {
 struct alignas(8) Wide16 {
     u64 word[2];
 };
+
+/// How many bytes of a value are moved at once: a power of two up to 16 that divides its width. `places` has
+/// the bits of wherever its values lie, which are multiples of what is moved (of 8 for a Wide16).
+MGI_HD constexpr u32 unit_of(u64 places, u32 width) {
+    u64 const bits = places | width | 8;
+    u32 const lowest = u32(bits & (~bits + 1));
+    return lowest == 8 && width % 16 == 0 ? 16 : lowest;
+}
 
 template <class T>
 MGI_HD T load_value(void const* at) {

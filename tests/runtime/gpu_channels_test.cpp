@@ -1,0 +1,331 @@
+// Channels over several memories: GPUs and CPU devices, with a driver that is made up. What stands for a
+// kernel on a GPU is threads of this process, one a block, that run the same device code; the movers between
+// them copy by the driver's streams.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <mgi/runtime.hpp>
+
+#include "runtime/runtime_impl.hpp"
+#include "support/fake_driver.hpp"
+
+namespace mgi::test::between_gpus {
+namespace {
+
+using device::Group;
+using device::RoutingKind;
+using device::Shared;
+using device::Status;
+using device::u32;
+using device::u64;
+
+struct Row {
+    long long key;
+    long long value;
+};
+
+constexpr u64 kRows = 20'000;  // of each source
+constexpr u32 kBlocks = 2;
+
+// Endpoints on devices, each a source and a destination, and what every one of them received.
+class Exchange {
+public:
+    Exchange(std::vector<std::string> const& devices, Routing const& routing,
+             ChannelOptions const& options) {
+        RuntimeOptions local;
+        local.cpu_devices = 1;
+        runtime_ = Runtime::local(local);
+        for (std::string const& device : devices) {
+            endpoints_.push_back(runtime_->create_endpoint(device));
+        }
+        ChannelSpec spec;
+        spec.sources = spec.destinations = endpoints_;
+        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
+        spec.routing = routing;
+        spec.options = options;
+        spec.options.name = "between";
+        channel_ = runtime_->create_channel(spec);
+        received_.resize(devices.size());
+    }
+
+    // Every block of every endpoint sends its part and receives.
+    void run() {
+        std::vector<Launch> launches;
+        std::vector<std::thread> starters;
+        std::mutex mutex;
+        for (std::size_t e = 0; e < endpoints_.size(); ++e) {
+            starters.emplace_back([&, e] {
+                Launch launch = start(e);
+                std::lock_guard const lock(mutex);
+                launches.push_back(launch);
+            });
+        }
+        for (auto& starter : starters) starter.join();
+        for (Launch& launch : launches) launch.wait(std::chrono::seconds(60));
+    }
+
+    // How often each destination saw each value.
+    [[nodiscard]] std::vector<std::map<long long, int>> const& received() const {
+        return received_;
+    }
+    [[nodiscard]] Channel const& channel() const { return channel_; }
+    [[nodiscard]] Runtime& runtime() { return *runtime_; }
+    [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+
+    static long long value_of(std::size_t source, u64 row) {
+        return static_cast<long long>(source) << 32 | static_cast<long long>(row);
+    }
+
+private:
+    Launch start(std::size_t e) {
+        device::Channel const on = channel_->on(endpoints_[e]);
+        auto const kernel = [this, e, on](Group const& group, Shared& shared) {
+            exchange(e, on, group, shared);
+        };
+        // As a stream would: it comes back when the blocks have ended.
+        GpuStart const blocks = [kernel](GpuLaunch const& launch) {
+            std::vector<std::thread> threads;
+            for (u32 b = 0; b < launch.groups; ++b) {
+                threads.emplace_back([&, b] {
+                    std::vector<std::byte> scratch(launch.shared_bytes);
+                    Shared shared{scratch.data(), launch.shared_bytes};
+                    kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
+                });
+            }
+            for (auto& thread : threads) thread.join();
+        };
+        LaunchOptions options;
+        options.groups = kBlocks;
+        bool const on_gpu = runtime_->devices()[endpoints_[e].device].kind == VertexKind::Gpu;
+        options.threads = on_gpu ? 32 : 1;
+        return runtime_->impl()->start(endpoints_[e], options, {on}, kernel, blocks);
+    }
+
+    void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
+        std::vector<Row> rows;
+        for (u64 i = group.block; i < kRows; i += group.blocks) {
+            rows.push_back({static_cast<long long>(i * 7 + e), value_of(e, i)});
+        }
+        std::map<long long, int> seen;
+        u64 sent = 0;
+        bool flushed = false;
+        for (u32 idle = 0;;) {
+            if (sent < rows.size()) {
+                sent += on.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
+            } else if (!flushed) {
+                flushed = on.flush(group, shared) != Status::Pending;
+            }
+            device::ReceivedBatch batch;
+            Status const status = on.recv(group, shared, batch);
+            if (status == Status::Pending) {
+                device::backoff(idle++);
+                continue;
+            }
+            if (status != Status::Ok) break;
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<long long>(1)[i]];
+            on.release(group, shared, batch);
+            idle = 0;
+        }
+        std::lock_guard const lock(mutex_);
+        for (auto const& [value, count] : seen) received_[e][value] += count;
+    }
+
+    std::optional<Runtime> runtime_;
+    std::vector<Endpoint> endpoints_;
+    Channel channel_;
+    std::mutex mutex_;
+    std::vector<std::map<long long, int>> received_;
+};
+
+ChannelOptions small() {
+    ChannelOptions options;
+    options.segment_rows = 512;
+    options.tile_rows = 256;
+    options.chunk_rows = 256;
+    options.max_groups = 4;
+    return options;
+}
+
+void expect_each_row_once(Exchange const& exchange) {
+    std::map<long long, int> all;
+    for (auto const& destination : exchange.received()) {
+        for (auto const& [value, count] : destination) all[value] += count;
+    }
+    EXPECT_EQ(all.size(), exchange.endpoints().size() * kRows);
+    EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](auto const& of) { return of.second == 1; }));
+}
+
+struct Devices {
+    char const* name;
+    std::vector<std::string> devices;
+};
+
+class GpuChannels : public testing::TestWithParam<std::tuple<Devices, char const*>> {
+protected:
+    [[nodiscard]] static std::vector<std::string> const& devices() {
+        return std::get<0>(GetParam()).devices;
+    }
+    FakeDriver const gpus_{{"DEVICES", "2"}, {"STREAMS", std::get<1>(GetParam())}};
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Memories, GpuChannels,
+    testing::Combine(testing::Values(Devices{"CpuAndGpu", {"cpu:0", "cuda:0"}},
+                                     Devices{"TwoGpus", {"cuda:0", "cuda:1"}},
+                                     Devices{"SeveralOfEach",
+                                             {"cuda:0", "cpu:0", "cuda:1", "cuda:0", "cpu:0"}}),
+                     testing::Values("at once", "late:3", "threads")),
+    [](auto const& info) {
+        std::string name = std::get<0>(info.param).name;
+        std::string const streams = std::get<1>(info.param);
+        return name + (streams == "at once" ? "AtOnce" : streams == "threads" ? "Threads" : "Late");
+    });
+
+TEST_P(GpuChannels, EveryRowArrivesOnceWhereItsKeyBelongs) {
+    Exchange exchange(devices(), Routing::partition("key"), small());
+    EXPECT_EQ(exchange.channel().plan().transfer, Transfer::Mixed);
+    exchange.run();
+    expect_each_row_once(exchange);
+    EXPECT_EQ(exchange.channel().stats().rows, devices().size() * kRows);
+}
+
+TEST_P(GpuChannels, EveryDestinationGetsABroadcast) {
+    Exchange exchange(devices(), Routing::broadcast(), small());
+    exchange.run();
+    for (auto const& destination : exchange.received()) {
+        EXPECT_EQ(destination.size(), devices().size() * kRows);
+        EXPECT_TRUE(std::all_of(destination.begin(), destination.end(),
+                                [](auto const& of) { return of.second == 1; }));
+    }
+}
+
+TEST_P(GpuChannels, SomeDestinationGetsWhatIsBalanced) {
+    Exchange exchange(devices(), Routing::balance(), small());
+    EXPECT_EQ(exchange.channel().plan().transfer, Transfer::ByCopy);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuChannels, ByCopyEvenWithinAGpu) {
+    ChannelOptions options = small();
+    options.by_reference = false;
+    options.credits = 1;
+    Exchange exchange(devices(), Routing::partition("key"), options);
+    EXPECT_EQ(exchange.channel().plan().transfer, Transfer::ByCopy);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST(GpuChannelsOnce, GiveAllMemoryBack) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    std::map<std::string, std::size_t> before;
+    std::vector<std::string> const kinds{"memory", "pinned", "registered", "streams", "events"};
+    for (auto const& kind : kinds) before[kind] = gpus.alive(kind);
+    {
+        Exchange exchange({"cpu:0", "cuda:0", "cuda:1"}, Routing::partition("key"), small());
+        EXPECT_GT(gpus.alive("pinned"), before["pinned"]);
+        EXPECT_GT(gpus.alive("registered"), before["registered"]);
+        exchange.run();
+        exchange.runtime().delete_channel(exchange.channel());
+    }
+    for (auto const& kind : kinds) EXPECT_EQ(gpus.alive(kind), before[kind]) << kind;
+}
+
+TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    Exchange exchange({"cpu:0", "cuda:0"}, Routing::partition("key"), small());
+    gpus.fail("cuMemcpyAsync:3:2");
+    try {
+        exchange.run();
+    } catch (Error const&) {
+        // Groups may hear of it before they have flushed.
+    }
+    try {
+        exchange.channel().check();
+        FAIL() << "it has not failed";
+    } catch (Error const& error) {
+        EXPECT_NE(std::string(error.what()).find("copy a segment"), std::string::npos)
+            << error.what();
+    }
+    auto const on_gpu = exchange.channel();
+    EXPECT_THROW((void)on_gpu.on(exchange.endpoints()[1]), Error);
+}
+
+TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
+    FakeDriver const gpus;
+    RuntimeOptions options;
+    options.cpu_devices = 1;
+    Runtime runtime = Runtime::local(options);
+    Endpoint const host = runtime.create_endpoint("cpu:0");
+    Endpoint const gpu = runtime.create_endpoint("cuda:0");
+    ChannelSpec spec;
+    spec.sources = {host};
+    spec.destinations = {gpu};
+    spec.schema = Schema{{"key", int64()}, {"value", int64()}};
+    spec.routing = Routing::partition("key");
+    Channel const there = runtime.create_channel(spec);
+    std::swap(spec.sources, spec.destinations);
+    Channel const back = runtime.create_channel(spec);
+
+    // A kernel that sends on what it receives.
+    device::Channel const in = there.on(gpu);
+    device::Channel const out = back.on(gpu);
+    auto const kernel = [in, out](Group const& group, Shared& shared) {
+        for (u32 idle = 0;;) {
+            device::ReceivedBatch batch;
+            Status const status = in.recv(group, shared, batch);
+            if (status == Status::Pending) {
+                device::backoff(idle++);
+                continue;
+            }
+            if (status != Status::Ok) break;
+            std::vector<Row> rows(batch.rows);
+            for (u32 i = 0; i < batch.rows; ++i) {
+                rows[i] = {batch.column<long long>(0)[i], batch.column<long long>(1)[i]};
+            }
+            in.release(group, shared, batch);
+            for (u64 sent = 0; sent < rows.size();) {
+                sent += out.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
+            }
+        }
+        (void)out.flush_wait(group, shared);
+    };
+    LaunchOptions launch;
+    launch.threads = 32;
+    std::thread echo([&] {
+        runtime.impl()
+            ->start(gpu, launch, {in, out}, [](auto&, auto&) {},
+                    [&](GpuLaunch const& on) {
+                        std::vector<std::byte> scratch(on.shared_bytes);
+                        Shared shared{scratch.data(), on.shared_bytes};
+                        kernel({0, 1, 0, 1, on.first_number, nullptr}, shared);
+                    })
+            .wait(std::chrono::seconds(60));
+    });
+    std::vector<Row> rows(kRows);
+    for (u64 i = 0; i < kRows; ++i) rows[i] = {static_cast<long long>(i), 3};
+    std::thread sending([&] {
+        Sender sender = there.sender(host);
+        for (u64 sent = 0; sent < kRows;) {
+            sent += sender.send_rows(rows.data() + sent, kRows - sent);
+        }
+        sender.flush(std::chrono::seconds(60));
+    });
+    Receiver receiver = back.receiver(host);
+    u64 received = 0;
+    while (auto const batch = receiver.receive(std::chrono::seconds(60))) {
+        received += static_cast<u64>(batch->rows);
+    }
+    sending.join();
+    echo.join();
+    EXPECT_EQ(received, kRows);
+}
+
+}  // namespace
+}  // namespace mgi::test::between_gpus
