@@ -7,6 +7,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -84,7 +86,7 @@ public:
 
 private:
     Launch start(std::size_t e) {
-        device::Channel const on = channel_->on(endpoints_[e]);
+        device::Channel const on = channel_.on(endpoints_[e]);
         auto const kernel = [this, e, on](Group const& group, Shared& shared) {
             exchange(e, on, group, shared);
         };
@@ -313,13 +315,14 @@ TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
     std::thread sending([&] {
         Sender sender = there.sender(host);
         for (u64 sent = 0; sent < kRows;) {
-            sent += sender.send_rows(rows.data() + sent, kRows - sent);
+            sent += static_cast<u64>(sender.try_send_rows(
+                rows.data() + sent, sizeof(Row), static_cast<std::int64_t>(kRows - sent)));
         }
         sender.flush(std::chrono::seconds(60));
     });
     Receiver receiver = back.receiver(host);
     u64 received = 0;
-    while (auto const batch = receiver.receive(std::chrono::seconds(60))) {
+    while (auto const batch = receiver.recv(std::chrono::seconds(60))) {
         received += static_cast<u64>(batch->rows);
     }
     sending.join();
