@@ -183,9 +183,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      Devices{"SeveralOfEach",
                                              {"cuda:0", "cpu:0", "cuda:1", "cuda:0", "cpu:0"}}),
                      testing::Values("at once", "late:3", "threads")),
-    [](auto const& info) {
-        std::string name = std::get<0>(info.param).name;
-        std::string const streams = std::get<1>(info.param);
+    [](auto const& of) {
+        std::string name = std::get<0>(of.param).name;
+        std::string const streams = std::get<1>(of.param);
         return name + (streams == "at once" ? "AtOnce" : streams == "threads" ? "Threads" : "Late");
     });
 
