@@ -52,9 +52,8 @@ public:
     // One move is done with a slot. With mail the lane's groups give it back, by `set_delivered`.
     void give_back(std::uint64_t sequence) {
         if (mail_ != nullptr) return;
-        device::release_reads(
-            lane_.slots[std::uint32_t(sequence) & mask_], 1, mask_ + 1,
-            [&](auto& slot) { std::memset(pool_ + slot.offset, 0, bit_bytes_); });
+        device::release_reads(lane_.slots[std::uint32_t(sequence) & mask_], 1, mask_ + 1,
+                              [&](auto& slot) { std::memset(pool_ + slot.offset, 0, bit_bytes_); });
     }
 
 private:

@@ -137,8 +137,8 @@ void ChannelImpl::build(std::vector<GpuMembers> const& gpus,
 void ChannelImpl::add_place(GpuMembers const& members) {
     State shape;
     fill_in(shape, true);
-    auto& place = *places_.emplace_back(
-        std::make_unique<GpuPlace>(members.gpu, members.here, shape, plan_));
+    auto& place =
+        *places_.emplace_back(std::make_unique<GpuPlace>(members.gpu, members.here, shape, plan_));
     fill_in(place.state(), true);
     place.build(plan_);
     plan_.pool_bytes += place.pool_bytes();

@@ -183,7 +183,8 @@ private:
     std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
     Here here_;
     std::shared_ptr<Part> part_;
-    std::unique_ptr<memory::Pool> pool_;  // CPU endpoints' segments and what groups keep; may be none
+    std::unique_ptr<memory::Pool>
+        pool_;  // CPU endpoints' segments and what groups keep; may be none
     std::unique_ptr<gpu::PinnedRange> pinned_;  // the pool, where GPUs have endpoints as well
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;

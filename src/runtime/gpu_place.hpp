@@ -22,9 +22,7 @@ public:
     [[nodiscard]] State& state() const { return *state_; }
     [[nodiscard]] std::uint64_t pool_bytes() const { return pool_.bytes(); }
     // Where its segments lie.
-    [[nodiscard]] transport::GpuRange memory() const {
-        return {gpu_, pool_.data(), pool_.bytes()};
-    }
+    [[nodiscard]] transport::GpuRange memory() const { return {gpu_, pool_.data(), pool_.bytes()}; }
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
     void build(Plan const& plan);
 

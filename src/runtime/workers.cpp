@@ -108,11 +108,10 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
     };
     std::lock_guard const lock(movers_mutex_);
     for (auto const& [device, indices] : sources) {
-        movers_[device].add(
-            channel->id(),
-            std::make_unique<mover::ChannelMoves>(
-                channel->state(), indices, transport_for(*channel), far_routes),
-            channel, fail);
+        movers_[device].add(channel->id(),
+                            std::make_unique<mover::ChannelMoves>(
+                                channel->state(), indices, transport_for(*channel), far_routes),
+                            channel, fail);
     }
     if (crossing == nullptr) return;
     // Credits for other servers are said by the mover of a device that receives.

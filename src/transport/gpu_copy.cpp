@@ -42,10 +42,10 @@ void GpuCopy::Line::submit(Copy const& copy) {
     flights_.push_back({copy.token, take_event()});
     for (memory::Range const& range : copy.ranges) {
         if (range.bytes == 0) continue;
-        driver_.check(driver_.cuMemcpyAsync(address_of(copy.to + range.offset),
-                                            address_of(copy.from + range.offset), range.bytes,
-                                            stream_.get()),
-                      "copy a segment", gpu_);
+        driver_.check(
+            driver_.cuMemcpyAsync(address_of(copy.to + range.offset),
+                                  address_of(copy.from + range.offset), range.bytes, stream_.get()),
+            "copy a segment", gpu_);
     }
     driver_.check(driver_.cuEventRecord(flights_.back().event, stream_.get()),
                   "mark the end of a copy", gpu_);

@@ -184,8 +184,8 @@ struct MailSources : ByCopy<MailSources, 4> {
     }
     void check() { all_arrived(8); }
 };
-Listed<MailSources> const mail_sources("mail.sources", "no arrival is written over before it is read",
-                                       30'000);
+Listed<MailSources> const mail_sources("mail.sources",
+                                       "no arrival is written over before it is read", 30'000);
 
 /// Some read in place, to others the mover brings it: the last of all frees the segment.
 struct MailBroadcast : ByCopy<MailBroadcast, 3> {

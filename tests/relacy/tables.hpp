@@ -30,7 +30,7 @@ struct TableOptions {
     RoutingKind routing = RoutingKind::Direct;
     bool ordered = false;
     bool by_reference = true;
-    u32 near = 0;  ///< by copy: destinations below it read in place
+    u32 near = 0;       ///< by copy: destinations below it read in place
     bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
 };
 

@@ -302,12 +302,13 @@ TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
     launch.threads = 32;
     std::thread echo([&] {
         runtime.impl()
-            ->start(gpu, launch, {in, out}, [](auto&, auto&) {},
-                    [&](GpuLaunch const& on) {
-                        std::vector<std::byte> scratch(on.shared_bytes);
-                        Shared shared{scratch.data(), on.shared_bytes};
-                        kernel({0, 1, 0, 1, on.first_number, nullptr}, shared);
-                    })
+            ->start(
+                gpu, launch, {in, out}, [](auto&, auto&) {},
+                [&](GpuLaunch const& on) {
+                    std::vector<std::byte> scratch(on.shared_bytes);
+                    Shared shared{scratch.data(), on.shared_bytes};
+                    kernel({0, 1, 0, 1, on.first_number, nullptr}, shared);
+                })
             .wait(std::chrono::seconds(60));
     });
     std::vector<Row> rows(kRows);
@@ -315,8 +316,8 @@ TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
     std::thread sending([&] {
         Sender sender = there.sender(host);
         for (u64 sent = 0; sent < kRows;) {
-            sent += static_cast<u64>(sender.try_send_rows(
-                rows.data() + sent, sizeof(Row), static_cast<std::int64_t>(kRows - sent)));
+            sent += static_cast<u64>(sender.try_send_rows(rows.data() + sent, sizeof(Row),
+                                                          static_cast<std::int64_t>(kRows - sent)));
         }
         sender.flush(std::chrono::seconds(60));
     });

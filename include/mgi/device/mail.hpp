@@ -31,7 +31,8 @@ struct Arrivals {
     struct alignas(32) Entry {
         typename A::template System<u64> state{0};  ///< position + 1, once the rest is there
         typename A::template System<u64> what{0};   ///< source << 32 | slot, or kEnd for a slot
-        typename A::template System<u64> content{0};  ///< Slot::content; of an end Destination::counts
+        typename A::template System<u64> content{
+            0};  ///< Slot::content; of an end Destination::counts
     };
     static constexpr u32 kEnd = 0xffffffffu;
 
