@@ -4,7 +4,7 @@
 // endpoint owns a part of the table. Its groups send the part's rows to the endpoints that own their
 // keys, and add up what arrives from all the others while they still send.
 //
-//   group_by [DEVICE]        of the endpoints: cpu:0, cuda:0, ... Default: all CPU devices
+//   group_by [DEVICE...]     of the endpoints, in turn: cpu:0, cuda:0, cuda:1 ... Default: all CPU devices
 #include <climits>
 #include <cstdio>
 #include <exception>
@@ -157,7 +157,8 @@ bool is_right(std::vector<std::unique_ptr<Part>> const& parts) {
     return got == expected;
 }
 
-int run(std::string const& device) {
+/// Endpoints take turns with the devices.
+int run(std::vector<std::string> const& devices) {
     constexpr u32 kEndpoints = 4;
     constexpr u32 kRows = 250'000;
     constexpr int kCustomers = 10'000;
@@ -166,7 +167,7 @@ int run(std::string const& device) {
     std::vector<mgi::Endpoint> endpoints;
     std::vector<std::unique_ptr<Part>> parts;
     for (u32 e = 0; e < kEndpoints; ++e) {
-        endpoints.push_back(runtime.create_endpoint(device));
+        endpoints.push_back(runtime.create_endpoint(devices[e % devices.size()]));
         parts.push_back(std::make_unique<Part>(e, kRows, kCustomers));
     }
     mgi::ChannelSpec spec;
@@ -177,12 +178,12 @@ int run(std::string const& device) {
     spec.options.name = "sales";
     mgi::Channel const channel = runtime.create_channel(spec);
 
-    mgi::LaunchOptions shape;
-    bool const on_gpu = device.starts_with("cuda:");
-    shape.groups = on_gpu ? 8 : 2;
-    shape.threads = on_gpu ? 256 : 1;
     std::vector<mgi::Launch> launches;
     for (u32 e = 0; e < kEndpoints; ++e) {
+        bool const on_gpu = devices[e % devices.size()].starts_with("cuda:");
+        mgi::LaunchOptions shape;
+        shape.groups = on_gpu ? 8 : 2;
+        shape.threads = on_gpu ? 256 : 1;
         Part const& part = *parts[e];
         launches.push_back(runtime.launch(endpoints[e], shape, GroupBy{}, channel.on(endpoints[e]),
                                           part.sales.data(), u64{part.sales.size()}, part.table));
@@ -207,7 +208,8 @@ int run(std::string const& device) {
 
 int main(int argc, char** argv) {
     try {
-        return run(argc > 1 ? argv[1] : "");
+        if (argc == 1) return run({""});
+        return run({argv + 1, argv + argc});
     } catch (std::exception const& error) {
         std::fprintf(stderr, "group_by: %s\n", error.what());
         return 1;
