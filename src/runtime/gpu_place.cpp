@@ -29,7 +29,7 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
             plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes()};
 }
 
-GpuPlace::GpuPlace(int gpu, Here here, State const& shape, Plan const& plan)
+GpuPlace::GpuPlace(int gpu, Here const& here, State const& shape, Plan const& plan)
     : GpuPlace(gpu, here, shape, sizes_of(shape, plan, here)) {}
 
 GpuPlace::GpuPlace(int gpu, Here here, State const& shape, Sizes const& sizes)

@@ -15,7 +15,7 @@ namespace mgi {
 class GpuPlace {
 public:
     // Of a channel with the counts and layouts of `shape`. Throws Error(OutOfMemory, ...).
-    GpuPlace(int gpu, Here here, State const& shape, Plan const& plan);
+    GpuPlace(int gpu, Here const& here, State const& shape, Plan const& plan);
 
     [[nodiscard]] int gpu() const { return gpu_; }
     [[nodiscard]] Here const& here() const { return here_; }
