@@ -13,9 +13,13 @@ namespace {
 template <class Derived, rl::thread_id_t threads>
 struct ByCopy : ChannelScenario<Derived, threads> {
     void move_all() {
-        Tables& tables = this->flow().tables;
+        Tables const& tables = this->flow().tables;
         std::vector<u32> sources(tables.options().sources);
         std::iota(sources.begin(), sources.end(), 0u);
+        move(sources);
+    }
+    void move(std::vector<u32> const& sources) {
+        Tables& tables = this->flow().tables;
         mover::BasicChannelMoves<A> moves(tables.state, sources,
                                           std::make_unique<LateCopy>(tables));
         while (!moves.done()) {
@@ -186,6 +190,19 @@ struct MailSources : ByCopy<MailSources, 4> {
 };
 Listed<MailSources> const mail_sources("mail.sources",
                                        "no arrival is written over before it is read", 30'000);
+
+/// Two movers write down what they bring in one book.
+struct MailMovers : ByCopy<MailMovers, 5> {
+    static TableOptions options() { return MailSources::options(); }
+    void thread(unsigned index) {
+        if (index < 2) send_and_flush(index, 0, 1, 4);
+        if (index == 2 || index == 3) move({index - 2});
+        if (index == 4) receive_all(0);
+    }
+    void check() { all_arrived(8); }
+};
+Listed<MailMovers> const mail_movers("mail.movers", "movers follow each other round the book",
+                                     30'000);
 
 /// Some read in place, to others the mover brings it: the last of all frees the segment.
 struct MailBroadcast : ByCopy<MailBroadcast, 3> {
