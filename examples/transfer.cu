@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 
 #include <mgi/device.hpp>
@@ -143,6 +144,7 @@ int run(std::string const& from, std::string const& to, u64 rows) {
 
 int main(int argc, char** argv) {
     try {
+        if (argc == 2) throw std::invalid_argument("say where from and where to: transfer FROM TO");
         std::string const from = argc > 2 ? argv[1] : "cpu:0";
         std::string const to = argc > 2 ? argv[2] : "cpu:0";
         return run(from, to, (argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 4) * 1'000'000);

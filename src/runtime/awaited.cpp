@@ -21,6 +21,12 @@ bool lane_is_full(device::Lane<Words> const& lane) {
     return held || (lane.moves != 0 && next != delivered_of(lane));
 }
 
+// Something was brought that the destination's groups have not put into its queue.
+bool has_arrivals(device::Destination<Words> const& destination) {
+    return destination.arrivals != nullptr &&
+           destination.arrivals->tail.load(relaxed) != destination.words->imported.load(relaxed);
+}
+
 // Whether group `number` waits for room or its flush in this very channel and has never received from
 // it: it will not make room.
 bool only_sends(State const& state, std::uint32_t source, std::uint32_t destination,
@@ -90,7 +96,9 @@ void add_gone_destinations(ChannelImpl& channel, Registry const& registry, Silen
             bool const alive = is_alive(channel, registry, silent, d);
             if (!alive) dead.insert(channel.spec().destinations[d].id);
             // Any living destination may free a Balance lane; of a Broadcast's, one that is behind.
-            bool const behind = queue == nullptr ? far_behind : queue->pushed() != queue->taken();
+            bool const behind = queue == nullptr ? far_behind
+                                                 : queue->pushed() != queue->taken() ||
+                                                       has_arrivals(state.destinations[d]);
             bool const may_free = state.routing == RoutingKind::Balance || behind;
             somebody_at_it |= alive && may_free;
         }

@@ -22,6 +22,8 @@ constexpr std::uint64_t kLeastSegment = 128 << 10;
 constexpr std::uint64_t kMostSegment = 2 << 20;
 constexpr std::uint32_t kSlots = 4;
 constexpr std::uint32_t kGroups = 1024;
+// Where a CPU device sends as well, whose groups' carry buffers are pinned.
+constexpr std::uint32_t kGroupsBeside = 320;
 
 // Of shared memory a block has up to 227 KiB, on an A100 163; the rest is for what kernels take themselves.
 constexpr std::uint64_t kMostScratch = 144 << 10;
@@ -66,7 +68,8 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {
     return planned == Transfer::ByCopy && in_place ? Transfer::Mixed : planned;
 }
 
-ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema) {
+ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
+                               std::vector<GpuMembers> const& gpus) {
     ChannelOptions options = spec.options;
     std::uint64_t const row = std::max<std::uint64_t>(schema.row_bytes(), 1);
     bool const own_lanes = device::has_own_lanes(spec.routing.kind);
@@ -84,10 +87,17 @@ ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema) {
                                           ? options.segment_rows * row
                                           : std::uint64_t{options.segment_bytes};
         std::uint64_t const chunk = kChunkBytes / row / 64 * 64;
-        if (chunk != 0 && segment >= 2 * kChunkBytes) options.chunk_rows = std::uint32_t(chunk);
+        bool const exact = std::none_of(schema.fields().begin(), schema.fields().end(),
+                                        [](Field const& of) { return of.type.is_variable(); });
+        if (exact && options.receive_limit == 0 && chunk != 0 && segment >= 2 * kChunkBytes)
+            options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;
-    if (options.max_groups == 0) options.max_groups = kGroups;
+    if (options.max_groups == 0) {
+        std::size_t sources = 0;
+        for (GpuMembers const& members : gpus) sources += members.here.sources.size();
+        options.max_groups = sources == spec.sources.size() ? kGroups : kGroupsBeside;
+    }
     return options;
 }
 

@@ -21,7 +21,8 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
 // thread blocks fill together.
-ChannelOptions options_on_gpu(ChannelSpec const& spec, Schema const& schema);
+ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
+                               std::vector<GpuMembers> const& gpus);
 
 // Lets tiles be brought into a block's shared memory. Not those that are too large for it: their rows are
 // gathered from where they lie.

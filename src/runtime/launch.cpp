@@ -209,8 +209,10 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch) const {
     std::lock_guard const lock(registry_->mutex);
     for (auto const& [id, channel] : registry_->channels) {
         // Kernels have it as it is at their endpoint; all others know it as it is on the host.
-        for (State const*& given_state : launch.given) {
-            if (channel->has_state(given_state)) given_state = &channel->state();
+        for (mgi::State const*& named : launch.given) {
+            if (!channel->has_state(named)) continue;
+            scratch = std::max(scratch, device::shared_bytes_of(*named));
+            named = &channel->state();
         }
         bool const is_given = launch.was_given(channel->state());
         bool const member = channel->source_index(launch.endpoint) != ChannelImpl::kNone ||
@@ -218,8 +220,7 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch) const {
         if (is_given) launch.channels.push_back(channel);
         given += is_given ? 1 : 0;
         if (!is_given && !member) continue;
-        State& state = channel->state_at(launch.endpoint);
-        scratch = std::max(scratch, device::Channel(&state, 0, 0).shared_bytes());
+        scratch = std::max(scratch, device::shared_bytes_of(channel->state_at(launch.endpoint)));
     }
     std::set<State const*> const distinct(launch.given.begin(), launch.given.end());
     if (given == distinct.size()) return scratch;

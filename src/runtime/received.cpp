@@ -101,9 +101,9 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
     owner->offset = fresh;
     auto const& ring = state_.destinations[destination].rings[batch.source];
     auto& slot = ring.slots[batch.slot];
-    // A broadcast's segment is everybody's where it is read in place.
-    bool const alone =
-        batch.whole && (state_.routing != device::RoutingKind::Broadcast || !ring.in_place);
+    // A broadcast's segment is everybody's where it is read in place; and what GPUs copy to stays pinned.
+    bool const alone = batch.whole && pinned_ == nullptr &&
+                       (state_.routing != device::RoutingKind::Broadcast || !ring.in_place);
     char* const segment = state_.pool + fresh;
     if (alone) {
         RecordBatch out = view(batch, batch.segment, owner);

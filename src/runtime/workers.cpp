@@ -20,7 +20,9 @@ std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) 
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
     std::vector<transport::GpuRange> memories;
     for (auto const& place : channel.places()) memories.push_back(place->memory());
-    return std::make_unique<transport::GpuCopy>(std::move(memories));
+    bool const within = channel.plan().transfer == Transfer::ByCopy;
+    return std::make_unique<transport::GpuCopy>(std::move(memories),
+                                                within ? channel.plan().segment_bytes : 0);
 }
 
 }  // namespace

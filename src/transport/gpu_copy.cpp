@@ -37,15 +37,22 @@ gpu::Event GpuCopy::Line::take_event() {
     return event;
 }
 
-void GpuCopy::Line::submit(Copy const& copy) {
+void GpuCopy::Line::put(gpu::Address to, gpu::Address from, std::uint64_t bytes) {
+    driver_.check(driver_.cuMemcpyAsync(to, from, bytes, stream_.get()), "copy a segment", gpu_);
+}
+
+void GpuCopy::Line::submit(Copy const& copy, bool within) {
     gpu::Current const here(gpu_);
     flights_.push_back({copy.token, take_event()});
     for (memory::Range const& range : copy.ranges) {
         if (range.bytes == 0) continue;
-        driver_.check(
-            driver_.cuMemcpyAsync(address_of(copy.to + range.offset),
-                                  address_of(copy.from + range.offset), range.bytes, stream_.get()),
-            "copy a segment", gpu_);
+        gpu::Address from = address_of(copy.from + range.offset);
+        if (within) {
+            gpu::Address const over = address_of(bounce_.data() + range.offset);
+            put(over, from, range.bytes);
+            from = over;
+        }
+        put(address_of(copy.to + range.offset), from, range.bytes);
     }
     driver_.check(driver_.cuEventRecord(flights_.back().event, stream_.get()),
                   "mark the end of a copy", gpu_);
@@ -59,6 +66,16 @@ void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete) {
         complete.push_back(flights_.front().token);
         free_.push_back(flights_.front().event);
         flights_.pop_front();
+    }
+}
+
+GpuCopy::GpuCopy(std::vector<GpuRange> memories, std::uint64_t bounce)
+    : memories_(std::move(memories)) {
+    for (GpuRange const& range : memories_) {
+        auto& lines = lines_[range.gpu];
+        for (std::size_t i = 0; i < kLines; ++i) {
+            lines.push_back(std::make_unique<Line>(range.gpu, bounce));
+        }
     }
 }
 
@@ -77,14 +94,13 @@ GpuCopy::Line* GpuCopy::line_of(int gpu) {
     for (auto const& line : lines) {
         if (best == nullptr || line->under_way() < best->under_way()) best = line.get();
     }
-    if (best != nullptr && best->under_way() == 0) return best;
-    if (lines.size() < kLines) return lines.emplace_back(std::make_unique<Line>(gpu)).get();
-    return best->under_way() < kUnderWay ? best : nullptr;
+    return best != nullptr && best->under_way() < kUnderWay ? best : nullptr;
 }
 
 bool GpuCopy::submit(Copy const& copy) {
-    GpuRange const* range = range_of(copy.from);
-    if (range == nullptr) range = range_of(copy.to);
+    GpuRange const* const from = range_of(copy.from);
+    GpuRange const* const to = range_of(copy.to);
+    GpuRange const* const range = from != nullptr ? from : to;
     if (range == nullptr) {
         for (memory::Range const& part : copy.ranges) {
             std::memcpy(copy.to + part.offset, copy.from + part.offset, part.bytes);
@@ -94,7 +110,7 @@ bool GpuCopy::submit(Copy const& copy) {
     }
     Line* const line = line_of(range->gpu);
     if (line == nullptr) return false;
-    line->submit(copy);
+    line->submit(copy, from == to);
     return true;
 }
 

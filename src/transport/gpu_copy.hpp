@@ -23,7 +23,10 @@ struct GpuRange {
 // does.
 class GpuCopy final : public Transport {
 public:
-    explicit GpuCopy(std::vector<GpuRange> memories) : memories_(std::move(memories)) {}
+    // Makes all streams. `bounce`: the largest copy within one GPU's memory, 0 for none: such copies go through
+    // pinned memory of the host, since the driver makes kernels of them, which do not run beside kernels that
+    // fill the GPU (docs/performance.md).
+    GpuCopy(std::vector<GpuRange> memories, std::uint64_t bounce);
     // Waits for copies that are under way: nobody writes into freed memory.
     ~GpuCopy() override;
     GpuCopy(GpuCopy const&) = delete;
@@ -36,13 +39,14 @@ private:
     // One stream, and what is under way on it, in its order.
     class Line {
     public:
-        explicit Line(int gpu) : gpu_(gpu), stream_(gpu) {}
+        Line(int gpu, std::uint64_t bounce) : gpu_(gpu), stream_(gpu), bounce_(gpu, bounce) {}
         ~Line();
         Line(Line const&) = delete;
         Line& operator=(Line const&) = delete;
 
         [[nodiscard]] std::size_t under_way() const { return flights_.size(); }
-        void submit(Copy const& copy);
+        // `within`: both ends are this GPU's memory.
+        void submit(Copy const& copy, bool within);
         void poll(std::vector<std::uint64_t>& complete);
 
     private:
@@ -51,10 +55,12 @@ private:
             gpu::Event event = nullptr;
         };
         gpu::Event take_event();
+        void put(gpu::Address to, gpu::Address from, std::uint64_t bytes);
 
         gpu::Driver const& driver_ = gpu::Driver::get();
         int const gpu_;
         gpu::OwnStream stream_;
+        gpu::PinnedMemory bounce_;  // one copy at a time: they are on one stream
         std::deque<Flight> flights_;
         std::vector<gpu::Event> free_;
     };

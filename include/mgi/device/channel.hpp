@@ -8,6 +8,14 @@
 
 namespace mgi::device {
 
+/// Scratch that calls on a channel need.
+template <class A>
+[[nodiscard]] MGI_HD u32 shared_bytes_of(ChannelState<A> const& state) {
+    u32 const direct_way = tile_shape(state).scratch_bytes();
+    if (state.stages == nullptr) return max_of(direct_way, 256u);
+    return max_of(direct_way, tile_shape(*state.stages[0]).scratch_bytes());
+}
+
 /// A channel, seen from one endpoint. A plain handle to be passed to kernels by value; it is valid
 /// while the channel exists. Every call is made by all threads of a group alike, with the group's
 /// scratch; none blocks but `flush_wait`. Different groups may call at the same time.
@@ -167,12 +175,7 @@ public:
     [[nodiscard]] MGI_HD bool is_destination() const { return destination_ != kNone; }
     [[nodiscard]] MGI_HD u32 destinations() const { return state_->destination_count; }
     /// Scratch that these calls need.
-    [[nodiscard]] MGI_HD u32 shared_bytes() const {
-        u32 const direct_way = tile_shape(*state_).scratch_bytes();
-        if (state_->stages == nullptr) return max_of(direct_way, 256u);
-        ChannelState<A> const& stage = *state_->stages[0];
-        return max_of(direct_way, tile_shape(stage).scratch_bytes());
-    }
+    [[nodiscard]] MGI_HD u32 shared_bytes() const { return shared_bytes_of(*state_); }
     /// For the runtime and its host-side calls.
     [[nodiscard]] MGI_HD ChannelState<A>& state() const { return *state_; }
     [[nodiscard]] MGI_HD u32 source() const { return source_; }
