@@ -28,7 +28,7 @@ constexpr u64 kDeadlineNs = 10'000'000'000;
 /// their tiles, the less often a block claims.
 constexpr u32 kThreads = 256;
 constexpr u32 kBlocks = 2;
-constexpr u32 kTileBytes = 64 << 10;
+constexpr u32 kTileBytes = 72 << 10;
 
 /// What a block got, and why it stopped early.
 struct Tally {
@@ -97,6 +97,22 @@ struct Offers {
     }
 };
 
+/// Adds up values, 16 bytes a load and eight loads at a time: what is read comes from far away.
+__device__ void add_values(Tally& tally, u64 const* from, u32 values) {
+    constexpr u32 kAtOnce = 8;
+    auto const* const pairs = reinterpret_cast<ulonglong2 const*>(from);
+    u32 const count = values / 2;
+    for (u32 first = threadIdx.x; first < count; first += kAtOnce * blockDim.x) {
+        ulonglong2 held[kAtOnce];
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            u32 const i = first + k * blockDim.x;
+            held[k] = i < count ? pairs[i] : ulonglong2{0, 0};
+        }
+        for (u32 k = 0; k < kAtOnce; ++k) tally.all += held[k].x + held[k].y;
+    }
+    if (values % 2 != 0 && threadIdx.x == 0) tally.all += from[values - 1];
+}
+
 /// Reads a batch's rows, each thread its own, and adds them up: with `check` row by row, so that words that
 /// parted from their row are seen; else as fast as they can be read.
 __device__ void add(Tally& tally, Run const& run, ReceivedBatch const& batch) {
@@ -108,7 +124,7 @@ __device__ void add(Tally& tally, Run const& run, ReceivedBatch const& batch) {
         u32 const values = structs ? batch.rows * words : batch.rows;
         for (u32 w = 0; w < runs; ++w) {
             u64 const* const from = structs ? batch.structs<u64>() : batch.column<u64>(w);
-            for (u32 i = threadIdx.x; i < values; i += blockDim.x) tally.all += from[i];
+            add_values(tally, from, values);
         }
         if (threadIdx.x == 0) tally.rows += batch.rows;
         return;
@@ -198,10 +214,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     u64 const start = now_ns();
     Tally tally{};
     bool flushed = false;
-    while (tally.failure == 0) {
+    for (u32 idle = 0; tally.failure == 0; ++idle) {
         if (!offers.done()) {
             device::SendResult const sent = offers.send(run, channel, group, shared);
             if (sent.status == Status::Error) tally.failure = u32(sent.code);
+            if (sent.rows != 0) idle = 0;
         } else if (!flushed) {
             device::CallResult const result = channel.flush(group, shared);
             if (result == Status::Error) tally.failure = u32(result.code);
@@ -213,10 +230,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
         while ((result = channel.recv(group, shared, batch)) == Status::Ok) {
             add(tally, run, batch);
             channel.release(group, shared, batch);
+            idle = 0;
         }
         if (result == Status::Error) tally.failure = u32(result.code);
         if (result == Status::End && flushed) break;
         if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+        // Who has nothing to do leaves the words to those who have.
+        if (idle != 0) device::backoff(idle);
     }
     report(run, tally);
 }
@@ -283,13 +303,16 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
     u64 const rows = input.table().rows;
     // Segments of a lane are filled one after the other: larger ones are opened less often.
     u64 const lanes = u64(sizes.sources) * sizes.destinations;
-    u64 const segment = std::clamp<u64>((u64(32) << 20) / lanes, 128 << 10, 2 << 20);
+    u64 const segment = std::clamp<u64>((u64(128) << 20) / lanes, 128 << 10, 16 << 20);
     sizes.segment_rows = u32(segment / row_bytes);
     sizes.chunk_rows = u32((256 << 10) / row_bytes);
     sizes.slots = 4;
     if (!c.exchange) {  // all rows, wherever they go
-        u64 const each = std::max<u64>(rows, rows / c.destinations * 2) / sizes.segment_rows + 2;
-        u64 const even = rows / c.destinations * 5 / 4 / sizes.segment_rows + 4;
+        // Blocks that are done seal what others are filling.
+        u64 const sealed = 24;
+        u64 const each =
+            std::max<u64>(rows, rows / c.destinations * 2) / sizes.segment_rows + sealed;
+        u64 const even = rows / c.destinations * 5 / 4 / sizes.segment_rows + sealed;
         u64 wanted = c.keys == Keys::Uniform ? even : each;
         sizes.slots = 1;
         while (sizes.slots < wanted) sizes.slots *= 2;
@@ -317,7 +340,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
             c.destinations,
             groups,
             scratch,
-            8ull * sizes.tile_rows,
+            (c.exchange ? 8ull : 32ull) * sizes.tile_rows,
             1,
             false,
             tallies.get()};

@@ -15,11 +15,11 @@ namespace {
 
 // Measured on an H100 (docs/performance.md): a block claims once a tile, so tiles fill half of what two
 // blocks of a multiprocessor have of shared memory; chunks are few enough not to be queued for.
-constexpr std::uint64_t kTileBytes = 64 << 10;
+constexpr std::uint64_t kTileBytes = 72 << 10;
 constexpr std::uint64_t kChunkBytes = 256 << 10;
-constexpr std::uint64_t kPoolBytes = 32 << 20;  // open segments of all lanes
+constexpr std::uint64_t kPoolBytes = 128 << 20;  // open segments of all lanes
 constexpr std::uint64_t kLeastSegment = 128 << 10;
-constexpr std::uint64_t kMostSegment = 2 << 20;
+constexpr std::uint64_t kMostSegment = 16 << 20;
 constexpr std::uint32_t kSlots = 4;
 constexpr std::uint32_t kGroups = 1024;
 // Where a CPU device sends as well, whose groups' carry buffers are pinned.
@@ -102,6 +102,8 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
 }
 
 void stage_tiles(device::ChannelState<device::LibcuAtomics>& state) {
+    // Rows with long strings are claimed one by one.
+    if (state.layout.has_views) return;
     // Their sizes are counted in 32 bits.
     if (std::uint64_t{state.tile_rows} * state.layout.row_bytes > kMostScratch) return;
     state.staged_bytes = device::staged_tile_bytes(state.layout, state.tile_rows);

@@ -172,7 +172,8 @@ TEST(DeviceSegmentWriter, MovesAtOnceWhatEveryPlaceIsAMultipleOf) {
     EXPECT_EQ(unit_of(64, 8), 8U);
     EXPECT_EQ(unit_of(64, 4), 4U);
     EXPECT_EQ(unit_of(64, 1), 1U);
-    EXPECT_EQ(unit_of(64 | 8, 16), 16U) << "a Wide16 lies at multiples of 8";
+    EXPECT_EQ(unit_of(64, 16), 16U);
+    EXPECT_EQ(unit_of(64 | 8, 16), 8U) << "a Wide16 lies at multiples of 16";
     EXPECT_EQ(unit_of(64 | 8, 24), 8U);
     EXPECT_EQ(unit_of(64 | 4, 24), 4U) << "row structs of six 32-bit numbers";
     EXPECT_EQ(unit_of(64 | 4, 16), 4U);

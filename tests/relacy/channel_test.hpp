@@ -35,7 +35,9 @@ public:
     u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows) {
         State& state = tables.state;
         Lane<A>& to = state.sources[source].lanes[lane];
-        Claim const claim = to.claim(rows);
+        // Both ways to claim: some have looked at the lane before.
+        Claim const claim =
+            block % 2 == 0 ? to.claim(rows) : to.claim(rows, to.form(), to.look(to.form()));
         if (claim.rows == 0) {
             if (to.mail != nullptr) collect(state, to);
             return 0;

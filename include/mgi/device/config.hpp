@@ -36,10 +36,12 @@ MGI_HD constexpr u32 ceil_div(u32 a, u32 b) {
     return (a + b - 1) / b;
 }
 /// Of a power of two.
-MGI_HD constexpr u32 log2_of(u32 power) {
-    u32 log = 0;
-    while (power >> log > 1) ++log;
-    return log;
+MGI_HD inline u32 log2_of(u32 power) {
+#if defined(__CUDA_ARCH__)
+    return 31u - u32(__clz(int(power)));
+#else
+    return 31u - u32(__builtin_clz(power));
+#endif
 }
 
 /// Fetches what lies at an address into the cache. Any address will do: it is a hint.

@@ -60,6 +60,17 @@ struct Shared {
     }
 };
 
+/// The same address in a group's scratch, of which the compiler then knows where it lies: on a GPU such
+/// accesses are cheaper. For functions of their own, which are not told, and addresses out of memory.
+template <class T>
+[[nodiscard]] MGI_HD T* in_scratch(T* at) {
+#if defined(__CUDA_ARCH__)
+    return static_cast<T*>(__cvta_shared_to_generic(__cvta_generic_to_shared(at)));
+#else
+    return at;
+#endif
+}
+
 /// The leader's value, in every thread of the group. `word` is in group-shared memory.
 MGI_HD inline u32 agree(Group const& group, u32* word, u32 value) {
     if (group.threads == 1) return value;
@@ -78,29 +89,165 @@ MGI_HD inline u32 shared_add(u32* counter, u32 value) {
 #endif
 }
 
-/// Adds 1 to one of `count` counters in group-shared memory and returns what it was; nothing unless
-/// `counts`. All threads of the group call it together. On a GPU those of a warp that count the same add
-/// together, where counters are so few that they would queue up.
-MGI_HD inline u32 shared_count(u32* counters, u32 which, [[maybe_unused]] u32 count, bool counts) {
+/// Adds 1, for each of `kRows` things, to one of `count` counters in group-shared memory: `which[k]`, nothing
+/// unless `counts[k]`; `rank[k]` gets what the counter was. All threads of the group call it together. On a
+/// GPU those of a warp that count the same add together, where counters are so few that they would queue up.
+template <u32 kRows>
+MGI_HD void shared_ranks(u32* counters, [[maybe_unused]] u32 count, u32 const (&which)[kRows],
+                         bool const (&counts)[kRows], u32 (&rank)[kRows]) {
 #if defined(__CUDA_ARCH__)
-    if (count <= 16 && blockDim.x % 32 == 0) {
+    if (count <= 4 && blockDim.x % 32 == 0) {
         u32 constexpr kAll = 0xffffffffu;
-        u32 peers = __ballot_sync(kAll, counts);
-        for (u32 b = 0; b < 4; ++b) {
-            bool const set = (which >> b & 1) != 0;
-            u32 const having = __ballot_sync(kAll, set);
-            peers &= set ? having : ~having;
-        }
         u32 lane;
         asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-        u32 const leader = counts ? u32(__ffs(int(peers))) - 1 : lane;
-        u32 first = 0;
-        if (counts && lane == leader) first = atomicAdd(&counters[which], u32(__popc(peers)));
-        return __shfl_sync(kAll, first, int(leader)) + u32(__popc(peers & ((1u << lane) - 1)));
+        u32 peers[kRows];
+        for (u32 k = 0; k < kRows; ++k) peers[k] = __ballot_sync(kAll, counts[k]);
+        for (u32 b = 0; (count - 1) >> b != 0; ++b) {
+            for (u32 k = 0; k < kRows; ++k) {
+                bool const set = (which[k] >> b & 1) != 0;
+                u32 const having = __ballot_sync(kAll, set);
+                peers[k] &= set ? having : ~having;
+            }
+        }
+        u32 first[kRows];
+        for (u32 k = 0; k < kRows; ++k) {
+            first[k] = 0;
+            bool const adds = counts[k] && (peers[k] & ((1u << lane) - 1)) == 0;
+            if (adds) first[k] = atomicAdd(&counters[which[k]], u32(__popc(peers[k])));
+        }
+        for (u32 k = 0; k < kRows; ++k) {
+            int const leader = counts[k] ? __ffs(int(peers[k])) - 1 : int(lane);
+            rank[k] =
+                __shfl_sync(kAll, first[k], leader) + u32(__popc(peers[k] & ((1u << lane) - 1)));
+        }
+        return;
     }
 #endif
-    return counts ? shared_add(&counters[which], 1) : 0;
+    for (u32 k = 0; k < kRows; ++k) rank[k] = counts[k] ? shared_add(&counters[which[k]], 1) : 0;
 }
+
+/// The sums of all counters before each, in group-shared memory: starts[d] = counts[0] + ... + counts[d - 1].
+/// By the group's first threads; a barrier must follow.
+MGI_HD inline void shared_sums(Group const& group, u32 const* counts, u32 count, u32* starts) {
+#if defined(__CUDA_ARCH__)
+    if (blockDim.x % 32 == 0) {
+        if (group.thread >= 32) return;
+        u32 before = 0;
+        for (u32 first = 0; first < count; first += 32) {
+            u32 const d = first + group.thread;
+            u32 const mine = d < count ? counts[d] : 0;
+            u32 sum = mine;
+            for (u32 by = 1; by < 32; by *= 2) {
+                u32 const other = __shfl_up_sync(0xffffffffu, sum, by);
+                if (group.thread >= by) sum += other;
+            }
+            if (d < count) starts[d] = before + sum - mine;
+            before += __shfl_sync(0xffffffffu, sum, 31);
+        }
+        return;
+    }
+#endif
+    if (!group.leads()) return;
+    u32 sum = 0;
+    for (u32 d = 0; d < count; ++d) {
+        starts[d] = sum;
+        sum += counts[d];
+    }
+}
+
+/// How a group's threads share out work of two kinds that goes on at the same time: the first ones are
+/// workers, the last ones clerks. Without clerks everybody is both. On a GPU clerks are a warp, and barriers
+/// hold up only who must wait; on a CPU every one of them is the group's.
+class Crew {
+public:
+    /// With clerks, if there are threads enough.
+    MGI_HD Crew(Group const& group, bool apart) : group_(group), clerks_(0) {
+        if (apart && group.threads >= kLeastThreads && group.threads % kClerks == 0) {
+            clerks_ = kClerks;
+        }
+    }
+
+    [[nodiscard]] MGI_HD bool is_worker() const { return group_.thread < group_.threads - clerks_; }
+    [[nodiscard]] MGI_HD bool is_clerk() const { return clerks_ == 0 || !is_worker(); }
+    /// The workers, or the clerks, as a group that deals out work among them; to be asked by one of them.
+    [[nodiscard]] MGI_HD Group workers() const {
+        Group part = group_;
+        part.threads -= clerks_;
+        return part;
+    }
+    [[nodiscard]] MGI_HD Group clerks() const {
+        Group part = group_;
+        if (clerks_ != 0) {
+            part.thread -= part.threads - clerks_;
+            part.threads = clerks_;
+        }
+        return part;
+    }
+    [[nodiscard]] MGI_HD bool apart() const { return clerks_ != 0; }
+
+    // Barriers; all threads of the group call each.
+
+    /// Among workers.
+    MGI_HD void sync_workers() const {
+#if defined(__CUDA_ARCH__)
+        if (clerks_ != 0) {
+            if (is_worker()) wait_at<kWorkersMeet>(group_.threads - clerks_);
+            return;
+        }
+#endif
+        group_.sync();
+    }
+    /// Among clerks.
+    MGI_HD void sync_clerks() const {
+#if defined(__CUDA_ARCH__)
+        if (clerks_ != 0) {
+            if (!is_worker()) __syncwarp();
+            return;
+        }
+#endif
+        group_.sync();
+    }
+    /// Clerks wait for all workers, who do not wait for clerks. Two kinds, to be called by turns.
+    MGI_HD void await_counts() const { await_workers<kCounted>(); }
+    MGI_HD void await_rows() const { await_workers<kWritten>(); }
+
+private:
+#if defined(__CUDA_ARCH__)
+    static constexpr u32 kClerks = 32;
+    static constexpr u32 kLeastThreads = 128;
+#else
+    static constexpr u32 kClerks = 1;
+    static constexpr u32 kLeastThreads = 2;
+#endif
+    // Of the sixteen that a thread block has.
+    static constexpr u32 kWorkersMeet = 13;
+    static constexpr u32 kCounted = 14;
+    static constexpr u32 kWritten = 15;
+
+    template <u32 kBarrier>
+    MGI_HD void await_workers() const {
+#if defined(__CUDA_ARCH__)
+        if (clerks_ != 0) {
+            if (is_worker()) {
+                asm volatile("barrier.arrive %0, %1;" ::"n"(kBarrier), "r"(group_.threads) : "memory");
+            } else {
+                wait_at<kBarrier>(group_.threads);
+            }
+            return;
+        }
+#endif
+        group_.sync();
+    }
+#if defined(__CUDA_ARCH__)
+    template <u32 kBarrier>
+    MGI_HD static void wait_at(u32 threads) {
+        asm volatile("barrier.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
+    }
+#endif
+
+    Group group_;
+    u32 clerks_;
+};
 
 /// Whether `mine` is true in any thread of the group. A group barrier. `word` is in group-shared memory.
 MGI_HD inline bool any_of(Group const& group, [[maybe_unused]] u32* word, bool mine) {

@@ -95,6 +95,15 @@ struct LaneForm {
     u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
 };
 
+/// What a thread has seen of a lane when it looked.
+struct LaneLook {
+    u64 word = 0;  ///< the ticket; the rest is of its sequence
+    u64 sequence = 0;
+    u64 offset = 0;         ///< of the open slot's segment
+    bool has_slot = false;  ///< `sequence` and `offset` are known
+    bool next_is_free = false;
+};
+
 /// A ring of R slots (a power of two) and the words that hand them round. Thread-safe.
 template <class A = LibcuAtomics>
 struct alignas(64) Lane {
@@ -133,32 +142,56 @@ struct alignas(64) Lane {
 
     /// Rows of the open slot for the caller, of a lane without long strings: `wanted`, or as many as are
     /// left. None when there is no room in the lane.
-    MGI_HD Claim claim(u32 wanted) { return claim(wanted, form()); }
+    MGI_HD Claim claim(u32 wanted) { return claim(wanted, form(), {ticket.load(relaxed)}); }
 
-    /// The same, of a lane whose form is at hand.
-    MGI_HD Claim claim(u32 wanted, LaneForm<A> const& form) {
+    /// Looks at the lane for a claim that is to come, and then has fewer words to wait for.
+    [[nodiscard]] MGI_HD LaneLook look(LaneForm<A> const& form) const {
+        LaneLook seen{ticket.load(relaxed)};
+        u64 const at = Ticket::of(seen.word).sequence;
+        Slot<A> const& open = form.slots[u32(at) & form.mask];
+        // acquire: as in `claimed`.
+        u64 const sequence = open.sequence.load(acquire);
+        if ((sequence & Ticket::kSequenceMask) == at) {
+            seen.sequence = sequence;
+            seen.offset = open.offset;
+            seen.has_slot = true;
+        }
+        seen.next_is_free = is_free(form, at + 1);
+        return seen;
+    }
+
+    /// `claim` of a lane whose form is at hand, by who has looked at it.
+    MGI_HD Claim claim(u32 wanted, LaneForm<A> const& form, LaneLook const& seen) {
         u32 const most = form.capacity;
-        u64 word = ticket.load(relaxed);
+        u64 word = seen.word;
         for (;;) {
             if (Ticket::of(word).taken >= most) {
-                if (open_next(word)) continue;
+                // Who closed the slot opens the next one. A second look is cheaper than helping all at once.
+                u64 const again = ticket.load(relaxed);
+                if (again != word) {
+                    word = again;
+                    continue;
+                }
+                if (open_next(word, form, false)) continue;
                 waits.fetch_add(1, relaxed);
                 return {};
             }
             // An addition, since of many threads that compare and swap one gets on, and all take turns.
-            // acquire: what the slot's last readers did comes before what we write into it.
-            Ticket const t = Ticket::of(ticket.fetch_add(wanted, acquire));
+            // relaxed: the slot itself says what its last readers have done.
+            Ticket const t = Ticket::of(ticket.fetch_add(wanted, relaxed));
             if (t.taken >= most) {  // closed since, so we have added nothing
                 word = ticket.load(relaxed);
                 continue;
             }
             u32 const row = u32(t.taken);
-            Claim const mine = claimed(form, t, row, min_of(wanted, most - row), 0, 0);
-            if (wanted >= most - row) {
+            bool const known = t.sequence == Ticket::of(seen.word).sequence;
+            if (wanted >= most - row) {  // first, since others wait for it
                 word = Ticket{t.sequence, t.taken + wanted}.word();
-                open_next(word);
+                open_next(word, form, known && seen.next_is_free);
             }
-            return mine;
+            u32 const rows = min_of(wanted, most - row);
+            if (!known || !seen.has_slot) return claimed(form, t, row, rows, 0, 0);
+            return {seen.sequence, u32(t.sequence) & form.mask, row, rows, 0, 0, seen.offset};
         }
     }
 
@@ -173,7 +206,7 @@ struct alignas(64) Lane {
             Ticket const t = Ticket::of(word);
             u32 const row = u32(rows_of(t));
             if (row >= capacity) {
-                if (open_next(word)) continue;
+                if (open_next(word, form(), false)) continue;
                 waits.fetch_add(1, relaxed);
                 return {};
             }
@@ -186,8 +219,8 @@ struct alignas(64) Lane {
                 continue;
             }
             u64 const next = Ticket::with_units(row + taken.rows, t.units() + taken.units);
-            // acquire: as of `claim`.
-            if (ticket.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), acquire,
+            // relaxed: as of `claim`.
+            if (ticket.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), relaxed,
                                              relaxed)) {
                 return claimed(form(), t, row, taken.rows, t.units(), taken.units);
             }
@@ -205,10 +238,12 @@ struct alignas(64) Lane {
                                             LaneForm<A> const& form) {
         Slot<A>& s = form.slots[slot];
         u32 const all = form.capacity;
-        // release: our rows; acquire: everybody's rows, for who completes the slot.
+        // release: our rows.
         u64 const word = Committed::word(rows, hole, claimed_units);
-        u64 const total = s.committed.fetch_add(word, acq_rel) + word;
-        if (Committed::total(total) != all) return false;
+        u64 const sum = s.committed.fetch_add(word, cuda::std::memory_order_release) + word;
+        if (Committed::total(sum) != all) return false;
+        // acquire, by who completes the slot: everybody's rows. Nobody adds to it any more.
+        u64 const total = s.committed.load(acquire);
         s.content.store(u64(all - Committed::hole(total)) | u64(Committed::units(total)) << 32,
                         relaxed);
         s.committed.store(0, relaxed);
@@ -267,49 +302,61 @@ private:
         return units == 0 ? t.taken : t.taken >> Ticket::kUnitBits;
     }
 
+    /// The slot that a ticket names, and the sequence it holds.
+    [[nodiscard]] MGI_HD static Slot<A>& opened(LaneForm<A> const& form, Ticket t, u64& sequence) {
+        Slot<A>& slot = form.slots[u32(t.sequence) & form.mask];
+        // acquire: what its last readers did with the slot comes before what we write into it. Who opened it
+        // has seen that sequence there, so we shall.
+        for (u32 round = 0;; A::backoff(round++)) {
+            sequence = slot.sequence.load(acquire);
+            if ((sequence & Ticket::kSequenceMask) == t.sequence) return slot;
+        }
+    }
+
     /// What was claimed in a slot, which stays as it is until that is committed.
     [[nodiscard]] MGI_HD static Claim claimed(LaneForm<A> const& form, Ticket t, u32 row, u32 rows,
                                               u32 unit, u32 units_taken) {
-        u32 const index = u32(t.sequence) & form.mask;
-        Slot<A> const& slot = form.slots[index];
-        return {slot.sequence.load(relaxed), index, row, rows, unit, units_taken, slot.offset};
+        u64 sequence = 0;
+        Slot<A> const& slot = opened(form, t, sequence);
+        return {sequence, u32(t.sequence) & form.mask, row, rows, unit, units_taken, slot.offset};
+    }
+
+    /// Whether the slot of a sequence may be filled with it. Once it may, it may until somebody opens it.
+    [[nodiscard]] MGI_HD static bool is_free(LaneForm<A> const& form, u64 at) {
+        // relaxed: who claims in it asks the slot again.
+        u64 const sequence = form.slots[u32(at) & form.mask].sequence.load(relaxed);
+        return ((sequence ^ at) & Ticket::kSequenceMask) == 0;
     }
 
     /// Makes the slot behind a closed one the open one. `word` is the closed ticket, and then what the
-    /// ticket is. False when there is no room: the slot is not free.
-    MGI_HD bool open_next(u64& word) {
+    /// ticket is; `free`: that slot is known to be. False when there is no room: the slot is not free.
+    MGI_HD bool open_next(u64& word, LaneForm<A> const& form, bool free) {
         u64 const next = (Ticket::of(word).sequence + 1) & Ticket::kSequenceMask;
-        // acquire: what the last reader did with the slot comes before what anybody writes into it.
-        u64 const sequence = slots[u32(next) & mask].sequence.load(acquire);
-        if ((sequence & Ticket::kSequenceMask) != next) {
+        if (!free && !is_free(form, next)) {
             u64 const again = ticket.load(relaxed);
             bool const moved = again != word;
             word = again;
             return moved;
         }
-        // release: who claims in the slot has seen that as well.
         u64 const opened = Ticket{next, 0}.word();
-        if (ticket.compare_exchange_strong(word, opened, cuda::std::memory_order_release,
-                                           relaxed)) {
-            word = opened;
-        }
+        // relaxed: the slot itself says that it is free.
+        if (ticket.compare_exchange_strong(word, opened, relaxed, relaxed)) word = opened;
         return true;
     }
 
     /// Closes the open slot for all rows to come. On failure `word` is what the ticket was.
     MGI_HD bool close_slot(u64& word, Ticket t) {
         u64 const all = units == 0 ? capacity : Ticket::with_units(capacity, 0);
-        // acquire: the lap before has reset `committed` before we add our hole to it.
-        return ticket.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), acquire,
+        return ticket.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), relaxed,
                                               relaxed);
     }
 
     /// Commits, of the slot that was closed at `t`, what nobody claimed as its hole. True when that
     /// completed it.
     MGI_HD bool commit_hole(Ticket t, u64& sequence_out) {
-        u32 const index = u32(t.sequence) & mask;
-        sequence_out = slots[index].sequence.load(relaxed);
-        return commit(index, 0, capacity - u32(rows_of(t)), 0);
+        // With its acquire: the lap before has reset `committed` before we add our hole to it.
+        (void)opened(form(), t, sequence_out);
+        return commit(u32(t.sequence) & mask, 0, capacity - u32(rows_of(t)), 0);
     }
 };
 

@@ -32,6 +32,31 @@ struct ClaimedSegments {
     MGI_HD char* operator()(u32 lane) const { return pool + claims[lane].offset; }
 };
 
+/// Where the claimed rows of a lane go: those from position `begin` of the tile on, so many.
+struct alignas(16) LaneTarget {
+    char* segment = nullptr;
+    u32 shift = 0;  ///< position + shift is the row in the segment; wraps
+    u16 begin = 0;
+    u16 rows = 0;
+
+    LaneTarget() = default;
+    MGI_HD LaneTarget(char* start, Claim const& claim, u32 next)
+        : segment(start), shift(claim.row - next), begin(u16(next)), rows(u16(claim.rows)) {}
+
+    /// Whether the row at that position of the tile is among them.
+    [[nodiscard]] MGI_HD bool has(u32 position) const { return position - begin < rows; }
+};
+
+/// The targets that a tile's claims come to.
+template <class Base>
+struct ClaimedTargets {
+    Tile const& tile;
+    Base const& base;
+    MGI_HD LaneTarget operator()(u32 lane) const {
+        return {base(lane), tile.claims[lane], tile.next[lane]};
+    }
+};
+
 /// Some of the claimed rows, those that one thread moves at a time: for each column it then knows where.
 struct PlacedRows {
     static constexpr u32 kAtOnce = 4;
@@ -49,8 +74,8 @@ MGI_HD void write_values(PlacedRows const& placed, ColumnMove const& move) {
     }
     for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
         if (placed.segment[k] == nullptr) continue;
-        store_value(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
-                    value[k]);
+        store_to_segment(placed.segment[k] + move.to_offset + u64(placed.row[k]) * move.to_stride,
+                         value[k]);
     }
 }
 
@@ -67,42 +92,62 @@ MGI_HD inline void write_values(PlacedRows const& placed, ColumnMove const& move
 }
 
 /// Moves values in pieces of type T, neighbouring ones by neighbouring threads.
-template <class T, class Base>
+template <class T, class TargetOf>
 MGI_HD void write_pieces(Group const& group, Tile const& tile, ColumnMove const& move,
-                         Base const& base) {
+                         TargetOf const& target_of) {
+    u32 constexpr kAtOnce = PlacedRows::kAtOnce;
     u32 const pieces = move.width / u32(sizeof(T));
-    for (u32 i = group.thread; i < tile.rows * pieces; i += group.threads) {
-        u32 const p = i / pieces;
-        u32 const from = tile.row_at(p);
-        u32 const d = tile.lane == nullptr ? 0 : tile.lane[from];
-        u32 const k = p - tile.next[d];  // wraps for rows that are placed already
-        if (k >= tile.claims[d].rows) continue;
-        u32 const at = (i - p * pieces) * u32(sizeof(T));
-        u64 const row = tile.claims[d].row + k;
-        store_value(base(d) + move.to_offset + row * move.to_stride + at,
-                    load_value<T>(move.from + u64(from) * move.from_stride + at));
+    bool const power = (pieces & (pieces - 1)) == 0;
+    u32 const shift = log2_of(pieces);
+    u32 const count = tile.rows * pieces;
+    for (u32 first = group.thread; first < count; first += kAtOnce * group.threads) {
+        // Step by step, as in write_together.
+        u32 position[kAtOnce];
+        u32 at[kAtOnce];
+        u32 from[kAtOnce];
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            u32 const i = min_of(first + k * group.threads, count - 1);
+            position[k] = power ? i >> shift : i / pieces;
+            at[k] = (i - position[k] * pieces) * u32(sizeof(T));
+            from[k] = tile.row_at(position[k]);
+        }
+        LaneTarget target[kAtOnce];
+        T value[kAtOnce];
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            target[k] = target_of(tile.lane == nullptr ? 0 : tile.lane[from[k]]);
+            value[k] = load_value<T>(move.from + u64(from[k]) * move.from_stride + at[k]);
+        }
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            if (first + k * group.threads >= count || !target[k].has(position[k])) continue;
+            u32 const row = position[k] + target[k].shift;
+            store_to_segment(target[k].segment + move.to_offset + u64(row) * move.to_stride + at[k],
+                             value[k]);
+        }
     }
 }
 
-/// Moves values of any width at any place.
-template <class Base>
-MGI_HD void write_bytes(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
-                        Base const& base) {
-    for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
-               move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
-    });
+/// Moves values of any width at any place, by several threads.
+template <class TargetOf>
+MGI_HD void write_bytes(Group const& group, Tile const& tile, ColumnMove const& move,
+                        TargetOf const& target_of) {
+    for (u32 p = group.thread; p < tile.rows; p += group.threads) {
+        u32 const from = tile.row_at(p);
+        LaneTarget const target = target_of(tile.lane == nullptr ? 0 : tile.lane[from]);
+        if (!target.has(p)) continue;
+        memcpy(target.segment + move.to_offset + u64(p + target.shift) * move.to_stride,
+               move.from + u64(from) * move.from_stride, move.width);
+    }
 }
 
 /// Moves a column whose values are not moved at once, by several threads.
-template <class Base>
-MGI_HD void write_in_pieces(Group const& group, Tile const& tile, u32 lanes, ColumnMove const& move,
-                            Base const& base) {
+template <class TargetOf>
+MGI_HD void write_in_pieces(Group const& group, Tile const& tile, ColumnMove const& move,
+                            TargetOf const& target_of) {
     switch (move.unit) {
-        case 4: return write_pieces<u32>(group, tile, move, base);
-        case 8: return write_pieces<u64>(group, tile, move, base);
-        case 16: return write_pieces<Wide16>(group, tile, move, base);
-        default: return write_bytes(group, tile, lanes, move, base);
+        case 4: return write_pieces<u32>(group, tile, move, target_of);
+        case 8: return write_pieces<u64>(group, tile, move, target_of);
+        case 16: return write_pieces<Wide16>(group, tile, move, target_of);
+        default: return write_bytes(group, tile, move, target_of);
     }
 }
 
@@ -132,42 +177,86 @@ MGI_HD void write_column(Tile const& tile, u32 lanes, ColumnMove const& move, Ti
                          Base const& base) {
     bool const power = (move.width & (move.width - 1)) == 0 && move.width <= 64;
     if (ops != nullptr && power && move.packed()) return write_runs(tile, lanes, move, *ops, base);
-    write_bytes(Group{}, tile, lanes, move, base);
+    for_each_claimed(Group{}, tile, lanes, [&](u32 d, u32 position, u32 row) {
+        memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
+               move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
+    });
 }
 
-/// Moves columns 0 to `columns` - 1, as `move_of(column)` says (a width of 0: not that one), by several
-/// threads: each finds out once where its rows go.
-template <class MoveOf, class Base>
-MGI_HD void write_together(Group const& group, Tile const& tile, u32 lanes, u32 columns,
-                           MoveOf const& move_of, Base const& base) {
+/// Moves columns 0 to `columns` - 1, as `move_of(column)` says (a width of 0: not that one), to where
+/// `target_of(lane)` says, by several threads: each finds out once where its rows go.
+template <class MoveOf, class TargetOf>
+MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, MoveOf const& move_of,
+                           TargetOf const& target_of) {
+    u32 constexpr kAtOnce = PlacedRows::kAtOnce;
     u32 const step = group.threads;
-    u32 const* const next = tile.next;
-    Claim const* const claims = tile.claims;
-    for (u32 first = group.thread; first < tile.rows; first += PlacedRows::kAtOnce * step) {
+    bool pieces = false;
+    for (u32 c = 0; c < columns; ++c) {
+        ColumnMove const move = move_of(c);
+        pieces = pieces || move.unit != move.width;
+    }
+    for (u32 first = group.thread; first < tile.rows; first += kAtOnce * step) {
         PlacedRows placed;
         // All of the rows at once, step by step: each step waits for the one before.
-        u32 lane[PlacedRows::kAtOnce];
-        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+        u32 lane[kAtOnce];
+        for (u32 k = 0; k < kAtOnce; ++k) {
             placed.from[k] = tile.row_at(min_of(first + k * step, tile.rows - 1));
         }
-        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+        for (u32 k = 0; k < kAtOnce; ++k) {
             lane[k] = tile.lane == nullptr ? 0 : tile.lane[placed.from[k]];
         }
-        for (u32 k = 0; k < PlacedRows::kAtOnce; ++k) {
+        for (u32 k = 0; k < kAtOnce; ++k) {
             u32 const p = first + k * step;
-            u32 const i = p - next[lane[k]];  // wraps for rows that are placed already
-            bool const is_claimed = p < tile.rows && i < claims[lane[k]].rows;
-            placed.row[k] = claims[lane[k]].row + i;
-            placed.segment[k] = is_claimed ? base(lane[k]) : nullptr;
+            LaneTarget const target = target_of(lane[k]);
+            placed.row[k] = p + target.shift;
+            placed.segment[k] = p < tile.rows && target.has(p) ? target.segment : nullptr;
         }
         for (u32 c = 0; c < columns; ++c) {
             ColumnMove const move = move_of(c);
             if (move.unit == move.width) write_values(placed, move);
         }
     }
+    if (!pieces) return;
     for (u32 c = 0; c < columns; ++c) {
         ColumnMove const move = move_of(c);
-        if (move.unit != move.width) write_in_pieces(group, tile, lanes, move, base);
+        if (move.unit != move.width && move.width != 0) {
+            write_in_pieces(group, tile, move, target_of);
+        }
+    }
+}
+
+/// The same of columns whose values are all of type T, side by side in the scratch and in segments.
+template <class T, class TargetOf>
+MGI_HD void write_packed(Group const& group, Tile const& tile, u32 columns,
+                         TargetOf const& target_of) {
+    u32 constexpr kAtOnce = PlacedRows::kAtOnce;
+    u32 const step = group.threads;
+    for (u32 first = group.thread; first < tile.rows; first += kAtOnce * step) {
+        u32 from[kAtOnce];
+        u32 lane[kAtOnce];
+        char* to[kAtOnce];
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            from[k] = tile.order[min_of(first + k * step, tile.rows - 1)];
+        }
+        for (u32 k = 0; k < kAtOnce; ++k) lane[k] = tile.lane[from[k]];
+        for (u32 k = 0; k < kAtOnce; ++k) {
+            u32 const p = first + k * step;
+            LaneTarget const target = target_of(lane[k]);
+            to[k] = nullptr;
+            if (p < tile.rows && target.has(p)) {
+                to[k] = target.segment + u64(p + target.shift) * sizeof(T);
+            }
+        }
+        for (u32 c = 0; c < columns; ++c) {
+            ColumnMove const& move = tile.moves[c];
+            u32 const offset = move.to_offset;
+            T const* const values = in_scratch(reinterpret_cast<T const*>(move.from));
+            T value[kAtOnce];
+            for (u32 k = 0; k < kAtOnce; ++k) value[k] = load_value<T>(values + from[k]);
+            for (u32 k = 0; k < kAtOnce; ++k) {
+                if (to[k] != nullptr) store_to_segment(to[k] + offset, value[k]);
+            }
+        }
     }
 }
 
@@ -175,7 +264,9 @@ MGI_HD void write_together(Group const& group, Tile const& tile, u32 lanes, u32 
 template <class MoveOf, class Base>
 MGI_HD void write_columns(Group const& group, Tile const& tile, u32 lanes, u32 columns,
                           MoveOf const& move_of, TileOps const* ops, Base const& base) {
-    if (group.threads != 1) return write_together(group, tile, lanes, columns, move_of, base);
+    if (group.threads != 1) {
+        return write_together(group, tile, columns, move_of, ClaimedTargets<Base>{tile, base});
+    }
     for (u32 c = 0; c < columns; ++c) {
         ColumnMove const move = move_of(c);
         if (move.width != 0) write_column(tile, lanes, move, ops, base);
@@ -275,10 +366,7 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
     }
     write_columns(
         group, tile, lanes, layout.column_count,
-        [&](u32 c) {
-            return tile.brought ? tile.moves[c] : move_of(layout.columns[c], batch, c, first);
-        },
-        ops, base);
+        [&](u32 c) { return move_of(layout.columns[c], batch, c, first); }, ops, base);
     if (layout.bit_bytes != 0 || layout.has_views) {
         write_bits_and_views(group, tile, lanes, batch, first, layout, base);
     }

@@ -4,16 +4,15 @@
 /// section 5.4 this takes the stage buffer, the sorter and the sort buffer).
 #pragma once
 
-#include <mgi/device/delivery.hpp>
-#include <mgi/device/segment_writer.hpp>
+#include <mgi/device/passes.hpp>
 
 namespace mgi::device {
 
 /// Registers a group at its source, at its first call; the source then knows how many groups will
 /// flush. Any thread of the group may be the first. `closing` calls are allowed after a flush.
 template <class A>
-MGI_HD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group const& group,
-                             bool closing) {
+MGI_HD MGI_COLD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group group,
+                                      bool closing) {
     if (ErrorCode const failed = state.error(); failed != ErrorCode::Ok) return failed;
     if (group.blocks > state.max_groups || group.block >= group.blocks) {
         return ErrorCode::InvalidArgument;
@@ -71,22 +70,10 @@ public:
             return {0, Status::Pending, ErrorCode::Ok};
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
-        bring_layout();
-        Router const router(state_);
-        u64 accepted = 0;
-        while (accepted < batch.count) {
-            u32 const rows = take_tile(router, batch, accepted, lane);
-            if (rows == 0) return {finish(accepted), Status::Error, ErrorCode::Refused};
-            accepted += rows;
-            // Agreed, since the channel may fail between two threads' looks.
-            if (!place(offered_, offered_first_, group_.leads() && has_failed())) continue;
-            u32 const left = rows_left();
-            if (left != 0)
-                keep_rest(group_, shared_, state_, source_index_, offered_, offered_first_, tile_);
-            if (left != 0) return {finish(accepted), Status::Pending, ErrorCode::Ok};
-            if (agree(group_, tile_.agreed, state_.failed.load(relaxed)) != 0) break;
+        if (lane < 0 && has_passes(state_)) {
+            return send_in_passes(group_, shared_, state_, source_index_, batch);
         }
-        return {finish(accepted), Status::Ok, ErrorCode::Ok};
+        return send_in_tiles(group_, shared_, state_, source_index_, batch, lane);
     }
 
     /// The leader's answer, for all of the group's threads.
@@ -140,28 +127,48 @@ public:
 private:
     static constexpr u32 kStarvedSends = 16;
 
-    /// Puts what every tile is written by where it can be read at once. An agreement came before; a barrier
-    /// must follow.
-    MGI_HD void bring_layout() {
-        if (tile_.staged == nullptr) return;
-        u32 const columns = state_.layout.column_count;
-        for (u32 c = group_.thread; c < columns; c += group_.threads) {
-            tile_.layout_columns[c] = state_.layout.columns[c];
-            u64 at = 0;
-            for (u32 e = 0; e < c; ++e)
-                at += staged_column_bytes(state_.layout.columns[e], state_.tile_rows);
-            tile_.staged_at[c] = at;
-        }
-        if (group_.leads()) {
-            *tile_.layout = state_.layout;
-            tile_.layout->columns = tile_.layout_columns;
-        }
-        group_.sync();
-        layout_ = tile_.layout;
-    }
-
     // What is done seldom is done by a call of its own, which shares nothing but the scratch: so this one
     // can stay in registers.
+
+    /// Sends tiles that are brought to the scratch. A call of its own as well: so its registers are its own.
+    MGI_HD MGI_COLD static SendResult send_in_passes(Group group, Shared shared,
+                                                     ChannelState<A>& state, u32 source,
+                                                     Batch batch) {
+        Passes<A> passes(group, shared, state, source, batch);
+        auto const sent = passes.send();
+        if (group.leads() && sent.accepted != 0) {
+            state.sources[source].groups[group.block].rows_accepted.fetch_add(sent.accepted,
+                                                                              relaxed);
+        }
+        if (!sent.left) return {sent.accepted, Status::Ok, ErrorCode::Ok};
+        Tile tile = passes.tile();
+        tile.rows = sent.tile_rows;
+        keep_rest(group, shared, state, source, batch, sent.accepted - sent.tile_rows, tile);
+        return {sent.accepted, Status::Pending, ErrorCode::Ok};
+    }
+
+    /// Sends tiles that are gathered from where they lie.
+    MGI_HD MGI_COLD static SendResult send_in_tiles(Group group, Shared shared,
+                                                    ChannelState<A>& state, u32 source, Batch batch,
+                                                    i64 lane) {
+        SendCall call(group, shared, state, source);
+        Router const router(state);
+        u64 accepted = 0;
+        while (accepted < batch.count) {
+            u32 const rows = call.take_tile(router, batch, accepted, lane);
+            if (rows == 0) return {call.finish(accepted), Status::Error, ErrorCode::Refused};
+            // Agreed, since the channel may fail between two threads' looks.
+            bool const stop = call.place(batch, accepted, group.leads() && call.has_failed());
+            accepted += rows;
+            if (!stop) continue;
+            if (call.rows_left() != 0) {
+                keep_rest(group, shared, state, source, batch, accepted - rows, call.tile_);
+                return {call.finish(accepted), Status::Pending, ErrorCode::Ok};
+            }
+            if (agree(group, call.tile_.agreed, state.failed.load(relaxed)) != 0) break;
+        }
+        return {call.finish(accepted), Status::Ok, ErrorCode::Ok};
+    }
 
     /// Places rows that an earlier call could not; false, and now and then a push, when some are left.
     MGI_HD MGI_COLD static bool carry_on(Group group, Shared shared, ChannelState<A>& state,
@@ -181,7 +188,6 @@ private:
                                           u32 source, Batch batch, u64 first, Tile tile) {
         SendCall call(group, shared, state, source);
         call.tile_ = tile;
-        call.tile_.brought = false;  // it goes elsewhere
         call.keep(batch, first);
     }
 
@@ -202,20 +208,12 @@ private:
             if (rows == 0) return 0;
         }
         tile_.rows = rows;
-        offered_ = batch;
-        offered_first_ = first;
         bool const one_lane = lane_count_ == 1;
         if (lane >= 0 || one_lane) {
             aim_tile(group_, tile_, lane_count_, one_lane ? 0 : u32(lane));
             return rows;
         }
-        if (tile_.staged != nullptr) {
-            offered_ = stage_tile(group_, tile_, *layout_, batch, first);
-            offered_first_ = 0;
-            wait_for_copies();
-            group_.sync();
-        }
-        route_rows(group_, router, state_, *layout_, offered_, offered_first_, rows, tile_.lane);
+        route_rows(group_, router, state_, *layout_, batch, first, rows, tile_.lane);
         sort_tile(group_, tile_, lane_count_, state_.ordered, state_.ops());
         // Claims of rows with long strings go by the order.
         if (layout_->has_views) group_.sync();
@@ -288,9 +286,10 @@ private:
         if (wanted == 0) return {};
         LaneForm<A> const form = form_of(l);
         if (form.units != 0) return claim_text(tile_, state_, source_index_, l);
-        Claim const taken = lanes_[l].claim(wanted, form);
-        if (taken.rows != 0 || lanes_[l].mail == nullptr) return taken;
-        return collect(state_, lanes_[l]) ? lanes_[l].claim(wanted, form) : taken;
+        Lane<A>& lane = lanes_[l];
+        Claim const taken = lane.claim(wanted, form, {lane.ticket.load(relaxed)});
+        if (taken.rows != 0 || lane.mail == nullptr) return taken;
+        return collect(state_, lane) ? lane.claim(wanted) : taken;
     }
 
     MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
@@ -379,7 +378,7 @@ private:
             carry.columns = mine_.carry_columns;
         }
         tile_.lane = mine_.carry_lane;
-        tile_.sorted = tile_.brought = false;
+        tile_.sorted = false;
         tile_.next = mine_.carry_next;
         tile_.end = mine_.carry_end;
         tile_.rows = rows;
@@ -411,11 +410,9 @@ private:
     u32 const lane_count_;
     LaneForm<A> const form_;  ///< see form_of
     char* const pool_;
-    SegmentLayout const* layout_;
+    SegmentLayout const* const layout_;
     GroupState<A>& mine_;
     Tile tile_;
-    Batch offered_;  ///< the tile's rows, those from offered_first_ on
-    u64 offered_first_ = 0;
     bool const scratch_fits_;
 };
 

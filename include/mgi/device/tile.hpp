@@ -44,22 +44,34 @@ MGI_HD inline ColumnMove move_of(ColumnLayout const& column, Batch const& batch,
             column.width};
 }
 
+/// Where the claimed rows of a lane go.
+struct LaneTarget;
+
 /// What a tile needs of a group's scratch.
 struct TileShape {
     u32 rows = 0;
     u32 lanes = 0;
     bool text = true;  ///< there may be long strings
     u32 columns = 0;   ///< with `staged`: columns of the channel
-    u32 staged = 0;    ///< bytes of the rows' values
+    u32 staged = 0;    ///< bytes of the rows' values; see passes.hpp
 
+    static constexpr u32 kPlanBytes =
+        256;  ///< with `staged`: what is the same for all tiles of a call
+    static constexpr u32 kTargetBytes = 16;  ///< with `staged`: a LaneTarget
+    static constexpr u32 kFormBytes = 24;    ///< with `staged`: a LaneForm
+    static constexpr u32 kSourceBytes = 16;  ///< with `staged`: a ColumnSource
+
+    [[nodiscard]] MGI_HD constexpr u32 staged_bytes() const {
+        u32 const by_column = u32(sizeof(ColumnMove) + sizeof(ColumnLayout)) + kSourceBytes;
+        return staged == 0 ? 0
+                           : staged + kPlanBytes + lanes * kTargetBytes +
+                                 (lanes * (kFormBytes + 4) + columns * by_column + 15) / 16 * 16;
+    }
     [[nodiscard]] MGI_HD constexpr u32 scratch_bytes() const {
         u32 const by_lane = u32(sizeof(Claim)) + 3 * u32(sizeof(u32));
         u32 const by_row = 3 * u32(sizeof(u16)) + (text ? u32(sizeof(u32)) : 0);
-        u32 const by_column =
-            u32(sizeof(ColumnMove) + sizeof(ColumnView) + sizeof(ColumnLayout)) + 8;
-        u32 const bytes = columns * by_column + lanes * by_lane + 16 + rows * by_row +
-                          4 * TileOps::kSlack + (staged == 0 ? 0 : u32(sizeof(SegmentLayout)) + 8);
-        return staged + (bytes + 15) / 16 * 16;
+        u32 const bytes = lanes * by_lane + 16 + rows * by_row + 4 * TileOps::kSlack;
+        return staged_bytes() + (bytes + 15) / 16 * 16;
     }
 };
 
@@ -70,15 +82,25 @@ MGI_HD TileShape tile_shape(ChannelState<A> const& state) {
             state.staged_bytes == 0 ? 0 : state.layout.column_count, state.staged_bytes};
 }
 
+/// Where a column's values come from.
+struct ColumnSource {
+    char const* values = nullptr;  ///< the first row's of the batch
+    u32 staged_at = 0;             ///< where a tile's are brought, from `Tile::staged` on
+    bool brought = false;          ///< else they stay where they are
+};
+static_assert(sizeof(ColumnSource) == TileShape::kSourceBytes);
+
 /// Arrays of a tile in group-shared memory.
 struct Tile {
-    char* staged = nullptr;         ///< its values; null where they stay where they are
-    ColumnMove* moves = nullptr;    ///< with `staged`: what moves each column
-    ColumnView* columns = nullptr;  ///< with `staged`: the columns of it
-    u64* staged_at = nullptr;       ///< with `staged`: where each column of it lies
-    /// With `staged`: the channel's layout, at hand.
-    SegmentLayout* layout = nullptr;
-    ColumnLayout* layout_columns = nullptr;
+    // With `staged`, for passes.hpp.
+    char* staged = nullptr;  ///< its values
+    LaneTarget* targets = nullptr;
+    ColumnMove* moves = nullptr;      ///< what moves each column, or one that moves whole structs
+    ColumnSource* sources = nullptr;  ///< by column
+    ColumnLayout* columns = nullptr;  ///< the channel's, at hand
+    void* forms = nullptr;            ///< by lane: its LaneForm
+    u32* start = nullptr;             ///< by lane: its first position in `order`
+
     u16* lane = nullptr;   ///< by row: its lane; null when there is only one
     u16* order = nullptr;  ///< rows sorted by lane, when `sorted`
     u16* rank = nullptr;   ///< by row: how many of its lane come before it
@@ -90,8 +112,7 @@ struct Tile {
     Claim* claims = nullptr;  ///< by lane
     u32* agreed = nullptr;    ///< a word for `agree`
     u32 rows = 0;
-    bool sorted = false;   ///< else the rows lie by lane already
-    bool brought = false;  ///< its values lie in `staged`, and `moves` says what moves them
+    bool sorted = false;  ///< else the rows lie by lane already
 
     [[nodiscard]] MGI_HD u32 row_at(u32 position) const {
         return sorted ? order[position] : position;
@@ -105,18 +126,21 @@ struct Tile {
         Tile tile;
         char* at = reinterpret_cast<char*>(shared.data);
         if (shape.staged != 0) {
-            tile.staged = at;
-            at += shape.staged;
-            tile.moves = reinterpret_cast<ColumnMove*>(at);
-            at += shape.columns * sizeof(ColumnMove);
-            tile.staged_at = reinterpret_cast<u64*>(at);
-            at += shape.columns * sizeof(u64);
-            tile.columns = reinterpret_cast<ColumnView*>(at);
-            at += shape.columns * sizeof(ColumnView);
-            tile.layout = reinterpret_cast<SegmentLayout*>(at);
-            at += sizeof(SegmentLayout);
-            tile.layout_columns = reinterpret_cast<ColumnLayout*>(at);
-            at += (shape.columns * sizeof(ColumnLayout) + 7) / 8 * 8;
+            char* own = at + TileShape::kPlanBytes;
+            tile.staged = own;
+            own += shape.staged;
+            tile.targets = reinterpret_cast<LaneTarget*>(own);
+            own += shape.lanes * TileShape::kTargetBytes;
+            tile.moves = reinterpret_cast<ColumnMove*>(own);
+            own += shape.columns * sizeof(ColumnMove);
+            tile.sources = reinterpret_cast<ColumnSource*>(own);
+            own += shape.columns * sizeof(ColumnSource);
+            tile.forms = own;
+            own += shape.lanes * TileShape::kFormBytes;
+            tile.columns = reinterpret_cast<ColumnLayout*>(own);
+            own += shape.columns * sizeof(ColumnLayout);
+            tile.start = reinterpret_cast<u32*>(own);
+            at += shape.staged_bytes();
         }
         tile.claims = reinterpret_cast<Claim*>(at);
         at += shape.lanes * sizeof(Claim);
@@ -145,50 +169,6 @@ MGI_HD inline u32 staged_tile_bytes(SegmentLayout const& layout, u32 rows) {
         columns += staged_column_bytes(layout.columns[c], rows);
     }
     return max_of(columns, scratch_for_copy(rows * layout.row_bytes));
-}
-
-/// Starts to bring the tile's rows, the batch's from `first` on, into the scratch: row structs, and columns
-/// of fixed width without nulls. Returns the batch they then are, the others where they lie; its rows count
-/// from 0. `wait_for_copies` and a group barrier must follow.
-MGI_HD inline Batch stage_tile(Group const& group, Tile& tile, SegmentLayout const& layout,
-                               Batch const& batch, u64 first) {
-    Batch out;
-    out.count = tile.rows;
-    tile.brought = true;
-    u32 const columns = layout.column_count;
-    if (batch.rows != nullptr) {
-        out.rows = copy_to_scratch(group, tile.staged, batch.rows + first * batch.row_stride,
-                                   tile.rows * batch.row_stride);
-        out.row_stride = batch.row_stride;
-        for (u32 c = group.thread; c < columns; c += group.threads) {
-            tile.moves[c] = move_of(layout.columns[c], out, c, 0);
-        }
-        return out;
-    }
-    out.columns = tile.columns;
-    // Columns are dealt out among teams of threads: one after the other they would wait for each other.
-    u32 const size = min_of(group.threads, 32u);
-    u32 const teams = group.threads / size;
-    Group team = group;
-    team.thread = group.thread % size;
-    team.threads = size;
-    u32 const number = group.thread / size;
-    for (u32 c = number; number < teams && c < columns; c += teams) {
-        ColumnLayout const column = layout.columns[c];
-        ColumnView view = batch.columns[c];
-        view.offset += first;
-        if (column.storage == Storage::Fixed && view.validity == nullptr) {
-            auto const* const values = static_cast<char const*>(view.values);
-            view.values =
-                copy_to_scratch(team, tile.staged + tile.staged_at[c],
-                                values + view.offset * column.width, tile.rows * column.width);
-            view.offset = 0;
-        }
-        if (!team.leads()) continue;
-        tile.columns[c] = view;
-        tile.moves[c] = move_of(column, out, c, 0);
-    }
-    return out;
 }
 
 /// `find_parts` of keys of any kind.
@@ -266,8 +246,54 @@ MGI_HD void route_rows(Group const& group, Router const& router, ChannelState<A>
     for (u32 i = group.thread; i < rows; i += group.threads) lane[i] = router.owners[lane[i]];
 }
 
+/// How many rows a thread of several looks at together: what is done with each waits for the step before.
+inline constexpr u32 kRowsAtOnce = 4;
+
+/// Each of several threads its rows: `visit(rows, counts)` for kRowsAtOnce of them at a time, of which those
+/// are there that `counts` says; all threads alike often.
+template <class Visit>
+MGI_HD void for_rows_at_once(Group const& group, u32 rows, Visit&& visit) {
+    for (u32 first = 0; first < rows; first += kRowsAtOnce * group.threads) {
+        u32 row[kRowsAtOnce];
+        bool counts[kRowsAtOnce];
+        for (u32 k = 0; k < kRowsAtOnce; ++k) {
+            row[k] = first + k * group.threads + group.thread;
+            counts[k] = row[k] < rows;
+        }
+        visit(row, counts);
+    }
+}
+
+/// By several threads, once the rows' ranks in their lanes are known, and where each lane starts: fills `order`.
+/// Without `stable` ranks may be in any order.
+MGI_HD inline void order_rows(Group const& group, Tile const& tile, u32 lanes, u32 const* start,
+                              bool stable) {
+    if (stable) {
+        for (u32 d = group.thread; d < lanes; d += group.threads) {
+            u32 at = start[d];
+            for (u32 i = 0; i < tile.rows; ++i) {
+                if (tile.lane[i] == d) tile.order[at++] = u16(i);
+            }
+        }
+        return;
+    }
+    for_rows_at_once(group, tile.rows,
+                     [&](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
+                         u32 lane[kRowsAtOnce];
+                         u32 rank[kRowsAtOnce];
+                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                             lane[k] = counts[k] ? tile.lane[row[k]] : 0;
+                             rank[k] = counts[k] ? tile.rank[row[k]] : 0;
+                         }
+                         for (u32 k = 0; k < kRowsAtOnce; ++k) rank[k] += start[lane[k]];
+                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                             if (counts[k]) tile.order[rank[k]] = u16(row[k]);
+                         }
+                     });
+}
+
 /// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
-/// and `end`; a lane's `next` and `end` are written by the thread that has it, of those that deal lanes out
+/// and `end`; a lane's `end` is written by the thread that has it, of those that deal lanes out
 /// among them. Keeps the order of rows within a lane when `stable`, or when the group is one thread. A group
 /// barrier must follow.
 MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool stable,
@@ -281,38 +307,29 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
     }
     for (u32 d = group.thread; d < lanes; d += group.threads) tile.count[d] = 0;
     group.sync();
-    for (u32 first = 0; first < tile.rows; first += group.threads) {
-        u32 const i = first + group.thread;
-        bool const counts = i < tile.rows;
-        u32 const rank = shared_count(tile.count, counts ? tile.lane[i] : 0, lanes, counts);
-        if (counts) tile.rank[i] = u16(rank);
-    }
+    for_rows_at_once(group, tile.rows,
+                     [&](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
+                         u32 lane[kRowsAtOnce];
+                         u32 rank[kRowsAtOnce];
+                         for (u32 k = 0; k < kRowsAtOnce; ++k)
+                             lane[k] = counts[k] ? tile.lane[row[k]] : 0;
+                         shared_ranks(tile.count, lanes, lane, counts, rank);
+                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                             if (counts[k]) tile.rank[row[k]] = u16(rank[k]);
+                         }
+                     });
+    group.sync();
+    shared_sums(group, tile.count, lanes, tile.next);
     group.sync();
     for (u32 d = group.thread; d < lanes; d += group.threads) {
-        u32 start = 0;
-        for (u32 e = 0; e < d; ++e) start += tile.count[e];
-        tile.next[d] = start;
-        tile.end[d] = start + tile.count[d];
+        tile.end[d] = tile.next[d] + tile.count[d];
     }
-    group.sync();
-    if (stable) {
-        for (u32 d = group.thread; d < lanes; d += group.threads) {
-            u32 at = tile.next[d];
-            for (u32 i = 0; i < tile.rows; ++i) {
-                if (tile.lane[i] == d) tile.order[at++] = u16(i);
-            }
-        }
-    } else {
-        for (u32 i = group.thread; i < tile.rows; i += group.threads) {
-            tile.order[tile.next[tile.lane[i]] + tile.rank[i]] = u16(i);
-        }
-    }
+    order_rows(group, tile, lanes, tile.next, stable);
 }
 
 /// All rows of the tile in one lane, in the order they came. A group barrier must follow.
 MGI_HD inline void aim_tile(Group const& group, Tile& tile, u32 lanes, u32 lane) {
     tile.sorted = false;
-    tile.brought = false;
     for (u32 d = group.thread; d < lanes; d += group.threads) {
         tile.next[d] = 0;
         tile.end[d] = d == lane ? tile.rows : 0;

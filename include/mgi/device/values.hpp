@@ -10,16 +10,15 @@
 namespace mgi::device {
 
 /// A value of 16 bytes, moved as a whole.
-struct alignas(8) Wide16 {
+struct alignas(16) Wide16 {
     u64 word[2];
 };
 
 /// How many bytes of a value are moved at once: a power of two up to 16 that divides its width. `places` has
-/// the bits of wherever its values lie, which are multiples of what is moved (of 8 for a Wide16).
+/// the bits of wherever its values lie, which are multiples of what is moved.
 MGI_HD constexpr u32 unit_of(u64 places, u32 width) {
-    u64 const bits = places | width | 8;
-    u32 const lowest = u32(bits & (~bits + 1));
-    return lowest == 8 && width % 16 == 0 ? 16 : lowest;
+    u64 const bits = places | width | 16;
+    return u32(bits & (~bits + 1));
 }
 
 template <class T>
@@ -43,24 +42,46 @@ MGI_HD void store_value(void* at, T const& value) {
 #endif
 }
 
-/// Copies 16 bytes `count` times between addresses that are multiples of 16, `to` in the group's scratch,
-/// each thread its share. On a GPU they are on their way until `wait_for_copies`.
-MGI_HD inline void copy_16_to_scratch(Group const& group, char* to, char const* from, u32 count) {
+/// Stores into a segment or a carry buffer, which on a GPU lie in its memory.
+template <class T>
+MGI_HD void store_to_segment(char* at, T const& value) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isGlobal(at));
+#endif
+    store_value(at, value);
+}
+
+/// Copies kBytes (4 or 16) `count` times between addresses that are multiples of that, `to` in the group's
+/// scratch, each thread its share. On a GPU they are on their way until `wait_for_copies`.
+template <u32 kBytes>
+MGI_HD void copy_units_to_scratch(Group const& group, char* to, char const* from, u32 count) {
 #if defined(__CUDA_ARCH__)
     if (__isGlobal(from)) {
-        u32 at = u32(__cvta_generic_to_shared(to)) + 16 * group.thread;
-        u64 source = __cvta_generic_to_global(from) + 16 * u64(group.thread);
-        u32 const step = 16 * group.threads;
-        u32 const end = u32(__cvta_generic_to_shared(to)) + 16 * count;
+        u32 at = u32(__cvta_generic_to_shared(to)) + kBytes * group.thread;
+        u64 source = __cvta_generic_to_global(from) + kBytes * u64(group.thread);
+        u32 const step = kBytes * group.threads;
+        u32 const end = u32(__cvta_generic_to_shared(to)) + kBytes * count;
         for (; at < end; at += step, source += step) {
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source));
+            if constexpr (kBytes == 16) {
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source));
+            } else {
+                asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(source));
+            }
         }
         return;
     }
 #endif
     for (u32 i = group.thread; i < count; i += group.threads) {
-        memcpy(to + 16 * i, from + 16 * i, 16);
+        memcpy(to + kBytes * i, from + kBytes * i, kBytes);
     }
+}
+
+/// The same of any number of bytes at any place.
+MGI_HD inline void copy_few_to_scratch(Group const& group, char* to, char const* from, u32 bytes) {
+    if ((u64(reinterpret_cast<std::uintptr_t>(from)) | bytes) % 4 == 0) {
+        return copy_units_to_scratch<4>(group, to, from, bytes / 4);
+    }
+    for (u32 i = group.thread; i < bytes; i += group.threads) to[i] = from[i];
 }
 
 /// What the calling thread has copied to the scratch is there.
@@ -82,9 +103,10 @@ MGI_HD inline char* copy_to_scratch(Group const& group, char* to, char const* fr
     char* const at = to + phase;
     u32 const head = min_of((16 - phase) % 16, bytes);
     u32 const body = (bytes - head) / 16;
-    for (u32 i = group.thread; i < head; i += group.threads) at[i] = from[i];
-    copy_16_to_scratch(group, at + head, from + head, body);
-    for (u32 i = head + 16 * body + group.thread; i < bytes; i += group.threads) at[i] = from[i];
+    u32 const tail = head + 16 * body;
+    if (head != 0) copy_few_to_scratch(group, at, from, head);
+    copy_units_to_scratch<16>(group, at + head, from + head, body);
+    if (tail != bytes) copy_few_to_scratch(group, at + tail, from + tail, bytes - tail);
     return at;
 }
 
