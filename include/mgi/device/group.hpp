@@ -229,7 +229,8 @@ private:
 #if defined(__CUDA_ARCH__)
         if (clerks_ != 0) {
             if (is_worker()) {
-                asm volatile("barrier.arrive %0, %1;" ::"n"(kBarrier), "r"(group_.threads) : "memory");
+                asm volatile("barrier.arrive %0, %1;" ::"n"(kBarrier), "r"(group_.threads)
+                             : "memory");
             } else {
                 wait_at<kBarrier>(group_.threads);
             }

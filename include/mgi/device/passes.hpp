@@ -17,7 +17,7 @@ static_assert(sizeof(LaneTarget) == TileShape::kTargetBytes);
 /// are claimed one by one, and do not.
 template <class A>
 MGI_HD bool has_passes(ChannelState<A> const& state) {
-    return state.staged_bytes != 0 && state.lane_count > 1;
+    return state.staged_bytes != 0 && state.lane_count > 1 && !state.layout.has_views;
 }
 
 /// What is the same for all passes of a call, at the start of the group's scratch.
