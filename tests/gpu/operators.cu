@@ -352,8 +352,8 @@ int main(int argc, char** argv) {
         RuntimeOptions options;
         options.cpu_devices = 1;
         Tests tests(Runtime::local(options), small);
-        for (std::uint32_t const endpoints : {1u, 2u, 4u, 8u}) {
-            if (!small || endpoints <= 2) tests.run(endpoints);
+        for (std::uint32_t const endpoints : {1u, 2u, 3u, 4u, 8u}) {
+            if (!small || endpoints <= 3) tests.run(endpoints);
         }
         std::printf("%d passed, %d failed\n", tests.passed(), tests.failed());
         return tests.failed() == 0 ? 0 : 1;

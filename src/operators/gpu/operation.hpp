@@ -149,11 +149,12 @@ private:
         device::Channel const on = channel.on(endpoints_[e]);
         LaunchOptions shape;
         shape.threads = places_[e]->threads();
-        shape.shared_bytes = scratch;
+        // What the channel and the kernel take together ends at a multiple of 16.
+        shape.shared_bytes = whole_words(scratch + on.shared_bytes()) - on.shared_bytes();
         shape.groups = most_groups(e);
         if (places_[e]->is_gpu()) {
             u32 const fit = places_[e]->template fitting<Kernel, device::Channel, Args...>(
-                shape.threads, scratch + on.shared_bytes());
+                shape.threads, shape.shared_bytes + on.shared_bytes());
             // All of the GPU's endpoints at the same time.
             shape.groups = std::min(shape.groups, std::max(1u, fit / neighbours(e)));
         }

@@ -26,6 +26,11 @@ struct Grid {
     u32 shared_bytes = 0;
 };
 
+// Scratch of so many bytes, of which Shared::take hands out pieces of 16 from the end.
+inline u32 whole_words(u32 bytes) {
+    return (bytes + 15) / 16 * 16;
+}
+
 // Memory of a place that is given back with the last copy.
 using Memory = std::shared_ptr<void>;
 
@@ -86,6 +91,7 @@ public:
     // Runs `kernel(group, shared, args...)` behind what was put in before.
     template <class Kernel, class... Args>
     void run(Grid grid, Kernel kernel, Args... args) {
+        grid.shared_bytes = whole_words(grid.shared_bytes);
         if (is_gpu()) {
 #if defined(__CUDACC__)
             if (grid.groups == 0)
