@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "../bench/gpu/result.hpp"
-#include "gpu/runtime_kernel.inl"
+#include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
@@ -19,7 +19,7 @@ constexpr u32 kAnswer = 64;  // rows back
 
 Schema rows_of_64_bytes() {
     std::vector<Field> fields{{"key", int64()}};
-    for (int i = 0; i < 7; ++i) fields.push_back({"v" + std::to_string(i), int64()});
+    for (int i = 0; i < 7; ++i) fields.push_back({std::string(1, char('a' + i)), int64()});
     return Schema{fields};
 }
 

@@ -174,6 +174,20 @@ private:
     static MGI_HD bool is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width);
 };
 
+/// Launches it at an endpoint.
+Launch launch(Runtime& runtime, Endpoint endpoint, LaunchOptions const& shape,
+              device::Channel const& channel, Task const& task);
+
+/// The same kernel, started without the runtime.
+struct OwnLaunch {
+    device::KernelGroups groups;
+    dim3 grid;
+    dim3 block;
+    cudaStream_t stream = nullptr;
+    bool cooperative = false;
+};
+void start(OwnLaunch const& of, device::Channel channel, Task task);
+
 /// Groups and threads of a kernel on a device.
 inline LaunchOptions shape_on(std::string const& device) {
     LaunchOptions shape;

@@ -1,9 +1,11 @@
-// The kernel of the tests of the runtime on GPUs, for the files that launch it.
+// The kernel of the tests of the runtime on GPUs, and how it is launched: by the runtime, and by ourselves.
+#include <mgi/gpu_sorters.hpp>
+
 #include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
-MGI_HD inline bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width) {
+MGI_HD bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width) {
     i64 key = 0;
     memcpy(&key, batch.value(0, i), 8);
     if (key != key_of(id)) return false;
@@ -23,8 +25,8 @@ MGI_HD inline bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u
     return true;
 }
 
-MGI_HD inline void Kernel::look(Group const& group, Task const& task,
-                                device::ReceivedBatch const& batch, u32 width) {
+MGI_HD void Kernel::look(Group const& group, Task const& task, device::ReceivedBatch const& batch,
+                         u32 width) {
     u64 const most = task.rows * task.sources;
     for (u32 i = group.thread; i < batch.rows; i += group.threads) {
         u64 id = 0;
@@ -51,7 +53,7 @@ MGI_HD inline void Kernel::look(Group const& group, Task const& task,
 }
 
 // Of one consumer group.
-MGI_HD inline void Kernel::look_at_order(Task const& task, device::ReceivedBatch const& batch) {
+MGI_HD void Kernel::look_at_order(Task const& task, device::ReceivedBatch const& batch) {
     for (u32 i = 0; i < batch.rows; ++i) {
         u64 id = 0;
         memcpy(&id, batch.value(1, i), 8);
@@ -66,9 +68,9 @@ MGI_HD inline void Kernel::look_at_order(Task const& task, device::ReceivedBatch
 }
 
 // Sends some of the rows [from, end).
-MGI_HD inline device::SendResult Kernel::send(Group const& group, Shared& shared,
-                                              device::Channel const& channel, Task const& task,
-                                              device::ColumnView* columns, u64 from, u64 end) {
+MGI_HD device::SendResult Kernel::send(Group const& group, Shared& shared,
+                                       device::Channel const& channel, Task const& task,
+                                       device::ColumnView* columns, u64 from, u64 end) {
     u64 count = end - from;
     if (task.columns != nullptr) {
         group.sync();
@@ -90,8 +92,8 @@ MGI_HD inline device::SendResult Kernel::send(Group const& group, Shared& shared
     return channel.send_rows_to(group, shared, to, task.data + from, count);
 }
 
-MGI_HD inline void Kernel::operator()(Group const& group, Shared& shared, device::Channel channel,
-                                      Task task) const {
+MGI_HD void Kernel::operator()(Group const& group, Shared& shared, device::Channel channel,
+                               Task task) const {
     auto* const columns = shared.take<device::ColumnView>(kWideColumns);
     u32 const width = task.columns != nullptr || channel.state().layout.column_count == kWideColumns
                           ? kWideColumns
@@ -160,6 +162,36 @@ MGI_HD inline void Kernel::operator()(Group const& group, Shared& shared, device
         cuda::atomic_ref<u32, cuda::thread_scope_device>(task.tally->failure)
             .store(u32(failure), cuda::std::memory_order_relaxed);
     }
+}
+
+Launch launch(Runtime& runtime, Endpoint endpoint, LaunchOptions const& shape,
+              device::Channel const& channel, Task const& task) {
+    return runtime.launch(endpoint, shape, Kernel{}, channel, task);
+}
+
+namespace {
+
+__global__ void __launch_bounds__(256)
+    own_kernel(device::KernelGroups groups, device::Channel channel, Task task) {
+    extern __shared__ __align__(16) std::byte scratch[];
+    Shared shared = groups.shared(scratch);
+    Kernel()(groups.group(), shared, channel, task);
+}
+
+}  // namespace
+
+void start(OwnLaunch const& of, device::Channel channel, Task task) {
+    cuda_check(cudaFuncSetAttribute(own_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    int(of.groups.shared_bytes)),
+               "shared memory");
+    device::KernelGroups groups = of.groups;
+    void* arguments[] = {&groups, &channel, &task};
+    void* const kernel = reinterpret_cast<void*>(own_kernel);
+    cuda_check(of.cooperative ? cudaLaunchCooperativeKernel(kernel, of.grid, of.block, arguments,
+                                                            groups.shared_bytes, of.stream)
+                              : cudaLaunchKernel(kernel, of.grid, of.block, arguments,
+                                                 groups.shared_bytes, of.stream),
+               "a launch of our own");
 }
 
 }  // namespace mgi::test::gpu
