@@ -8,7 +8,7 @@ set_target_properties(mgi_cuda_objects PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_ARCHITECTURES "${MGI_CUDA_ARCHITECTURES}")
 target_compile_options(mgi_cuda_objects PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -lineinfo>
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wno-restrict>)
 if(MGI_WARNINGS_AS_ERRORS)
     target_compile_options(mgi_cuda_objects PRIVATE
         $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -91,6 +91,12 @@ private:
     Room<device::ColumnView> views_;
 };
 
+std::string name_of(u64 id) {
+    std::string name;
+    for (u32 at = 0; at < WideRow::name_size(id); ++at) name += WideRow::letter(id, at);
+    return name;
+}
+
 /// What an endpoint's kernel works with, and leaves behind.
 struct Station {
     Station(std::string const& at, Flow const& flow, Task const& shape, bool sends)
@@ -100,7 +106,24 @@ struct Station {
           order(at, flow.options.ordered ? shape.rows * shape.sources : 0),
           tally(at, 1),
           task(shape) {
-        if (sends && flow.wide) {
+        if (sends && flow.wide && shape.one_by_one) {
+            std::string all;
+            for (u64 i = 0; i < shape.rows; ++i) all += name_of(shape.source * shape.rows + i);
+            letters = std::make_unique<Room<char>>(at, std::vector<char>(all.begin(), all.end()));
+            std::vector<TextRow> rows;
+            char const* next = letters->get();
+            for (u64 i = 0; i < shape.rows; ++i) {
+                u64 const id = shape.source * shape.rows + i;
+                rows.push_back({key_of(id),
+                                i64(id),
+                                {next, WideRow::name_size(id)},
+                                WideRow::value(id),
+                                WideRow::flag(id)});
+                next += WideRow::name_size(id);
+            }
+            texts = std::make_unique<Room<TextRow>>(at, rows);
+            task.texts = texts->get();
+        } else if (sends && flow.wide) {
             wide = std::make_unique<WideData>(at, shape.source * shape.rows, shape.rows);
             task.columns = wide->columns();
         } else if (sends) {
@@ -124,6 +147,8 @@ struct Station {
     Room<Task::Tally> tally;
     std::unique_ptr<Room<Row>> data;
     std::unique_ptr<WideData> wide;
+    std::unique_ptr<Room<char>> letters;
+    std::unique_ptr<Room<TextRow>> texts;
     std::unique_ptr<Room<u32>> ids;
     Task task;
 };
@@ -204,6 +229,7 @@ void run(Flow const& flow) {
         task.modulo = flow.routing.hash == Hash::Modulo;
         task.ordered = flow.options.ordered;
         task.one_by_one = flow.options.sorters != 0;
+        task.has_nulls = !task.one_by_one;
         task.rows = rows_of(flow);
         task.source = u32(e);
         task.sources = u32(flow.from.size());
@@ -262,7 +288,7 @@ void come_and_go() {
         free.push_back(free_bytes());
     }
     std::string all;
-    for (u64 const bytes : free) all += " " + std::to_string(bytes >> 20);
+    for (u64 const bytes : free) all.append(1, ' ').append(std::to_string(bytes >> 20));
     expect(free[kRounds - 1] + (8u << 20) >= free[kRounds / 2],
            "the GPU's free memory becomes less, in MiB:" + all);
 }
@@ -309,6 +335,8 @@ void add_flows(std::vector<Test>& tests) {
         sorted.sorters = 4;
         flows.push_back(
             {where + ", one by one", of.from, of.to, Routing::partition("key"), sorted});
+        flows.push_back({where + ", strings one by one", of.from, of.to, Routing::partition("key"),
+                         sorted, true});
         sorted.layout = Layout::Rows;
         sorted.by_reference = false;
         flows.push_back({where + ", one by one, structs by copy", of.from, of.to,

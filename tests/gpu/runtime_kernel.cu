@@ -5,18 +5,20 @@
 
 namespace mgi::test::gpu {
 
-MGI_HD bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width) {
+MGI_HD bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width,
+                             bool has_nulls) {
     i64 key = 0;
     memcpy(&key, batch.value(0, i), 8);
     if (key != key_of(id)) return false;
     if (width != kWideColumns) return true;
-    if (batch.valid(2, i) != WideRow::has_name(id) || batch.valid(3, i) != WideRow::has_value(id))
-        return false;
+    bool const has_name = !has_nulls || WideRow::has_name(id);
+    bool const has_value = !has_nulls || WideRow::has_value(id);
+    if (batch.valid(2, i) != has_name || batch.valid(3, i) != has_value) return false;
     if (batch.bit(4, i) != WideRow::flag(id)) return false;
     double value = 0;
     memcpy(&value, batch.value(3, i), 8);
-    if (WideRow::has_value(id) && value != WideRow::value(id)) return false;
-    if (!WideRow::has_name(id)) return true;
+    if (has_value && value != WideRow::value(id)) return false;
+    if (!has_name) return true;
     device::Text const name = batch.text(2, i);
     if (name.size != WideRow::name_size(id)) return false;
     for (u32 at = 0; at < name.size; ++at) {
@@ -31,7 +33,7 @@ MGI_HD void Kernel::look(Group const& group, Task const& task, device::ReceivedB
     for (u32 i = group.thread; i < batch.rows; i += group.threads) {
         u64 id = 0;
         memcpy(&id, batch.value(1, i), 8);
-        if (id >= most || !is_right(batch, i, id, width)) {
+        if (id >= most || !is_right(batch, i, id, width, task.has_nulls)) {
             add(task.tally->wrong, 1);
             continue;
         }
@@ -114,7 +116,9 @@ MGI_HD void Kernel::operator()(Group const& group, Shared& shared, device::Chann
         bool moved = false;
         if (task.one_by_one && own < end) {
             for (u32 burst = 0; burst < 64 && own < end; ++burst) {
-                auto const result = channel.send_row(group, task.data[own]);
+                auto const result = task.texts == nullptr
+                                        ? channel.send_row(group, task.data[own])
+                                        : channel.send_row(group, task.texts[own]);
                 if (result.status == Status::Error) note(result.code);
                 if (result.status != Status::Ok) break;
                 own += group.threads;
