@@ -47,7 +47,7 @@ public:
     }
 
 private:
-    u32 mask_ = 1;
+    [[maybe_unused]] u32 mask_ = 1;  // on a GPU
     u32 rank_ = 0;
     u32 count_ = 1;
 };
