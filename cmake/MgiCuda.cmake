@@ -8,7 +8,7 @@ function(mgi_cuda_defaults target)
         CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_ARCHITECTURES "${MGI_CUDA_ARCHITECTURES}")
     target_compile_options(${target} PRIVATE
         $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -lineinfo>
-        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wno-restrict>)
     if(MGI_WARNINGS_AS_ERRORS)
         target_compile_options(${target} PRIVATE
             $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -104,6 +104,7 @@ Attachment Runtime::Impl::attach(Endpoint endpoint, AttachOptions const& options
     check_kernel(endpoint, device, options.threads);
     auto const launch = new_launch(endpoint, options.groups, options.channels, false);
     std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
+    start_gpu_sorters(*launch);
     auto const watch = KernelWatch::start(registry_, launch, device);
     try {
         auto state = std::make_shared<Attachment::State>(launch, watch, device, scratch);

@@ -32,7 +32,8 @@ void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads
 
 Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    Device const& device, LaunchOptions const& options,
-                                   std::uint32_t scratch, GpuStart const& on_gpu) {
+                                   std::uint32_t scratch, GpuStart const& on_gpu,
+                                   std::function<void()> const& after) {
     if (!on_gpu) {
         throw Error(ErrorCode::InvalidArgument,
                     "the kernel for endpoint " + std::to_string(launch->endpoint.id) + " on " +
@@ -40,6 +41,7 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                         " was not compiled for GPUs; compile the file that launches it with nvcc");
     }
     check_kernel(launch->endpoint, device, options.threads);
+    std::uint32_t const beside = gpu_sorters_on(device);
     auto const stream = std::make_shared<gpu::OwnStream>(device.ordinal);
     auto const watch = KernelWatch::start(registry_, launch, device);
     try {
@@ -49,12 +51,16 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
         }
         gpu::Current const here(device.ordinal);
         on_gpu({device.ordinal, stream->get(), options.groups, options.threads, scratch,
-                launch->first_number});
+                launch->first_number, beside});
     } catch (...) {
         watch->never_ran();
         throw;
     }
-    watch->add(0, options.groups, [stream] { return stream->is_done(); });
+    watch->add(0, options.groups, [stream, after] {
+        if (!stream->is_done()) return false;
+        if (after) after();
+        return true;
+    });
     return Launch(launch);
 }
 

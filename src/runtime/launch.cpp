@@ -152,6 +152,7 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
     auto const launch = new_launch(endpoint, options.groups, channels, sorts);
     std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
     if (device.kind == VertexKind::Gpu) {
+        start_gpu_sorters(*launch);
         return start_on_gpu(launch, device, options, scratch, on_gpu);
     }
     std::vector<std::shared_ptr<GroupRun>> runs;

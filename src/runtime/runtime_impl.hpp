@@ -145,9 +145,15 @@ private:
         Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
         bool sorts);
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch, std::uint32_t more) const;
+    // `after`: what is looked at when the kernel is over; throws what was wrong.
     Launch start_on_gpu(std::shared_ptr<Launch::State> const& launch, Device const& device,
-                        LaunchOptions const& options, std::uint32_t scratch,
-                        GpuStart const& on_gpu);
+                        LaunchOptions const& options, std::uint32_t scratch, GpuStart const& on_gpu,
+                        std::function<void()> const& after = {});
+    // Those of the launch's channels that its endpoint is a source of and has not had sorters for.
+    void start_gpu_sorters(Launch::State const& launch);
+    void start_gpu_sorters(std::shared_ptr<ChannelImpl> const& channel, std::uint32_t source);
+    [[nodiscard]] std::uint32_t gpu_sorters_on(Device const& device) const;
+    [[nodiscard]] ChannelSpec stage_spec(ChannelImpl const& channel, std::uint32_t source) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
     void add_moves(std::shared_ptr<ChannelImpl> const& channel);

@@ -67,14 +67,14 @@ int run_all(std::string const& only) {
 
 int write_movers(std::string const& file) {
     std::ofstream out(file);
-    std::string comma = "[";
+    bool first = true;
     for (std::string const& line : measure_movers()) {
-        out << comma << "\n  " << line;
-        comma = ",";
+        out << (first ? "[\n  " : ",\n  ") << line;
+        first = false;
         std::printf("%s\n", line.c_str());
         std::fflush(stdout);
     }
-    out << (comma == "[" ? "[]\n" : "\n]\n");
+    out << (first ? "[]\n" : "\n]\n");
     return out.good() ? 0 : 1;
 }
 

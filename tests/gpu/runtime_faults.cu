@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "../bench/gpu/child.hpp"
-#include "gpu/runtime_kernel.inl"
+#include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
@@ -43,7 +43,7 @@ struct Pair {
     }
     Launch launch(u32 which, Task const& task) {
         Endpoint const at = which == 0 ? source : destination;
-        return runtime.launch(at, shape_on(devices[which]), Kernel{}, channel.on(at), task);
+        return gpu::launch(runtime, at, shape_on(devices[which]), channel.on(at), task);
     }
     static void wait(std::vector<Launch> launches) {
         for (Launch& launch : launches) {
@@ -128,9 +128,10 @@ void too_much_memory() {
     ChannelSpec spec;
     for (int i = 0; i < 4; ++i) spec.sources.push_back(runtime.create_endpoint("cuda:0"));
     spec.destinations = spec.sources;
-    spec.schema = Schema{{"key", int64()}, {"id", int64()}};
+    spec.schema = Schema{{"key", int64()}, {"rest", fixed_size_binary(4000)}};
     spec.routing = Routing::partition("key");
     spec.options.segment_bytes = 1u << 30;
+    spec.options.tile_rows = 64;
     spec.options.slots = 64;
     spec.options.max_groups = 1;
     expect_error(ErrorCode::OutOfMemory, {"cuda:0", "bytes for a channel's pool"},
@@ -144,14 +145,12 @@ void too_many_groups() {
     LaunchOptions shape = shape_on("cuda:0");
     shape.groups = 1000;
     expect_error(ErrorCode::InvalidArgument, {"resident", "1000"}, [&] {
-        pair.runtime.launch(pair.source, shape, Kernel{}, pair.channel.on(pair.source),
-                            pair.task(0));
+        gpu::launch(pair.runtime, pair.source, shape, pair.channel.on(pair.source), pair.task(0));
     });
     shape = shape_on("cuda:0");
     shape.shared_bytes = 400 << 10;
     expect_error(ErrorCode::InvalidArgument, {"shared memory"}, [&] {
-        pair.runtime.launch(pair.source, shape, Kernel{}, pair.channel.on(pair.source),
-                            pair.task(0));
+        gpu::launch(pair.runtime, pair.source, shape, pair.channel.on(pair.source), pair.task(0));
     });
     // Nothing has happened: both can be launched as they should be.
     std::vector<Launch> launches{pair.launch(1, pair.task(1)), pair.launch(0, pair.task(0))};
@@ -254,7 +253,8 @@ void add_faults(std::vector<Test>& tests) {
     }
     tests.push_back({"there is no cuda:99", no_such_gpu, true, true});
     tests.push_back({"a GPU has no memory left", too_much_memory, false, false});
-    tests.push_back({"more groups than fit", too_many_groups, true, false});
+    // Not there: a call that CUDA refuses is an error to compute-sanitizer.
+    tests.push_back({"more groups than fit", too_many_groups, false, false});
     tests.push_back({"a kernel faults", [] { in_child("kernel", {}); }, false, false});
     tests.push_back({"kernels are loaded lazily",
                      [] { in_child("lazy", {{"CUDA_MODULE_LOADING", "LAZY"}}); }, false, false});

@@ -4,18 +4,11 @@
 #include <thread>
 #include <utility>
 
-#include "gpu/runtime_kernel.inl"
+#include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
 namespace {
-
-__global__ void __launch_bounds__(256)
-    own_kernel(device::KernelGroups groups, device::Channel channel, Task task) {
-    extern __shared__ __align__(16) std::byte scratch[];
-    Shared shared = groups.shared(scratch);
-    Kernel()(groups.group(), shared, channel, task);
-}
 
 /// A stream of ours.
 class OurStream {
@@ -53,9 +46,6 @@ struct Ring {
         task.data = data->get();
         task.seen = seen->get();
         task.tally = tally->get();
-        cuda_check(cudaFuncSetAttribute(own_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        160 << 10),
-                   "shared memory");
     }
     [[nodiscard]] Attachment attach(u32 groups) {
         AttachOptions options;
@@ -90,12 +80,8 @@ void cooperative() {
     Ring ring("cooperative");
     OurStream const stream;
     Attachment attached = ring.attach(8);
-    device::KernelGroups groups = attached.groups();
-    device::Channel on = ring.channel.on(ring.endpoint);
-    void* arguments[] = {&groups, &on, &ring.task};
-    cuda_check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(own_kernel), dim3(8), dim3(256),
-                                           arguments, attached.shared_bytes(), stream.get()),
-               "a cooperative launch");
+    start({attached.groups(), dim3(8), dim3(256), stream.get(), true},
+          ring.channel.on(ring.endpoint), ring.task);
     attached.launched(stream.get());
     attached.wait(settings.limit());
     ring.check();
@@ -107,14 +93,10 @@ void two_kernels() {
     OurStream const other;
     Attachment attached = ring.attach(6);
     device::Channel const on = ring.channel.on(ring.endpoint);
-    // A grid of two dimensions: its blocks are numbered row by row.
-    own_kernel<<<dim3(2, 1), dim3(64, 4), attached.shared_bytes(), one.get()>>>(
-        attached.groups().part(0, 2), on, ring.task);
-    cuda_check(cudaGetLastError(), "launch");
+    // Grids and blocks of several dimensions: blocks and threads are numbered along the first.
+    start({attached.groups().part(0, 2), dim3(2), dim3(64, 4), one.get()}, on, ring.task);
     attached.launched(one.get(), 0, 2);
-    own_kernel<<<dim3(2, 2), 256, attached.shared_bytes(), other.get()>>>(
-        attached.groups().part(2, 4), on, ring.task);
-    cuda_check(cudaGetLastError(), "launch");
+    start({attached.groups().part(2, 4), dim3(2, 2), dim3(256), other.get()}, on, ring.task);
     attached.launched(other.get(), 2, 4);
     attached.wait(settings.limit());
     ring.check();

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "../bench/gpu/result.hpp"
-#include "gpu/runtime_kernel.inl"
+#include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
@@ -19,7 +19,7 @@ constexpr u32 kAnswer = 64;  // rows back
 
 Schema rows_of_64_bytes() {
     std::vector<Field> fields{{"key", int64()}};
-    for (int i = 0; i < 7; ++i) fields.push_back({"v" + std::to_string(i), int64()});
+    for (int i = 0; i < 7; ++i) fields.push_back({std::string(1, char('a' + i)), int64()});
     return Schema{fields};
 }
 
@@ -82,6 +82,22 @@ struct Pour {
             if (result.status == Status::Error) return;
             sent += result.rows;
         }
+        (void)out.flush_wait(group, shared);
+    }
+};
+
+/// The same, each thread for itself, through stage buffers.
+struct PourOneByOne {
+    MGI_HD void operator()(Group const& group, Shared& shared, device::Channel out,
+                           WideStruct const* data, u32 at_once, u64 rows) const {
+        u64 const mine = rows / (u64(group.blocks) * group.threads);
+        u64 const first = u64(group.block) * group.threads + group.thread;
+        for (u64 sent = 0; sent < mine;) {
+            auto const result = out.send_row(group, data[(first + sent) % at_once]);
+            if (result.status == Status::Error) return;
+            sent += result.rows;
+        }
+        group.sync();
         (void)out.flush_wait(group, shared);
     }
 };
@@ -171,6 +187,29 @@ double stream(std::string const& from, std::string const& to, u32 segment_bytes,
     return double(channel.stats().rows) * sizeof(WideStruct) / seconds / 1e9;
 }
 
+/// GB/s within a GPU, through stage buffers and so many sorters.
+double one_by_one(u32 groups, u32 sorters, u64 bytes) {
+    Ends ends("cuda:0", "cuda:0");
+    ends.there.options.layout = Layout::Columns;
+    ends.there.options.sorters = sorters;
+    Channel const channel = ends.runtime.create_channel(ends.there);
+    Endpoint const near = ends.there.sources[0];
+    Endpoint const far = ends.there.destinations[0];
+    u32 const at_once = 1u << 14;
+    std::vector<WideStruct> rows(at_once);
+    for (u32 i = 0; i < at_once; ++i) rows[i].key = key_of(i);
+    Room<WideStruct> const here("cuda:0", rows);
+    Launch receiving = ends.runtime.launch(far, shape_of("cuda:0", 16), Drain{}, channel.on(far));
+    auto const start = Clock::now();
+    Launch sending = ends.runtime.launch(
+        near, shape_of("cuda:0", groups), PourOneByOne{}, channel.on(near),
+        static_cast<WideStruct const*>(here.get()), at_once, bytes / sizeof(WideStruct));
+    sending.wait(settings.limit());
+    receiving.wait(settings.limit());
+    double const seconds = seconds_since(start);
+    return double(channel.stats().rows) * sizeof(WideStruct) / seconds / 1e9;
+}
+
 }  // namespace
 
 std::vector<std::string> measure_movers() {
@@ -209,6 +248,25 @@ std::vector<std::string> measure_movers() {
                 result.median_gbps = rates[1];
             });
         }
+    }
+    for (u32 const sorters : {16u, 48u}) {
+        bench::Result result;
+        result.name = "stage_buffers";
+        u32 const groups = settings.cpu ? 1 : 48;
+        result.with("groups", groups).with("sorters", sorters).with("row_bytes", 64);
+        try {
+            u64 const bytes = settings.cpu ? u64(1) << 24 : u64(1) << 28;
+            std::vector<double> rates;
+            for (int i = 0; i < 3; ++i) {
+                rates.push_back(one_by_one(groups, settings.cpu ? 1 : sorters, bytes));
+            }
+            std::sort(rates.begin(), rates.end());
+            result.best_gbps = rates[2];
+            result.median_gbps = rates[1];
+        } catch (std::exception const& error) {
+            result.error = error.what();
+        }
+        lines.push_back(bench::json_of(result));
     }
     return lines;
 }

@@ -123,6 +123,15 @@ struct WideRow {
 };
 constexpr u32 kWideColumns = 5;  // key, id, name, value, flag
 
+/// A wide row as a struct: no value is null.
+struct TextRow {
+    i64 key;
+    i64 id;
+    device::RowBytes name;
+    double value;
+    bool flag;
+};
+
 constexpr u32 kGroups = 4;  // of each endpoint
 
 /// What a kernel has to do at its endpoint.
@@ -131,6 +140,7 @@ struct Task {
     bool modulo = false;
     bool ordered = false;
     bool one_by_one = false;  ///< send_row, by each thread for itself
+    bool has_nulls = true;    ///< wide rows
     u64 rows = 0;             ///< of each source
     u32 source = 0;           ///< mine
     u32 sources = 0;
@@ -140,6 +150,7 @@ struct Task {
     bool flush = true;                            ///< else go without
     Row const* data = nullptr;                    ///< mine, ids source * rows and so on
     device::ColumnView const* columns = nullptr;  ///< in place of that
+    TextRow const* texts = nullptr;               ///< in place of both, one by one
     u32 const* ids = nullptr;                     ///< of destinations, for Direct
     u32* seen = nullptr;                          ///< by id, how often
     i64* last = nullptr;                          ///< by source and group, for order
@@ -171,8 +182,23 @@ private:
     static MGI_HD void look(Group const& group, Task const& task,
                             device::ReceivedBatch const& batch, u32 width);
     static MGI_HD void look_at_order(Task const& task, device::ReceivedBatch const& batch);
-    static MGI_HD bool is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width);
+    static MGI_HD bool is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width,
+                                bool has_nulls);
 };
+
+/// Launches it at an endpoint.
+Launch launch(Runtime& runtime, Endpoint endpoint, LaunchOptions const& shape,
+              device::Channel const& channel, Task const& task);
+
+/// The same kernel, started without the runtime.
+struct OwnLaunch {
+    device::KernelGroups groups;
+    dim3 grid;
+    dim3 block;
+    cudaStream_t stream = nullptr;
+    bool cooperative = false;
+};
+void start(OwnLaunch const& of, device::Channel channel, Task task);
 
 /// Groups and threads of a kernel on a device.
 inline LaunchOptions shape_on(std::string const& device) {

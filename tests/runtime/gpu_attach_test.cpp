@@ -286,7 +286,7 @@ TEST(GpuAttachOnce, GivesItsEventsBack) {
     for (u32 idle = 0; gpus.alive("events") > before && idle < 10'000; ++idle) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    EXPECT_EQ(gpus.alive("events"), before);
+    EXPECT_LE(gpus.alive("events"), before);
 }
 
 }  // namespace

@@ -41,9 +41,8 @@ compile() { # architecture, folder, source
 export -f compile
 # The library itself, beside all others.
 {
-    cmake -S . -B "$build/lib" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
-        -DCMAKE_UNITY_BUILD_BATCH_SIZE=6 -DMGI_THIRD_PARTY=OFF -DMGI_BUILD_TESTS=OFF \
-        -DMGI_BUILD_EXAMPLES=OFF -DMGI_BUILD_BENCH=OFF -DMGI_BUILD_CONTROL=OFF &&
+    cmake -S . -B "$build/lib" -DCMAKE_BUILD_TYPE=Release -DMGI_THIRD_PARTY=OFF \
+        -DMGI_BUILD_TESTS=OFF -DMGI_BUILD_EXAMPLES=OFF -DMGI_BUILD_BENCH=OFF -DMGI_BUILD_CONTROL=OFF &&
         cmake --build "$build/lib" --target mgi --parallel "$(nproc)"
 } >"$build/lib.log" 2>&1 &
 library=$!
@@ -58,7 +57,8 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
 wait "$library" || { tail -n 30 "$build/lib.log" >&2; exit 1; }
 nvcc -arch="$architecture" "$build"/tests/*.o -o "$build/exchange"
-nvcc -arch="$architecture" "$build"/runtime/*.o "$build/lib/libmgi.a" -o "$build/runtime/runtime" -lpthread -ldl
+nvcc -arch="$architecture" "$build"/runtime/*.o "$build/lib/libmgi.a" -lpthread -ldl \
+    -o "$build/runtime/runtime"
 operators=("$build"/operators/*.o "$build/lib/libmgi.a" -lpthread -ldl)
 nvcc -arch="$architecture" "$build"/operator_tests/*.o "${operators[@]}" -o "$build/operators/operators"
 nvcc -arch="$architecture" "$build"/bench/*.o "${operators[@]}" -o "$build/mgi_gpu_bench"
@@ -66,14 +66,18 @@ echo "-- built in $SECONDS s"
 
 failed=0
 timeout 120 "$build/exchange" --json "$build/exchange.json" || failed=1
-timeout 120 "$build/runtime/runtime" 2>"$build/runtime.log" || { failed=1; tail -n 30 "$build/runtime.log"; }
+if ! timeout 120 "$build/runtime/runtime" 2>"$build/runtime.log"; then
+    failed=1
+    tail -n 30 "$build/runtime.log"
+fi
 timeout 90 "$build/runtime/runtime" --movers "$build/movers.json" >/dev/null || failed=1
 timeout 120 "$build/operators/operators" || failed=1
 checks=
 sanitize() { # name, tool, program...
     local name=$1 tool=$2 verdict=clean
     shift 2
-    if ! timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$build/$name.log" 2>&1; then
+    if ! timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" \
+        >"$build/$name.log" 2>&1; then
         verdict=failed
         failed=1
         tail -n 30 "$build/$name.log"
@@ -100,9 +104,9 @@ for part in exchange movers bench torch torch_operators; do
 done
 printf '{"gpu": "%s", "driver": "%s", "date": "%s", "how": "%s", "seconds": %d, "sanitizer": {%s},\n' \
     "$gpu" "$driver" "$(date -u +%F)" "$how" "$SECONDS" "$checks" >"$results"
-printf '"exchange": %s,\n"movers": %s,\n"benchmarks": %s,\n"torch": %s,\n' \
-    "$(cat "$build/exchange.json")" "$(cat "$build/movers.json")" "$(cat "$build/bench.json")" "$(cat "$build/torch.json")" >>"$results"
-printf '"torch_operators": %s}\n' "$(cat "$build/torch_operators.json")" >>"$results"
+printf '"exchange": %s,\n"movers": %s,\n"benchmarks": %s,\n"torch": %s,\n"torch_operators": %s}\n' \
+    "$(cat "$build/exchange.json")" "$(cat "$build/movers.json")" "$(cat "$build/bench.json")" \
+    "$(cat "$build/torch.json")" "$(cat "$build/torch_operators.json")" >>"$results"
 python3 -m json.tool "$results" >/dev/null
 python3 tools/gpu/plot.py "$results" "${results%.json}.html"
 echo "-- $SECONDS s; results in $results, charts in ${results%.json}.html"

@@ -1,20 +1,24 @@
-// The kernel of the tests of the runtime on GPUs, for the files that launch it.
+// The kernel of the tests of the runtime on GPUs, and how it is launched: by the runtime, and by ourselves.
+#include <mgi/gpu_sorters.hpp>
+
 #include "gpu/runtime_rig.hpp"
 
 namespace mgi::test::gpu {
 
-MGI_HD inline bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width) {
+MGI_HD bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u64 id, u32 width,
+                             bool has_nulls) {
     i64 key = 0;
     memcpy(&key, batch.value(0, i), 8);
     if (key != key_of(id)) return false;
     if (width != kWideColumns) return true;
-    if (batch.valid(2, i) != WideRow::has_name(id) || batch.valid(3, i) != WideRow::has_value(id))
-        return false;
+    bool const has_name = !has_nulls || WideRow::has_name(id);
+    bool const has_value = !has_nulls || WideRow::has_value(id);
+    if (batch.valid(2, i) != has_name || batch.valid(3, i) != has_value) return false;
     if (batch.bit(4, i) != WideRow::flag(id)) return false;
     double value = 0;
     memcpy(&value, batch.value(3, i), 8);
-    if (WideRow::has_value(id) && value != WideRow::value(id)) return false;
-    if (!WideRow::has_name(id)) return true;
+    if (has_value && value != WideRow::value(id)) return false;
+    if (!has_name) return true;
     device::Text const name = batch.text(2, i);
     if (name.size != WideRow::name_size(id)) return false;
     for (u32 at = 0; at < name.size; ++at) {
@@ -23,13 +27,13 @@ MGI_HD inline bool Kernel::is_right(device::ReceivedBatch const& batch, u32 i, u
     return true;
 }
 
-MGI_HD inline void Kernel::look(Group const& group, Task const& task,
-                                device::ReceivedBatch const& batch, u32 width) {
+MGI_HD void Kernel::look(Group const& group, Task const& task, device::ReceivedBatch const& batch,
+                         u32 width) {
     u64 const most = task.rows * task.sources;
     for (u32 i = group.thread; i < batch.rows; i += group.threads) {
         u64 id = 0;
         memcpy(&id, batch.value(1, i), 8);
-        if (id >= most || !is_right(batch, i, id, width)) {
+        if (id >= most || !is_right(batch, i, id, width, task.has_nulls)) {
             add(task.tally->wrong, 1);
             continue;
         }
@@ -51,7 +55,7 @@ MGI_HD inline void Kernel::look(Group const& group, Task const& task,
 }
 
 // Of one consumer group.
-MGI_HD inline void Kernel::look_at_order(Task const& task, device::ReceivedBatch const& batch) {
+MGI_HD void Kernel::look_at_order(Task const& task, device::ReceivedBatch const& batch) {
     for (u32 i = 0; i < batch.rows; ++i) {
         u64 id = 0;
         memcpy(&id, batch.value(1, i), 8);
@@ -66,9 +70,9 @@ MGI_HD inline void Kernel::look_at_order(Task const& task, device::ReceivedBatch
 }
 
 // Sends some of the rows [from, end).
-MGI_HD inline device::SendResult Kernel::send(Group const& group, Shared& shared,
-                                              device::Channel const& channel, Task const& task,
-                                              device::ColumnView* columns, u64 from, u64 end) {
+MGI_HD device::SendResult Kernel::send(Group const& group, Shared& shared,
+                                       device::Channel const& channel, Task const& task,
+                                       device::ColumnView* columns, u64 from, u64 end) {
     u64 count = end - from;
     if (task.columns != nullptr) {
         group.sync();
@@ -90,8 +94,8 @@ MGI_HD inline device::SendResult Kernel::send(Group const& group, Shared& shared
     return channel.send_rows_to(group, shared, to, task.data + from, count);
 }
 
-MGI_HD inline void Kernel::operator()(Group const& group, Shared& shared, device::Channel channel,
-                                      Task task) const {
+MGI_HD void Kernel::operator()(Group const& group, Shared& shared, device::Channel channel,
+                               Task task) const {
     auto* const columns = shared.take<device::ColumnView>(kWideColumns);
     u32 const width = task.columns != nullptr || channel.state().layout.column_count == kWideColumns
                           ? kWideColumns
@@ -112,7 +116,9 @@ MGI_HD inline void Kernel::operator()(Group const& group, Shared& shared, device
         bool moved = false;
         if (task.one_by_one && own < end) {
             for (u32 burst = 0; burst < 64 && own < end; ++burst) {
-                auto const result = channel.send_row(group, task.data[own]);
+                auto const result = task.texts == nullptr
+                                        ? channel.send_row(group, task.data[own])
+                                        : channel.send_row(group, task.texts[own]);
                 if (result.status == Status::Error) note(result.code);
                 if (result.status != Status::Ok) break;
                 own += group.threads;
@@ -160,6 +166,36 @@ MGI_HD inline void Kernel::operator()(Group const& group, Shared& shared, device
         cuda::atomic_ref<u32, cuda::thread_scope_device>(task.tally->failure)
             .store(u32(failure), cuda::std::memory_order_relaxed);
     }
+}
+
+Launch launch(Runtime& runtime, Endpoint endpoint, LaunchOptions const& shape,
+              device::Channel const& channel, Task const& task) {
+    return runtime.launch(endpoint, shape, Kernel{}, channel, task);
+}
+
+namespace {
+
+__global__ void __launch_bounds__(256)
+    own_kernel(device::KernelGroups groups, device::Channel channel, Task task) {
+    extern __shared__ __align__(16) std::byte scratch[];
+    Shared shared = groups.shared(scratch);
+    Kernel()(groups.group(), shared, channel, task);
+}
+
+}  // namespace
+
+void start(OwnLaunch const& of, device::Channel channel, Task task) {
+    cuda_check(cudaFuncSetAttribute(own_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    int(of.groups.shared_bytes)),
+               "shared memory");
+    device::KernelGroups groups = of.groups;
+    void* arguments[] = {&groups, &channel, &task};
+    void* const kernel = reinterpret_cast<void*>(own_kernel);
+    cuda_check(of.cooperative ? cudaLaunchCooperativeKernel(kernel, of.grid, of.block, arguments,
+                                                            groups.shared_bytes, of.stream)
+                              : cudaLaunchKernel(kernel, of.grid, of.block, arguments,
+                                                 groups.shared_bytes, of.stream),
+               "a launch of our own");
 }
 
 }  // namespace mgi::test::gpu
