@@ -63,13 +63,18 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
                      gpu, "see how many groups fit");
     check_gpu_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu),
                      gpu, "count multiprocessors");
-    if (launch.groups > static_cast<std::uint32_t>(each * multiprocessors)) {
+    std::uint32_t const all = static_cast<std::uint32_t>(multiprocessors);
+    std::uint32_t const most =
+        static_cast<std::uint32_t>(each) * (all - (launch.beside < all ? launch.beside : all));
+    if (launch.groups > most) {
+        std::string const sorters =
+            launch.beside == 0 ? "" : " beside " + std::to_string(launch.beside) + " sorters";
         throw Error(ErrorCode::InvalidArgument,
                     "cuda:" + std::to_string(gpu) + ": of " + std::to_string(launch.groups) +
                         " groups of " + std::to_string(launch.threads) + " threads only " +
-                        std::to_string(each * multiprocessors) +
-                        " are resident at the same time, and they wait for each other; launch no "
-                        "more, over all kernels that run together");
+                        std::to_string(most) + " are resident at the same time" + sorters +
+                        ", and they wait for each other; launch no more, over all kernels that "
+                        "run together");
     }
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(launch.groups);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/attach.hpp>
 #include <mgi/channel.hpp>
 #include <mgi/cluster.hpp>
 #include <mgi/endpoint.hpp>
@@ -54,10 +55,27 @@ struct GpuLaunch {
     std::uint32_t threads = 1;
     std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
     std::uint64_t first_number = 0;  ///< Group::launch of block 0
+    /// Multiprocessors that sorters have for themselves as long as they run.
+    std::uint32_t beside = 0;
 };
 /// Starts a kernel on a GPU and returns at once; throws Error where it cannot. Empty where the kernel was
 /// not compiled for GPUs.
 using GpuStart = std::function<void(GpuLaunch const&)>;
+
+/// What the launch of a source's sorters on a GPU is told (ChannelOptions::sorters).
+struct GpuSorters {
+    using State = device::ChannelState<device::LibcuAtomics>;
+    GpuLaunch launch;
+    State* channel = nullptr;
+    std::uint32_t source = 0;
+    State* stage = nullptr;
+    std::uint32_t* failures =
+        nullptr;  ///< by block: an ErrorCode, why it had to stop; of the host's
+};
+using GpuSorterStart = void (*)(GpuSorters const&);
+/// Says how sorters are started on GPUs: <mgi/gpu_sorters.hpp> calls it, and gives code that nvcc has
+/// compiled. The last one counts. Thread-safe.
+bool provide_gpu_sorters(GpuSorterStart start) noexcept;
 
 /// Running groups. Copies name the same launch; the last one to die leaves the groups running.
 class Launch {
@@ -156,6 +174,13 @@ public:
             },
             on_gpu);
     }
+
+    /// Groups of an endpoint on a GPU that will run in kernels which the caller starts: cooperative or
+    /// persistent ones, several that share the groups, on any streams, written in any language. As of `launch`,
+    /// all of these groups must be resident at once, and what they point to must be the GPU's or managed
+    /// memory. Needs no nvcc. Throws Error: NotFound (endpoint, channel), InvalidArgument (not on a GPU, threads
+    /// that no block has, kernels that are loaded lazily), OutOfMemory (no thread to watch the kernels).
+    Attachment attach(Endpoint endpoint, AttachOptions const& options);
 
     class Impl;
     [[nodiscard]] std::shared_ptr<Impl> const& impl() const { return impl_; }

@@ -34,7 +34,7 @@ std::string value_of(std::string text) {
     return plain ? std::move(text) : one_line(hashed(text));
 }
 
-std::string ids_of(std::vector<Endpoint> const& endpoints) {
+std::string ids_text(std::vector<Endpoint> const& endpoints) {
     std::string text;
     for (Endpoint const endpoint : endpoints) {
         text += (text.empty() ? "" : " ") + std::to_string(endpoint.id);
@@ -102,8 +102,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
     auto const flag = [](bool value) { return std::string(value ? "true" : "false"); };
     auto const number = [](auto value) { return std::to_string(value); };
     std::vector<std::pair<std::string, std::string>> fields = {
-        {"sources", ids_of(spec.sources)},
-        {"destinations", ids_of(spec.destinations)},
+        {"sources", ids_text(spec.sources)},
+        {"destinations", ids_text(spec.destinations)},
         {"schema", spec.schema ? spec.schema->to_string() : "none"},
         {"routing", number(static_cast<std::uint32_t>(spec.routing.kind))},
         {"routing's keys", keys},

@@ -341,19 +341,48 @@ void ChannelImpl::add_seats(std::uint32_t sorters) {
 
 void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {
     stages_ = std::move(stages);
-    State* own = nullptr;
     for (auto const& stage : stages_) {
-        if (stage == nullptr) continue;
-        stage->staged_for_ = weak_from_this();
-        if (own == nullptr) own = &stage->state_;
+        if (stage != nullptr) stage->staged_for_ = weak_from_this();
     }
-    if (own == nullptr) return;
-    // Nobody here sends at other processes' sources; the first of these stages still is where scratch is
-    // measured.
-    for (auto const& stage : stages_) {
-        stage_states_.push_back(stage == nullptr ? own : &stage->state_);
+    std::vector<std::uint32_t> here;
+    for (std::uint32_t s = 0; s < stages_.size(); ++s) {
+        if (stages_[s] == nullptr) continue;
+        if (!is_on_gpu(spec_.sources[s])) {
+            here.push_back(s);
+            continue;
+        }
+        int const gpu = place_of(spec_.sources[s])->gpu();
+        gpu_sorting_.try_emplace(s, gpu, spec_.options.sorters);
     }
-    state_.stages = stage_states_.data();
+    stage_states_ = stage_table(here);
+    if (!here.empty()) state_.stages = stage_states_.data();
+    for (auto const& place : places_) {
+        if (!place->here().sources.empty()) place->set_stages(stage_table(place->here().sources));
+    }
+}
+
+// Stages of sources by their indices. Nobody sends there at sources elsewhere, which get the first of those
+// here, since it is where scratch is measured.
+std::vector<State*> ChannelImpl::stage_table(std::vector<std::uint32_t> const& here) {
+    std::vector<State*> states;
+    if (here.empty()) return states;
+    auto const state_of = [&](std::uint32_t s) { return &stages_[s]->state_at(spec_.sources[s]); };
+    states.assign(stages_.size(), state_of(here.front()));
+    for (std::uint32_t const s : here) states[s] = state_of(s);
+    return states;
+}
+
+bool ChannelImpl::begin_gpu_sorters(std::uint32_t source) {
+    auto const at = gpu_sorting_.find(source);
+    return at != gpu_sorting_.end() && !at->second.started.exchange(true);
+}
+
+void ChannelImpl::forget_gpu_sorters(std::uint32_t source) {
+    gpu_sorting_.at(source).started = false;
+}
+
+std::uint32_t* ChannelImpl::gpu_sorter_failures(std::uint32_t source) const {
+    return reinterpret_cast<std::uint32_t*>(gpu_sorting_.at(source).failures.data());
 }
 
 State const& ChannelImpl::given_as() const {

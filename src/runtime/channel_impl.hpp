@@ -142,6 +142,11 @@ public:
     void add_staged_rows(std::shared_ptr<memory::Account> account);
     // Where the sorters of a stage work. Called once, as add_staged_rows is.
     void add_seats(std::uint32_t sorters);
+    // Of a source on a GPU: true for who is to start its sorters, once; for who could not, that nobody has.
+    [[nodiscard]] bool begin_gpu_sorters(std::uint32_t source);
+    void forget_gpu_sorters(std::uint32_t source);
+    // Where they say why they had to stop.
+    [[nodiscard]] std::uint32_t* gpu_sorter_failures(std::uint32_t source) const;
     // The inner channels of a channel with sorters, one for each source of this process, null for others'.
     // Each fails with the other.
     void add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages);
@@ -159,6 +164,7 @@ private:
     void fill_in(State& state, bool on_gpu) const;
     void build(std::vector<GpuMembers> const& gpus, std::shared_ptr<memory::Account> account);
     void add_place(GpuMembers const& members);
+    std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
     void set_failed(ErrorCode code);
     void share(ChannelTables& tables, Sharing sharing, std::shared_ptr<memory::Account> account);
@@ -193,6 +199,14 @@ private:
     std::vector<std::shared_ptr<ChannelImpl>> stages_;
     std::vector<State*> stage_states_;
     std::weak_ptr<ChannelImpl> staged_for_;
+    struct GpuSorting {
+        GpuSorting(int gpu, std::uint32_t sorters)
+            : failures(gpu, sorters * sizeof(std::uint32_t)) {}
+        gpu::PinnedMemory failures;
+        std::atomic<bool> started{false};
+    };
+    std::map<std::uint32_t, GpuSorting>
+        gpu_sorting_;  // by source; complete before anybody knows us
 
     mutable std::mutex mutex_;
     std::string failure_;

@@ -50,9 +50,6 @@ std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device>
     std::vector<GpuMembers> gpus;
     for (auto& [gpu, here] : found) gpus.push_back({gpu, std::move(here)});
     if (gpus.empty()) return gpus;
-    if (spec.options.sorters != 0) {
-        cannot_have(spec, "sorters on a GPU are not there yet; use send");
-    }
     if (spec.options.receive_limit != 0 && !keeps) {
         cannot_have(spec, "batches cannot be kept on a GPU; leave receive_limit at 0");
     }
@@ -99,6 +96,12 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
         options.max_groups = sources == spec.sources.size() ? kGroups : kGroupsBeside;
     }
     return options;
+}
+
+std::uint32_t stage_rows_on_gpu(Schema const& schema, std::uint32_t segment_rows) {
+    std::uint64_t const row = std::max<std::uint64_t>(schema.row_bytes(), 1);
+    std::uint64_t const rows = std::clamp<std::uint64_t>(kTileBytes / row, 64, 4096);
+    return std::uint32_t(std::min<std::uint64_t>(rows, segment_rows));
 }
 
 void stage_tiles(device::ChannelState<device::LibcuAtomics>& state) {

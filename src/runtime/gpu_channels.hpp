@@ -12,7 +12,7 @@
 namespace mgi {
 
 // Those of a channel's endpoints that are on GPUs, by GPU. Throws Error(InvalidArgument) for what no GPU can
-// have yet: sorters, a growing pool where no destination is on a CPU device.
+// have: a growing pool where no destination is on a CPU device.
 std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device> const& devices);
 
 // How its segments travel, of a channel with endpoints on `gpus`: `planned` unless some of its destinations can
@@ -23,6 +23,9 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 // thread blocks fill together.
 ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
                                std::vector<GpuMembers> const& gpus);
+
+// Rows of a stage buffer's segment on a GPU: a sorter takes one as a tile.
+std::uint32_t stage_rows_on_gpu(Schema const& schema, std::uint32_t segment_rows);
 
 // Lets tiles be brought into a block's shared memory. Not those that are too large for it: their rows are
 // gathered from where they lie.

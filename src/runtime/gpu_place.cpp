@@ -12,7 +12,8 @@ std::uint64_t GpuPlace::bytes_of(State const& shape) {
            2 * Carver::piece(shape.layout.column_count * sizeof(device::ColumnLayout)) +
            Carver::piece(shape.key_count * sizeof(std::uint32_t)) +
            Carver::piece(shape.part_count * sizeof(device::u16)) +
-           Carver::piece(shape.destination_count * sizeof(std::uint32_t));
+           Carver::piece(shape.destination_count * sizeof(std::uint32_t)) +
+           Carver::piece(shape.source_count * sizeof(State*));
 }
 
 GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here const& here) {
@@ -65,6 +66,13 @@ void GpuPlace::build(Plan const& plan) {
                                              std::pmr::null_memory_resource());
     ChannelTables tables(state, plan, here_);
     tables.build(memory_, carver, mail_.bytes() == 0 ? nullptr : &mail);
+    managed_.settle();
+}
+
+void GpuPlace::set_stages(std::vector<State*> const& stages) {
+    State** const table = make_table<State*>(memory_, stages.size());
+    std::copy(stages.begin(), stages.end(), table);
+    state_->stages = table;
     managed_.settle();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory_resource>
+#include <vector>
 
 #include "gpu/memory.hpp"
 #include "runtime/channel_tables.hpp"
@@ -25,6 +26,8 @@ public:
     [[nodiscard]] transport::GpuRange memory() const { return {gpu_, pool_.data(), pool_.bytes()}; }
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
     void build(Plan const& plan);
+    // The stages of a channel with sorters, by source.
+    void set_stages(std::vector<State*> const& stages);
 
 private:
     static std::uint64_t bytes_of(State const& shape);

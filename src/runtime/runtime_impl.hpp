@@ -99,6 +99,8 @@ public:
                  std::vector<device::Channel> const& channels, Body body,
                  GpuStart const& on_gpu = {}, bool sorts = false);
 
+    Attachment attach(Endpoint endpoint, AttachOptions const& options);
+
     // The device of an endpoint; throws Error(NotFound).
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
 
@@ -139,10 +141,19 @@ private:
     void abandon(ChannelImpl const& channel) noexcept;
     void take_apart(ChannelImpl const& channel);
     void end_work(ChannelImpl const& channel) noexcept;
-    [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
+    [[nodiscard]] std::shared_ptr<Launch::State> new_launch(
+        Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
+        bool sorts);
+    [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch, std::uint32_t more) const;
+    // `after`: what is looked at when the kernel is over; throws what was wrong.
     Launch start_on_gpu(std::shared_ptr<Launch::State> const& launch, Device const& device,
-                        LaunchOptions const& options, std::uint32_t scratch,
-                        GpuStart const& on_gpu);
+                        LaunchOptions const& options, std::uint32_t scratch, GpuStart const& on_gpu,
+                        std::function<void()> const& after = {});
+    // Those of the launch's channels that its endpoint is a source of and has not had sorters for.
+    void start_gpu_sorters(Launch::State const& launch);
+    void start_gpu_sorters(std::shared_ptr<ChannelImpl> const& channel, std::uint32_t source);
+    [[nodiscard]] std::uint32_t gpu_sorters_on(Device const& device) const;
+    [[nodiscard]] ChannelSpec stage_spec(ChannelImpl const& channel, std::uint32_t source) const;
     void add_stages(std::shared_ptr<ChannelImpl> const& channel);
     void start_sorters(std::shared_ptr<ChannelImpl> const& channel);
     void add_moves(std::shared_ptr<ChannelImpl> const& channel);

@@ -1,6 +1,7 @@
 // What works for a channel beside its users' groups: movers, and sorters with their stages.
 #include "mover/channel_moves.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_channels.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "transport/cpu_copy.hpp"
 #include "transport/gpu_copy.hpp"
@@ -13,8 +14,11 @@ namespace {
 constexpr std::uint32_t kStageRows = 1024;
 constexpr std::uint32_t kStageSlots = 4;
 
-// Device of a stage's destinations, which are no endpoints.
+// Device of a stage's destinations, which are no endpoints; on a GPU they have that GPU and numbers that are
+// no endpoint's.
 constexpr std::uint32_t kStageBuffer = UINT32_MAX;
+constexpr std::uint32_t kNoEndpoint = 1u << 31;
+constexpr std::uint32_t kGpuStageBuffers = 256;
 
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
@@ -27,8 +31,36 @@ std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) 
 
 }  // namespace
 
-// A stage for each source: an inner channel with a stage buffer for each of its groups, which the
-// sorters of the source share out among them. Its destinations are no endpoints, just numbers.
+// A stage for each source: an inner channel with stage buffers, which the sorters of the source share out among
+// them. Its destinations are no endpoints, just numbers.
+ChannelSpec Runtime::Impl::stage_spec(ChannelImpl const& channel, std::uint32_t source) const {
+    ChannelSpec const& outer = channel.spec();
+    Plan const& plan = channel.plan();
+    bool const on_gpu = channel.is_on_gpu(outer.sources[source]);
+    ChannelSpec inner;
+    inner.sources = {outer.sources[source]};
+    // On a CPU one for each of its groups; blocks of a GPU are many, and share some.
+    std::uint32_t const buffers =
+        on_gpu ? std::min(plan.max_groups, kGpuStageBuffers) : plan.max_groups;
+    for (std::uint32_t b = 0; b < buffers; ++b) {
+        inner.destinations.push_back(on_gpu ? Endpoint{kNoEndpoint + b, inner.sources[0].device}
+                                            : Endpoint{b, kStageBuffer});
+    }
+    inner.schema = outer.schema;
+    inner.routing = Routing::direct();
+    inner.options.name = outer.options.name + ".stage";
+    inner.options.layout = outer.options.layout;
+    // Many small segments: a sorter soon has something to do, and has it in cache. There is a lane
+    // for each group there may ever be, so all of one's together stay small, too.
+    inner.options.segment_rows = on_gpu ? stage_rows_on_gpu(channel.schema(), plan.segment_rows)
+                                        : std::min(kStageRows, plan.segment_rows);
+    inner.options.tile_rows = inner.options.segment_rows;
+    inner.options.slots = kStageSlots;
+    inner.options.max_groups = plan.max_groups;
+    inner.options.gone_limit = std::chrono::milliseconds(0);
+    return inner;
+}
+
 void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
     ChannelSpec const& outer = channel->spec();
     std::vector<std::shared_ptr<ChannelImpl>> stages;
@@ -37,38 +69,24 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
             stages.push_back(nullptr);
             continue;
         }
-        ChannelSpec inner;
-        inner.sources = {outer.sources[s]};
-        for (std::uint32_t b = 0; b < channel->plan().max_groups; ++b) {
-            inner.destinations.push_back({b, kStageBuffer});
-        }
-        inner.schema = outer.schema;
-        inner.routing = Routing::direct();
-        inner.options.name = outer.options.name + ".stage";
-        inner.options.layout = outer.options.layout;
-        // Many small segments: a sorter soon has something to do, and has it in cache. There is a lane
-        // for each group there may ever be, so all of one's together stay small, too.
-        inner.options.segment_rows = std::min(kStageRows, channel->plan().segment_rows);
-        inner.options.tile_rows = inner.options.segment_rows;
-        inner.options.slots = kStageSlots;
-        inner.options.max_groups = channel->plan().max_groups;
-        inner.options.gone_limit = std::chrono::milliseconds(0);
-        // Rows that fit the stage must fit the channel.
         std::uint32_t id = 0;
         {
             std::lock_guard const lock(registry_->mutex);
             id = registry_->next_inner--;
         }
-        stages.push_back(build_channel(id, inner, channel->plan().text_bytes));
+        // Rows that fit the stage must fit the channel.
+        stages.push_back(build_channel(id, stage_spec(*channel, s), channel->plan().text_bytes));
+        if (channel->is_on_gpu(outer.sources[s])) continue;
         stages.back()->add_staged_rows(account_);
         stages.back()->add_seats(outer.options.sorters);
     }
     channel->add_stages(std::move(stages));
 }
 
+// Those on CPU devices; on a GPU they start with the first launch.
 void Runtime::Impl::start_sorters(std::shared_ptr<ChannelImpl> const& channel) {
     for (std::uint32_t s = 0; s < channel->spec().sources.size(); ++s) {
-        if (!channel->is_own_source(s)) continue;
+        if (!channel->is_own_source(s) || channel->is_on_gpu(channel->spec().sources[s])) continue;
         State* const outer = &channel->state();
         State* const stage = &channel->stages()[s]->state();
         LaunchOptions options;

@@ -219,9 +219,6 @@ TEST(GpuRuntime, RefusesWhatAGpuCannotHaveYet) {
         return error_of(ErrorCode::InvalidArgument, [&] { runtime.create_channel(spec); });
     };
     ChannelSpec spec = exchange({endpoint});
-    spec.options.sorters = 1;
-    EXPECT_NE(refusal(spec).find("sorters"), std::string::npos);
-    spec = exchange({endpoint});
     spec.options.receive_limit = 1 << 20;
     EXPECT_NE(refusal(spec).find("receive_limit"), std::string::npos);
 }

@@ -14,18 +14,9 @@
 
 namespace mgi::device {
 
-/// The columns of a received batch, to be sent on. `columns` has room for all of them; `bytes` lives
-/// as long as the result.
-MGI_HD inline Batch batch_of(ReceivedBatch const& batch, ColumnView* columns, char const** bytes) {
+/// The columns of a received batch, to be sent on: by one thread, for all that read them.
+MGI_HD inline void columns_of(ReceivedBatch const& batch, ColumnView* columns) {
     SegmentLayout const& layout = *batch.layout;
-    Batch out;
-    out.count = batch.rows;
-    if (layout.rows_together) {
-        out.rows = batch.structs<char>();
-        out.row_stride = layout.row_bytes;
-        return out;
-    }
-    *bytes = batch.segment + layout.bytes_offset;
     for (u32 c = 0; c < layout.column_count; ++c) {
         ColumnLayout const& column = layout.columns[c];
         columns[c] = ColumnView{};
@@ -36,11 +27,10 @@ MGI_HD inline Batch batch_of(ReceivedBatch const& batch, ColumnView* columns, ch
         }
         if (column.storage == Storage::Views) {
             columns[c].encoding = InputEncoding::Views;
-            columns[c].buffers = bytes;
+            columns[c].bytes = batch.segment + layout.bytes_offset;
+            columns[c].buffers = &columns[c].bytes;
         }
     }
-    out.columns = columns;
-    return out;
 }
 
 /// A sorter's work: who it is, and what it has in hand. Not thread-safe.
@@ -49,7 +39,7 @@ class Sorting {
 public:
     Sorting() = default;
     /// Sorts the stage's buffers group.block, group.block + group.blocks and so on into a source's
-    /// lanes. `columns` has room for the channel's, for each thread of the group its own.
+    /// lanes. `columns` has room for the channel's; the group shares it.
     MGI_HD Sorting(Group const& group, Shared const& shared, ChannelState<A>& channel, u32 source,
                    ChannelState<A>& stage, ColumnView* columns)
         : group_(group),
@@ -67,7 +57,7 @@ public:
             Status const status = call.receive(batch_, code_);
             if (status != Status::Ok) return status;
             buffer_ = buffer;
-            rows_ = batch_of(batch_, columns_, &bytes_);
+            hold();
         }
         SendCall<A> call(group_, shared_, *channel_, source_);
         code_ = call.enter(false);
@@ -118,6 +108,23 @@ private:
         return flushed_ ? Status::End : Status::Pending;
     }
 
+    /// Takes what has been received in hand.
+    MGI_HD void hold() {
+        SegmentLayout const& layout = *batch_.layout;
+        rows_ = Batch{};
+        rows_.count = batch_.rows;
+        if (layout.rows_together) {
+            rows_.rows = batch_.structs<char>();
+            rows_.row_stride = layout.row_bytes;
+            return;
+        }
+        rows_.columns = columns_;
+        // All threads of the group read them, until the last of what was in hand before is sent.
+        group_.sync();
+        if (group_.leads()) columns_of(batch_, columns_);
+        group_.sync();
+    }
+
     /// The first `count` rows in hand are sent.
     MGI_HD void skip(u64 count) {
         rows_.count -= count;
@@ -125,7 +132,11 @@ private:
             rows_.rows += count * rows_.row_stride;
             return;
         }
-        for (u32 c = 0; c < channel_->layout.column_count; ++c) columns_[c].offset += count;
+        group_.sync();
+        if (group_.leads()) {
+            for (u32 c = 0; c < channel_->layout.column_count; ++c) columns_[c].offset += count;
+        }
+        group_.sync();
     }
 
     Group group_;
@@ -139,7 +150,6 @@ private:
     // What is in hand: a staged segment, and the rows of it that are still to be sent.
     ReceivedBatch batch_;
     u32 buffer_ = 0;
-    char const* bytes_ = nullptr;
     Batch rows_;
 };
 
@@ -222,10 +232,8 @@ class Sorter {
 public:
     MGI_HD ErrorCode operator()(Group const& group, Shared& shared, ChannelState<A>* channel,
                                 u32 source, ChannelState<A>* stage) const {
-        u32 const columns_of_group = channel->layout.column_count * group.threads;
-        ColumnView* columns = shared.template take<ColumnView>(columns_of_group);
+        auto* const columns = shared.template take<ColumnView>(channel->layout.column_count);
         if (columns == nullptr) return ErrorCode::InvalidArgument;
-        columns += channel->layout.column_count * group.thread;
         SorterSeat<A>* const seat = group.threads == 1 ? stage->seat(group.block) : nullptr;
         Sorting<A> own;
         Sorting<A>& work = seat == nullptr ? own : seat->work;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <mgi/device/sorter.hpp>
+#include <mgi/device/together.hpp>
 
 namespace mgi::device {
 
@@ -28,7 +29,8 @@ MGI_HD StagedRows* staged_rows(ChannelState<A> const& stage, Group const& group)
 
 /// One thread's rows on their way into the stage buffer of its group. Threads of a group may call it
 /// divergently, and at any time before the group flushes. Rows are claimed, written and committed
-/// some dozens at a time: three atomic operations for each would cost more than all the rest.
+/// some dozens at a time: three atomic operations for each would cost more than all the rest. On a CPU a thread
+/// gathers them first; on a GPU a warp's threads have some dozens together.
 template <class A>
 class StageThread {
 public:
@@ -39,16 +41,11 @@ public:
     /// each that finds no room among those it has gathered.
     template <class Row>
     MGI_HD SendResult append(Row const& row) {
+        StagedRows* const mine = staged_rows(stage_, group_);
+        if (mine == nullptr && !stage_.layout.has_views) return append_together(row);
         ErrorCode const code = admit_group(stage_, source_, group_, false);
         if (code != ErrorCode::Ok) return {0, Status::Error, code};
-        StagedRows* const mine = staged_rows(stage_, group_);
-        if (mine == nullptr) {
-            Batch batch;
-            batch.rows = reinterpret_cast<char const*>(&row);
-            batch.row_stride = sizeof(Row);
-            batch.count = 1;
-            return append_one(batch);
-        }
+        if (mine == nullptr) return append_text(batch_of_one(row));
         if (mine->rows == mine->capacity) drain();
         mine->launch = group_.launch + 1;
         if (!mine->take(row, group_.launch)) return {0, Status::Pending, ErrorCode::Ok};
@@ -89,11 +86,85 @@ public:
     }
 
 private:
-    MGI_HD SendResult append_one(Batch const& row) {
-        u64 const text = stage_.layout.has_views ? text_bytes(row, stage_.layout, 0) : 0;
+    template <class Row>
+    MGI_HD static Batch batch_of_one(Row const& row) {
+        Batch batch;
+        batch.rows = reinterpret_cast<char const*>(&row);
+        batch.row_stride = sizeof(Row);
+        batch.count = 1;
+        return batch;
+    }
+
+    /// A row of a thread without rows of its own: the threads of a warp that have one now append them with one
+    /// claim and one commit. Those that find no room come again.
+    template <class Row>
+    MGI_HD SendResult append_together(Row const& row) {
+        u32 const l = stage_lane(stage_, group_);
+        Lane<A>& lane = source_.lanes[l];
+        Together const threads(&lane);
+        ErrorCode code = ErrorCode::Ok;
+        Claim claim;
+        if (threads.leads()) {
+            code = admit_group(stage_, source_, group_, false);
+            if (code == ErrorCode::Ok) claim = lane.claim(threads.count());
+        }
+        code = ErrorCode(threads.of_leader(u32(code)));
+        if (code != ErrorCode::Ok) return {0, Status::Error, code};
+        u32 const claimed = threads.of_leader(claim.rows);
+        bool const taken = threads.rank() < claimed;
+        u32 const first = threads.of_leader(claim.row);
+        char* const segment = stage_.pool + threads.of_leader(claim.offset);
+        if (taken) write_one(batch_of_one(row), segment, first + threads.rank());
+        threads.sync();
+        if (threads.leads()) {
+            if (claimed != 0) {
+                commit(l, claim);
+            } else {
+                help_sorter(stage_, l);
+            }
+        }
+        if (!taken) return {0, Status::Pending, ErrorCode::Ok};
+        return {1, Status::Ok, ErrorCode::Ok};
+    }
+
+    /// Writes one row without long strings.
+    MGI_HD void write_one(Batch const& row, char* segment, u32 at) {
+        SegmentLayout const& layout = stage_.layout;
+        for (u32 c = 0; c < layout.column_count; ++c) {
+            ColumnLayout const& column = layout.columns[c];
+            if (column.storage != Storage::Fixed) continue;
+            char const* const from = row.rows + column.row_offset;
+            char* const to = segment + column.offset + u64(at) * column.stride;
+            auto const places = reinterpret_cast<std::uintptr_t>(from) |
+                                reinterpret_cast<std::uintptr_t>(to) | column.width;
+            if (column.width == 8 && places % 8 == 0) {
+                store_value(to, load_value<u64>(from));
+            } else if (column.width == 4 && places % 4 == 0) {
+                store_value(to, load_value<u32>(from));
+            } else if (column.width == 16 && places % 16 == 0) {
+                store_value(to, load_value<Wide16>(from));
+            } else {
+                memcpy(to, from, column.width);
+            }
+        }
+        if (layout.bit_bytes == 0) return;
+        u32 next = 0;
+        Claim claim{};
+        claim.row = at;
+        claim.rows = 1;
+        Tile tile;
+        tile.rows = 1;
+        tile.next = &next;
+        tile.claims = &claim;
+        write_bits_and_views(Group{}, tile, 1, row, 0, layout, [=](u32) { return segment; });
+    }
+
+    /// A row with long strings, which are claimed with it.
+    MGI_HD SendResult append_text(Batch const& row) {
+        u64 const text = text_bytes(row, stage_.layout, 0);
         u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
         if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
-        Claim const claim = lane().units == 0 ? lane().claim(1) : claim_text(u32(units));
+        Claim const claim = claim_text(u32(units));
         if (claim.rows == 0) {
             help_sorter(stage_, stage_lane(stage_, group_));
             return {0, Status::Pending, ErrorCode::Ok};
@@ -127,6 +198,11 @@ private:
         tile.text = &at;
         write_claimed(Group{}, tile, 1, batch, first, stage_.layout, stage_.ops(),
                       [&](u32) { return stage_.pool + claim.offset; });
+        commit(l, claim);
+    }
+
+    /// The claimed rows are written.
+    MGI_HD void commit(u32 l, Claim const& claim) {
         source_.groups[group_.block].rows_accepted.fetch_add(claim.rows, relaxed);
         if (source_.lanes[l].commit(claim.slot, claim.rows, 0, claim.units)) {
             publish_slot(stage_, 0, l, claim.sequence);
