@@ -1,0 +1,256 @@
+// Places on GPUs.
+#include "operators/gpu/gpu_place.hpp"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace mgi::operators::on_gpu {
+
+namespace {
+
+// Whether every call on the GPU fails from now on.
+bool loses_context(cudaError_t error) {
+    switch (error) {
+        case cudaErrorIllegalAddress:
+        case cudaErrorLaunchFailure:
+        case cudaErrorLaunchTimeout:
+        case cudaErrorHardwareStackError:
+        case cudaErrorIllegalInstruction:
+        case cudaErrorMisalignedAddress:
+        case cudaErrorInvalidAddressSpace:
+        case cudaErrorInvalidPc:
+        case cudaErrorAssert:
+        case cudaErrorECCUncorrectable: return true;
+        default: return false;
+    }
+}
+
+// The memory of a GPU that operators take and give back. Blocks that come back are kept for the next ones:
+// cudaFree would wait for kernels that wait for each other, and CUDA's own pools take a millisecond for a
+// gigabyte of another size.
+class GpuMemory {
+public:
+    // Lives to the end of the process, as tables may.
+    static GpuMemory& of(int gpu) {
+        static std::mutex mutex;
+        static auto* const all = new std::map<int, std::unique_ptr<GpuMemory>>;
+        std::lock_guard const lock(mutex);
+        auto& memory = (*all)[gpu];
+        if (!memory) memory.reset(new GpuMemory(gpu));
+        return *memory;
+    }
+
+    // For a stream that is the GPU's; null if there is no more.
+    void* take(u64 bytes, cudaStream_t stream) {
+        u64 const size = rounded(bytes);
+        std::lock_guard const lock(mutex_);
+        // Not one that is much larger: it would be missed.
+        auto const at = kept_.lower_bound(size);
+        if (at != kept_.end() && at->first <= size + size / 4) {
+            Block const block = at->second;
+            kept_bytes_ -= at->first;
+            in_use_[block.data] = {at->first, block.last_use};
+            kept_.erase(at);
+            check_cuda(cudaStreamWaitEvent(stream, block.last_use, 0), gpu_, "wait for memory");
+            return block.data;
+        }
+        while (kept_bytes_ + size > most_kept_ && !kept_.empty()) drop(std::prev(kept_.end()));
+        void* data = nullptr;
+        cudaError_t error = cudaMalloc(&data, size);
+        if (error == cudaErrorMemoryAllocation) {
+            while (!kept_.empty()) drop(kept_.begin());
+            cudaGetLastError();
+            error = cudaMalloc(&data, size);
+        }
+        if (error == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            return nullptr;
+        }
+        check_cuda(error, gpu_, "allocate memory");
+        cudaEvent_t event = nullptr;
+        check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), gpu_,
+                   "create an event");
+        in_use_[data] = {size, event};
+        return data;
+    }
+
+    // Behind what was put into a stream.
+    void give_back(void* data, cudaStream_t stream) noexcept {
+        int before = 0;
+        cudaGetDevice(&before);
+        cudaSetDevice(gpu_);
+        {
+            std::lock_guard const lock(mutex_);
+            auto const at = in_use_.find(data);
+            auto const [size, event] = at->second;
+            in_use_.erase(at);
+            cudaEventRecord(event, stream);
+            kept_.emplace(size, Block{data, event});
+            kept_bytes_ += size;
+        }
+        cudaSetDevice(before);
+        cudaGetLastError();
+    }
+
+    u64 trim() {
+        GpuOfThread const here(gpu_);
+        std::lock_guard const lock(mutex_);
+        u64 const bytes = kept_bytes_;
+        while (!kept_.empty()) drop(kept_.begin());
+        return bytes;
+    }
+
+private:
+    struct Block {
+        void* data;
+        cudaEvent_t last_use;
+    };
+
+    explicit GpuMemory(int gpu) : gpu_(gpu) {
+        GpuOfThread const here(gpu);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        check_cuda(cudaMemGetInfo(&free, &total), gpu, "ask for its memory");
+        most_kept_ = total / 4;
+    }
+
+    // Few sizes, so that blocks fit again: eight of each power of two.
+    static u64 rounded(u64 bytes) {
+        u64 step = 512;
+        while (step * 16 <= bytes) step *= 2;
+        return (std::max<u64>(bytes, 1) + step - 1) / step * step;
+    }
+
+    void drop(std::multimap<u64, Block>::iterator at) {
+        cudaEventSynchronize(at->second.last_use);
+        cudaEventDestroy(at->second.last_use);
+        cudaFree(at->second.data);
+        kept_bytes_ -= at->first;
+        kept_.erase(at);
+    }
+
+    int const gpu_;
+    u64 most_kept_ = 0;
+    std::mutex mutex_;
+    std::multimap<u64, Block> kept_;  // by size
+    std::map<void*, std::pair<u64, cudaEvent_t>>
+        in_use_;  // size, and what it will be given back by
+    u64 kept_bytes_ = 0;
+};
+
+class GpuPlace final : public Place {
+public:
+    GpuPlace(int gpu, u64 limit) : Place(limit), gpu_(gpu), memory_(GpuMemory::of(gpu)) {
+        GpuOfThread const here(gpu);
+        check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu),
+                   gpu, "count multiprocessors");
+        check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu,
+                   "create a stream");
+    }
+    ~GpuPlace() override {
+        // Memory that goes after the place may be in use until here.
+        cudaStreamSynchronize(stream_);
+        cudaStreamDestroy(stream_);
+        cudaGetLastError();
+    }
+
+    [[nodiscard]] std::string name() const override { return "cuda:" + std::to_string(gpu_); }
+    [[nodiscard]] bool is_gpu() const override { return true; }
+    [[nodiscard]] int gpu() const override { return gpu_; }
+    [[nodiscard]] u32 threads() const override { return 256; }
+    [[nodiscard]] u32 most_groups() const override { return 2 * u32(multiprocessors_); }
+
+    void fill(void* at, int byte, u64 bytes) override {
+        if (bytes == 0) return;
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaMemsetAsync(at, byte, bytes, stream_), gpu_, "fill memory");
+    }
+    void copy_in(void* to, void const* from, u64 bytes) override {
+        if (bytes == 0) return;
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), gpu_,
+                   "copy to its memory");
+        wait();
+    }
+    void copy_out(void* to, void const* from, u64 bytes) override {
+        if (bytes == 0) return wait();
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), gpu_,
+                   "copy from its memory");
+        wait();
+    }
+    // Polls: CUDA's own waits hold locks that movers want.
+    void wait() override {
+        for (u32 round = 0;; ++round) {
+            cudaError_t const state = cudaStreamQuery(stream_);
+            if (state != cudaErrorNotReady) return check_cuda(state, gpu_, "run a kernel");
+            if (round < 10'000) {
+                std::this_thread::yield();
+            } else {
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
+            }
+        }
+    }
+
+protected:
+    Memory take(u64 bytes, std::string const& what, bool given_out) override {
+        GpuOfThread const here(gpu_);
+        void* const at = memory_.take(bytes, stream_);
+        if (at == nullptr) {
+            std::size_t free = 0;
+            std::size_t total = 0;
+            cudaMemGetInfo(&free, &total);
+            cudaGetLastError();
+            throw Error(ErrorCode::OutOfMemory,
+                        name() + ": " + what + " takes " + std::to_string(bytes) + " bytes, and " +
+                            std::to_string(free) + " of " + std::to_string(total) +
+                            " are free; drop tables that are not needed, spread the rows over more "
+                            "GPUs, or do a part of them at a time");
+        }
+        if (given_out) {
+            return {at, [&memory = memory_](void* of) { memory.give_back(of, cudaStreamLegacy); }};
+        }
+        return {at, [this](void* of) { memory_.give_back(of, stream_); }};
+    }
+    void run_groups(Grid, Body const&) override {}
+    [[nodiscard]] void* stream() const override { return stream_; }
+
+private:
+    int const gpu_;
+    GpuMemory& memory_;
+    int multiprocessors_ = 1;
+    cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+void check_cuda(cudaError_t error, int gpu, char const* what) {
+    if (error == cudaSuccess) return;
+    cudaGetLastError();
+    ErrorCode code = ErrorCode::Internal;
+    std::string advice;
+    if (error == cudaErrorMemoryAllocation) code = ErrorCode::OutOfMemory;
+    if (error == cudaErrorInvalidDevice || error == cudaErrorNoDevice) code = ErrorCode::NotFound;
+    if (loses_context(error)) {
+        code = ErrorCode::GroupFailed;
+        advice = "; a kernel failed, and this process must be started again to use the GPU";
+    }
+    throw Error(code, "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) +
+                          " (" + cudaGetErrorString(error) + ")" + advice);
+}
+
+std::unique_ptr<Place> gpu_place(int gpu, u64 limit) {
+    return std::make_unique<GpuPlace>(gpu, limit);
+}
+
+}  // namespace mgi::operators::on_gpu
+
+namespace mgi {
+
+std::uint64_t trim_gpu_memory(int gpu) {
+    return operators::on_gpu::GpuMemory::of(gpu).trim();
+}
+
+}  // namespace mgi
