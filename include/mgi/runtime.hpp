@@ -176,10 +176,12 @@ public:
     }
 
     /// Groups of an endpoint on a GPU that will run in kernels which the caller starts: cooperative or
-    /// persistent ones, several that share the groups, on any streams, written in any language. As of `launch`,
-    /// all of these groups must be resident at once, and what they point to must be the GPU's or managed
-    /// memory. Needs no nvcc. Throws Error: NotFound (endpoint, channel), InvalidArgument (not on a GPU, threads
-    /// that no block has, kernels that are loaded lazily), OutOfMemory (no thread to watch the kernels).
+    /// persistent ones, several that share the groups, on any streams, written in any language. As of
+    /// `launch`, all of these groups must be resident at once, and what they point to must be the GPU's or
+    /// managed memory. Needs no nvcc. Sorters of a channel that these groups send on are resident from
+    /// here on: what waits for the whole GPU comes before. Throws Error: NotFound (endpoint, channel),
+    /// InvalidArgument (not on a GPU, threads that no block has, kernels that are loaded lazily),
+    /// OutOfMemory (no thread to watch the kernels).
     Attachment attach(Endpoint endpoint, AttachOptions const& options);
 
     class Impl;

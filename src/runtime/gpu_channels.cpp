@@ -13,13 +13,20 @@ namespace mgi {
 
 namespace {
 
-// Measured on an H100 (docs/performance.md): a block claims once a tile, so tiles fill half of what two
+// Measured on an H200 (docs/performance.md): a block claims once a tile, so tiles fill half of what two
 // blocks of a multiprocessor have of shared memory; chunks are few enough not to be queued for.
-constexpr std::uint64_t kTileBytes = 72 << 10;
+constexpr std::uint64_t kTileBytes = 64 << 10;
 constexpr std::uint64_t kChunkBytes = 256 << 10;
-constexpr std::uint64_t kPoolBytes = 128 << 20;  // open segments of all lanes
 constexpr std::uint64_t kLeastSegment = 128 << 10;
-constexpr std::uint64_t kMostSegment = 16 << 20;
+
+// While a lane turns from a full segment to the next, its blocks wait: the largest segments of which one turn
+// is enough for a tile of every block. Where CPU devices take part, segments are pinned memory of theirs.
+struct Segments {
+    std::uint64_t pool;  // open segments of all lanes
+    std::uint64_t most;
+};
+constexpr Segments kOnGpus{128 << 20, 16 << 20};
+constexpr Segments kWithCpus{32 << 20, 2 << 20};
 constexpr std::uint32_t kSlots = 4;
 constexpr std::uint32_t kGroups = 1024;
 // Where a CPU device sends as well, whose groups' carry buffers are pinned.
@@ -74,9 +81,18 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
     if (options.tile_rows == 0) {
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
+    std::size_t sources = 0;
+    std::size_t destinations = 0;
+    for (GpuMembers const& members : gpus) {
+        sources += members.here.sources.size();
+        destinations += members.here.destinations.size();
+    }
+    bool const sent_by_gpus = sources == spec.sources.size();
+    bool const alone = sent_by_gpus && destinations == spec.destinations.size();
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
+        Segments const& sizes = alone ? kOnGpus : kWithCpus;
         options.segment_bytes =
-            std::uint32_t(std::clamp(kPoolBytes / lanes, kLeastSegment, kMostSegment));
+            std::uint32_t(std::clamp(sizes.pool / lanes, kLeastSegment, sizes.most));
     }
     if (options.chunk_rows == 0) {
         // A segment of which less than two chunks fit is one.
@@ -90,11 +106,7 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
             options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;
-    if (options.max_groups == 0) {
-        std::size_t sources = 0;
-        for (GpuMembers const& members : gpus) sources += members.here.sources.size();
-        options.max_groups = sources == spec.sources.size() ? kGroups : kGroupsBeside;
-    }
+    if (options.max_groups == 0) options.max_groups = sent_by_gpus ? kGroups : kGroupsBeside;
     return options;
 }
 
