@@ -1,0 +1,53 @@
+/// \file
+/// The operators of <mgi/operators.hpp> over tables in GPU memory: part i lies on the GPU of endpoint i
+/// before, and so does result i after (paper section 6.1, "Workloads"). They are in the library
+/// mgi_gpu_operators, which MGI_BUILD_CUDA builds.
+///
+/// Endpoints are on GPUs of this process, one or several a GPU. Columns are fixed-width: integers, floats,
+/// Date32, Bool, each with or without nulls; others, columns that are used or not, throw
+/// Error(InvalidArgument) that names the column. With one endpoint no row moves; with several,
+/// CUDA_MODULE_LOADING=EAGER must have been set when the process started. An endpoint takes and gets
+/// at most 2^32 - 2 rows of each table.
+///
+/// Results are complete when a call returns, on every stream. Rows come in no particular order. Calls wait for
+/// the GPU and may come from several threads, but while one has several endpoints, no other call should run
+/// on the same GPUs: groups that wait for each other must all find room.
+///
+/// Of OperatorOptions `groups` are thread blocks of an endpoint, `receive_limit` bytes of GPU memory that
+/// results and tables of an endpoint may take (0: what the GPU has), and `patience` has no meaning.
+/// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what; Interrupted; GroupFailed
+/// where a GPU's context is lost; those of channels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <mgi/gpu_table.hpp>
+#include <mgi/operators.hpp>
+
+namespace mgi {
+
+/// Moves every row to the endpoint that owns its key.
+std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                               std::vector<GpuTable> const& parts,
+                               std::vector<std::string> const& keys,
+                               OperatorOptions const& options = {},
+                               OperatorReport* report = nullptr);
+
+/// Hash group-by. Null keys form one group, as in SQL; so do all NaNs. Sums of floats are added up in no
+/// particular order. Sum, Avg, Min, Max take integers and floats, Min and Max Date32 and Bool too.
+std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                               std::vector<GpuTable> const& parts,
+                               std::vector<std::string> const& keys,
+                               std::vector<Aggregate> const& aggregates,
+                               OperatorOptions const& options = {},
+                               OperatorReport* report = nullptr);
+
+/// Inner hash join, repartitioned where there are several endpoints, built on the right side (give the
+/// smaller table there); duplicates on both sides multiply. Null keys match nothing, as in SQL.
+std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                           std::vector<GpuTable> const& left, std::vector<GpuTable> const& right,
+                           JoinSpec const& spec, OperatorOptions const& options = {},
+                           OperatorReport* report = nullptr);
+
+}  // namespace mgi
