@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/attach.hpp>
 #include <mgi/channel.hpp>
 #include <mgi/cluster.hpp>
 #include <mgi/endpoint.hpp>
@@ -156,6 +157,13 @@ public:
             },
             on_gpu);
     }
+
+    /// Groups of an endpoint on a GPU that will run in kernels which the caller starts: cooperative or
+    /// persistent ones, several that share the groups, on any streams, written in any language. As of `launch`,
+    /// all of these groups must be resident at once, and what they point to must be the GPU's or managed
+    /// memory. Needs no nvcc. Throws Error: NotFound (endpoint, channel), InvalidArgument (not on a GPU, threads
+    /// that no block has, kernels that are loaded lazily), OutOfMemory (no thread to watch the kernels).
+    Attachment attach(Endpoint endpoint, AttachOptions const& options);
 
     class Impl;
     [[nodiscard]] std::shared_ptr<Impl> const& impl() const { return impl_; }

@@ -62,6 +62,36 @@ bool OwnStream::is_done() const {
     return true;
 }
 
+OwnEvent::OwnEvent(int gpu, Stream stream) : gpu_(gpu) {
+    Current const here(driver_, gpu);
+    driver_.check(driver_.cuEventCreate(&event_, kEventDisableTiming), "create an event", gpu);
+    Result const result = driver_.cuEventRecord(event_, stream);
+    if (result == kSuccess) return;
+    (void)driver_.cuEventDestroy(event_);
+    if (result == kInvalidHandle || result == kInvalidContext || result == kInvalidValue) {
+        throw Error(ErrorCode::InvalidArgument, "cuda:" + std::to_string(gpu) + ": " +
+                                                    driver_.text_of(result) +
+                                                    ": that is no stream of this GPU's");
+    }
+    driver_.check(result, "mark a place in a stream", gpu);
+}
+
+OwnEvent::~OwnEvent() {
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuEventDestroy(event_);
+    } catch (std::exception const&) {
+        // The GPU's context is lost, and its events with it.
+    }
+}
+
+bool OwnEvent::is_done() const {
+    Result const result = driver_.cuEventQuery(event_);
+    if (result == kNotReady) return false;
+    driver_.check(result, "run a kernel", gpu_);
+    return true;
+}
+
 DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
     OwnStream const stream(gpu);
     Current const here(driver_, gpu);

@@ -41,6 +41,24 @@ private:
     Stream stream_ = nullptr;
 };
 
+/// A place in somebody's stream.
+class OwnEvent {
+public:
+    /// Behind what is in the stream now. Throws Error(InvalidArgument) for what is no stream of that GPU.
+    OwnEvent(int gpu, Stream stream);
+    ~OwnEvent();
+    OwnEvent(OwnEvent const&) = delete;
+    OwnEvent& operator=(OwnEvent const&) = delete;
+
+    /// Whether all that is before it is over; throws what of it failed.
+    [[nodiscard]] bool is_done() const;
+
+private:
+    Driver const& driver_ = Driver::get();  // the same to the end
+    int gpu_;
+    Event event_ = nullptr;
+};
+
 /// Zeroed memory of a GPU, for its kernels alone.
 class DeviceMemory {
 public:

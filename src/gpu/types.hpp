@@ -33,15 +33,18 @@ struct IpcHandle {  // CUipcMemHandle
 /// What each call of the driver returns (CUresult). Of its values those that MGI tells apart.
 using Result = int;
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidValue = 1;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kDeinitialized = 4;
 inline constexpr Result kStubLibrary = 34;
 inline constexpr Result kDeviceUnavailable = 46;
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kInvalidDevice = 101;
+inline constexpr Result kInvalidContext = 201;
 inline constexpr Result kEccUncorrectable = 214;
 inline constexpr Result kNvlinkUncorrectable = 220;
 inline constexpr Result kContained = 226;
+inline constexpr Result kInvalidHandle = 400;
 inline constexpr Result kNotReady = 600;  ///< of a query: not an error
 inline constexpr Result kIllegalAddress = 700;
 inline constexpr Result kLaunchTimeout = 702;

@@ -149,22 +149,10 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
                         std::to_string(options.threads));
     }
     Device const& device = device_of(endpoint);
-    registry_->forget_launches();
-    auto launch = std::make_shared<Launch::State>();
-    launch->endpoint = endpoint;
-    launch->sorts = sorts;
-    launch->groups = options.groups;
-    launch->running = options.groups;
-    launch->group_runs.assign(options.groups, true);
-    launch->first_number = take_group_numbers(options.groups);
-    for (device::Channel const& channel : channels) launch->given.push_back(&channel.state());
-    std::size_t const scratch = std::size_t{scratch_of(*launch)} + options.shared_bytes;
-    if (scratch > UINT32_MAX) {
-        throw Error(ErrorCode::InvalidArgument, "a group's scratch of " + std::to_string(scratch) +
-                                                    " bytes is more than 4 GiB");
-    }
+    auto const launch = new_launch(endpoint, options.groups, channels, sorts);
+    std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
     if (device.kind == VertexKind::Gpu) {
-        return start_on_gpu(launch, device, options, static_cast<std::uint32_t>(scratch), on_gpu);
+        return start_on_gpu(launch, device, options, scratch, on_gpu);
     }
     std::vector<std::shared_ptr<GroupRun>> runs;
     runs.reserve(options.groups);
@@ -201,9 +189,24 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
     return Launch(launch);
 }
 
-// Scratch that the kernels' channel calls need. Holds on to the channels that the launch was given;
+std::shared_ptr<Launch::State> Runtime::Impl::new_launch(
+    Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
+    bool sorts) {
+    registry_->forget_launches();
+    auto launch = std::make_shared<Launch::State>();
+    launch->endpoint = endpoint;
+    launch->sorts = sorts;
+    launch->groups = groups;
+    launch->running = groups;
+    launch->group_runs.assign(groups, true);
+    launch->first_number = take_group_numbers(groups);
+    for (device::Channel const& channel : channels) launch->given.push_back(&channel.state());
+    return launch;
+}
+
+// Scratch that the kernels' channel calls need, and `more` of their own. Holds on to the channels that the launch was given;
 // throws Error(NotFound) for one that does not exist.
-std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch) const {
+std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch, std::uint32_t more) const {
     std::uint32_t scratch = kLeastScratch;
     std::size_t given = 0;
     std::lock_guard const lock(registry_->mutex);
@@ -223,10 +226,15 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch) const {
         scratch = std::max(scratch, device::shared_bytes_of(channel->state_at(launch.endpoint)));
     }
     std::set<State const*> const distinct(launch.given.begin(), launch.given.end());
-    if (given == distinct.size()) return scratch;
-    throw Error(ErrorCode::NotFound,
-                "the kernel for endpoint " + std::to_string(launch.endpoint.id) +
-                    " was given a channel that does not exist in this runtime (deleted?)");
+    if (given != distinct.size()) {
+        throw Error(ErrorCode::NotFound,
+                    "the kernel for endpoint " + std::to_string(launch.endpoint.id) +
+                        " was given a channel that does not exist in this runtime (deleted?)");
+    }
+    if (more <= UINT32_MAX - scratch) return scratch + more;
+    throw Error(ErrorCode::InvalidArgument, "a group's scratch of " +
+                                                std::to_string(std::uint64_t{scratch} + more) +
+                                                " bytes is more than 4 GiB");
 }
 
 void Launch::wait(std::chrono::milliseconds timeout) {

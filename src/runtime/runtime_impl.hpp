@@ -99,6 +99,8 @@ public:
                  std::vector<device::Channel> const& channels, Body body,
                  GpuStart const& on_gpu = {}, bool sorts = false);
 
+    Attachment attach(Endpoint endpoint, AttachOptions const& options);
+
     // The device of an endpoint; throws Error(NotFound).
     [[nodiscard]] Device const& device_of(Endpoint endpoint) const;
 
@@ -139,7 +141,10 @@ private:
     void abandon(ChannelImpl const& channel) noexcept;
     void take_apart(ChannelImpl const& channel);
     void end_work(ChannelImpl const& channel) noexcept;
-    [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch) const;
+    [[nodiscard]] std::shared_ptr<Launch::State> new_launch(
+        Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
+        bool sorts);
+    [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch, std::uint32_t more) const;
     Launch start_on_gpu(std::shared_ptr<Launch::State> const& launch, Device const& device,
                         LaunchOptions const& options, std::uint32_t scratch,
                         GpuStart const& on_gpu);

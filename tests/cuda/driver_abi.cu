@@ -55,6 +55,9 @@ static_assert(std::is_same_v<gpu::Stream, CUstream> && std::is_same_v<gpu::Event
 static_assert(std::is_same_v<gpu::Address, CUdeviceptr> && std::is_same_v<gpu::Ordinal, CUdevice>);
 
 static_assert(gpu::kSuccess == CUDA_SUCCESS);
+static_assert(gpu::kInvalidValue == CUDA_ERROR_INVALID_VALUE);
+static_assert(gpu::kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(gpu::kInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(gpu::kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(gpu::kDeinitialized == CUDA_ERROR_DEINITIALIZED);
 static_assert(gpu::kStubLibrary == CUDA_ERROR_STUB_LIBRARY);

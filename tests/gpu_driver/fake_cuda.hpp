@@ -57,10 +57,10 @@ namespace mgi::fake {
 using gpu::Address;
 using gpu::Result;
 
-inline constexpr Result kInvalidValue = 1;
+using gpu::kInvalidContext;
+using gpu::kInvalidHandle;
+using gpu::kInvalidValue;
 inline constexpr Result kNotInitialized = 3;
-inline constexpr Result kInvalidContext = 201;
-inline constexpr Result kInvalidHandle = 400;
 inline constexpr Result kPeerAccessUnsupported = 217;
 inline constexpr Result kHostMemoryNotRegistered = 713;
 inline constexpr Result kNotSupported = 801;
