@@ -14,7 +14,8 @@ mgi_target_defaults(_mgi)
 mgi_unity(_mgi)
 target_include_directories(_mgi PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(_mgi PRIVATE mgi mgi_perf mgi_readers mgi_simulation)
-target_compile_definitions(_mgi PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(_mgi PRIVATE
+    MGI_VERSION="${PROJECT_VERSION}" MGI_WITH_GPU_OPERATORS=$<BOOL:${MGI_BUILD_CUDA}>)
 
 install(TARGETS _mgi LIBRARY DESTINATION mgi COMPONENT python)
 

@@ -26,6 +26,7 @@ from mgi.errors import (
     Stalled,
     Timeout,
 )
+from mgi.gpu_table import GpuArray, GpuColumn, GpuTable
 from mgi.jobs import Job, job
 from mgi.operators import exchange, group_by, join
 from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
@@ -44,6 +45,9 @@ __all__ = [
     "Endpoint",
     "Error",
     "Field",
+    "GpuArray",
+    "GpuColumn",
+    "GpuTable",
     "GroupFailed",
     "Internal",
     "Interrupted",
