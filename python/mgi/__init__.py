@@ -28,6 +28,7 @@ from mgi.errors import (
 )
 from mgi.gpu_table import GpuArray, GpuColumn, GpuTable
 from mgi.jobs import Job, job
+from mgi.kernels import KernelGroups, column_views, include_dirs
 from mgi.operators import exchange, group_by, join
 from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
 from mgi.runtime import Runtime, set_log_level
@@ -53,6 +54,7 @@ __all__ = [
     "Interrupted",
     "InvalidArgument",
     "Job",
+    "KernelGroups",
     "NotFound",
     "OutOfMemory",
     "Partition",
@@ -65,8 +67,10 @@ __all__ = [
     "Table",
     "Timeout",
     "__version__",
+    "column_views",
     "exchange",
     "group_by",
+    "include_dirs",
     "job",
     "join",
     "set_log_level",

@@ -42,6 +42,7 @@ void bind_job(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_channel(nb::module_& module);
 void bind_operators(nb::module_& module);
+void bind_attach(nb::module_& module);
 void bind_dlpack(nb::module_& module);
 void bind_gpu_tables(nb::module_& module);
 void bind_gpu_operators(nb::module_& module);
