@@ -1,0 +1,163 @@
+// Values of columns as kernels of operators read and write them. One source for g++ and nvcc.
+#pragma once
+
+#include <cuda/atomic>
+
+#include <mgi/device/batch_view.hpp>
+#include <mgi/device/channel.hpp>
+#include <mgi/device/hash.hpp>
+#include <mgi/device/values.hpp>
+
+namespace mgi::operators::on_gpu {
+
+using device::ColumnView;
+using device::i64;
+using device::KeyKind;
+using device::u16;
+using device::u32;
+using device::u64;
+using device::u8;
+
+// A word that groups of a place add to. Kernels are ordered by what starts them, so all of it is relaxed.
+template <class T>
+MGI_HD auto shared_word(T* at) {
+    return cuda::atomic_ref<T, cuda::thread_scope_device>(*at);
+}
+
+// What a column's values are. Bool: a bit a row, width 0.
+struct ValueKind {
+    KeyKind kind = KeyKind::Signed;
+    u8 width = 8;
+};
+
+MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
+    return view.validity == nullptr || device::bit_at(view.validity, view.offset + row);
+}
+
+// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1.
+MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
+    u64 const at = view.offset + row;
+    auto const* values = static_cast<char const*>(view.values);
+    if (kind.kind == KeyKind::Bool) {
+        return device::bit_at(static_cast<u8 const*>(view.values), at) ? 1 : 0;
+    }
+    values += at * kind.width;
+    if (kind.kind == KeyKind::Signed) return u64(device::load_signed(values, kind.width));
+    if (kind.kind == KeyKind::Unsigned) return device::load_unsigned(values, kind.width);
+    return device::load_float(values, kind.width);
+}
+
+MGI_HD inline double load_double(ColumnView const& view, u32 width, u64 row) {
+    u64 const at = view.offset + row;
+    if (width == 4) return double(static_cast<float const*>(view.values)[at]);
+    return static_cast<double const*>(view.values)[at];
+}
+
+// A column of a result. Bools and validity are bytes here, and packed into bits at the end, since groups
+// write rows that share a word.
+struct OutputColumn {
+    char* values = nullptr;
+    u8* valid = nullptr;  // null: no row is null
+    u32 width = 8;        // of a value; 1 of a Bool
+    bool bits = false;    // a Bool
+};
+
+MGI_HD inline void store_word(OutputColumn const& column, u64 row, u64 word) {
+    switch (column.width) {
+        case 1: reinterpret_cast<u8*>(column.values)[row] = u8(word); break;
+        case 2: reinterpret_cast<u16*>(column.values)[row] = u16(word); break;
+        case 4: reinterpret_cast<u32*>(column.values)[row] = u32(word); break;
+        default: reinterpret_cast<u64*>(column.values)[row] = word;
+    }
+}
+
+// A value as it is.
+MGI_HD inline u64 load_raw(ColumnView const& view, OutputColumn const& column, u64 row) {
+    u64 const at = view.offset + row;
+    if (column.bits) return device::bit_at(static_cast<u8 const*>(view.values), at) ? 1 : 0;
+    return device::load_unsigned(static_cast<char const*>(view.values) + at * column.width,
+                                 column.width);
+}
+
+MGI_HD inline void copy_value(OutputColumn const& to, u64 row, ColumnView const& from, u64 at) {
+    store_word(to, row, load_raw(from, to, at));
+    if (to.valid != nullptr) to.valid[row] = is_valid(from, at) ? 1 : 0;
+}
+
+// Where the columns of a batch that was received lie. By the whole group; `views` are in its scratch.
+MGI_HD inline void aim(device::Group const& group, device::ReceivedBatch const& batch,
+                       ColumnView* views) {
+    group.sync();  // nobody reads the last batch any more
+    for (u32 c = group.thread; c < batch.layout->column_count; c += group.threads) {
+        device::ColumnLayout const& column = batch.layout->columns[c];
+        ColumnView view;
+        view.values = batch.segment + column.offset;
+        if (column.nullable()) {
+            view.validity = reinterpret_cast<u8 const*>(batch.segment + column.validity);
+        }
+        view.offset = batch.row;
+        views[c] = view;
+    }
+    group.sync();
+}
+
+// The same of rows [first, ...) of an input.
+MGI_HD inline void aim(device::Group const& group, ColumnView const* columns, u32 count, u64 first,
+                       ColumnView* views) {
+    group.sync();
+    for (u32 c = group.thread; c < count; c += group.threads) {
+        views[c] = columns[c];
+        views[c].offset += first;
+    }
+    group.sync();
+}
+
+// A group's part of a channel: rows of an input that it sends, slice by slice.
+struct PartToSend {
+    ColumnView const* columns = nullptr;
+    u32 column_count = 0;
+    u64 rows = 0;
+};
+
+// The paper's Figure 3: sends this group's share of the part, and hands each batch that comes to
+// `use(batch)` in between. False if the channel failed. `views` are in the group's scratch.
+template <class Use>
+MGI_HD bool send_and_receive(device::Group const& group, device::Shared& shared,
+                             device::Channel const& channel, PartToSend const& part,
+                             ColumnView* views, Use&& use) {
+    u64 sent = part.rows * group.block / group.blocks;
+    u64 const end = part.rows * (group.block + 1) / group.blocks;
+    bool flushed = false;
+    for (u32 idle = 0;;) {
+        bool moved = false;
+        if (sent != end) {
+            aim(group, part.columns, part.column_count, sent, views);
+            device::Batch batch;
+            batch.columns = views;
+            batch.count = end - sent;
+            device::SendResult const result = channel.send(group, shared, batch);
+            if (result.status == device::Status::Error) return false;
+            sent += result.rows;
+            moved = result.rows != 0;
+        } else if (!flushed) {
+            device::Status const status = channel.flush(group, shared);
+            if (status == device::Status::Error) return false;
+            flushed = status == device::Status::Ok;
+        }
+        device::ReceivedBatch batch;
+        device::Status const status = channel.recv(group, shared, batch);
+        if (status == device::Status::Ok) {
+            use(batch);
+            channel.release(group, shared, batch);
+            moved = true;
+        } else if (status == device::Status::Error) {
+            return false;
+        } else if (status == device::Status::End && flushed) {
+            return true;
+        }
+        idle = moved ? 0 : idle + 1;
+        if (!moved) device::backoff(idle);
+    }
+}
+
+}  // namespace mgi::operators::on_gpu

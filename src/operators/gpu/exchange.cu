@@ -1,0 +1,17 @@
+#include <mgi/gpu_operators.hpp>
+
+#include "operators/gpu/move_rows.hpp"
+#include "operators/gpu/run.hpp"
+
+namespace mgi {
+
+std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                               std::vector<GpuTable> const& parts,
+                               std::vector<std::string> const& keys, OperatorOptions const& options,
+                               OperatorReport* report) {
+    using namespace operators::on_gpu;
+    return run_on_gpus("exchange", runtime, endpoints, options, report,
+                       [&](Operation& operation) { return exchange_on(operation, parts, keys); });
+}
+
+}  // namespace mgi

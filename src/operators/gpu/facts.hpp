@@ -1,0 +1,195 @@
+// What the survey of all parts has found.
+#pragma once
+
+#include "operators/gpu/keys.hpp"
+#include "operators/gpu/survey.hpp"
+#include "operators/gpu/tables.hpp"
+
+namespace mgi::operators::on_gpu {
+
+struct Wanted {
+    std::vector<bool> magnitudes;  // by column; of integers
+    std::vector<u32> keys;
+    bool sketch = false;    // of the keys
+    bool rows_for = false;  // how many rows go to each endpoint
+};
+
+struct Facts {
+    std::vector<bool> nulls;           // by column
+    std::vector<u64> magnitudes;       // by column; 0 where not wanted
+    std::vector<double> keys_of_part;  // how many differ, about
+    double keys = 0;                   // of all parts
+    std::vector<u64> rows_for;         // by endpoint
+};
+
+inline void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash) {
+    if (keys.empty()) refuse(input.what(), "no key columns");
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        for (std::size_t other = 0; other < k; ++other) {
+            if (keys[other] == keys[k]) {
+                refuse(input.what(),
+                       "key column '" + input.schema()[keys[k]].name + "' is given twice");
+            }
+        }
+    }
+    if (hash != Hash::Modulo) return;
+    if (keys.size() != 1) {
+        refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
+    }
+    Field const& field = input.schema()[keys[0]];
+    if (!field.type.is_integer()) {
+        refuse(input.what(),
+               "Modulo takes an integer key; '" + field.name + "' is " + field.type.to_string());
+    }
+}
+
+namespace detail {
+
+// A part's survey, which runs while the next one's is started.
+class PartSurvey {
+public:
+    PartSurvey(Operation const& operation, Input const& input, Wanted const& wanted,
+               std::vector<SurveyColumn> const& looked_at, std::size_t part)
+        : place_(operation.place(part)), looked_at_(looked_at.size()) {
+        std::vector<u32> all(input.schema().size());
+        std::vector<device::ColumnLayout> layouts(all.size());
+        for (u32 c = 0; c < all.size(); ++c) {
+            all[c] = c;
+            ValueKind const kind = kind_of(input.schema()[c].type);
+            layouts[c].storage = kind.width == 0 ? device::Storage::Bits : device::Storage::Fixed;
+            layouts[c].key = kind.kind;
+            layouts[c].width = kind.width;
+        }
+        SurveyArgs args;
+        args.rows = input.rows(part);
+        args.columns =
+            place_.upload(input.views(part, all, std::vector<bool>(all.size(), true)), keep_);
+        args.looked_at = place_.upload(looked_at, keep_);
+        args.looked_at_count = u32(looked_at.size());
+        args.layouts = place_.upload(layouts, keep_);
+        args.keys = place_.upload(wanted.keys, keep_);
+        args.key_count = u32(wanted.keys.size());
+        args.modulo = operation.options().hash == Hash::Modulo;
+        args.destinations = u32(operation.size());
+        counts_ = room<SurveyCounts>(looked_at.size());
+        registers_ = room<u32>(Sketch::kRegisters);
+        rows_for_ = room<u64>(operation.size());
+        args.counts = counts_;
+        if (wanted.sketch) args.registers = registers_;
+        if (wanted.rows_for) args.rows_for = rows_for_;
+        place_.run({0, Survey::scratch_bytes(args)}, Survey{}, args);
+    }
+
+    std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }
+    std::vector<u32> registers() { return place_.download(registers_, Sketch::kRegisters); }
+    std::vector<u64> rows_for(std::size_t count) { return place_.download(rows_for_, count); }
+
+private:
+    template <class T>
+    T* room(std::size_t count) {
+        Memory memory = place_.allocate(count * sizeof(T), "counters");
+        place_.fill(memory.get(), 0, count * sizeof(T));
+        keep_.push_back(memory);
+        return static_cast<T*>(memory.get());
+    }
+    Place& place_;
+    std::size_t looked_at_;
+    std::vector<Memory> keep_;
+    SurveyCounts* counts_ = nullptr;
+    u32* registers_ = nullptr;
+    u64* rows_for_ = nullptr;
+};
+
+}  // namespace detail
+
+inline Facts find_facts(Operation const& operation, Input const& input, Wanted const& wanted) {
+    if (wanted.rows_for && operation.size() > Survey::kMostDestinations) {
+        refuse(operation.what(), "at most " + std::to_string(Survey::kMostDestinations) +
+                                     " endpoints on GPUs, not " + std::to_string(operation.size()));
+    }
+    u32 const columns = u32(input.schema().size());
+    Facts facts;
+    facts.nulls.resize(columns);
+    facts.magnitudes.resize(columns);
+    facts.rows_for.resize(operation.size());
+    std::vector<SurveyColumn> looked_at;
+    for (u32 c = 0; c < columns; ++c) {
+        bool const magnitude = !wanted.magnitudes.empty() && wanted.magnitudes[c];
+        if (!input.may_be_null(c) && !magnitude) continue;
+        looked_at.push_back({c, kind_of(input.schema()[c].type), magnitude});
+    }
+    facts.keys_of_part.resize(operation.size());
+    if (looked_at.empty() && !wanted.sketch && !wanted.rows_for) return facts;
+    std::vector<std::unique_ptr<detail::PartSurvey>> surveys;
+    for (std::size_t p = 0; p < operation.size(); ++p) {
+        surveys.push_back(
+            std::make_unique<detail::PartSurvey>(operation, input, wanted, looked_at, p));
+    }
+    std::vector<u32> all(Sketch::kRegisters);
+    for (std::size_t p = 0; p < operation.size(); ++p) {
+        auto const counts = surveys[p]->counts();
+        for (std::size_t i = 0; i < looked_at.size(); ++i) {
+            u32 const c = looked_at[i].column;
+            if (counts[i].nulls != 0) facts.nulls[c] = true;
+            facts.magnitudes[c] = std::max(facts.magnitudes[c], counts[i].magnitude);
+        }
+        if (wanted.sketch) {
+            auto const registers = surveys[p]->registers();
+            facts.keys_of_part[p] = Sketch::estimate(registers);
+            for (u32 r = 0; r < Sketch::kRegisters; ++r) all[r] = std::max(all[r], registers[r]);
+        }
+        if (wanted.rows_for) {
+            auto const rows_for = surveys[p]->rows_for(operation.size());
+            for (std::size_t e = 0; e < rows_for.size(); ++e) facts.rows_for[e] += rows_for[e];
+        }
+    }
+    if (wanted.sketch) facts.keys = Sketch::estimate(all);
+    operation.check();
+    return facts;
+}
+
+// Lays keys out in words: in one if they fit.
+inline KeyCode code_of(std::vector<KeyPart> parts) {
+    KeyCode code;
+    code.count = u32(parts.size());
+    u32 bits = 0;
+    for (KeyPart const& part : parts) bits += part.bits + (part.nullable ? 1u : 0u);
+    if (parts.size() == 1 && bits == 65) {
+        parts[0].null_apart = true;
+        bits = 64;
+    }
+    std::vector<u32> used;
+    auto const place = [&](u32 wanted, u8& word, u8& shift) {
+        std::size_t w = 0;
+        while (w < used.size() && used[w] + wanted > 64) ++w;
+        if (w == used.size()) used.push_back(0);
+        word = u8(w);
+        shift = u8(used[w]);
+        used[w] += wanted;
+    };
+    for (KeyPart& part : parts) place(part.bits, part.word, part.shift);
+    for (KeyPart& part : parts) {
+        if (part.nullable && !part.null_apart) place(1, part.null_word, part.null_shift);
+    }
+    code.words = u32(used.size());
+    std::copy(parts.begin(), parts.end(), code.parts);
+    return code;
+}
+
+inline void check_key_count(std::string const& what, std::size_t keys) {
+    if (keys <= kMostKeys) return;
+    refuse(what,
+           std::to_string(keys) + " key columns; on GPUs at most " + std::to_string(kMostKeys));
+}
+
+// A key column as it is.
+inline KeyPart key_part(u32 column, Type const& type, bool nullable) {
+    KeyPart part;
+    part.column = column;
+    part.value = kind_of(type);
+    part.bits = type.id == TypeId::Bool ? 1 : type.is_float() ? 64 : u8(8 * type.row_width());
+    part.nullable = nullable;
+    return part;
+}
+
+}  // namespace mgi::operators::on_gpu

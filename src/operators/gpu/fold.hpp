@@ -1,0 +1,143 @@
+// Aggregates as words of a group, and how values are folded into them. One source for g++ and nvcc.
+#pragma once
+
+#include "operators/gpu/columns.hpp"
+
+namespace mgi::operators::on_gpu {
+
+enum class Fold : u8 {
+    CountRows,
+    CountValid,
+    Sum,       // integers whose sum is known to fit 64 bits
+    SumWide,   // integers; two words, low and high
+    SumFloat,  // the bits of a double
+    Min,       // words that order as the values do, see ordered_word
+    Max,
+};
+
+// One state of a group.
+struct State {
+    Fold fold = Fold::CountRows;
+    ValueKind value;
+    u32 column = 0;  // among the columns of a row
+    u32 place = 0;   // its first word among a group's states
+};
+
+inline constexpr u32 kMostStates = 32;
+
+struct States {
+    State all[kMostStates];
+    u32 count = 0;
+    u32 words = 0;
+};
+
+MGI_HD constexpr u32 words_of(Fold fold) {
+    return fold == Fold::SumWide ? 2 : 1;
+}
+MGI_HD constexpr u64 empty_word(Fold fold) {
+    if (fold == Fold::Min) return 0x7fffffffffffffffULL;
+    if (fold == Fold::Max) return 0x8000000000000000ULL;
+    return 0;
+}
+
+MGI_HD inline u64 bits_of(double value) {
+    u64 bits;
+    memcpy(&bits, &value, 8);
+    return bits;
+}
+MGI_HD inline double double_of(u64 bits) {
+    double value;
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
+// An i64 that orders as the value does; a NaN is greater than every other value, as in DuckDB.
+MGI_HD inline i64 ordered_word(ColumnView const& view, ValueKind kind, u64 row) {
+    if (kind.kind == KeyKind::Float) {
+        double const value = load_double(view, kind.width, row);
+        if (value != value) return 0x7fffffffffffffffLL;
+        i64 const bits = i64(bits_of(value));
+        return bits ^ i64(u64(bits >> 63) >> 1);
+    }
+    u64 const word = load_word(view, kind, row);
+    bool const flip = kind.kind == KeyKind::Unsigned;
+    return i64(flip ? word ^ 0x8000000000000000ULL : word);
+}
+// Back: an integer as it is, a float as the bits of a double.
+MGI_HD inline u64 from_ordered(i64 word, KeyKind kind) {
+    if (kind == KeyKind::Unsigned) return u64(word) ^ 0x8000000000000000ULL;
+    if (kind != KeyKind::Float) return u64(word);
+    if (word == 0x7fffffffffffffffLL) return 0x7ff8000000000000ULL;
+    return u64(word ^ i64(u64(word >> 63) >> 1));
+}
+
+MGI_HD inline void add_double(u64* at, double value) {
+#if defined(__CUDA_ARCH__)
+    atomicAdd(reinterpret_cast<double*>(at), value);
+#else
+    auto word = shared_word(at);
+    u64 found = word.load(device::relaxed);
+    while (!word.compare_exchange_weak(found, bits_of(double_of(found) + value), device::relaxed)) {
+    }
+#endif
+}
+
+// Adds to a sum of 128 bits. The high word is seldom touched: what it gains when the low one runs over a
+// negative number loses again.
+MGI_HD inline void add_wide(u64* low, u64* high, u64 add_low, u64 add_high) {
+    u64 const before = shared_word(low).fetch_add(add_low, device::relaxed);
+    u64 const carry = before + add_low < before ? 1 : 0;
+    if (add_high + carry != 0) shared_word(high).fetch_add(add_high + carry, device::relaxed);
+}
+
+MGI_HD inline void raise_to(u64* at, i64 value) {
+    auto word = shared_word(reinterpret_cast<i64*>(at));
+    if (word.load(device::relaxed) < value) word.fetch_max(value, device::relaxed);
+}
+MGI_HD inline void lower_to(u64* at, i64 value) {
+    auto word = shared_word(reinterpret_cast<i64*>(at));
+    if (value < word.load(device::relaxed)) word.fetch_min(value, device::relaxed);
+}
+
+// Folds a row's value into a state whose words are `step` apart.
+MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView const* views,
+                              u64 row) {
+    if (state.fold == Fold::CountRows) {
+        shared_word(at).fetch_add(u64{1}, device::relaxed);
+        return;
+    }
+    ColumnView const& view = views[state.column];
+    if (!is_valid(view, row)) return;
+    switch (state.fold) {
+        case Fold::CountValid: shared_word(at).fetch_add(u64{1}, device::relaxed); break;
+        case Fold::Sum:
+            shared_word(at).fetch_add(load_word(view, state.value, row), device::relaxed);
+            break;
+        case Fold::SumWide: {
+            u64 const value = load_word(view, state.value, row);
+            bool const negative = state.value.kind == KeyKind::Signed && value >> 63 != 0;
+            add_wide(at, at + step, value, negative ? ~u64{0} : 0);
+            break;
+        }
+        case Fold::SumFloat: add_double(at, load_double(view, state.value.width, row)); break;
+        case Fold::Min: lower_to(at, ordered_word(view, state.value, row)); break;
+        default: raise_to(at, ordered_word(view, state.value, row));
+    }
+}
+
+// Folds a state of other rows into one; the words of `from` are `step` apart, nobody else touches them.
+MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
+    u64 const word = *from;
+    switch (fold) {
+        case Fold::SumWide: add_wide(to, to + 1, word, from[step]); break;
+        case Fold::SumFloat:
+            if (word != 0) add_double(to, double_of(word));
+            break;
+        case Fold::Min: lower_to(to, i64(word)); break;
+        case Fold::Max: raise_to(to, i64(word)); break;
+        default:
+            if (word != 0) shared_word(to).fetch_add(word, device::relaxed);
+    }
+}
+
+}  // namespace mgi::operators::on_gpu

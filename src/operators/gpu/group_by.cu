@@ -1,0 +1,20 @@
+#include "operators/gpu/group_by.hpp"
+
+#include <mgi/gpu_operators.hpp>
+
+#include "operators/gpu/run.hpp"
+
+namespace mgi {
+
+std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                               std::vector<GpuTable> const& parts,
+                               std::vector<std::string> const& keys,
+                               std::vector<Aggregate> const& aggregates,
+                               OperatorOptions const& options, OperatorReport* report) {
+    using namespace operators::on_gpu;
+    return run_on_gpus("group_by", runtime, endpoints, options, report, [&](Operation& operation) {
+        return group_by_on(operation, parts, keys, aggregates);
+    });
+}
+
+}  // namespace mgi

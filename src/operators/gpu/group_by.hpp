@@ -1,0 +1,259 @@
+// Group-by of tables in GPU memory: each endpoint folds rows into a table of its own, where they lie or as
+// they arrive.
+#pragma once
+
+#include <cmath>
+
+#include "operators/gpu/group_by_plan.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// Half of the entries stay empty, so that few others are looked at.
+inline constexpr double kRoom = 2.0;
+// Rows of a group, on average over parts, from which on parts are folded before they are sent.
+inline constexpr double kFoldsFirst = 3.0;
+
+// How many entries a table for about `keys` has; `bound`: no table needs more.
+struct TableSize {
+    TableSize(double keys, u64 most_keys)
+        : bound(u64(kRoom * double(most_keys)) + 64),
+          entries(std::min(bound, u64(kRoom * keys * 1.1) + 4096)) {}
+    [[nodiscard]] bool is_bound() const { return entries >= bound; }
+    void grow() { entries = std::min(bound, entries * 4); }
+    u64 bound;
+    u64 entries;
+};
+
+// An endpoint's table of groups.
+class Groups {
+public:
+    Groups(Operation const& operation, std::size_t e, GroupPlan const& plan, bool local)
+        : operation_(operation), place_(operation.place(e)), plan_(plan) {
+        args_.code = plan.code();
+        args_.states = plan.states();
+        if (local) {
+            args_.local_copies = LocalGroups::copies_for(plan.code().words, plan.wide(),
+                                                         std::max(1u, plan.states().words));
+        }
+        pattern_ = plan.pattern();
+        pattern_at_ = place_.upload(pattern_, keep_);
+        keep_.push_back(place_.allocate(sizeof(GroupCounts), "counters"));
+        args_.counts = static_cast<GroupCounts*>(keep_.back().get());
+        args_at_ = place_.upload(std::vector<GroupByArgs>{args_}, keep_);
+    }
+
+    // An empty table.
+    void make(TableSize const& size) {
+        if (size.entries > 0xfffffff0u) {
+            throw Error(ErrorCode::OutOfMemory,
+                        operation_.what() + ": " + place_.name() + " would need a table of " +
+                            std::to_string(size.entries) +
+                            " entries; spread the rows over more endpoints");
+        }
+        entries_.reset();
+        HashTable& table = args_.table;
+        table.capacity = u32(size.entries);
+        table.stride = plan_.stride();
+        table.value_offset = plan_.value_offset();
+        // A table of the most that can be is never too full.
+        table.most_probes = size.is_bound() ? table.capacity : std::min(table.capacity, 512u);
+        u64 const bytes = (size.entries + HashTable::kSpecials) * table.stride;
+        entries_ = place_.allocate(bytes, "a table of " + std::to_string(size.entries) + " groups");
+        table.entries = static_cast<char*>(entries_.get());
+        place_.run({}, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
+                   u32(pattern_.size()));
+        place_.fill(args_.counts, 0, sizeof(GroupCounts));
+        place_.copy_in(args_at_, &args_, sizeof(args_));
+    }
+
+    [[nodiscard]] GroupByArgs const& args() const { return args_; }
+    // In the place's memory.
+    [[nodiscard]] GroupByArgs const* uploaded() const { return args_at_; }
+    // Once all rows are folded.
+    [[nodiscard]] GroupCounts counts() { return place_.download(args_.counts, 1)[0]; }
+
+    GpuTable write(u64 groups) {
+        if (groups > kMostRows) {
+            refuse(operation_.what(), "more than " + std::to_string(kMostRows) +
+                                          " groups at an endpoint; use more endpoints");
+        }
+        OutputTable output(place_, plan_.schema(), plan_.nulls(), groups, "the groups");
+        std::vector<Memory> keep;
+        WriteArgs write;
+        write.code = args_.code;
+        write.table = args_.table;
+        write.wide = plan_.wide();
+        write.results = place_.upload(plan_.results(), keep);
+        write.columns = output.uploaded();
+        write.count = u32(plan_.results().size());
+        write.cursor = place_.upload(std::vector<u64>{0}, keep);
+        write.overflows = place_.upload(std::vector<u32>(write.count), keep);
+        WriteArgs const* const write_at = place_.upload(std::vector<WriteArgs>{write}, keep);
+        place_.run({0, WriteGroups::scratch_bytes()}, WriteGroups{}, write_at);
+        GpuTable table = output.finish();
+        auto const overflows = place_.download(write.overflows, write.count);
+        for (u32 r = 0; r < write.count; ++r) {
+            if (overflows[r] == 0) continue;
+            refuse(operation_.what(), "a sum of column '" + plan_.sources()[r] +
+                                          "' does not fit int64; cast it to float64");
+        }
+        entries_.reset();
+        return table;
+    }
+
+private:
+    Operation const& operation_;
+    Place& place_;
+    GroupPlan const& plan_;
+    GroupByArgs args_;
+    GroupByArgs* args_at_ = nullptr;
+    std::vector<u64> pattern_;
+    u64 const* pattern_at_ = nullptr;
+    std::vector<Memory> keep_;
+    Memory entries_;
+};
+
+// Groups of a part, by its endpoint alone.
+inline GpuTable group_part(Operation const& operation, std::size_t e, Input const& input,
+                           GroupPlan const& plan, Facts const& facts) {
+    Place& place = operation.place(e);
+    u64 const rows = input.rows(e);
+    double const keys = facts.keys_of_part[e];
+    UploadedPart const part(place, input.views(e, plan.columns(), facts.nulls), rows);
+    Groups groups(operation, e, plan, keys * 2 < double(rows));
+    for (TableSize size(keys, rows);; size.grow()) {
+        operation.check();
+        groups.make(size);
+        Grid const grid{0, group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count)};
+        if (plan.wide()) {
+            place.run(grid, FoldPart<true>{}, groups.uploaded(), part.to_send);
+        } else {
+            place.run(grid, FoldPart<false>{}, groups.uploaded(), part.to_send);
+        }
+        GroupCounts const counts = groups.counts();
+        if (counts.overfull == 0) return groups.write(counts.groups);
+    }
+}
+
+// Groups of all rows, which go to the endpoints that own their keys.
+inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
+                                          std::vector<u32> const& keys, GroupPlan const& plan,
+                                          Facts const& facts) {
+    std::vector<Field> fields;
+    std::vector<std::string> names;
+    for (u32 const c : plan.columns()) {
+        fields.push_back(input.schema()[c]);
+        fields.back().nullable = facts.nulls[c];
+    }
+    for (u32 const key : keys) names.push_back(input.schema()[key].name);
+    std::vector<UploadedPart> parts;
+    std::vector<std::unique_ptr<Groups>> groups;
+    u32 const columns = u32(plan.columns().size());
+    for (std::size_t e = 0; e < operation.size(); ++e) {
+        parts.emplace_back(operation.place(e), input.views(e, plan.columns(), facts.nulls),
+                           input.rows(e));
+        groups.push_back(
+            std::make_unique<Groups>(operation, e, plan, facts.keys * 2 < double(input.rows())));
+    }
+    // Of what falls to an endpoint some has more than others.
+    double const share = facts.keys / double(operation.size());
+    for (TableSize size(share + 4 * std::sqrt(share), input.rows());; size.grow()) {
+        for (auto const& at : groups) at->make(size);
+        Channel const channel = operation.open("group_by", Schema(fields), names);
+        u32 const scratch = group_by_scratch(groups[0]->args(), plan.wide(), 2 * columns);
+        auto const args_of = [&](std::size_t e) {
+            return std::make_tuple(groups[e]->uploaded(), parts[e].to_send);
+        };
+        if (plan.wide()) {
+            operation.run<FoldArriving<true>>(channel, scratch, args_of);
+        } else {
+            operation.run<FoldArriving<false>>(channel, scratch, args_of);
+        }
+        operation.close();
+        std::vector<GroupCounts> counts;
+        for (auto const& at : groups) counts.push_back(at->counts());
+        if (std::any_of(counts.begin(), counts.end(),
+                        [](GroupCounts const& of) { return of.overfull != 0; })) {
+            continue;
+        }
+        std::vector<GpuTable> results;
+        for (std::size_t e = 0; e < operation.size(); ++e) {
+            results.push_back(groups[e]->write(counts[e].groups));
+        }
+        return results;
+    }
+}
+
+// What parts of groups are made of: the sums of averages, and how many values they are of.
+inline std::vector<Item> partial_items(std::vector<Item> const& items,
+                                       std::vector<std::string> const& keys) {
+    std::string longer;  // than any key's name
+    for (std::string const& key : keys) longer += key + " ";
+    std::vector<Item> partial;
+    for (Item const& item : items) {
+        Item part = item;
+        part.name = longer + std::to_string(partial.size());
+        if (item.function == AggregateFunction::Avg) part.function = AggregateFunction::Sum;
+        partial.push_back(part);
+        if (item.function != AggregateFunction::Avg) continue;
+        part.function = AggregateFunction::Count;
+        part.name = longer + std::to_string(partial.size());
+        partial.push_back(part);
+    }
+    return partial;
+}
+
+// The results, of such parts; their columns come behind the keys.
+inline std::vector<Item> merging_items(std::vector<Item> const& items, u32 keys) {
+    std::vector<Item> merging;
+    u32 column = keys;
+    for (Item const& item : items) {
+        Item merged = item;
+        merged.column = column++;
+        if (item.function == AggregateFunction::Count) merged.function = AggregateFunction::Sum;
+        if (item.function == AggregateFunction::Avg) merged.counts = column++;
+        merging.push_back(merged);
+    }
+    return merging;
+}
+
+inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
+                                         std::vector<std::string> const& key_names,
+                                         std::vector<Aggregate> const& aggregates) {
+    Input const input(operation, parts);
+    Wanted wanted;
+    wanted.keys = input.columns(key_names);
+    check_keys(input, wanted.keys, operation.options().hash);
+    std::vector<Item> const items = items_of(input, aggregates);
+    wanted.magnitudes = magnitudes_wanted(input, items);
+    wanted.sketch = true;
+    Facts const facts = find_facts(operation, input, wanted);
+    GroupPlan const plan(input, wanted.keys, items, facts);
+    if (operation.size() == 1) return {group_part(operation, 0, input, plan, facts)};
+
+    double keys_of_parts = 0;
+    for (double const keys : facts.keys_of_part) keys_of_parts += keys;
+    if (!plan.narrow() || keys_of_parts * kFoldsFirst > double(input.rows())) {
+        return group_moving(operation, input, wanted.keys, plan, facts);
+    }
+    // Each key is there often: its rows are folded where they lie, and only the groups are sent.
+    std::vector<GpuTable> folded;
+    GroupPlan const partial(input, wanted.keys, partial_items(items, key_names), facts);
+    for (std::size_t e = 0; e < operation.size(); ++e) {
+        folded.push_back(group_part(operation, e, input, partial, facts));
+    }
+    Input const groups(operation, folded);
+    Wanted then;
+    std::vector<Item> const merging = merging_items(items, u32(wanted.keys.size()));
+    for (u32 k = 0; k < wanted.keys.size(); ++k) then.keys.push_back(k);
+    then.magnitudes = magnitudes_wanted(groups, merging);
+    then.sketch = true;
+    Facts const merged_facts = find_facts(operation, groups, then);
+    GroupPlan const merged(groups, then.keys, merging, merged_facts);
+    std::vector<GpuTable> results =
+        group_moving(operation, groups, then.keys, merged, merged_facts);
+    for (GpuTable& result : results) result.schema = plan.schema();
+    return results;
+}
+
+}  // namespace mgi::operators::on_gpu

@@ -1,0 +1,292 @@
+// The kernels of a group-by. One source for g++ and nvcc.
+#pragma once
+
+#include "operators/gpu/local_groups.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// What the groups of a place say of their table.
+struct GroupCounts {
+    u64 groups = 0;    // entries that were made
+    u32 overfull = 0;  // some row found no entry: nothing of the table counts
+};
+
+// In the place's memory: kernels get its address, since a thread's own copy would be in memory as well.
+struct GroupByArgs {
+    KeyCode code;
+    States states;
+    HashTable table;
+    GroupCounts* counts = nullptr;
+    u32 local_copies = 0;  // 0: no groups in the scratch
+};
+
+// Scratch of a kernel below, beside what its channel needs.
+inline u32 group_by_scratch(GroupByArgs const& args, bool wide, u32 columns) {
+    return LocalGroups::scratch_bytes(args.code.words, wide, args.states.words, args.local_copies) +
+           columns * u32(sizeof(ColumnView)) + 32;
+}
+
+template <bool kWide>
+class Folder {
+public:
+    MGI_HD Folder(device::Group const& group, device::Shared& shared, GroupByArgs const& args)
+        : group_(group),
+          args_(args),
+          local_(group, shared, args.code, kWide, args.states, args.local_copies) {}
+
+    // Rows [0, rows) of what `views` name. By the whole group.
+    MGI_HD void fold(ColumnView const* views, u32 rows) {
+        bool const looking = local_.looking();
+        u32 missed = 0;
+        // A table that is too full is made anew: no use in searching all of it for each row.
+        bool const goes = shared_word(&args_.counts->overfull).load(device::relaxed) == 0;
+        for (u32 i = group_.thread; goes && i < rows; i += group_.threads) {
+            missed += fold_row(views, i, looking) ? 0 : 1;
+        }
+        if (looking) local_.adapt(group_, rows, missed);
+    }
+
+    // Once there are no more rows.
+    MGI_HD void finish() {
+        if (!local_.merge<kWide>(group_, args_.table, args_.code, added_)) overfull();
+        if (added_ != 0) shared_word(&args_.counts->groups).fetch_add(u64{added_}, device::relaxed);
+    }
+
+private:
+    // True if the row found its group in the scratch.
+    MGI_HD bool fold_row(ColumnView const* views, u32 row, bool looking) {
+        u64 words[kWide ? kMostWords : 1];
+        Special special = Special::None;
+        if constexpr (kWide) {
+            encode_key_words(args_.code, views, row, false, words);
+        } else {
+            special = encode_key(args_.code, views, row, false, words[0]);
+        }
+        u32 unused = 0;
+        if (looking) {
+            u64 const slot = insert(local_.directory(), words, special, unused);
+            if (slot != kNotThere) {
+                fold_states(views, row, local_.states(group_, slot), local_.step());
+                return true;
+            }
+        }
+        u64 const index = insert(args_.table, words, special, added_);
+        if (index == kNotThere) {
+            overfull();
+        } else {
+            fold_states(views, row, args_.table.values(index), 1);
+        }
+        return false;
+    }
+
+    MGI_HD u64 insert(HashTable const& table, u64 const* words, Special special, u32& added) const {
+        if constexpr (kWide) {
+            return insert_words(table, words, args_.code.words, added);
+        } else {
+            return insert_key(table, words[0], special, added);
+        }
+    }
+
+    MGI_HD void fold_states(ColumnView const* views, u32 row, u64* at, u64 step) const {
+        for (u32 s = 0; s < args_.states.count; ++s) {
+            State const state = args_.states.all[s];
+            fold_value(state, at + state.place * step, step, views, row);
+        }
+    }
+
+    MGI_HD void overfull() const { shared_word(&args_.counts->overfull).store(1, device::relaxed); }
+
+    device::Group const& group_;
+    GroupByArgs const& args_;
+    LocalGroups local_;
+    u32 added_ = 0;
+};
+
+// Folds a part where it lies.
+template <bool kWide>
+struct FoldPart {
+    static constexpr u32 kTileRows = 4096;
+
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           GroupByArgs const* args, PartToSend part) const {
+        ColumnView* const views = shared.take<ColumnView>(part.column_count);
+        Folder<kWide> folder(group, shared, *args);
+        u64 const step = u64{group.blocks} * kTileRows;
+        for (u64 first = u64{group.block} * kTileRows; first < part.rows; first += step) {
+            aim(group, part.columns, part.column_count, first, views);
+            folder.fold(views, u32(device::min_of<u64>(kTileRows, part.rows - first)));
+        }
+        folder.finish();
+    }
+};
+
+// Sends a part, and folds what comes from all of them where it has arrived (the paper's Figure 3).
+template <bool kWide>
+struct FoldArriving {
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           device::Channel channel, GroupByArgs const* args,
+                           PartToSend part) const {
+        ColumnView* const outgoing = shared.take<ColumnView>(part.column_count);
+        ColumnView* const views = shared.take<ColumnView>(part.column_count);
+        Folder<kWide> folder(group, shared, *args);
+        bool const all = send_and_receive(group, shared, channel, part, outgoing,
+                                          [&](device::ReceivedBatch const& batch) {
+                                              aim(group, batch, views);
+                                              folder.fold(views, batch.rows);
+                                          });
+        if (all) folder.finish();
+    }
+};
+
+// How a column of the result is made of a group.
+enum class Make : u8 {
+    Key,
+    Word,  // of 64 bits as it is
+    WideSum,
+    Float,  // the bits of a double
+    Extreme,
+    AvgWord,
+    AvgWide,
+    AvgFloat,
+};
+
+struct ResultColumn {
+    static constexpr u32 kNone = ~0u;
+    Make make = Make::Word;
+    u32 part = 0;       // of a key
+    u32 place = 0;      // of the first word of the state
+    u32 count = kNone;  // place of how many values there were: none makes a null
+    ValueKind value;    // of the result
+};
+
+// In the place's memory, see GroupByArgs.
+struct WriteArgs {
+    KeyCode code;
+    HashTable table;
+    bool wide = false;
+    ResultColumn const* results = nullptr;
+    OutputColumn const* columns = nullptr;
+    u32 count = 0;
+    u64* cursor = nullptr;     // rows written
+    u32* overflows = nullptr;  // by result: a sum has left 64 bits
+};
+
+// Writes the groups of a table, one after the other.
+class WriteGroups {
+public:
+    static constexpr u32 kEach = 4;  // entries of a thread at a time
+
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           WriteArgs const* given) const {
+        WriteArgs const& args = *given;
+        struct Words {
+            u64 first;
+            u32 used;
+        };
+        Words* const words = shared.take<Words>(1);
+        u64 const entries = u64{args.table.capacity} + HashTable::kSpecials;
+        u64 const tile = u64{group.threads} * kEach;
+        for (u64 first = group.block * tile; first < entries; first += tile * group.blocks) {
+            group.sync();
+            if (group.leads()) words->used = 0;
+            group.sync();
+            u32 places[kEach];
+            for (u32 e = 0; e < kEach; ++e) {
+                u64 const index = first + u64{e} * group.threads + group.thread;
+                bool const used = index < entries && args.table.is_used(index, args.wide);
+                places[e] = used ? device::shared_add(&words->used, 1) : ~0u;
+            }
+            group.sync();
+            if (group.leads()) {
+                words->first =
+                    shared_word(args.cursor).fetch_add(u64{words->used}, device::relaxed);
+            }
+            group.sync();
+            for (u32 e = 0; e < kEach; ++e) {
+                u64 const index = first + u64{e} * group.threads + group.thread;
+                if (places[e] != ~0u) write(args, index, words->first + places[e]);
+            }
+        }
+    }
+
+    static constexpr u32 scratch_bytes() { return 64; }
+
+private:
+    MGI_HD static u64 narrowed(double value, u32 width) {
+        if (width == 8) return bits_of(value);
+        float const narrow = float(value);
+        u32 bits;
+        memcpy(&bits, &narrow, 4);
+        return bits;
+    }
+
+    MGI_HD static void write(WriteArgs const& args, u64 index, u64 row) {
+        u64 const* const key = args.table.key_words(index, args.wide);
+        u64 const* const states = args.table.values(index);
+        for (u32 c = 0; c < args.count; ++c) {
+            ResultColumn const result = args.results[c];
+            OutputColumn const& to = args.columns[c];
+            bool valid = true;
+            u64 word = 0;
+            if (result.make == Make::Key) {
+                valid = !is_null(args, result.part, index, key);
+                if (valid) word = key_value(args, result, index, key);
+            } else {
+                valid = result.count == ResultColumn::kNone || states[result.count] != 0;
+                if (valid) word = value_of(args, result, c, states);
+            }
+            store_word(to, row, word);
+            if (to.valid != nullptr) to.valid[row] = valid ? 1 : 0;
+        }
+    }
+
+    MGI_HD static bool is_null(WriteArgs const& args, u32 k, u64 index, u64 const* key) {
+        KeyPart const part = args.code.parts[k];
+        if (!part.nullable) return false;
+        if (part.null_apart) return index == args.table.capacity + u32(Special::Null) - 1;
+        return !is_all_ones(args, index) && (key[part.null_word] >> part.null_shift & 1) != 0;
+    }
+    MGI_HD static bool is_all_ones(WriteArgs const& args, u64 index) {
+        return !args.wide && index == args.table.capacity + u32(Special::AllOnes) - 1;
+    }
+    MGI_HD static u64 key_value(WriteArgs const& args, ResultColumn const& result, u64 index,
+                                u64 const* key) {
+        KeyPart const part = args.code.parts[result.part];
+        u64 const words = is_all_ones(args, index) ? kNoKey : key[part.word];
+        u64 const word = words >> part.shift & low_bits(part.bits);
+        if (part.value.kind != KeyKind::Float) return word;
+        return narrowed(double_of(word), part.value.width);
+    }
+
+    MGI_HD static u64 value_of(WriteArgs const& args, ResultColumn const& result, u32 column,
+                               u64 const* states) {
+        u64 const low = states[result.place];
+        switch (result.make) {
+            case Make::WideSum: {
+                u64 const high = states[result.place + 1];
+                if (high != (low >> 63 != 0 ? ~u64{0} : 0)) {
+                    shared_word(&args.overflows[column]).store(1, device::relaxed);
+                }
+                return low;
+            }
+            case Make::Extreme: {
+                u64 const word = from_ordered(i64(low), result.value.kind);
+                if (result.value.kind != KeyKind::Float) return word;
+                return narrowed(double_of(word), result.value.width);
+            }
+            case Make::AvgWord: return bits_of(double(i64(low)) / double(states[result.count]));
+            case Make::AvgWide: {
+                u64 const high = states[result.place + 1];
+                // What fits 64 bits would be lost as a small rest of two large numbers.
+                bool const fits = high == (low >> 63 != 0 ? ~u64{0} : 0);
+                double const sum = fits ? double(i64(low))
+                                        : double(i64(high)) * 18446744073709551616.0 + double(low);
+                return bits_of(sum / double(states[result.count]));
+            }
+            case Make::AvgFloat: return bits_of(double_of(low) / double(states[result.count]));
+            default: return low;
+        }
+    }
+};
+
+}  // namespace mgi::operators::on_gpu

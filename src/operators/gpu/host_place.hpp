@@ -1,0 +1,65 @@
+// The place of tests: groups are threads, memory is the host's.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "operators/gpu/place.hpp"
+
+namespace mgi::operators::on_gpu {
+
+class HostPlace final : public Place {
+public:
+    HostPlace(u32 groups, u32 threads, u64 limit)
+        : Place(limit), groups_(groups), threads_(threads) {}
+
+    [[nodiscard]] std::string name() const override { return "the host"; }
+    [[nodiscard]] bool is_gpu() const override { return false; }
+    [[nodiscard]] int gpu() const override { return -1; }
+    [[nodiscard]] u32 threads() const override { return threads_; }
+    [[nodiscard]] u32 most_groups() const override { return groups_; }
+    void fill(void* at, int byte, u64 bytes) override { std::memset(at, byte, bytes); }
+    void copy_in(void* to, void const* from, u64 bytes) override {
+        if (bytes != 0) std::memcpy(to, from, bytes);
+    }
+    void copy_out(void* to, void const* from, u64 bytes) override {
+        if (bytes != 0) std::memcpy(to, from, bytes);
+    }
+    void wait() override {}
+
+protected:
+    Memory take(u64 bytes, std::string const&, bool) override {
+        constexpr std::align_val_t kAlign{256};
+        return {::operator new(bytes + 16, kAlign),
+                [](void* at) { ::operator delete(at, kAlign); }};
+    }
+    void run_groups(Grid grid, Body const& body) override {
+        u32 const groups = grid.groups == 0 ? groups_ : grid.groups;
+        std::vector<std::thread> threads;
+        std::vector<std::unique_ptr<device::HostBarrier>> barriers;
+        std::vector<std::vector<u64>> scratch(groups);
+        for (u32 g = 0; g < groups; ++g) {
+            scratch[g].resize(grid.shared_bytes / 8 + 2);
+            barriers.push_back(std::make_unique<device::HostBarrier>(threads_));
+            for (u32 t = 0; t < threads_; ++t) {
+                threads.emplace_back([&, g, t] {
+                    device::Group const group{
+                        g, groups, t, threads_, g, threads_ == 1 ? nullptr : barriers[g].get()};
+                    device::Shared shared{reinterpret_cast<std::byte*>(scratch[g].data()),
+                                          grid.shared_bytes};
+                    body(group, shared);
+                });
+            }
+        }
+        for (auto& thread : threads) thread.join();
+    }
+    [[nodiscard]] void* stream() const override { return nullptr; }
+
+private:
+    u32 const groups_;
+    u32 const threads_;
+};
+
+}  // namespace mgi::operators::on_gpu

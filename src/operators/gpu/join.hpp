@@ -1,0 +1,195 @@
+// Inner hash join of tables in GPU memory: both sides' rows come to the endpoints that own their keys, then
+// each endpoint joins what it has.
+#pragma once
+
+#include "operators/gpu/join_plan.hpp"
+#include "operators/gpu/move_rows.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// The join of one endpoint's rows.
+class JoinPart {
+public:
+    // `left` and `right` have the columns that are needed of each side, in that order.
+    JoinPart(Operation const& operation, std::size_t e, JoinPlan const& plan,
+             JoinCodes const& codes, Schema const& schema, std::vector<bool> const& nulls)
+        : operation_(operation),
+          place_(operation.place(e)),
+          plan_(plan),
+          codes_(codes),
+          schema_(schema),
+          nulls_(nulls) {}
+
+    GpuTable run(std::vector<ColumnView> const& left, u64 left_rows,
+                 std::vector<ColumnView> const& right, u64 right_rows) {
+        UploadedPart const left_part(place_, left, left_rows);
+        UploadedPart const right_part(place_, right, right_rows);
+        if (codes_.build.words > 1) {
+            build<true>(right_part.to_send);
+            probe<true>(left_part.to_send);
+        } else {
+            build<false>(right_part.to_send);
+            probe<false>(left_part.to_send);
+        }
+        return write(left, right);
+    }
+
+private:
+    template <bool kWide>
+    void build(PartToSend const& right) {
+        u64 const entries = 2 * right.rows + 64;
+        if (entries > 0xfffffff0u) {
+            throw Error(ErrorCode::OutOfMemory,
+                        operation_.what() + ": " + place_.name() + " would build a table of " +
+                            std::to_string(right.rows) +
+                            " rows; use more endpoints, or give the smaller table on the right");
+        }
+        JoinTable join;
+        join.build = codes_.build;
+        join.probe = codes_.probe;
+        HashTable& table = join.table;
+        u32 const key_words = codes_.build.words + (kWide ? 1 : 0);
+        table.capacity = u32(entries);
+        table.value_offset = 8 * key_words;
+        table.stride = key_words == 2 ? 32 : 8 * (key_words + 1);
+        table.most_probes = table.capacity;
+        u64 const bytes = (entries + HashTable::kSpecials) * table.stride;
+        table_ = place_.allocate(bytes, "a table of " + std::to_string(right.rows) + " rows");
+        next_ = place_.allocate(right.rows * 4, "the chains of its keys");
+        table.entries = static_cast<char*>(table_.get());
+        join.next = static_cast<u32*>(next_.get());
+        std::vector<u64> pattern(table.stride / 8);
+        pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
+        place_.run({}, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
+                   place_.upload(pattern, keep_), u32(pattern.size()));
+        join_ = place_.upload(std::vector<JoinTable>{join}, keep_);
+        counts_ = place_.upload(std::vector<JoinCounts>(1), keep_);
+        place_.run({}, BuildTable<kWide>{}, join_, right, counts_);
+        unique_ = place_.download(counts_, 1)[0].duplicates == 0;
+        operation_.check();
+    }
+
+    template <bool kWide>
+    void probe(PartToSend const& left) {
+        heads_ = place_.allocate(left.rows * 4, "the partners of the left rows");
+        tiles_ = place_.allocate((left.rows / kProbeTile + 1) * 8, "places in the result");
+        args_.join = join_;
+        args_.left = left;
+        args_.unique = unique_;
+        args_.heads = static_cast<u32*>(heads_.get());
+        args_.tile_firsts = static_cast<u64*>(tiles_.get());
+        args_.counts = counts_;
+        place_.run({0, FindPartners<kWide>::scratch_bytes()}, FindPartners<kWide>{}, args_);
+        pairs_ = place_.download(counts_, 1)[0].pairs;
+        operation_.check();
+        if (pairs_ > kMostRows) {
+            refuse(operation_.what(), "an endpoint's result has " + std::to_string(pairs_) +
+                                          " rows, more than " + std::to_string(kMostRows) +
+                                          "; use more endpoints");
+        }
+    }
+
+    GpuTable write(std::vector<ColumnView> const& left, std::vector<ColumnView> const& right) {
+        table_.reset();
+        Memory const memory = place_.allocate(pairs_ * sizeof(Pair), "which rows match");
+        Pair* const pairs = static_cast<Pair*>(memory.get());
+        place_.run({0, WritePairs::scratch_bytes()}, WritePairs{}, args_, pairs);
+        heads_.reset();
+        next_.reset();
+        OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
+        std::vector<Gathered> gathered;
+        std::vector<u32> const from_left = plan_.needed(true);
+        std::vector<u32> const from_right = plan_.needed(false);
+        for (std::size_t c = 0; c < plan_.columns.size(); ++c) {
+            JoinedColumn const& column = plan_.columns[c];
+            std::vector<u32> const& from = column.left ? from_left : from_right;
+            auto const at = std::find(from.begin(), from.end(), column.column) - from.begin();
+            gathered.push_back({column.left ? left[std::size_t(at)] : right[std::size_t(at)],
+                                output.columns()[c], column.left});
+        }
+        place_.run({}, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
+                   static_cast<Gathered const*>(place_.upload(gathered, keep_)),
+                   u32(gathered.size()));
+        return output.finish();
+    }
+
+    Operation const& operation_;
+    Place& place_;
+    JoinPlan const& plan_;
+    JoinCodes const& codes_;
+    Schema const& schema_;
+    std::vector<bool> const& nulls_;
+    std::vector<Memory> keep_;
+    Memory table_;
+    Memory next_;
+    Memory heads_;
+    Memory tiles_;
+    JoinTable const* join_ = nullptr;
+    JoinCounts* counts_ = nullptr;
+    ProbeArgs args_;
+    bool unique_ = false;
+    u64 pairs_ = 0;
+};
+
+inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable> const& left_parts,
+                                     std::vector<GpuTable> const& right_parts,
+                                     JoinSpec const& spec) {
+    Input const left(operation, left_parts, ", left");
+    Input const right(operation, right_parts, ", right");
+    JoinPlan const plan(operation, left, right, spec);
+    bool const moves = operation.size() > 1;
+    auto const facts_of = [&](Input const& input, std::vector<u32> const& keys) {
+        Wanted wanted;
+        wanted.keys = keys;
+        wanted.rows_for = moves;
+        return find_facts(operation, input, wanted);
+    };
+    Facts const left_facts = facts_of(left, plan.left_keys);
+    Facts const right_facts = facts_of(right, plan.right_keys);
+    std::vector<Field> fields;
+    std::vector<bool> nulls;
+    for (JoinedColumn const& column : plan.columns) {
+        std::vector<u32> const& keys = column.left ? plan.left_keys : plan.right_keys;
+        // A row with a null key is not in the result.
+        bool const is_key = std::find(keys.begin(), keys.end(), column.column) != keys.end();
+        Facts const& facts = column.left ? left_facts : right_facts;
+        fields.push_back(column.field);
+        nulls.push_back(!is_key && facts.nulls[column.column]);
+    }
+    Schema const schema(fields);
+    JoinCodes const codes(plan, left, right);
+    std::vector<u32> const from_left = plan.needed(true);
+    std::vector<u32> const from_right = plan.needed(false);
+
+    std::vector<GpuTable> results;
+    if (!moves) {
+        JoinPart part(operation, 0, plan, codes, schema, nulls);
+        results.push_back(part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
+                                   right.views(0, from_right, right_facts.nulls), right.rows(0)));
+        return results;
+    }
+    auto right_moved =
+        move_rows(operation, right, from_right, plan.right_keys, right_facts, "join, right");
+    auto left_moved =
+        move_rows(operation, left, from_left, plan.left_keys, left_facts, "join, left");
+    for (std::size_t e = 0; e < operation.size(); ++e) {
+        auto const views = [](GpuTable const& table) {
+            std::vector<ColumnView> columns;
+            for (GpuColumn const& column : table.columns) {
+                ColumnView view;
+                view.values = column.values;
+                view.validity = column.validity;
+                columns.push_back(view);
+            }
+            return columns;
+        };
+        JoinPart part(operation, e, plan, codes, schema, nulls);
+        results.push_back(part.run(views(left_moved[e]), u64(left_moved[e].rows),
+                                   views(right_moved[e]), u64(right_moved[e].rows)));
+        left_moved[e] = {};
+        right_moved[e] = {};
+    }
+    return results;
+}
+
+}  // namespace mgi::operators::on_gpu

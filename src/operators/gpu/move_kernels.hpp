@@ -1,0 +1,101 @@
+// Kernels that move rows as they are: an exchange, and values gathered or packed into results. One source
+// for g++ and nvcc.
+#pragma once
+
+#include "operators/gpu/columns.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// Where an endpoint keeps the rows that come to it.
+struct Arriving {
+    OutputColumn const* columns = nullptr;
+    u64* cursor = nullptr;  // rows that have come
+    u64 room = 0;           // and will have come in the end
+};
+
+// Copies rows of a column to row `to` and on, by the whole group.
+template <class T>
+MGI_HD void copy_values(device::Group const& group, T* to, T const* from, u32 rows) {
+    for (u32 i = group.thread; i < rows; i += group.threads) to[i] = from[i];
+}
+
+MGI_HD inline void copy_rows(device::Group const& group, OutputColumn const& column, u64 to,
+                             device::ReceivedBatch const& batch, u32 c) {
+    device::ColumnLayout const& layout = batch.layout->columns[c];
+    if (column.bits) {
+        for (u32 i = group.thread; i < batch.rows; i += group.threads) {
+            column.values[to + i] = batch.bit(c, i) ? 1 : 0;
+        }
+    } else {
+        switch (column.width) {
+            case 1:
+                copy_values(group, reinterpret_cast<u8*>(column.values) + to, batch.column<u8>(c),
+                            batch.rows);
+                break;
+            case 2:
+                copy_values(group, reinterpret_cast<u16*>(column.values) + to, batch.column<u16>(c),
+                            batch.rows);
+                break;
+            case 4:
+                copy_values(group, reinterpret_cast<u32*>(column.values) + to, batch.column<u32>(c),
+                            batch.rows);
+                break;
+            default:
+                copy_values(group, reinterpret_cast<u64*>(column.values) + to, batch.column<u64>(c),
+                            batch.rows);
+        }
+    }
+    if (column.valid == nullptr) return;
+    for (u32 i = group.thread; i < batch.rows; i += group.threads) {
+        column.valid[to + i] = !layout.nullable() || batch.valid(c, i) ? 1 : 0;
+    }
+}
+
+// Sends a part, and keeps what comes from all of them, row after row (the paper's Figure 3).
+struct KeepArriving {
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           device::Channel channel, PartToSend part, Arriving arriving) const {
+        ColumnView* const outgoing = shared.take<ColumnView>(part.column_count);
+        u64* const first = shared.take<u64>(1);
+        send_and_receive(
+            group, shared, channel, part, outgoing, [&](device::ReceivedBatch const& batch) {
+                group.sync();
+                if (group.leads()) {
+                    *first =
+                        shared_word(arriving.cursor).fetch_add(u64{batch.rows}, device::relaxed);
+                }
+                group.sync();
+                u64 const to = *first;
+                // Cannot be: they were counted. Never write behind the end all the same.
+                if (to + batch.rows > arriving.room) return;
+                for (u32 c = 0; c < batch.layout->column_count; ++c) {
+                    copy_rows(group, arriving.columns[c], to, batch, c);
+                }
+            });
+    }
+
+    static u32 scratch_bytes(u32 columns) { return columns * u32(sizeof(ColumnView)) + 64; }
+};
+
+// Bytes that are 0 or 1 as bits. Reads whole words: the bytes have room for a multiple of 32.
+struct PackBits {
+    MGI_HD void operator()(device::Group const& group, device::Shared&, u8 const* bytes, u64 count,
+                           u32* bits) const {
+        u64 const words = (count + 31) / 32;
+        u64 const step = u64{group.threads} * group.blocks;
+        for (u64 w = u64{group.block} * group.threads + group.thread; w < words; w += step) {
+            u64 const* const from = reinterpret_cast<u64 const*>(bytes + 32 * w);
+            u32 word = 0;
+            for (u32 part = 0; part < 4; ++part) {
+                // The lowest bit of each byte comes to the top byte, in order.
+                u64 const eight = (from[part] & 0x0101010101010101ULL) * 0x0102040810204080ULL;
+                word |= u32(eight >> 56) << (8 * part);
+            }
+            u64 const rest = count - 32 * w;
+            if (rest < 32) word &= (1u << rest) - 1;
+            bits[w] = word;
+        }
+    }
+};
+
+}  // namespace mgi::operators::on_gpu

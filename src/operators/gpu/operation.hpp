@@ -1,0 +1,214 @@
+// One run of an operator on GPUs: its endpoints' places, its channels, and what goes wrong there.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <tuple>
+
+#include <mgi/operators.hpp>
+
+#include "operators/gpu/place.hpp"
+
+namespace mgi::operators::on_gpu {
+
+[[noreturn]] inline void refuse(std::string const& what, std::string const& why) {
+    throw Error(ErrorCode::InvalidArgument, what + ": " + why);
+}
+
+class Operation {
+public:
+    // The place of an endpoint; throws Error where it can have none.
+    using MakePlace = std::function<std::unique_ptr<Place>(Device const&, u64 limit)>;
+
+    // `report`, where there is one, gets what every channel did before it goes.
+    Operation(std::string what, Runtime const& runtime, std::vector<Endpoint> endpoints,
+              OperatorOptions const& options, MakePlace const& make,
+              OperatorReport* report = nullptr)
+        : what_(std::move(what)),
+          runtime_(runtime),
+          endpoints_(std::move(endpoints)),
+          options_(options),
+          report_(report) {
+        if (endpoints_.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
+        if (options.two_level == TwoLevel::On) {
+            refuse(what_, "rows of GPUs go in one level; leave OperatorOptions::two_level Auto");
+        }
+        auto const& devices = runtime_.devices();
+        for (Endpoint const& endpoint : endpoints_) {
+            if (endpoint.device >= devices.size()) {
+                refuse(what_, "endpoint " + std::to_string(endpoint.id) +
+                                  " is another process'; tables in GPU memory stay in one process");
+            }
+            places_.push_back(make(devices[endpoint.device], options.receive_limit));
+        }
+    }
+    ~Operation() { close(); }
+    Operation(Operation const&) = delete;
+    Operation& operator=(Operation const&) = delete;
+
+    [[nodiscard]] std::string const& what() const { return what_; }
+    [[nodiscard]] OperatorOptions const& options() const { return options_; }
+    [[nodiscard]] std::size_t size() const { return endpoints_.size(); }
+    [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
+    [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
+
+    // Throws Error(Interrupted) if the caller wants to stop.
+    void check() const {
+        if (cancelled()) {
+            throw Error(ErrorCode::Interrupted, what_ + ": stopped at the caller's request");
+        }
+    }
+
+    // A channel from all endpoints to all, by the keys.
+    Channel open(std::string const& name, Schema const& schema,
+                 std::vector<std::string> const& keys) {
+        ChannelSpec spec;
+        spec.sources = spec.destinations = endpoints_;
+        spec.schema = schema;
+        spec.routing = Routing::partition(keys, options_.hash);
+        spec.options.name = name;
+        spec.options.by_reference = options_.by_reference;
+        spec.options.segment_bytes = options_.segment_bytes;
+        for (std::size_t e = 0; e < size(); ++e) {
+            spec.options.max_groups = std::max(spec.options.max_groups, most_groups(e));
+        }
+        channels_.push_back(runtime_.create_channel(spec));
+        return channels_.back();
+    }
+
+    // Runs `Kernel(group, shared, channel, args...)` at every endpoint at once, with the arguments that
+    // `args_of(e)` gives as a tuple, and waits for all. `scratch`: bytes beside what the channel needs.
+    // Throws the first failure.
+    template <class Kernel, class ArgsOf>
+    void run(Channel const& channel, u32 scratch, ArgsOf const& args_of) {
+        // Launches go into streams of their own: what they work on must be there.
+        for (auto const& place : places_) place->wait();
+        check();
+        std::exception_ptr failure;
+        std::vector<Launch> launches;
+        launches.reserve(size());
+        for (std::size_t e = 0; e < size() && !failure; ++e) {
+            try {
+                launches.push_back(std::apply(
+                    [&](auto... args) { return start_at<Kernel>(e, channel, scratch, args...); },
+                    args_of(e)));
+            } catch (...) {
+                note(channel, failure);
+            }
+        }
+        for (Launch& launch : launches) wait_for(launch, channel, failure);
+        if (failure) std::rethrow_exception(failure);
+        channel.check();
+    }
+
+    // Forgets the channels, whose memory others may need.
+    void close() noexcept {
+        for (Channel const& channel : channels_) {
+            try {
+                count(channel);
+                runtime_.delete_channel(channel);
+            } catch (std::exception const&) {
+                // It has failed, or is gone.
+            }
+        }
+        channels_.clear();
+    }
+
+private:
+    static constexpr auto kLook = std::chrono::milliseconds(20);
+
+    void count(Channel const& channel) const {
+        if (report_ == nullptr) return;
+        ChannelStats const stats = channel.stats();
+        report_->plans.push_back(channel.plan());
+        report_->rows += stats.rows;
+        report_->bytes += stats.bytes;
+        report_->channels.push_back(stats);
+    }
+
+    [[nodiscard]] bool cancelled() const {
+        return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+    }
+
+    // How many of the endpoints are on the device of one.
+    [[nodiscard]] u32 neighbours(std::size_t e) const {
+        u32 count = 0;
+        for (Endpoint const& other : endpoints_) count += other.device == endpoints_[e].device;
+        return count;
+    }
+    [[nodiscard]] u32 most_groups(std::size_t e) const {
+        if (options_.groups != 0) return options_.groups;
+        if (!places_[e]->is_gpu()) return places_[e]->most_groups();
+        return std::max(1u, places_[e]->most_groups() / neighbours(e));
+    }
+
+    template <class Kernel, class... Args>
+    Launch start_at(std::size_t e, Channel const& channel, u32 scratch, Args... args) {
+        device::Channel const on = channel.on(endpoints_[e]);
+        LaunchOptions shape;
+        shape.threads = places_[e]->threads();
+        shape.shared_bytes = scratch;
+        shape.groups = most_groups(e);
+        if (places_[e]->is_gpu()) {
+            u32 const fit = places_[e]->template fitting<Kernel, device::Channel, Args...>(
+                shape.threads, scratch + on.shared_bytes());
+            // All of the GPU's endpoints at the same time.
+            shape.groups = std::min(shape.groups, std::max(1u, fit / neighbours(e)));
+        }
+        return runtime_.launch(endpoints_[e], shape, Kernel{}, on, args...);
+    }
+
+    // Keeps the first failure, and ends what waits for others.
+    void note(Channel const& channel, std::exception_ptr& failure) const {
+        std::exception_ptr const now = std::current_exception();
+        if (failure) return;
+        failure = now;
+        try {
+            std::rethrow_exception(now);
+        } catch (Error const& error) {
+            channel.fail(error.code(), error.what());
+        } catch (std::exception const& error) {
+            channel.fail(ErrorCode::GroupFailed, what_ + ": " + error.what());
+        } catch (...) {
+            channel.fail(ErrorCode::GroupFailed, what_ + " failed");
+        }
+    }
+
+    void wait_for(Launch& launch, Channel const& channel, std::exception_ptr& failure) const {
+        for (;;) {
+            // Asked first: a launch that ends just as the wait times out has not failed.
+            bool const ended = launch.done();
+            bool const looks = options_.cancel != nullptr && !failure;
+            try {
+                launch.wait(looks ? kLook : std::chrono::milliseconds::max());
+                return;
+            } catch (Error const& error) {
+                if (error.code() != ErrorCode::Timeout || ended) {
+                    note(channel, failure);
+                    if (launch.done()) return;
+                }
+            } catch (...) {
+                note(channel, failure);
+                if (launch.done()) return;
+            }
+            if (failure || !cancelled()) continue;
+            try {
+                check();
+            } catch (...) {
+                note(channel, failure);
+            }
+        }
+    }
+
+    std::string what_;
+    Runtime runtime_;
+    std::vector<Endpoint> endpoints_;
+    OperatorOptions options_;
+    OperatorReport* report_;
+    std::vector<std::unique_ptr<Place>> places_;
+    std::vector<Channel> channels_;
+};
+
+}  // namespace mgi::operators::on_gpu

@@ -1,0 +1,147 @@
+// Where an operator's tables lie and its kernels run: a GPU, or the host, so that the same operators run in
+// tests on threads. Each endpoint has a place of its own; what is put into it is done in order.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/device/group.hpp>
+#include <mgi/error.hpp>
+#include <mgi/runtime.hpp>
+
+namespace mgi::operators::on_gpu {
+
+using device::i64;
+using device::u16;
+using device::u32;
+using device::u64;
+using device::u8;
+
+// Groups of a kernel that calls no channel. No groups: as many as the place runs at a time.
+struct Grid {
+    u32 groups = 0;
+    u32 shared_bytes = 0;
+};
+
+// Memory of a place that is given back with the last copy.
+using Memory = std::shared_ptr<void>;
+
+class Place {
+public:
+    explicit Place(u64 limit) : limit_(limit == 0 ? ~u64{0} : limit) {}
+    virtual ~Place() = default;
+    Place(Place const&) = delete;
+    Place& operator=(Place const&) = delete;
+
+    // Memory that the place outlives, or that is given out with a result: the latter is given back only
+    // when what was put into the legacy default stream is done. `what` is for the error: throws
+    // Error(OutOfMemory).
+    Memory allocate(u64 bytes, std::string const& what, bool given_out = false) {
+        if (bytes > limit_ - used_ || used_ > limit_) {
+            throw Error(ErrorCode::OutOfMemory,
+                        name() + ": " + what + " takes " + std::to_string(bytes) +
+                            " bytes, and of OperatorOptions::receive_limit " +
+                            std::to_string(limit_ - std::min(used_, limit_)) +
+                            " are left; raise it, or spread the rows over more endpoints");
+        }
+        Memory memory = take(bytes, what, given_out);
+        used_ += bytes;
+        if (given_out) return memory;
+        void* const at = memory.get();
+        return {at, [this, bytes, held = std::move(memory)](void*) mutable {
+                    used_ -= bytes;
+                    held.reset();
+                }};
+    }
+
+    template <class T>
+    T* upload(std::vector<T> const& values, std::vector<Memory>& keep) {
+        Memory memory = allocate(values.size() * sizeof(T), "a plan");
+        copy_in(memory.get(), values.data(), values.size() * sizeof(T));
+        keep.push_back(memory);
+        return static_cast<T*>(memory.get());
+    }
+    template <class T>
+    std::vector<T> download(T const* from, u64 count) {
+        std::vector<T> values(count);
+        copy_out(values.data(), from, count * sizeof(T));
+        return values;
+    }
+
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual bool is_gpu() const = 0;
+    [[nodiscard]] virtual int gpu() const = 0;
+    // Threads of a group, of kernels that call a channel as well.
+    [[nodiscard]] virtual u32 threads() const = 0;
+    virtual void fill(void* at, int byte, u64 bytes) = 0;
+    // Both are over when they come back.
+    virtual void copy_in(void* to, void const* from, u64 bytes) = 0;
+    virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
+    // Until all that was put in is done.
+    virtual void wait() = 0;
+
+    // Runs `kernel(group, shared, args...)` behind what was put in before.
+    template <class Kernel, class... Args>
+    void run(Grid grid, Kernel kernel, Args... args) {
+        if (is_gpu()) {
+#if defined(__CUDACC__)
+            if (grid.groups == 0)
+                grid.groups = fitting<Kernel, Args...>(threads(), grid.shared_bytes);
+            start_gpu_kernel(
+                GpuLaunch{gpu(), stream(), grid.groups, threads(), grid.shared_bytes, 0}, kernel,
+                args...);
+#endif
+            return;
+        }
+        run_groups(grid, [&](device::Group const& group, device::Shared& shared) {
+            kernel(group, shared, args...);
+        });
+    }
+
+    // Groups of a kernel with channels that fit at the same time, when each takes so much scratch.
+    template <class Kernel, class... Args>
+    [[nodiscard]] u32 fitting([[maybe_unused]] u32 of_threads, [[maybe_unused]] u32 shared_bytes) {
+#if defined(__CUDACC__)
+        if (is_gpu()) {
+            GpuOfThread const here(gpu());
+            auto* const code = &gpu_kernel<Kernel, Args...>;
+            check_gpu_launch(cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  static_cast<int>(shared_bytes)),
+                             gpu(), "a group wants more shared memory than a block can have");
+            int each = 0;
+            int multiprocessors = 0;
+            check_gpu_launch(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                                 &each, code, static_cast<int>(of_threads), shared_bytes),
+                             gpu(), "see how many groups fit");
+            check_gpu_launch(
+                cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu()),
+                gpu(), "count multiprocessors");
+            return static_cast<u32>(each * multiprocessors);
+        }
+#endif
+        return most_groups();
+    }
+
+    // Groups that a place runs at a time at most, whatever they take.
+    [[nodiscard]] virtual u32 most_groups() const = 0;
+
+protected:
+    using Body = std::function<void(device::Group const&, device::Shared&)>;
+    virtual Memory take(u64 bytes, std::string const& what, bool given_out) = 0;
+    virtual void run_groups(Grid grid, Body const& body) = 0;
+    [[nodiscard]] virtual void* stream() const = 0;
+
+private:
+    u64 const limit_;
+    u64 used_ = 0;
+};
+
+// On threads of the host, for tests.
+std::unique_ptr<Place> host_place(u32 groups, u32 threads, u64 limit);
+// On a GPU.
+std::unique_ptr<Place> gpu_place(int gpu, u64 limit);
+
+}  // namespace mgi::operators::on_gpu

@@ -1,0 +1,42 @@
+// What a call of an operator on GPUs begins and ends with.
+#pragma once
+
+#include <chrono>
+
+#include "operators/gpu/operation.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// Places on the GPUs of the endpoints' devices.
+inline Operation::MakePlace places_on_gpus(std::string const& what) {
+    return [what](Device const& device, u64 limit) {
+        if (device.kind != VertexKind::Gpu) {
+            refuse(what, "an endpoint is on " + device.name +
+                             "; tables in GPU memory need endpoints on their GPUs: "
+                             "create_endpoint(\"cuda:0\")");
+        }
+        return gpu_place(device.ordinal, limit);
+    };
+}
+
+// Runs `work(operation)`, and tells the report how long it took.
+template <class Work>
+std::vector<GpuTable> run_on_gpus(std::string const& what, Runtime& runtime,
+                                  std::vector<Endpoint> const& endpoints,
+                                  OperatorOptions const& options, OperatorReport* report,
+                                  Work const& work) {
+    if (report != nullptr) *report = {};
+    auto const start = std::chrono::steady_clock::now();
+    std::vector<GpuTable> results;
+    {
+        Operation operation(what, runtime, endpoints, options, places_on_gpus(what), report);
+        results = work(operation);
+    }
+    if (report != nullptr) {
+        report->seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    return results;
+}
+
+}  // namespace mgi::operators::on_gpu

@@ -1,0 +1,170 @@
+// What an operator wants to know of a part before it starts: nulls, how large numbers are, how many keys
+// differ, how many rows each endpoint will get. One source for g++ and nvcc.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "operators/gpu/columns.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// A HyperLogLog sketch of keys (Flajolet et al., 2007): of 4096 registers, which err by 1.6 %.
+struct Sketch {
+    static constexpr u32 kBits = 12;
+    static constexpr u32 kRegisters = 1u << kBits;
+
+    // The largest of its rank stays. `registers` may be in a group's scratch.
+    MGI_HD static void add(u32* registers, u64 hash) {
+        // Not the bits that routing and tables look at: an endpoint has only some of those.
+        u64 const mixed = device::murmur3_mix(hash ^ 0x9e3779b97f4a7c15ULL);
+        u32 rank = 1;
+        for (u64 rest = mixed >> kBits; (rest & 1) == 0 && rank < 64 - kBits; rest >>= 1) ++rank;
+        raise(&registers[mixed & (kRegisters - 1)], rank);
+    }
+    MGI_HD static void raise(u32* at, u32 to) {
+        auto word = shared_word(at);
+        if (word.load(device::relaxed) < to) word.fetch_max(to, device::relaxed);
+    }
+    static double estimate(std::vector<u32> const& registers) {
+        double sum = 0;
+        u32 empty = 0;
+        for (u32 const rank : registers) {
+            sum += std::ldexp(1.0, -int(rank));
+            empty += rank == 0 ? 1 : 0;
+        }
+        double const m = kRegisters;
+        double const raw = 0.7213 / (1 + 1.079 / m) * m * m / sum;
+        if (raw <= 2.5 * m && empty != 0) return m * std::log(m / empty);
+        return raw;
+    }
+};
+
+// A column that is looked at.
+struct SurveyColumn {
+    u32 column = 0;
+    ValueKind value;
+    bool magnitude = false;  // of an integer: the largest absolute value
+};
+
+// What was found of it.
+struct SurveyCounts {
+    u64 nulls = 0;
+    u64 magnitude = 0;
+};
+
+struct SurveyArgs {
+    ColumnView const* columns = nullptr;
+    u64 rows = 0;
+    SurveyColumn const* looked_at = nullptr;
+    SurveyCounts* counts = nullptr;
+    u32 looked_at_count = 0;
+    // Of the key, hashed as a channel does it.
+    device::ColumnLayout const* layouts = nullptr;  // by column
+    u32 const* keys = nullptr;
+    u32 key_count = 0;
+    bool modulo = false;
+    u32 destinations = 0;
+    u32* registers = nullptr;  // of a sketch; null: none is wanted
+    u64* rows_for = nullptr;   // by destination; null: not wanted
+};
+
+class Survey {
+public:
+    static constexpr u32 kMostDestinations = 1024;
+
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           SurveyArgs args) const {
+        if (args.rows == 0) return;
+        for (u32 c = 0; c < args.looked_at_count; ++c) look_at(group, shared, args, c);
+        if (args.registers != nullptr || args.rows_for != nullptr) hash_keys(group, shared, args);
+    }
+
+    static u32 scratch_bytes(SurveyArgs const& args) {
+        return 64 + (args.registers == nullptr ? 0 : 4 * Sketch::kRegisters) +
+               (args.rows_for == nullptr ? 0 : 4 * args.destinations + 16);
+    }
+
+private:
+    MGI_HD static void look_at(device::Group const& group, device::Shared shared,
+                               SurveyArgs const& args, u32 c) {
+        SurveyColumn const wanted = args.looked_at[c];
+        ColumnView const view = args.columns[wanted.column];
+        auto* const here = shared.take<SurveyCounts>(1);
+        group.sync();
+        if (group.leads()) *here = {};
+        group.sync();
+        u64 nulls = 0;
+        u64 magnitude = 0;
+        u64 const step = u64{group.threads} * group.blocks;
+        for (u64 i = u64{group.block} * group.threads + group.thread; i < args.rows; i += step) {
+            if (!is_valid(view, i)) {
+                ++nulls;
+            } else if (wanted.magnitude) {
+                u64 const word = load_word(view, wanted.value, i);
+                bool const negative = wanted.value.kind == KeyKind::Signed && word >> 63 != 0;
+                magnitude = device::max_of(magnitude, negative ? 0 - word : word);
+            }
+        }
+        if (nulls != 0) shared_word(&here->nulls).fetch_add(nulls, device::relaxed);
+        if (magnitude != 0) shared_word(&here->magnitude).fetch_max(magnitude, device::relaxed);
+        group.sync();
+        if (!group.leads()) return;
+        SurveyCounts& counts = args.counts[c];
+        if (here->nulls != 0) shared_word(&counts.nulls).fetch_add(here->nulls, device::relaxed);
+        if (here->magnitude != 0) {
+            shared_word(&counts.magnitude).fetch_max(here->magnitude, device::relaxed);
+        }
+    }
+
+    MGI_HD static void hash_keys(device::Group const& group, device::Shared shared,
+                                 SurveyArgs const& args) {
+        u32* const registers =
+            args.registers == nullptr ? nullptr : shared.take<u32>(Sketch::kRegisters);
+        u32* const rows_for =
+            args.rows_for == nullptr ? nullptr : shared.take<u32>(args.destinations);
+        group.sync();
+        for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
+             i += group.threads) {
+            registers[i] = 0;
+        }
+        for (u32 i = group.thread; rows_for != nullptr && i < args.destinations;
+             i += group.threads) {
+            rows_for[i] = 0;
+        }
+        group.sync();
+        device::Batch batch;
+        batch.columns = args.columns;
+        batch.count = args.rows;
+        u64 const step = u64{group.threads} * group.blocks;
+        for (u64 i = u64{group.block} * group.threads + group.thread; i < args.rows; i += step) {
+            u64 hash = device::hash_value(batch, args.layouts[args.keys[0]], args.keys[0], i);
+            for (u32 k = 1; k < args.key_count; ++k) {
+                u32 const column = args.keys[k];
+                hash = device::hash_combine(
+                    hash, device::hash_value(batch, args.layouts[column], column, i));
+            }
+            if (registers != nullptr) Sketch::add(registers, hash);
+            if (rows_for != nullptr) {
+                u32 const to =
+                    args.modulo ? device::destination_of_modulo(batch, args.layouts[args.keys[0]],
+                                                                args.keys[0], i, args.destinations)
+                                : device::destination_of_hash(hash, args.destinations);
+                device::shared_add(&rows_for[to], 1);
+            }
+        }
+        group.sync();
+        for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
+             i += group.threads) {
+            if (registers[i] != 0) Sketch::raise(&args.registers[i], registers[i]);
+        }
+        for (u32 i = group.thread; rows_for != nullptr && i < args.destinations;
+             i += group.threads) {
+            if (rows_for[i] != 0) {
+                shared_word(&args.rows_for[i]).fetch_add(u64{rows_for[i]}, device::relaxed);
+            }
+        }
+    }
+};
+
+}  // namespace mgi::operators::on_gpu

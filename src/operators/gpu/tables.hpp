@@ -1,0 +1,245 @@
+// Tables in GPU memory as an operator takes them in and gives them out.
+#pragma once
+
+#include <mgi/gpu_table.hpp>
+
+#include "operators/gpu/move_kernels.hpp"
+#include "operators/gpu/operation.hpp"
+
+namespace mgi::operators::on_gpu {
+
+// Most rows of a table at an endpoint: kernels count them in 32 bits, and 0 is none.
+inline constexpr u64 kMostRows = 0xfffffffeu;
+
+// Whether GPUs' operators take a type.
+inline bool is_supported(Type const& type) {
+    return type.is_integer() || type.is_float() || type.id == TypeId::Bool ||
+           type.id == TypeId::Date32;
+}
+
+inline ValueKind kind_of(Type const& type) {
+    ValueKind kind;
+    kind.width = u8(type.row_width());
+    if (type.id == TypeId::Bool) {
+        kind.kind = KeyKind::Bool;
+    } else if (type.is_float()) {
+        kind.kind = KeyKind::Float;
+    } else if (type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64) {
+        kind.kind = KeyKind::Unsigned;
+    }
+    return kind;
+}
+
+// Throws Error(InvalidArgument) that names the column, for what a GPU's operator cannot read.
+inline void check_column(std::string const& what, Field const& field, GpuColumn const& column,
+                         i64 rows) {
+    if (!is_supported(field.type)) {
+        refuse(what, "column '" + field.name + "' is " + field.type.to_string() +
+                         ", which operators on GPUs do not take; cast it to an integer, float or "
+                         "date, leave it out, or use endpoints on CPU devices");
+    }
+    if (rows == 0) return;
+    u64 const width = std::max(1u, field.type.row_width());
+    if (column.values == nullptr || reinterpret_cast<u64>(column.values) % width != 0) {
+        refuse(what, "column '" + field.name + "' has its values at " +
+                         (column.values == nullptr
+                              ? "no address"
+                              : "an address that is no multiple of " + std::to_string(width)) +
+                         "; copy it to memory of its own");
+    }
+}
+
+// The parts of a table, checked. What they point to must outlive it.
+class Input {
+public:
+    Input(Operation const& operation, std::vector<GpuTable> const& parts, std::string side = "")
+        : what_(operation.what() + side), parts_(parts) {
+        if (parts.size() != operation.size()) {
+            refuse(what_, std::to_string(parts.size()) + " parts for " +
+                              std::to_string(operation.size()) +
+                              " endpoints; part i is what lies at endpoint i");
+        }
+        std::vector<Field> fields;
+        for (std::size_t p = 0; p < parts.size(); ++p) join_in(operation, p, fields);
+        if (fields.empty()) refuse(what_, "no part has any columns");
+        schema_ = Schema(std::move(fields));
+    }
+
+    [[nodiscard]] Schema const& schema() const { return schema_; }
+    [[nodiscard]] u64 rows() const { return rows_; }
+    [[nodiscard]] u64 rows(std::size_t part) const { return u64(parts_[part].rows); }
+    [[nodiscard]] std::string const& what() const { return what_; }
+
+    [[nodiscard]] u32 column(std::string const& name) const {
+        std::string names;
+        for (u32 c = 0; c < schema_.size(); ++c) {
+            if (schema_[c].name == name) return c;
+            names += (names.empty() ? "" : ", ") + schema_[c].name;
+        }
+        refuse(what_, "no column '" + name + "'; there are: " + names);
+    }
+    [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const {
+        std::vector<u32> found;
+        for (std::string const& name : names) found.push_back(column(name));
+        return found;
+    }
+    // Whether some part has validity for the column.
+    [[nodiscard]] bool may_be_null(u32 column) const {
+        return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
+            return part.rows != 0 && part.columns[column].validity != nullptr;
+        });
+    }
+    // Some columns of a part as kernels read them. Without `nulls[column]` its validity is left out.
+    [[nodiscard]] std::vector<ColumnView> views(std::size_t part, std::vector<u32> const& columns,
+                                                std::vector<bool> const& nulls) const {
+        std::vector<ColumnView> views(columns.size());
+        for (std::size_t i = 0; i < columns.size() && parts_[part].rows != 0; ++i) {
+            GpuColumn const& column = parts_[part].columns[columns[i]];
+            views[i].values = column.values;
+            views[i].offset = u64(column.offset);
+            if (nulls[columns[i]]) views[i].validity = column.validity;
+        }
+        return views;
+    }
+
+private:
+    void join_in(Operation const& operation, std::size_t p, std::vector<Field>& fields) {
+        GpuTable const& part = parts_[p];
+        Place const& place = operation.place(p);
+        std::string const where = "part " + std::to_string(p);
+        // A part that says nothing about its columns and has no rows is an empty one.
+        if (part.schema.empty() && part.rows == 0) return;
+        if (u64(part.rows) > kMostRows) {
+            refuse(what_, where + " has " + std::to_string(part.rows) +
+                              " rows; an endpoint takes at most " + std::to_string(kMostRows) +
+                              ": spread them over more endpoints");
+        }
+        if (part.rows != 0 && part.gpu != place.gpu()) {
+            refuse(what_, where + " lies on cuda:" + std::to_string(part.gpu) +
+                              ", its endpoint is on " + place.name() +
+                              "; create the endpoint where the rows are");
+        }
+        if (part.columns.size() != part.schema.size()) {
+            refuse(what_, where + " has " + std::to_string(part.columns.size()) +
+                              " columns in place of " + std::to_string(part.schema.size()));
+        }
+        if (fields.empty()) {
+            fields = part.schema.fields();
+        } else if (!part.schema.same_columns(Schema(fields))) {
+            refuse(what_, where + " has columns " + part.schema.to_string() + ", others have " +
+                              Schema(fields).to_string());
+        }
+        for (std::size_t c = 0; c < fields.size(); ++c) {
+            check_column(what_, fields[c], part.columns[c], part.rows);
+            fields[c].nullable = fields[c].nullable || part.schema[c].nullable ||
+                                 part.columns[c].validity != nullptr;
+        }
+        rows_ += u64(part.rows);
+    }
+
+    std::string what_;
+    std::vector<GpuTable> const& parts_;
+    Schema schema_;
+    u64 rows_ = 0;
+};
+
+// A part's columns in the memory of its place.
+struct UploadedPart {
+    UploadedPart(Place& place, std::vector<ColumnView> const& views, u64 rows) {
+        to_send.columns = place.upload(views, keep);
+        to_send.column_count = u32(views.size());
+        to_send.rows = rows;
+    }
+    std::vector<Memory> keep;
+    PartToSend to_send;
+};
+
+// A table that kernels of a place fill.
+class OutputTable {
+public:
+    // Room for `rows` of the schema; `nulls` says which columns can have any.
+    OutputTable(Place& place, Schema const& schema, std::vector<bool> const& nulls, u64 rows,
+                std::string const& what)
+        : place_(&place), schema_(schema), rows_(rows) {
+        u64 bytes = 0;
+        u64 byte_columns = 0;
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            bool const bits = schema[c].type.id == TypeId::Bool;
+            bytes += piece(bits ? bit_bytes() : rows * schema[c].type.row_width());
+            if (nulls[c]) bytes += piece(bit_bytes());
+            byte_columns += (bits ? 1 : 0) + (nulls[c] ? 1 : 0);
+        }
+        memory_ = place.allocate(bytes, what, true);
+        bytes_ = place.allocate(byte_columns * piece(rows + 32), "bits of " + what);
+        char* at = static_cast<char*>(memory_.get());
+        char* byte_at = static_cast<char*>(bytes_.get());
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            OutputColumn column;
+            GpuColumn result;
+            column.bits = schema[c].type.id == TypeId::Bool;
+            column.width = column.bits ? 1 : schema[c].type.row_width();
+            result.values = at;
+            column.values = at;
+            if (column.bits) {
+                column.values = byte_at;
+                packed_.push_back({reinterpret_cast<u8 const*>(byte_at), at});
+                byte_at += piece(rows + 32);
+                at += piece(bit_bytes());
+            } else {
+                at += piece(rows * column.width);
+            }
+            if (nulls[c]) {
+                column.valid = reinterpret_cast<u8*>(byte_at);
+                result.validity = reinterpret_cast<u8*>(at);
+                packed_.push_back({column.valid, at});
+                byte_at += piece(rows + 32);
+                at += piece(bit_bytes());
+            }
+            columns_.push_back(column);
+            results_.push_back(result);
+        }
+        uploaded_ = place.upload(columns_, keep_);
+    }
+
+    [[nodiscard]] u64 rows() const { return rows_; }
+    // In the host's memory, and in the place's.
+    [[nodiscard]] std::vector<OutputColumn> const& columns() const { return columns_; }
+    [[nodiscard]] OutputColumn const* uploaded() const { return uploaded_; }
+
+    // The table, once all rows were written.
+    GpuTable finish() {
+        for (auto const& [bytes, bits] : packed_) {
+            if (rows_ != 0) place_->run({}, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
+        }
+        place_->wait();
+        GpuTable table;
+        table.schema = schema_;
+        table.rows = i64(rows_);
+        table.columns = results_;
+        table.gpu = place_->gpu();
+        table.owner = memory_;
+        bytes_.reset();
+        return table;
+    }
+
+private:
+    static u64 piece(u64 bytes) { return (bytes + 255) / 256 * 256; }
+    [[nodiscard]] u64 bit_bytes() const { return (rows_ + 31) / 32 * 4; }
+
+    Place* place_;
+    Schema schema_;
+    u64 rows_;
+    Memory memory_;
+    Memory bytes_;  // of Bools and validity
+    std::vector<OutputColumn> columns_;
+    std::vector<GpuColumn> results_;
+    struct Packed {
+        u8 const* bytes;
+        char* bits;
+    };
+    std::vector<Packed> packed_;
+    std::vector<Memory> keep_;
+    OutputColumn const* uploaded_ = nullptr;
+};
+
+}  // namespace mgi::operators::on_gpu

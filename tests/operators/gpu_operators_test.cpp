@@ -1,0 +1,349 @@
+// The operators of GPUs on threads of the host, groups of one and of two threads: the same source as on a GPU
+// but for its memory and launches.
+#include <gtest/gtest.h>
+
+#include "operators/gpu/group_by.hpp"
+#include "operators/gpu/host_place.hpp"
+#include "operators/gpu/join.hpp"
+#include "operators/plain.hpp"
+#include "support/expect_error.hpp"
+
+namespace mgi::operators::on_gpu {
+namespace {
+
+using namespace mgi::test::plain;
+
+GpuTable on_host(RecordBatch const& batch) {
+    GpuTable table;
+    table.schema = batch.schema;
+    table.rows = batch.rows;
+    table.gpu = -1;
+    table.owner = batch.owner;
+    for (Column const& column : batch.columns) {
+        table.columns.push_back({column.values, column.validity, column.offset});
+    }
+    return table;
+}
+
+RecordBatch batch_of_result(GpuTable const& table) {
+    RecordBatch batch;
+    batch.schema = table.schema;
+    batch.rows = table.rows;
+    batch.owner = table.owner;
+    for (GpuColumn const& column : table.columns) {
+        Column to;
+        to.values = column.values;
+        to.validity = column.validity;
+        to.offset = column.offset;
+        batch.columns.push_back(to);
+    }
+    return batch;
+}
+
+// Both sorted. Says what differs first, not all of it.
+void expect_same(Rows const& got, Rows const& expected) {
+    EXPECT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+        for (std::size_t c = 0; c < expected[i].size(); ++c) {
+            ASSERT_EQ(got[i].at(c).valid, expected[i][c].valid) << "row " << i << ", column " << c;
+            ASSERT_EQ(got[i][c].word, expected[i][c].word) << "row " << i << ", column " << c;
+        }
+    }
+}
+
+// Endpoints on CPU devices, and what is run there.
+class GpuOperators : public ::testing::TestWithParam<std::tuple<u32, u32>> {
+protected:
+    [[nodiscard]] static u32 endpoint_count() { return std::get<0>(GetParam()); }
+    [[nodiscard]] static u32 threads() { return std::get<1>(GetParam()); }
+
+    GpuOperators() {
+        RuntimeOptions options;
+        options.cpu_devices = 2;
+        options.pin = false;
+        options.gpus = false;
+        runtime_ = Runtime::local(options);
+        for (u32 e = 0; e < endpoint_count(); ++e) {
+            endpoints_.push_back(runtime_->create_endpoint("cpu:" + std::to_string(e % 2)));
+        }
+    }
+
+    static Operation::MakePlace places() {
+        return [](Device const&, u64 limit) {
+            return std::make_unique<HostPlace>(2, threads(), limit);
+        };
+    }
+    std::unique_ptr<Operation> operation(std::string const& what) {
+        return std::make_unique<Operation>(what, *runtime_, endpoints_, options_, places(),
+                                           &report_);
+    }
+    // Parts of unequal sizes; the last one is empty where there are several.
+    [[nodiscard]] std::vector<GpuTable> parts_of(PlainTable const& table) const {
+        std::vector<GpuTable> parts;
+        std::size_t first = 0;
+        for (u32 e = 0; e < endpoint_count(); ++e) {
+            std::size_t const left = table.rows.size() - first;
+            std::size_t const count = e + 1 == endpoint_count()   ? (e == 0 ? left : 0)
+                                      : e + 2 == endpoint_count() ? left
+                                                                  : left / 3;
+            parts.push_back(on_host(batch_of(table, first, count)));
+            first += count;
+        }
+        return parts;
+    }
+    static Rows all_rows(std::vector<GpuTable> const& tables) {
+        Rows rows;
+        for (GpuTable const& table : tables) {
+            for (Row& row : rows_of(batch_of_result(table))) rows.push_back(std::move(row));
+        }
+        return sorted(rows);
+    }
+
+    void expect_groups(PlainTable const& table, std::vector<std::string> const& keys,
+                       std::vector<Aggregate> const& aggregates) {
+        auto const operation = this->operation("group_by");
+        auto const results = group_by_on(*operation, parts_of(table), keys, aggregates);
+        ASSERT_EQ(results.size(), endpoint_count());
+        expect_same(all_rows(results), sorted(group_by(table, keys, aggregates)));
+    }
+    void expect_joined(PlainTable const& left, PlainTable const& right, JoinSpec const& spec) {
+        auto const operation = this->operation("join");
+        auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
+        expect_same(all_rows(results), sorted(join(left, right, spec.left_keys, spec.right_keys,
+                                                   spec.left_columns, spec.right_columns)));
+    }
+
+    std::optional<Runtime> runtime_;
+    std::vector<Endpoint> endpoints_;
+    OperatorOptions options_;
+    OperatorReport report_;
+};
+
+using F = AggregateFunction;
+
+std::vector<Aggregate> every_aggregate(std::string const& column) {
+    return {{F::Count, "", "rows"},  {F::Count, column, "count"}, {F::Sum, column, "sum"},
+            {F::Avg, column, "avg"}, {F::Min, column, "min"},     {F::Max, column, "max"}};
+}
+
+TEST_P(GpuOperators, GroupsByKeysOfEachType) {
+    for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
+                             float64(), date32()}) {
+        for (bool const nullable : {false, true}) {
+            SCOPED_TRACE(type.to_string() + (nullable ? "?" : ""));
+            Schema const schema{{"key", type, nullable}, {"value", int64(), nullable}};
+            expect_groups(random_table(schema, 3000, 700, 1, true), {"key"},
+                          {{F::Count, "", "rows"}, {F::Min, "value", "min"}});
+        }
+    }
+}
+
+TEST_P(GpuOperators, AggregatesColumnsOfEachType) {
+    for (Type const& type : {int8(), uint16(), int32(), int64(), float32(), float64()}) {
+        for (bool const nullable : {false, true}) {
+            for (u64 const groups : {3u, 900u}) {
+                SCOPED_TRACE(type.to_string() + (nullable ? "? " : " ") + std::to_string(groups));
+                PlainTable table = random_table(Schema{{"key", int32()}, {"value", type, nullable}},
+                                                4000, 5000, 2);
+                for (Row& row : table.rows) row[0].word %= groups;
+                expect_groups(table, {"key"}, every_aggregate("value"));
+            }
+        }
+    }
+}
+
+TEST_P(GpuOperators, ExtremesOfDatesBoolsAndNans) {
+    Schema const schema{{"key", int16(), true},
+                        {"day", date32(), true},
+                        {"flag", boolean()},
+                        {"x", float32(), true},
+                        {"y", uint64()}};
+    expect_groups(random_table(schema, 3000, 300, 3, true), {"key"},
+                  {{F::Min, "day", "a"},
+                   {F::Max, "day", "b"},
+                   {F::Min, "flag", "c"},
+                   {F::Max, "x", "d"},
+                   {F::Min, "x", "e"},
+                   {F::Max, "y", "f"}});
+}
+
+TEST_P(GpuOperators, GroupsBySeveralKeys) {
+    Schema const schema{{"a", int64(), true},
+                        {"b", uint8(), true},
+                        {"c", float64()},
+                        {"d", boolean(), true},
+                        {"value", int32()}};
+    PlainTable const table = random_table(schema, 3000, 6, 4, true);
+    expect_groups(table, {"a", "b", "c", "d"}, every_aggregate("value"));
+    expect_groups(table, {"b", "d"}, every_aggregate("value"));
+    expect_groups(table, {"a", "b"}, {});
+}
+
+TEST_P(GpuOperators, SumsPastWhatSixtyFourBitsOfThePartsHold) {
+    Schema const schema{{"key", int32()}, {"value", int64()}};
+    PlainTable table{schema, {}};
+    // Sums run far past 64 bits and come back.
+    for (u64 i = 0; i < 4000; ++i) {
+        i64 const large = i % 2 == 0 ? 0x7000000000000000LL : -0x7000000000000000LL;
+        table.rows.push_back({{true, i % 14 / 2}, {true, u64(large) + i % 5}});
+    }
+    expect_groups(table, {"key"}, {{F::Sum, "value", "sum"}});
+    for (Row& row : table.rows) row[1].word = 0x7000000000000000ULL;
+    auto const operation = this->operation("group_by");
+    test::expect_error(ErrorCode::InvalidArgument, {"a sum of column 'value' does not fit"}, [&] {
+        group_by_on(*operation, parts_of(table), {"key"}, {{F::Sum, "value", "sum"}});
+    });
+}
+
+TEST_P(GpuOperators, GroupsOneHotKeyAmongMany) {
+    PlainTable table =
+        random_table(Schema{{"key", int64()}, {"value", int32()}}, 20'000, 1u << 30, 5);
+    for (std::size_t i = 0; i < table.rows.size(); i += 2) table.rows[i][0].word = 7;
+    expect_groups(table, {"key"}, every_aggregate("value"));
+}
+
+TEST_P(GpuOperators, JoinsKeysOfTypesThatDiffer) {
+    struct {
+        Type left, right;
+    } const cases[] = {{int32(), int32()},    {int64(), int64()},     {int32(), uint64()},
+                       {int8(), int64()},     {float32(), float64()}, {date32(), date32()},
+                       {boolean(), boolean()}};
+    for (auto const& [a, b] : cases) {
+        SCOPED_TRACE(a.to_string() + " and " + b.to_string());
+        PlainTable const left =
+            random_table(Schema{{"key", a, true}, {"x", int16(), true}}, 700, 120, 6, true);
+        PlainTable const right =
+            random_table(Schema{{"id", b, true}, {"y", boolean(), true}}, 300, 110, 7, true);
+        expect_joined(left, right, {{"key"}, {"id"}, {"key", "x"}, {"id", "y"}});
+    }
+}
+
+TEST_P(GpuOperators, JoinsSeveralKeysAndUniqueOnes) {
+    Schema const schema{{"a", int64(), true}, {"b", int32()}, {"c", float64(), true}};
+    expect_joined(random_table(schema, 900, 20, 8), random_table(schema, 500, 20, 9),
+                  {{"a", "b"}, {"a", "b"}, {"a", "c"}, {"c"}});
+    PlainTable unique{Schema{{"id", int64()}, {"name", int32()}}, {}};
+    for (u64 i = 0; i < 5000; ++i) unique.rows.push_back({{true, i * 3}, {true, i}});
+    PlainTable const left =
+        random_table(Schema{{"key", int64()}, {"x", float32()}}, 9000, 30'000, 10);
+    expect_joined(left, unique, {{"key"}, {"id"}, {"x"}, {"name"}});
+}
+
+TEST_P(GpuOperators, JoinsNothingAndOneHotKey) {
+    Schema const schema{{"key", int64()}, {"x", int32()}};
+    PlainTable const none{schema, {}};
+    PlainTable const some = random_table(schema, 500, 50, 11);
+    JoinSpec const spec{{"key"}, {"key"}, {"key", "x"}, {"x"}};
+    auto const renamed = [](PlainTable table) {
+        table.schema = Schema{{"key", int64()}, {"y", int32()}};
+        return table;
+    };
+    JoinSpec const other{{"key"}, {"key"}, {"key", "x"}, {"y"}};
+    expect_joined(some, renamed(none), other);
+    expect_joined(none, renamed(some), other);
+    PlainTable hot = some;
+    for (Row& row : hot.rows) row[0].word = 5;
+    expect_joined(hot, renamed(hot), other);
+}
+
+TEST_P(GpuOperators, NamesColumnsAsOnCpuDevices) {
+    Schema const schema{{"key", int64()}, {"x", int32()}};
+    PlainTable const table = random_table(schema, 50, 20, 12);
+    auto const operation = this->operation("join");
+    auto const results =
+        join_on(*operation, parts_of(table), parts_of(table), {{"key"}, {"key"}, {}, {}});
+    EXPECT_EQ(results[0].schema.to_string(), "key: int64, x: int32, x_right: int32");
+}
+
+TEST_P(GpuOperators, ExchangesEveryRowToWhoOwnsItsKey) {
+    Schema const schema{{"key", int32(), true}, {"a", int8()},   {"b", boolean(), true},
+                        {"c", float64(), true}, {"d", uint16()}, {"e", boolean()}};
+    PlainTable const table = random_table(schema, 7001, 500, 13);
+    for (Hash const hash : {Hash::Murmur3, Hash::Modulo}) {
+        options_.hash = hash;
+        auto const operation = this->operation("exchange");
+        auto const results = exchange_on(*operation, parts_of(table), {"key"});
+        expect_same(all_rows(results), sorted(table.rows));
+        std::map<Cell, std::size_t> owners;
+        for (std::size_t e = 0; e < results.size(); ++e) {
+            for (Row const& row : rows_of(batch_of_result(results[e]))) {
+                EXPECT_EQ(owners.emplace(row[0], e).first->second, e);
+            }
+        }
+        EXPECT_EQ(results[0].schema, schema);
+    }
+}
+
+TEST_P(GpuOperators, ReadsColumnsFromTheirOffsets) {
+    Schema const schema{{"key", int32(), true}, {"flag", boolean(), true}};
+    PlainTable const table = random_table(schema, 500, 9, 14);
+    PlainTable cut{schema, {table.rows.begin() + 37, table.rows.end()}};
+    std::vector<GpuTable> parts(endpoint_count());
+    parts[0] = on_host(batch_of(table, 0, table.rows.size()));
+    for (GpuColumn& column : parts[0].columns) column.offset = 37;
+    parts[0].rows -= 37;
+    std::vector<Aggregate> const wanted{{F::Count, "", "n"}, {F::Max, "flag", "any"}};
+    auto const operation = this->operation("group_by");
+    expect_same(all_rows(group_by_on(*operation, parts, {"key"}, wanted)),
+                sorted(group_by(cut, {"key"}, wanted)));
+    expect_same(all_rows(exchange_on(*operation, parts, {"key"})), sorted(cut.rows));
+}
+
+TEST_P(GpuOperators, SaysWhatItCannotTake) {
+    PlainTable const table = random_table(Schema{{"key", int32()}, {"x", date32()}}, 10, 5, 15);
+    auto const operation = this->operation("group_by");
+    auto const refused = [&](std::string const& text, auto const& call) {
+        test::expect_error(ErrorCode::InvalidArgument, {text}, call);
+    };
+    refused("no column 'nokey'; there are: key, x",
+            [&] { group_by_on(*operation, parts_of(table), {"nokey"}, {}); });
+    refused("sum of column 'x', which is date32",
+            [&] { group_by_on(*operation, parts_of(table), {"key"}, {{F::Sum, "x", "s"}}); });
+    refused("has no name",
+            [&] { group_by_on(*operation, parts_of(table), {"key"}, {{F::Count, "x", ""}}); });
+    refused("key column 'key' is given twice",
+            [&] { group_by_on(*operation, parts_of(table), {"key", "key"}, {}); });
+    refused("no key columns", [&] { exchange_on(*operation, parts_of(table), {}); });
+    std::vector<GpuTable> texts(endpoint_count());
+    texts[0].schema = Schema{{"name", string()}};
+    texts[0].columns.resize(1);
+    texts[0].gpu = -1;
+    refused("column 'name' is string", [&] { exchange_on(*operation, texts, {"name"}); });
+    refused("cast one of them", [&] {
+        join_on(*operation, parts_of(table), parts_of(table), {{"key"}, {"x"}, {}, {}});
+    });
+    auto odd = parts_of(table);
+    odd[0].columns[0].values = static_cast<char const*>(odd[0].columns[0].values) + 1;
+    refused("column 'key' has its values at an address that is no multiple of 4",
+            [&] { exchange_on(*operation, odd, {"key"}); });
+}
+
+TEST_P(GpuOperators, StaysWithinItsLimitOfMemory) {
+    options_.receive_limit = 100'000;
+    PlainTable const table =
+        random_table(Schema{{"key", int64()}, {"x", int64()}}, 60'000, 1u << 30, 16);
+    auto const operation = this->operation("group_by");
+    test::expect_error(ErrorCode::OutOfMemory, {"receive_limit"}, [&] {
+        group_by_on(*operation, parts_of(table), {"key"}, {{F::Sum, "x", "s"}});
+    });
+}
+
+TEST_P(GpuOperators, StopsWhenTheCallerCancels) {
+    std::atomic<bool> const cancel{true};
+    options_.cancel = &cancel;
+    PlainTable const table = random_table(Schema{{"key", int64()}}, 100, 50, 17);
+    auto const operation = this->operation("group_by");
+    test::expect_error(ErrorCode::Interrupted, {"stopped"},
+                       [&] { group_by_on(*operation, parts_of(table), {"key"}, {}); });
+}
+
+INSTANTIATE_TEST_SUITE_P(EndpointsAndThreads, GpuOperators,
+                         ::testing::Values(std::tuple{1u, 1u}, std::tuple{1u, 2u},
+                                           std::tuple{3u, 1u}, std::tuple{3u, 2u}),
+                         [](auto const& of) {
+                             return std::to_string(std::get<0>(of.param)) + "Endpoints" +
+                                    std::to_string(std::get<1>(of.param)) + "Threads";
+                         });
+
+}  // namespace
+}  // namespace mgi::operators::on_gpu

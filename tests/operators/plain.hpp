@@ -1,0 +1,264 @@
+/// \file
+/// Tables for the tests of operators on GPUs, and the operators themselves done plainly. Knows nothing of a
+/// test framework, so that programs for GPUs have it too.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/batch.hpp>
+#include <mgi/device/hash.hpp>
+#include <mgi/operators.hpp>
+
+namespace mgi::test::plain {
+
+using device::i64;
+using device::u32;
+using device::u64;
+
+/// A value as its bits extended to 64: floats as a double's; of a null 0.
+struct Cell {
+    bool valid = true;
+    u64 word = 0;
+    friend auto operator<=>(Cell const&, Cell const&) = default;
+};
+using Row = std::vector<Cell>;
+using Rows = std::vector<Row>;
+
+struct PlainTable {
+    Schema schema;
+    Rows rows;
+};
+
+inline u64 bits_of(double value) {
+    u64 bits;
+    std::memcpy(&bits, &value, 8);
+    return bits;
+}
+inline double double_of(u64 bits) {
+    double value;
+    std::memcpy(&value, &bits, 8);
+    return value;
+}
+
+/// Rows [first, first + count) in the host's memory, as Arrow lays them out.
+inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::size_t count) {
+    auto memory = std::make_shared<std::vector<std::vector<u64>>>();
+    RecordBatch batch;
+    batch.schema = table.schema;
+    batch.rows = i64(count);
+    for (std::size_t c = 0; c < table.schema.size(); ++c) {
+        Type const& type = table.schema[c].type;
+        std::vector<u64> values(count + 1);
+        std::vector<u64> valid(count / 64 + 1);
+        for (std::size_t i = 0; i < count; ++i) {
+            Cell const& cell = table.rows[first + i][c];
+            if (cell.valid) valid[i / 64] |= u64{1} << (i % 64);
+            if (type.id == TypeId::Bool) {
+                values[i / 64] |= cell.word << (i % 64);
+                continue;
+            }
+            u64 word = cell.word;
+            if (type.id == TypeId::Float32) {
+                auto const narrow = float(double_of(cell.word));
+                std::memcpy(&word, &narrow, 4);
+            }
+            auto* const at = reinterpret_cast<char*>(values.data());
+            std::memcpy(at + i * type.row_width(), &word, type.row_width());
+        }
+        Column column;
+        memory->push_back(std::move(values));
+        column.values = memory->back().data();
+        if (table.schema[c].nullable) {
+            memory->push_back(std::move(valid));
+            column.validity = reinterpret_cast<std::uint8_t const*>(memory->back().data());
+        }
+        batch.columns.push_back(column);
+    }
+    // Vectors keep their memory when they move, so the addresses above stay.
+    batch.owner = memory;
+    return batch;
+}
+
+inline bool is_unsigned(Type const& type) {
+    return type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64;
+}
+
+inline Cell cell_of(RecordBatch const& batch, std::size_t c, i64 i) {
+    Type const& type = batch.schema[c].type;
+    if (!batch.is_valid(c, i)) return {false, 0};
+    if (type.id == TypeId::Bool) return {true, batch.bool_at(c, i) ? 1u : 0u};
+    u32 const width = type.row_width();
+    char const* const at = static_cast<char const*>(batch.columns[c].values) +
+                           u64(batch.columns[c].offset + i) * width;
+    if (type.is_float()) return {true, device::load_float(at, width)};
+    return {true, is_unsigned(type) ? device::load_unsigned(at, width)
+                                    : u64(device::load_signed(at, width))};
+}
+
+inline Rows rows_of(RecordBatch const& batch) {
+    Rows rows;
+    for (i64 i = 0; i < batch.rows; ++i) {
+        rows.emplace_back();
+        for (std::size_t c = 0; c < batch.schema.size(); ++c) {
+            rows.back().push_back(cell_of(batch, c, i));
+        }
+    }
+    return rows;
+}
+
+inline Row key_of(Row const& row, std::vector<std::size_t> const& columns) {
+    Row key;
+    for (std::size_t const c : columns) key.push_back(row[c]);
+    return key;
+}
+
+inline std::vector<std::size_t> places(Schema const& schema,
+                                       std::vector<std::string> const& names) {
+    std::vector<std::size_t> found;
+    for (std::string const& name : names) found.push_back(schema.index_of(name));
+    return found;
+}
+
+inline bool is_less(Type const& type, u64 a, u64 b) {
+    if (type.is_float()) {
+        double const x = double_of(a);
+        double const y = double_of(b);
+        return x < y || (x == x && y != y);
+    }
+    return is_unsigned(type) ? a < b : i64(a) < i64(b);
+}
+
+inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate const& wanted) {
+    if (wanted.column.empty()) return {true, group.size()};
+    std::size_t const c = schema.index_of(wanted.column);
+    Type const& type = schema[c].type;
+    u64 count = 0;
+    double float_sum = 0;
+    u64 sum = 0;  // of integers; tests keep it in 64 bits
+    u64 smallest = 0;
+    u64 largest = 0;
+    for (Row const& row : group) {
+        if (!row[c].valid) continue;
+        u64 const word = row[c].word;
+        if (count == 0 || is_less(type, word, smallest)) smallest = word;
+        if (count == 0 || is_less(type, largest, word)) largest = word;
+        if (type.is_float()) float_sum += double_of(word);
+        sum += word;
+        ++count;
+    }
+    if (wanted.function == AggregateFunction::Count) return {true, count};
+    if (count == 0) return {false, 0};
+    switch (wanted.function) {
+        case AggregateFunction::Sum: return {true, type.is_float() ? bits_of(float_sum) : sum};
+        case AggregateFunction::Min: return {true, smallest};
+        case AggregateFunction::Max: return {true, largest};
+        default:
+            return {true,
+                    bits_of((type.is_float() ? float_sum : double(i64(sum))) / double(count))};
+    }
+}
+
+/// Groups in order of their keys.
+inline Rows group_by(PlainTable const& table, std::vector<std::string> const& keys,
+                     std::vector<Aggregate> const& aggregates) {
+    std::map<Row, Rows> groups;
+    auto const columns = places(table.schema, keys);
+    for (Row const& row : table.rows) groups[key_of(row, columns)].push_back(row);
+    Rows results;
+    for (auto const& [key, rows] : groups) {
+        Row result = key;
+        for (Aggregate const& wanted : aggregates) {
+            result.push_back(aggregate_of(table.schema, rows, wanted));
+        }
+        results.push_back(result);
+    }
+    return results;
+}
+
+/// Columns of both sides, one after the other, in no particular order.
+inline Rows join(PlainTable const& left, PlainTable const& right,
+                 std::vector<std::string> const& left_keys,
+                 std::vector<std::string> const& right_keys,
+                 std::vector<std::string> const& left_columns,
+                 std::vector<std::string> const& right_columns) {
+    auto const has_null = [](Row const& key) {
+        return std::any_of(key.begin(), key.end(), [](Cell const& cell) { return !cell.valid; });
+    };
+    std::multimap<Row, Row const*> built;
+    auto const right_places = places(right.schema, right_keys);
+    auto const left_places = places(left.schema, left_keys);
+    auto const from_left = places(left.schema, left_columns);
+    auto const from_right = places(right.schema, right_columns);
+    for (Row const& row : right.rows) built.emplace(key_of(row, right_places), &row);
+    // The largest unsigned numbers and the negative ones look alike, and are not.
+    auto const is_foreign = [&](Row const& key) {
+        for (std::size_t k = 0; k < key.size(); ++k) {
+            Type const& a = left.schema[left_places[k]].type;
+            Type const& b = right.schema[right_places[k]].type;
+            bool const differ = a.is_integer() && is_unsigned(a) != is_unsigned(b);
+            if (differ && key[k].word >> 63 != 0) return true;
+        }
+        return false;
+    };
+    Rows results;
+    for (Row const& row : left.rows) {
+        Row const key = key_of(row, left_places);
+        if (has_null(key) || is_foreign(key)) continue;
+        auto const [first, last] = built.equal_range(key);
+        for (auto at = first; at != last; ++at) {
+            Row result = key_of(row, from_left);
+            for (Cell const& cell : key_of(*at->second, from_right)) result.push_back(cell);
+            results.push_back(result);
+        }
+    }
+    return results;
+}
+
+inline Rows sorted(Rows rows) {
+    std::sort(rows.begin(), rows.end());
+    return rows;
+}
+
+/// Random columns: of each type and nullability in the schema, values below `values` of them (the largest
+/// ones included where `wild`); every 8th value of a nullable column is null.
+inline PlainTable random_table(Schema const& schema, std::size_t rows, u64 values, u64 seed,
+                               bool wild = false) {
+    PlainTable table{schema, {}};
+    u64 state = seed * 1000003 + 17;
+    auto const next = [&] { return state = device::murmur3_mix(state + 0x9e3779b97f4a7c15ULL); };
+    for (std::size_t i = 0; i < rows; ++i) {
+        Row row;
+        for (Field const& field : schema.fields()) {
+            Cell cell;
+            u64 const value = next() % values;
+            i64 const centred = i64(value) - i64(values / 2);
+            u32 const bits = 8 * std::max(1u, field.type.row_width());
+            if (field.nullable && next() % 8 == 0) {
+                cell = {false, 0};
+            } else if (field.type.id == TypeId::Bool) {
+                cell.word = value % 2;
+            } else if (field.type.is_float()) {
+                cell.word = bits_of(value == 3 && wild ? double(0.0 / 0.0 * 1.0) : double(centred));
+                if (value == 3 && wild) cell.word = 0x7ff8000000000000ULL;
+            } else if (is_unsigned(field.type)) {
+                u64 const most = ~u64{0} >> (64 - bits);
+                cell.word = wild && value == 1 ? most : value & most;
+            } else {
+                i64 const least = i64(~u64{0} << (bits - 1));
+                i64 const most = -(least + 1);
+                i64 const word = wild && value == 1 ? least : wild && value == 2 ? -1 : centred;
+                cell.word = u64(std::min(std::max(word, least), most));
+            }
+            row.push_back(cell);
+        }
+        table.rows.push_back(row);
+    }
+    return table;
+}
+
+}  // namespace mgi::test::plain
