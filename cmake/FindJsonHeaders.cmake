@@ -3,8 +3,11 @@
 find_path(NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp)
 mark_as_advanced(NLOHMANN_JSON_INCLUDE_DIR)
 
-if(NOT NLOHMANN_JSON_INCLUDE_DIR)
+if(MGI_THIRD_PARTY STREQUAL "OFF" OR NOT NLOHMANN_JSON_INCLUDE_DIR)
     set(JsonHeaders_FOUND FALSE)
+    if(NOT TARGET mgi_json)
+        add_library(mgi_json INTERFACE)
+    endif()
     if(JsonHeaders_FIND_REQUIRED)
         message(FATAL_ERROR
             "No nlohmann-json headers (nlohmann/json.hpp). On Debian or Ubuntu: "

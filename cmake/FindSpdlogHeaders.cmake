@@ -1,11 +1,15 @@
 # Finds spdlog and fmt as headers only: logging stays inside libmgi, which then links neither.
-# Defines the target mgi_spdlog.
+# Defines the target mgi_spdlog, which says by MGI_WITH_SPDLOG whether they are there (MGI_THIRD_PARTY).
 find_path(SPDLOG_INCLUDE_DIR spdlog/spdlog.h)
 find_path(FMT_INCLUDE_DIR fmt/format.h)
 mark_as_advanced(SPDLOG_INCLUDE_DIR FMT_INCLUDE_DIR)
 
-if(NOT SPDLOG_INCLUDE_DIR OR NOT FMT_INCLUDE_DIR)
+if(MGI_THIRD_PARTY STREQUAL "OFF" OR NOT SPDLOG_INCLUDE_DIR OR NOT FMT_INCLUDE_DIR)
     set(SpdlogHeaders_FOUND FALSE)
+    if(NOT TARGET mgi_spdlog)
+        add_library(mgi_spdlog INTERFACE)
+        target_compile_definitions(mgi_spdlog INTERFACE MGI_WITH_SPDLOG=0)
+    endif()
     if(SpdlogHeaders_FIND_REQUIRED)
         message(FATAL_ERROR
             "No spdlog headers (spdlog/spdlog.h, fmt/format.h). On Debian or Ubuntu: "
@@ -19,5 +23,5 @@ if(NOT TARGET mgi_spdlog)
     add_library(mgi_spdlog INTERFACE)
     target_include_directories(mgi_spdlog SYSTEM INTERFACE
         "${SPDLOG_INCLUDE_DIR}" "${FMT_INCLUDE_DIR}")
-    target_compile_definitions(mgi_spdlog INTERFACE FMT_HEADER_ONLY)
+    target_compile_definitions(mgi_spdlog INTERFACE FMT_HEADER_ONLY MGI_WITH_SPDLOG=1)
 endif()

@@ -1,11 +1,16 @@
 #include "core/log.hpp"
 
+#if MGI_WITH_SPDLOG
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#endif
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -19,15 +24,14 @@ namespace {
 struct Name {
     char const* text;
     Level level;
-    spdlog::level::level_enum theirs;
 };
 
-constexpr std::array<Name, 6> kNames{{{"trace", Level::Trace, spdlog::level::trace},
-                                      {"debug", Level::Debug, spdlog::level::debug},
-                                      {"info", Level::Info, spdlog::level::info},
-                                      {"warn", Level::Warn, spdlog::level::warn},
-                                      {"error", Level::Error, spdlog::level::err},
-                                      {"off", Level::Off, spdlog::level::off}}};
+constexpr std::array<Name, 6> kNames{{{"trace", Level::Trace},
+                                      {"debug", Level::Debug},
+                                      {"info", Level::Info},
+                                      {"warn", Level::Warn},
+                                      {"error", Level::Error},
+                                      {"off", Level::Off}}};
 
 std::optional<Level> level_named(std::string_view text) noexcept {
     for (Name const& name : kNames) {
@@ -36,25 +40,62 @@ std::optional<Level> level_named(std::string_view text) noexcept {
     return std::nullopt;
 }
 
-/// The logger and its level. Never destroyed, so that threads may log until the process ends.
+#if MGI_WITH_SPDLOG
+
+class Sink {
+public:
+    Sink() : logger_("mgi", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+        logger_.set_level(spdlog::level::trace);
+        logger_.set_pattern("%H:%M:%S.%e mgi %l: %v");
+    }
+    void write(Level level, std::string_view message) {
+        static constexpr std::array<spdlog::level::level_enum, 6> kTheirs{
+            spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+            spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
+        logger_.log(kTheirs[std::size_t(level)],
+                    spdlog::string_view_t(message.data(), message.size()));
+    }
+
+private:
+    spdlog::logger logger_;
+};
+
+#else
+
+/// The same lines, written by hand.
+class Sink {
+public:
+    static void write(Level level, std::string_view message) {
+        auto const now = std::chrono::system_clock::now().time_since_epoch();
+        auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+        std::time_t const seconds = static_cast<std::time_t>(ms / 1000);
+        std::tm time{};
+        localtime_r(&seconds, &time);
+        char const* const name = level == Level::Warn ? "warning" : kNames[std::size_t(level)].text;
+        // One call, which locks the stream: lines of several threads stay whole.
+        std::fprintf(stderr, "%02d:%02d:%02d.%03d mgi %s: %.*s\n", time.tm_hour, time.tm_min,
+                     time.tm_sec, static_cast<int>(ms % 1000), name,
+                     static_cast<int>(message.size()), message.data());
+    }
+};
+
+#endif
+
+/// Where lines go, and their level. Never destroyed, so that threads may log until the process ends.
 struct State {
     std::atomic<Level> level{Level::Warn};
-    std::unique_ptr<spdlog::logger> logger;
+    Sink sink;
 
     State() {
-        logger = std::make_unique<spdlog::logger>(
-            "mgi", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-        logger->set_level(spdlog::level::trace);
-        logger->set_pattern("%H:%M:%S.%e mgi %l: %v");
         // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, while the state is made
         char const* const wanted = std::getenv("MGI_LOG");
         if (wanted == nullptr || *wanted == '\0') return;
         if (auto const named = level_named(wanted)) {
             level = *named;
         } else {
-            logger->warn(
-                "MGI_LOG=\"{}\" is not a level; trace, debug, info, warn, error and off are",
-                wanted);
+            sink.write(Level::Warn, formatted("MGI_LOG=\"{}\" is not a level; trace, debug, info, "
+                                              "warn, error and off are",
+                                              wanted));
         }
     }
 };
@@ -82,8 +123,7 @@ bool enabled(Level level) noexcept {
 void write(Level level, std::string_view message) noexcept {
     if (!enabled(level)) return;
     try {
-        state()->logger->log(kNames[std::size_t(level)].theirs,
-                             spdlog::string_view_t(message.data(), message.size()));
+        state()->sink.write(level, message);
     } catch (...) {
         return;  // a log line is not worth a failure
     }

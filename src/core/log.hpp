@@ -4,12 +4,12 @@
 /// costs one load. Thread-safe; nothing here throws.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/format.hpp"
 
 namespace mgi::log {
 
@@ -22,33 +22,33 @@ enum class Level : std::uint8_t { Trace, Debug, Info, Warn, Error, Off };
 void write(Level level, std::string_view message) noexcept;
 
 template <class... Args>
-void format(Level level, fmt::format_string<Args...> text, Args&&... args) noexcept {
+void format(Level level, FormatText<Args...> text, Args&&... args) noexcept {
     if (!enabled(level)) return;
     try {
-        write(level, fmt::format(text, std::forward<Args>(args)...));
+        write(level, formatted(text, std::forward<Args>(args)...));
     } catch (...) {
         write(level, "(a log message could not be formatted)");
     }
 }
 
 template <class... Args>
-void trace(fmt::format_string<Args...> text, Args&&... args) noexcept {
+void trace(FormatText<Args...> text, Args&&... args) noexcept {
     format(Level::Trace, text, std::forward<Args>(args)...);
 }
 template <class... Args>
-void debug(fmt::format_string<Args...> text, Args&&... args) noexcept {
+void debug(FormatText<Args...> text, Args&&... args) noexcept {
     format(Level::Debug, text, std::forward<Args>(args)...);
 }
 template <class... Args>
-void info(fmt::format_string<Args...> text, Args&&... args) noexcept {
+void info(FormatText<Args...> text, Args&&... args) noexcept {
     format(Level::Info, text, std::forward<Args>(args)...);
 }
 template <class... Args>
-void warn(fmt::format_string<Args...> text, Args&&... args) noexcept {
+void warn(FormatText<Args...> text, Args&&... args) noexcept {
     format(Level::Warn, text, std::forward<Args>(args)...);
 }
 template <class... Args>
-void error(fmt::format_string<Args...> text, Args&&... args) noexcept {
+void error(FormatText<Args...> text, Args&&... args) noexcept {
     format(Level::Error, text, std::forward<Args>(args)...);
 }
 

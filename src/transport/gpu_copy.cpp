@@ -59,6 +59,8 @@ void GpuCopy::Line::submit(Copy const& copy, bool within) {
 }
 
 void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete) {
+    if (flights_.empty()) return;
+    gpu::Current const here(gpu_);
     while (!flights_.empty()) {
         gpu::Result const result = driver_.cuEventQuery(flights_.front().event);
         if (result == gpu::kNotReady) return;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds, checks and measures what runs on a GPU, on a machine with CUDA 13 (nvcc, compute-sanitizer), a
-# compiler and Python: the device calls' exchange test, the same under compute-sanitizer, and the
-# benchmarks of bench/gpu. Writes the results as JSON, and a page of charts beside it.
+# Builds, checks and measures what runs on a GPU, on a machine with CUDA 13 (nvcc, compute-sanitizer), CMake, a
+# compiler and Python: the device calls' exchange test and the runtime's tests, the same under
+# compute-sanitizer, how fast movers are, and the benchmarks of bench/gpu. Writes the results as JSON, and a page
+# of charts beside it.
 #
 #   tools/gpu/run.sh [quick|full] [RESULTS.json]        default: full gpu-results.json
 #
@@ -17,12 +18,13 @@ esac
 results=${1:-gpu-results.json}
 export PATH="$PATH:/usr/local/cuda/bin"
 command -v nvcc >/dev/null || { echo "tools/gpu/run.sh: no nvcc; install CUDA 13" >&2; exit 2; }
+command -v cmake >/dev/null || { echo "tools/gpu/run.sh: no cmake" >&2; exit 2; }
 command -v nvidia-smi >/dev/null || { echo "tools/gpu/run.sh: no GPU driver" >&2; exit 2; }
 # Kernels that are loaded at their first launch would wait for those that run.
 export CUDA_MODULE_LOADING=EAGER
 
 build=build/gpu
-mkdir -p "$build/bench" "$build/tests"
+mkdir -p "$build/bench" "$build/tests" "$build/runtime"
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 architecture=sm_$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
@@ -33,45 +35,61 @@ compile() { # architecture, folder, source
         -c "$3" -o "$2/$(basename "$3").o"
 }
 export -f compile
+# The library itself, beside all others.
+{
+    cmake -S . -B "$build/lib" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
+        -DCMAKE_UNITY_BUILD_BATCH_SIZE=6 -DMGI_THIRD_PARTY=OFF -DMGI_BUILD_TESTS=OFF \
+        -DMGI_BUILD_EXAMPLES=OFF -DMGI_BUILD_BENCH=OFF -DMGI_BUILD_CONTROL=OFF &&
+        cmake --build "$build/lib" --target mgi --parallel "$(nproc)"
+} >"$build/lib.log" 2>&1 &
+library=$!
 core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
 {
     printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
         src/memory/segment_ranges.cpp
+    printf "$build/runtime %s\n" tests/gpu/runtime*.cu
     printf "$build/bench %s\n" bench/gpu/*.cu "${core[@]}" \
         src/runtime/channel_tables.cpp
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
+wait "$library" || { tail -n 30 "$build/lib.log" >&2; exit 1; }
 nvcc -arch="$architecture" "$build"/tests/*.o -o "$build/exchange"
+nvcc -arch="$architecture" "$build"/runtime/*.o "$build/lib/libmgi.a" -o "$build/runtime/runtime" -lpthread -ldl
 nvcc -arch="$architecture" "$build"/bench/*.o -o "$build/mgi_gpu_bench"
 echo "-- built in $SECONDS s"
 
 failed=0
 timeout 120 "$build/exchange" --json "$build/exchange.json" || failed=1
+timeout 120 "$build/runtime/runtime" 2>"$build/runtime.log" || { failed=1; tail -n 30 "$build/runtime.log"; }
+timeout 90 "$build/runtime/runtime" --movers "$build/movers.json" >/dev/null || failed=1
 checks=
-for tool in memcheck racecheck synccheck; do
-    if timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/exchange" --small \
-        >"$build/$tool.log" 2>&1; then
-        verdict=clean
-    else
+sanitize() { # name, tool, program...
+    local name=$1 tool=$2 verdict=clean
+    shift 2
+    if ! timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$build/$name.log" 2>&1; then
         verdict=failed
         failed=1
-        tail -n 30 "$build/$tool.log"
+        tail -n 30 "$build/$name.log"
     fi
-    echo "-- $tool: $verdict"
-    checks+="${checks:+, }\"$tool\": \"$verdict\""
+    echo "-- $name: $verdict"
+    checks+="${checks:+, }\"$name\": \"$verdict\""
+}
+for tool in memcheck racecheck synccheck; do
+    sanitize "$tool" "$tool" "$build/exchange" --small
 done
+sanitize "memcheck of the runtime" memcheck "$build/runtime/runtime" --small
 echo "-- checked after $SECONDS s"
 
 options=()
 [ "$how" = full ] || options=(--quick)
 timeout 300 "$build/mgi_gpu_bench" "${options[@]}" --json "$build/bench.json" >"$build/bench.out" || failed=1
 python3 bench/gpu/torch_partition.py "${options[@]}" --json "$build/torch.json" >/dev/null || failed=1
-for part in exchange bench torch; do
+for part in exchange movers bench torch; do
     [ -s "$build/$part.json" ] || echo '[]' >"$build/$part.json"
 done
 printf '{"gpu": "%s", "driver": "%s", "date": "%s", "how": "%s", "seconds": %d, "sanitizer": {%s},\n' \
     "$gpu" "$driver" "$(date -u +%F)" "$how" "$SECONDS" "$checks" >"$results"
-printf '"exchange": %s,\n"benchmarks": %s,\n"torch": %s}\n' "$(cat "$build/exchange.json")" \
-    "$(cat "$build/bench.json")" "$(cat "$build/torch.json")" >>"$results"
+printf '"exchange": %s,\n"movers": %s,\n"benchmarks": %s,\n"torch": %s}\n' \
+    "$(cat "$build/exchange.json")" "$(cat "$build/movers.json")" "$(cat "$build/bench.json")" "$(cat "$build/torch.json")" >>"$results"
 python3 -m json.tool "$results" >/dev/null
 python3 tools/gpu/plot.py "$results" "${results%.json}.html"
 echo "-- $SECONDS s; results in $results, charts in ${results%.json}.html"

@@ -1,9 +1,8 @@
 #include "mover/link/frame.hpp"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 
+#include "core/format.hpp"
 #include "mover/link/checksum.hpp"
 
 namespace mgi::mover::link {
@@ -33,17 +32,17 @@ void seal(Header& header) {
 std::optional<std::string> what_is_wrong(Header const& header, std::uint32_t most) {
     if (header.header_sum != sum_of(header)) return "a frame's header is damaged";
     if (header.kind < FrameKind::Segment || header.kind > FrameKind::Bye) {
-        return fmt::format("there is no frame of kind {}", unsigned(header.kind));
+        return formatted("there is no frame of kind {}", unsigned(header.kind));
     }
     if (header.bytes > most_bytes(header.kind, most)) {
-        return fmt::format("a frame of kind {} says it has {} bytes, at most {} are allowed",
-                           unsigned(header.kind), header.bytes, most_bytes(header.kind, most));
+        return formatted("a frame of kind {} says it has {} bytes, at most {} are allowed",
+                         unsigned(header.kind), header.bytes, most_bytes(header.kind, most));
     }
     if (header.codec == 0) return std::nullopt;
     // Its bytes are summed: what is decoded from damaged ones is anybody's guess.
     if (header.kind != FrameKind::Segment || header.summed == 0 || header.decoded > most ||
         header.bytes >= header.decoded) {
-        return fmt::format(
+        return formatted(
             "a frame of kind {} says its {} bytes are {} by codec {}; only a summed segment has a "
             "codec, which makes it smaller, and {} bytes at most",
             unsigned(header.kind), header.bytes, header.decoded, header.codec, most);

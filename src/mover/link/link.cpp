@@ -1,9 +1,10 @@
 #include "mover/link/link.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "core/format.hpp"
 
 namespace mgi::mover::link {
 namespace {
@@ -287,20 +288,20 @@ bool Link::finished() const {
 }
 
 std::string Link::describe(Time now) const {
-    std::string text = fmt::format("{} transfers wait, {} dead wires await a report", queue_.size(),
-                                   quarantine_.size());
+    std::string text = formatted("{} transfers wait, {} dead wires await a report", queue_.size(),
+                                 quarantine_.size());
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         Slot const& slot = slots_[i];
         if (slot.state == State::Open) {
-            text += fmt::format(
-                "; {}: {} bytes on their way, {} of them borrowed, {:.3f} GB/s, heard {} ms ago",
-                name_of(i), slot.out.in_flight(), slot.lent, slot.rate,
+            text += formatted(
+                "; {}: {} bytes on their way, {} of them borrowed, {} MB/s, heard {} ms ago",
+                name_of(i), slot.out.in_flight(), slot.lent, std::llround(slot.rate * 1e3),
                 (now - std::min(now, slot.heard)) / kMillisecond);
         } else if (!is_spare(i)) {
-            text += fmt::format("; {}: none", name_of(i));
+            text += formatted("; {}: none", name_of(i));
         }
     }
-    if (!last_trouble_.empty()) text += fmt::format("; last trouble: {}", last_trouble_);
+    if (!last_trouble_.empty()) text += formatted("; last trouble: {}", last_trouble_);
     return text;
 }
 

@@ -1,11 +1,10 @@
 // What a link does with the frames that arrive.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
 
+#include "core/format.hpp"
 #include "core/log.hpp"
 #include "mover/link/link.hpp"
 
@@ -65,14 +64,14 @@ std::optional<std::string> Link::begins(Header const& header, std::vector<iovec>
         // said that the first wire is closed.
         if (i == current_ || slots_[i].state != State::Open) continue;
         if (slots_[i].in.arriving() == key) {
-            return fmt::format("segment {} of channel {} is arriving on wire {} already",
-                               key.sequence, key.channel, i);
+            return formatted("segment {} of channel {} is arriving on wire {} already",
+                             key.sequence, key.channel, i);
         }
     }
     if (arrivals_.has(key)) return std::nullopt;  // dropped: it stands there already
     if (arrivals_.is_absurd(key)) {
-        return fmt::format("segment {} of channel {} is far ahead of what has arrived",
-                           key.sequence, key.channel);
+        return formatted("segment {} of channel {} is far ahead of what has arrived", key.sequence,
+                         key.channel);
     }
     std::uint32_t const bytes = segment_bytes(header);
     if (!owner_.target(key, header.tag, bytes, pieces)) {
@@ -82,12 +81,12 @@ std::optional<std::string> Link::begins(Header const& header, std::vector<iovec>
     std::uint64_t room = 0;
     for (iovec const& piece : pieces) room += piece.iov_len;
     if (room == bytes) return std::nullopt;
-    return fmt::format("segment {} of channel {} has {} bytes, its target takes {}", key.sequence,
-                       key.channel, bytes, room);
+    return formatted("segment {} of channel {} has {} bytes, its target takes {}", key.sequence,
+                     key.channel, bytes, room);
 }
 
 std::string Link::spoiled(Header const& header) {
-    std::string why = fmt::format(
+    std::string why = formatted(
         "segment {} of channel {} came undamaged, and its {} bytes are not {} by codec {}",
         header.sequence, header.channel, header.bytes, header.decoded, header.codec);
     fail(ErrorCode::Internal, why);
@@ -126,7 +125,7 @@ std::optional<std::string> Link::complete(Header const& header, std::string_view
                                   ? ErrorCode(header.tag)
                                   : ErrorCode::Internal;
             fail(code == ErrorCode::Ok ? ErrorCode::Closed : code,
-                 fmt::format("the other end of the link has left: {}", text));
+                 formatted("the other end of the link has left: {}", text));
             return "the other end has left";
         }
     }
@@ -138,8 +137,8 @@ std::optional<std::string> Link::take_ack(Header const& header) {
     done_.clear();
     std::uint64_t const before = slot.out.acknowledged_bytes();
     if (!slot.out.acknowledged(header.number, header.channel, done_)) {
-        return fmt::format("what it acknowledges ({} frames, {} bytes) cannot be", header.number,
-                           header.channel);
+        return formatted("what it acknowledges ({} frames, {} bytes) cannot be", header.number,
+                         header.channel);
     }
     if (header.channel != before) note_progress(slot);
     slot.window = std::min(options_.window, slot.window + (header.channel - before));
@@ -178,10 +177,10 @@ void Link::measure(Slot& slot, WireSender::Done const& done) const {
 std::optional<std::string> Link::take_report(Header const& header) {
     std::uint32_t const slot = header.source;
     std::uint64_t const generation = header.channel;
-    if (slot >= slots_.size()) return fmt::format("there is no wire {} to report of", slot);
+    if (slot >= slots_.size()) return formatted("there is no wire {} to report of", slot);
     Slot& it = slots_[slot];
     if (options_.dials && generation > it.generation) {
-        return fmt::format("wire {} never had a generation {}", slot, generation);
+        return formatted("wire {} never had a generation {}", slot, generation);
     }
     if (it.state == State::Open && generation >= it.generation) {
         if (slot == current_) return "the other end reports of this very wire that it is closed";
@@ -193,8 +192,8 @@ std::optional<std::string> Link::take_report(Header const& header) {
     auto const at = quarantine_.find({slot, generation});
     if (at == quarantine_.end()) return std::nullopt;
     if (header.sequence > at->second.written) {
-        return fmt::format("{} frames are said to have arrived on wire {}, {} were sent",
-                           header.sequence, slot, at->second.written);
+        return formatted("{} frames are said to have arrived on wire {}, {} were sent",
+                         header.sequence, slot, at->second.written);
     }
     auto flights = std::move(at->second.flights);
     quarantine_.erase(at);

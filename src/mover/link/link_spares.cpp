@@ -5,10 +5,9 @@
 //
 // A way is looked for by trying: ways are many, hops are few, and one that did not lead on rules out all ways
 // with it for a time. So there are no more tries than hops.
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "core/format.hpp"
 #include "mover/link/link.hpp"
 #include "mover/link/slots.hpp"
 
@@ -32,7 +31,7 @@ Way Link::way_of(std::uint32_t slot, std::uint64_t generation) const {
 
 std::string Link::name_of(std::uint32_t slot) const {
     Way const way = way_of(slot);
-    std::string text = fmt::format("wire {} (NIC {}", slot, way.nic);
+    std::string text = formatted("wire {} (NIC {}", slot, way.nic);
     for (std::uint32_t const relay : way.relays()) {
         text += relay == way.by[0] ? ", through " : ", ";
         text += options_.relays[relay];

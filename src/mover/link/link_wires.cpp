@@ -1,9 +1,8 @@
 // A link's wires: how they come, are watched, and go.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "core/format.hpp"
 #include "core/log.hpp"
 #include "mover/link/link.hpp"
 
@@ -83,7 +82,7 @@ void Link::not_made(std::uint32_t slot, std::uint64_t generation, std::uint32_t 
     } else {
         it.rest_until = now + it.rest;
         it.rest = std::min(2 * it.rest, options_.longest_rest);
-        last_trouble_ = fmt::format("wire {}: {}", slot, why);
+        last_trouble_ = formatted("wire {}: {}", slot, why);
     }
     settle();
 }
@@ -103,7 +102,7 @@ void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string cons
 // `still_open`: whoever moves bytes has to close it.
 void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     Slot& it = slots_[slot];
-    if (!is_spare(slot)) last_trouble_ = fmt::format("wire {}: {}", slot, why);
+    if (!is_spare(slot)) last_trouble_ = formatted("wire {}: {}", slot, why);
     log::info("link: {}, generation {}, is gone: {}", name_of(slot), it.generation, why);
     if (still_open) commands_.push_back({Command::Kind::Close, slot, it.generation});
     it.state = State::Resting;
@@ -175,13 +174,12 @@ void Link::watch(std::uint32_t slot, Time now) {
     Slot& it = slots_[slot];
     if (it.state != State::Open) return;
     if (now >= it.heard + options_.silence_limit) {
-        down(slot, fmt::format("nothing was heard for {} ms", (now - it.heard) / kMillisecond),
-             true);
+        down(slot, formatted("nothing was heard for {} ms", (now - it.heard) / kMillisecond), true);
     } else if (it.out.in_flight() != 0 &&
                (now >= it.progress + options_.silence_limit || it.lag >= options_.lag_limit)) {
         down(slot,
-             fmt::format("nothing was acknowledged for {} ms, {} bytes are on their way",
-                         (now - it.progress) / kMillisecond, it.out.in_flight()),
+             formatted("nothing was acknowledged for {} ms, {} bytes are on their way",
+                       (now - it.progress) / kMillisecond, it.out.in_flight()),
              true);
     } else if (now >= it.say_by || now >= it.said + options_.heartbeat) {
         it.out.acknowledge(it.in.frames(), it.in.bytes());
@@ -223,7 +221,7 @@ Time Link::tick(Time now) {
         }
     };
     limit(begun_ ? no_wire_since_ : kNever, options_.link_limit, [&] {
-        return fmt::format(
+        return formatted(
             "there was no wire to the other end for {} ms ({}); look whether its process "
             "runs and its network is up",
             (now - no_wire_since_) / kMillisecond,
@@ -231,7 +229,7 @@ Time Link::tick(Time now) {
     });
     Time const still_limit = std::max(options_.still_limit, options_.silence_limit);
     limit(begun_ ? still_since_ : kNever, still_limit, [&] {
-        return fmt::format(
+        return formatted(
             "the process at the other end stands still: it has said nothing for {} ms, and its "
             "machine answers; look whether it was stopped",
             (now - still_since_) / kMillisecond);
@@ -239,7 +237,7 @@ Time Link::tick(Time now) {
     for (auto const& quarantined : quarantine_) {
         auto const since = quarantined.second.since;
         limit(since, options_.link_limit, [&] {
-            return fmt::format(
+            return formatted(
                 "the other end has not said for {} ms what had arrived on wire {} when it "
                 "died",
                 (now - since) / kMillisecond, quarantined.first.first);
@@ -247,8 +245,8 @@ Time Link::tick(Time now) {
     }
     if (awaiting) {
         limit(progress_, options_.progress_limit, [&] {
-            return fmt::format("nothing arrived at the other end for {} ms ({})",
-                               (now - progress_) / kMillisecond, describe(now));
+            return formatted("nothing arrived at the other end for {} ms ({})",
+                             (now - progress_) / kMillisecond, describe(now));
         });
     }
     settle();

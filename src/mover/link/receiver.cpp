@@ -1,10 +1,9 @@
 #include "mover/link/receiver.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "core/format.hpp"
 #include "mover/link/checksum.hpp"
 
 namespace mgi::mover::link {
@@ -87,7 +86,7 @@ std::optional<std::string> WireReceiver::parse(FrameSink& sink) {
 std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
     if (auto wrong = what_is_wrong(header_, largest_)) return wrong;
     if (is_numbered(header_.kind) && header_.number != frames_ + 1) {
-        return fmt::format("frame {} came after frame {}", header_.number, frames_);
+        return formatted("frame {} came after frame {}", header_.number, frames_);
     }
     in_body_ = true;
     body_left_ = header_.bytes;
@@ -98,7 +97,7 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
         return std::nullopt;
     }
     if (header_.codec != 0 && codec() == nullptr) {
-        return fmt::format(
+        return formatted(
             "frame {} comes by codec {}, which this end does not know; let both ends run the same "
             "version of MGI",
             header_.number, header_.codec);
@@ -121,7 +120,7 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
 std::optional<std::string> WireReceiver::end(FrameSink& sink) {
     in_body_ = false;
     if (header_.summed != 0 && sum_ != header_.body_sum) {
-        return fmt::format("the bytes of frame {} are damaged", header_.number);
+        return formatted("the bytes of frame {} are damaged", header_.number);
     }
     if (!target_.empty()) {
         bool const whole = codec()->decode(encoded_, target_);
