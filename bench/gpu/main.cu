@@ -3,7 +3,7 @@
 //
 //   nvcc -std=c++20 -O3 -lineinfo -arch=sm_90 --expt-relaxed-constexpr -Iinclude bench/gpu/*.cu
 //       -o mgi_gpu_bench
-//   mgi_gpu_bench [--json FILE] [--quick] [--list] [--only NAME] [--here]
+//   mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] [--here]
 //
 // Prints one JSON array, an object a result; progress goes to standard error. NAME is a benchmark of
 // --list or the start of some (may be given again). Each runs in a process of its own, so that one
@@ -30,6 +30,7 @@ struct Options {
     std::string json;
     std::vector<std::string> only;
     bool quick = false;
+    bool large = false;  ///< tables of operators as large as TPC-H's at SF 100
     bool list = false;
     bool here = false;
     double traffic_gbps = 0;
@@ -39,7 +40,8 @@ constexpr double kDeadlineSeconds = 120;
 
 int usage() {
     std::fprintf(stderr,
-                 "usage: mgi_gpu_bench [--json FILE] [--quick] [--list] [--only NAME] [--here]\n");
+                 "usage: mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] "
+                 "[--here]\n");
     return 2;
 }
 
@@ -49,6 +51,8 @@ bool read_options(int argc, char** argv, Options& options) {
         bool const has_value = i + 1 < argc;
         if (word == "--quick") {
             options.quick = true;
+        } else if (word == "--large") {
+            options.large = true;
         } else if (word == "--list") {
             options.list = true;
         } else if (word == "--here") {
@@ -93,7 +97,7 @@ int run_here(Benchmark const& benchmark, Options const& options) {
     Result failed;
     failed.name = benchmark.name;
     try {
-        Context context({benchmark.name, options.quick, options.traffic_gbps});
+        Context context({benchmark.name, options.quick, options.large, options.traffic_gbps});
         benchmark.run(context);
         return 0;
     } catch (std::exception const& error) {
@@ -109,6 +113,7 @@ void run_apart(Benchmark const& benchmark, Options& options, std::string const& 
                std::vector<std::string>& lines) {
     std::vector<std::string> command{program, "--here", "--only", benchmark.name};
     if (options.quick) command.emplace_back("--quick");
+    if (options.large) command.emplace_back("--large");
     if (options.traffic_gbps > 0) {
         command.insert(command.end(), {"--traffic", std::to_string(options.traffic_gbps)});
     }

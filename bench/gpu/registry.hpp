@@ -52,6 +52,7 @@ struct Timing {
 struct ContextOptions {
     std::string benchmark;
     bool quick = false;
+    bool large = false;
     double traffic_gbps = 0;  ///< 0: measure it
 };
 
@@ -61,6 +62,8 @@ public:
     explicit Context(ContextOptions options);
 
     [[nodiscard]] bool quick() const { return options_.quick; }
+    /// Tables of TPC-H at SF 100 in place of 10.
+    [[nodiscard]] bool large() const { return options_.large; }
     [[nodiscard]] cudaDeviceProp const& device() const { return device_; }
     [[nodiscard]] int multiprocessors() const { return device_.multiProcessorCount; }
     /// Non-blocking, as is every stream here.

@@ -24,7 +24,12 @@ using device::u64;
 struct Cell {
     bool valid = true;
     u64 word = 0;
-    friend auto operator<=>(Cell const&, Cell const&) = default;
+    friend bool operator==(Cell const& a, Cell const& b) {
+        return a.valid == b.valid && a.word == b.word;
+    }
+    friend bool operator<(Cell const& a, Cell const& b) {
+        return a.valid != b.valid ? b.valid : a.word < b.word;
+    }
 };
 using Row = std::vector<Cell>;
 using Rows = std::vector<Row>;

@@ -1,0 +1,364 @@
+// Operators on a GPU against the same done plainly on the host. Needs CUDA and libmgi, no test framework.
+//
+//   operators [--small]      small: few rows and endpoints, for compute-sanitizer
+//
+// Prints what fails and "N passed, N failed"; the exit status is 1 if any did.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <mgi/arrow_device_abi.hpp>
+#include <mgi/gpu_operators.hpp>
+
+#include "operators/plain.hpp"
+
+namespace {
+
+using namespace mgi;
+using namespace mgi::test::plain;
+using F = AggregateFunction;
+
+struct Wrong : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+void expect_same(Rows const& got, Rows const& expected) {
+    if (got.size() != expected.size()) {
+        throw Wrong(std::to_string(got.size()) + " rows in place of " +
+                    std::to_string(expected.size()));
+    }
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        if (got[i] == expected[i]) continue;
+        std::string text = "row ";
+        text += std::to_string(i);
+        for (std::size_t c = 0; c < expected[i].size(); ++c) {
+            for (Cell const& cell : {got[i][c], expected[i][c]}) {
+                text += cell.valid ? ' ' : '!';
+                text += std::to_string(cell.word);
+            }
+        }
+        throw Wrong(text);
+    }
+}
+
+void expect_error(ErrorCode code, std::string const& text, std::function<void()> const& call) {
+    try {
+        call();
+    } catch (Error const& error) {
+        bool const right =
+            error.code() == code && std::string(error.what()).find(text) != std::string::npos;
+        if (!right) throw Wrong(std::string("threw: ") + error.what());
+        return;
+    }
+    throw Wrong("threw nothing: " + text);
+}
+
+// Endpoints on the GPUs, in turn.
+class Bed {
+public:
+    Bed(Runtime& runtime, std::uint32_t count) : runtime_(runtime) {
+        std::vector<std::string> gpus;
+        for (Device const& device : runtime.devices()) {
+            if (device.kind == VertexKind::Gpu) gpus.push_back(device.name);
+        }
+        if (gpus.empty()) throw Wrong("there is no GPU");
+        for (std::uint32_t e = 0; e < count; ++e) {
+            endpoints_.push_back(runtime.create_endpoint(gpus[e % gpus.size()]));
+            ordinals_.push_back(int(e % gpus.size()));
+        }
+    }
+    ~Bed() {
+        for (Endpoint const& endpoint : endpoints_) runtime_.delete_endpoint(endpoint);
+    }
+    Bed(Bed const&) = delete;
+    Bed& operator=(Bed const&) = delete;
+
+    // Parts of unequal sizes; the last one is empty where there are several.
+    [[nodiscard]] std::vector<GpuTable> parts_of(PlainTable const& table) const {
+        std::vector<GpuTable> parts;
+        std::size_t first = 0;
+        std::size_t const endpoints = endpoints_.size();
+        for (std::size_t e = 0; e < endpoints; ++e) {
+            std::size_t const left = table.rows.size() - first;
+            std::size_t const share = 3 * left / (2 * (endpoints - e) + 1);
+            std::size_t const count = endpoints == 1       ? left
+                                      : e + 1 == endpoints ? 0
+                                      : e + 2 == endpoints ? left
+                                                           : share;
+            parts.push_back(copy_to_gpu(batch_of(table, first, count), ordinals_[e]));
+            first += count;
+        }
+        return parts;
+    }
+    static Rows all_rows(std::vector<GpuTable> const& tables) {
+        Rows rows;
+        for (GpuTable const& table : tables) {
+            for (Row& row : rows_of(copy_to_host(table))) rows.push_back(std::move(row));
+        }
+        return sorted(rows);
+    }
+
+    void groups(PlainTable const& table, std::vector<std::string> const& keys,
+                std::vector<Aggregate> const& wanted) {
+        expect_same(
+            all_rows(group_by(runtime_, endpoints_, parts_of(table), keys, wanted, options)),
+            sorted(test::plain::group_by(table, keys, wanted)));
+    }
+    void joins(PlainTable const& left, PlainTable const& right, JoinSpec const& spec) {
+        expect_same(
+            all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right), spec, options)),
+            sorted(test::plain::join(left, right, spec.left_keys, spec.right_keys,
+                                     spec.left_columns, spec.right_columns)));
+    }
+    void exchanges(PlainTable const& table, std::string const& key) {
+        OperatorReport report;
+        auto const results =
+            exchange(runtime_, endpoints_, parts_of(table), {key}, options, &report);
+        expect_same(all_rows(results), sorted(table.rows));
+        std::size_t const c = table.schema.index_of(key);
+        std::map<Cell, std::size_t> owners;
+        for (std::size_t e = 0; e < results.size(); ++e) {
+            for (Row const& row : rows_of(copy_to_host(results[e]))) {
+                if (owners.emplace(row[c], e).first->second != e) throw Wrong("two own a key");
+            }
+        }
+        if (endpoints_.size() > 1 && report.rows != table.rows.size()) {
+            throw Wrong("reports " + std::to_string(report.rows) + " rows");
+        }
+    }
+
+    OperatorOptions options;
+    [[nodiscard]] Runtime& runtime() const { return runtime_; }
+    [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+
+private:
+    Runtime& runtime_;
+    std::vector<Endpoint> endpoints_;
+    std::vector<int> ordinals_;
+};
+
+std::vector<Aggregate> every(std::string const& column) {
+    return {{F::Count, "", "rows"},  {F::Count, column, "count"}, {F::Sum, column, "sum"},
+            {F::Avg, column, "avg"}, {F::Min, column, "min"},     {F::Max, column, "max"}};
+}
+
+class Tests {
+public:
+    Tests(Runtime runtime, bool small)
+        : runtime_(std::move(runtime)), rows_(small ? 600 : 20'000) {}
+
+    void run(std::uint32_t endpoints) {
+        endpoints_ = endpoints;
+        test("group_by: keys of each type", [this](Bed& bed) { keys_of_each_type(bed); });
+        test("group_by: values of each type", [this](Bed& bed) { values_of_each_type(bed); });
+        test("group_by: several keys", [this](Bed& bed) { several_keys(bed); });
+        test("group_by: one hot key", [this](Bed& bed) { hot_key(bed); });
+        test("group_by: wide sums", [](Bed& bed) { wide_sums(bed); });
+        test("join: keys of types that differ", [this](Bed& bed) { join_types(bed); });
+        test("join: unique, several, hot and no keys", [this](Bed& bed) { join_shapes(bed); });
+        test("exchange: every row to its owner", [this](Bed& bed) { exchanged(bed); });
+        test("empty tables", [](Bed& bed) { empty(bed); });
+        test("errors", [this](Bed& bed) { errors(bed); });
+        test("Arrow device arrays", [this](Bed& bed) { arrow(bed); });
+    }
+
+    [[nodiscard]] int failed() const { return failed_; }
+    [[nodiscard]] int passed() const { return passed_; }
+
+private:
+    void test(char const* name, std::function<void(Bed&)> const& body) {
+        try {
+            Bed bed(runtime_, endpoints_);
+            body(bed);
+            ++passed_;
+        } catch (std::exception const& error) {
+            ++failed_;
+            std::printf("FAILED %s, %u endpoints: %s\n", name, endpoints_, error.what());
+            std::fflush(stdout);
+        }
+    }
+
+    void keys_of_each_type(Bed& bed) const {
+        for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
+                                 float64(), date32()}) {
+            Schema const schema{{"key", type, true}, {"value", int64(), true}};
+            bed.groups(random_table(schema, rows_, rows_ / 4, 1, true), {"key"},
+                       {{F::Count, "", "rows"}, {F::Min, "value", "min"}});
+        }
+    }
+    void values_of_each_type(Bed& bed) const {
+        for (Type const& type : {int8(), uint16(), int32(), int64(), float32(), float64()}) {
+            for (u64 const groups : {u64{4}, u64(rows_ / 2)}) {
+                PlainTable table =
+                    random_table(Schema{{"key", int32()}, {"value", type, true}}, rows_, 5000, 2);
+                for (Row& row : table.rows) row[0].word = device::murmur3_mix(row[0].word) % groups;
+                bed.groups(table, {"key"}, every("value"));
+            }
+        }
+    }
+    void several_keys(Bed& bed) const {
+        Schema const schema{{"a", int64(), true},
+                            {"b", uint8(), true},
+                            {"c", float64()},
+                            {"d", boolean(), true},
+                            {"value", int32()}};
+        PlainTable const table = random_table(schema, rows_, 8, 4, true);
+        bed.groups(table, {"a", "b", "c", "d"}, every("value"));
+        bed.groups(table, {"b", "d"}, every("value"));
+        bed.groups(random_table(schema, rows_, 1u << 20, 5), {"a", "c"}, {});
+    }
+    void hot_key(Bed& bed) const {
+        PlainTable table =
+            random_table(Schema{{"key", int64()}, {"value", int32()}}, rows_, 1u << 30, 5);
+        for (std::size_t i = 0; i < table.rows.size(); i += 2) table.rows[i][0].word = 7;
+        bed.options.segment_bytes = 8192;  // far more rows than all segments hold
+        bed.groups(table, {"key"}, every("value"));
+        for (Row& row : table.rows) row[0].word = 7;
+        bed.groups(table, {"key"}, every("value"));
+    }
+    static void wide_sums(Bed& bed) {
+        PlainTable table{Schema{{"key", int32()}, {"value", int64()}}, {}};
+        for (u64 i = 0; i < 4000; ++i) {
+            i64 const large = i % 2 == 0 ? 0x7000000000000000LL : -0x7000000000000000LL;
+            table.rows.push_back({{true, i % 14 / 2}, {true, u64(large) + i % 5}});
+        }
+        bed.groups(table, {"key"}, {{F::Sum, "value", "sum"}});
+        for (Row& row : table.rows) row[1].word = 0x7000000000000000ULL;
+        expect_error(ErrorCode::InvalidArgument, "a sum of column 'value' does not fit", [&] {
+            (void)group_by(bed.runtime(), bed.endpoints(), bed.parts_of(table), {"key"},
+                           {{F::Sum, "value", "sum"}});
+        });
+    }
+    void join_types(Bed& bed) const {
+        struct {
+            Type left, right;
+        } const cases[] = {{int32(), int32()}, {int64(), int64()},     {int32(), uint64()},
+                           {int8(), int64()},  {float32(), float64()}, {date32(), date32()}};
+        std::size_t const rows = rows_ / 8;
+        for (auto const& [a, b] : cases) {
+            u64 const values = a == int8() ? 120 : rows / 2;
+            bed.joins(
+                random_table(Schema{{"key", a, true}, {"x", int16(), true}}, rows, values, 6, true),
+                random_table(Schema{{"id", b, true}, {"y", boolean(), true}}, rows / 2, values, 7,
+                             true),
+                {{"key"}, {"id"}, {"key", "x"}, {"id", "y"}});
+        }
+    }
+    void join_shapes(Bed& bed) const {
+        Schema const schema{{"a", int64(), true}, {"b", int32()}, {"c", float64(), true}};
+        bed.joins(random_table(schema, rows_ / 10, 40, 8), random_table(schema, rows_ / 20, 40, 9),
+                  {{"a", "b"}, {"a", "b"}, {"a", "c"}, {"c"}});
+        PlainTable unique{Schema{{"id", int64()}, {"name", int32()}}, {}};
+        for (u64 i = 0; i < rows_ / 2; ++i) unique.rows.push_back({{true, i * 3}, {true, i}});
+        PlainTable left =
+            random_table(Schema{{"key", int64()}, {"x", float32()}}, rows_, rows_, 10);
+        bed.options.segment_bytes = 8192;
+        bed.joins(left, unique, {{"key"}, {"id"}, {"x"}, {"name"}});
+        PlainTable hot = random_table(Schema{{"key", int64()}, {"x", float32()}}, 400, 5, 10);
+        for (Row& row : hot.rows) row[0].word = 6;
+        PlainTable other{unique.schema, {}};
+        for (u64 i = 0; i < 300; ++i) other.rows.push_back({{true, 6}, {true, i}});
+        bed.joins(hot, other, {{"key"}, {"id"}, {"x"}, {"name"}});
+    }
+    void exchanged(Bed& bed) const {
+        Schema const schema{{"key", int32(), true}, {"a", int8()},   {"b", boolean(), true},
+                            {"c", float64(), true}, {"d", uint16()}, {"e", boolean()}};
+        PlainTable table = random_table(schema, rows_ + 7, rows_ / 10, 13);
+        bed.exchanges(table, "key");
+        bed.options.hash = Hash::Modulo;
+        bed.exchanges(table, "key");
+        bed.options.hash = Hash::Murmur3;
+        bed.options.by_reference = false;
+        bed.options.segment_bytes = 8192;
+        bed.exchanges(table, "key");
+        bed.options.by_reference = true;
+        for (Row& row : table.rows) row[0] = {true, 3};
+        bed.exchanges(table, "key");
+    }
+    static void empty(Bed& bed) {
+        PlainTable const none{Schema{{"key", int64()}, {"x", int32()}}, {}};
+        PlainTable const right{Schema{{"key", int64()}, {"y", int32()}}, {}};
+        bed.groups(none, {"key"}, every("x"));
+        bed.joins(none, right, {{"key"}, {"key"}, {"x"}, {"y"}});
+        bed.exchanges(none, "key");
+    }
+    void errors(Bed& bed) const {
+        PlainTable const table =
+            random_table(Schema{{"key", int64()}, {"x", date32()}}, rows_, 1u << 30, 15);
+        auto const parts = bed.parts_of(table);
+        auto const call = [&](std::vector<Aggregate> const& wanted) {
+            (void)group_by(bed.runtime(), bed.endpoints(), parts, {"key"}, wanted, bed.options);
+        };
+        expect_error(ErrorCode::InvalidArgument, "sum of column 'x', which is date32",
+                     [&] { call({{F::Sum, "x", "s"}}); });
+        bed.options.receive_limit = 3000;
+        expect_error(ErrorCode::OutOfMemory, "receive_limit", [&] { call({{F::Count, "", "n"}}); });
+        bed.options.receive_limit = 0;
+        std::atomic<bool> const cancel{true};
+        bed.options.cancel = &cancel;
+        expect_error(ErrorCode::Interrupted, "stopped", [&] { call({{F::Count, "", "n"}}); });
+        bed.options.cancel = nullptr;
+        expect_error(ErrorCode::InvalidArgument, "column 'text' is string", [&] {
+            (void)gpu_table(0, 1, {{"text", string(), nullptr, nullptr, 0}}, nullptr);
+        });
+    }
+    void arrow(Bed& bed) const {
+        Schema const schema{{"key", int32(), true}, {"flag", boolean(), true}};
+        PlainTable const table = random_table(schema, rows_, 50, 16);
+        GpuTable const whole = copy_to_gpu(batch_of(table, 0, table.rows.size()), 0);
+        GpuTable const cut = whole.slice(37, i64(table.rows.size()) - 37);
+        ArrowDeviceArray array = {};
+        ArrowSchema arrow_schema = {};
+        export_gpu_table(cut, &array);
+        export_schema(cut.schema, &arrow_schema);
+        if (array.device_type != ARROW_DEVICE_CUDA || array.device_id != 0) throw Wrong("device");
+        GpuTable const back = import_gpu_table(&array, &arrow_schema);
+        if (array.array.release != nullptr || arrow_schema.release != nullptr) {
+            throw Wrong("not taken over");
+        }
+        PlainTable const expected{schema, {table.rows.begin() + 37, table.rows.end()}};
+        expect_same(sorted(rows_of(copy_to_host(back))), sorted(expected.rows));
+        if (bed.endpoints().size() != 1) return;
+        std::vector<Aggregate> const wanted{{F::Max, "flag", "any"}};
+        expect_same(
+            Bed::all_rows(group_by(bed.runtime(), bed.endpoints(), {back}, {"key"}, wanted)),
+            sorted(test::plain::group_by(expected, {"key"}, wanted)));
+    }
+
+    Runtime runtime_;
+    std::size_t rows_;
+    std::uint32_t endpoints_ = 1;
+    int failed_ = 0;
+    int passed_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    bool const small = argc == 2 && std::strcmp(argv[1], "--small") == 0;
+    if (argc > 1 && !small) {
+        std::fprintf(stderr, "usage: operators [--small]\n");
+        return 2;
+    }
+    // Before CUDA starts: kernels that are loaded when they are first launched wait for those that run.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    try {
+        RuntimeOptions options;
+        options.cpu_devices = 1;
+        Tests tests(Runtime::local(options), small);
+        for (std::uint32_t const endpoints : {1u, 2u, 4u, 8u}) {
+            if (!small || endpoints <= 2) tests.run(endpoints);
+        }
+        std::printf("%d passed, %d failed\n", tests.passed(), tests.failed());
+        return tests.failed() == 0 ? 0 : 1;
+    } catch (std::exception const& error) {
+        std::printf("FAILED: %s\n", error.what());
+        return 1;
+    }
+}
