@@ -186,6 +186,11 @@ std::shared_ptr<std::byte> host_block(std::size_t bytes) {
 }  // namespace
 
 GpuTable GpuTable::slice(std::int64_t first, std::int64_t count) const {
+    if (first < 0 || count < 0 || first > rows || count > rows - first) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "rows [" + std::to_string(first) + ", " + std::to_string(first) + " + " +
+                        std::to_string(count) + ") of a table of " + std::to_string(rows));
+    }
     GpuTable part = *this;
     part.rows = count;
     for (GpuColumn& column : part.columns) column.offset += first;
@@ -208,13 +213,14 @@ GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> cons
     table.gpu = gpu;
     table.rows = rows;
     table.owner = std::move(keep_alive);
+    if (rows < 0) {
+        throw Error(ErrorCode::InvalidArgument, "a table of " + std::to_string(rows) + " rows");
+    }
     std::vector<Field> fields;
     for (GpuColumnSource const& column : columns) {
         check_type(column.name, column.type);
-        std::uint32_t const width = column.type.row_width();
-        auto const* const first = static_cast<char const*>(column.values);
-        check_values(column.name, column.type,
-                     first == nullptr ? nullptr : first + column.offset * width, rows);
+        check_values(column.name, column.type, column.values, rows);
+        if (column.offset < 0) refuse_column(column.name, "begins before its memory");
         fields.push_back({column.name, column.type, column.validity != nullptr});
         table.columns.push_back({column.values, column.validity, column.offset});
     }
@@ -233,6 +239,13 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
     auto const taken = std::make_shared<TakenArray>(from);
     std::vector<Field> fields = take_fields(schema);
     ArrowArray const& array = taken->array;
+    if (array.release == nullptr) {
+        throw Error(ErrorCode::InvalidArgument, "the Arrow device array was released already");
+    }
+    if (array.length < 0 || array.offset < 0 || array.null_count > 0) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "the Arrow device array has rows that are null as a whole, or are not there");
+    }
     if (from->device_type != ARROW_DEVICE_CUDA && from->device_type != ARROW_DEVICE_CUDA_MANAGED) {
         throw Error(ErrorCode::InvalidArgument, "the Arrow device array is on a device of type " +
                                                     std::to_string(from->device_type) +
