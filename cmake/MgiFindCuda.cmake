@@ -4,10 +4,13 @@
 # with NVIDIA's driver, or with MGI_CUDA=1 in the environment; it takes minutes, which nobody without a GPU
 # should wait for.
 set(MGI_WITH_CUDA FALSE)
+set(_mgi_gpu_here FALSE)
+if(EXISTS "/proc/driver/nvidia/version" OR EXISTS "/dev/nvidiactl")
+    set(_mgi_gpu_here TRUE)
+endif()
 if(MGI_BUILD_CUDA STREQUAL "AUTO")
     set(_mgi_wanted FALSE)
-    if("$ENV{MGI_CUDA}" STREQUAL "1" OR
-            (EXISTS "/proc/driver/nvidia/version" AND NOT "$ENV{MGI_CUDA}" STREQUAL "0"))
+    if("$ENV{MGI_CUDA}" STREQUAL "1" OR (_mgi_gpu_here AND NOT "$ENV{MGI_CUDA}" STREQUAL "0"))
         set(_mgi_wanted TRUE)
     endif()
 elseif(MGI_BUILD_CUDA)
@@ -39,7 +42,7 @@ if(_mgi_wanted)
     set(MGI_WITH_CUDA TRUE)
     if(MGI_CUDA_ARCHITECTURES)
         set(_mgi_architectures "${MGI_CUDA_ARCHITECTURES}")
-    elseif(MGI_BUILD_CUDA STREQUAL "AUTO" AND EXISTS "/proc/driver/nvidia/version")
+    elseif(MGI_BUILD_CUDA STREQUAL "AUTO" AND _mgi_gpu_here)
         set(_mgi_architectures native)  # asks the GPU that is there
     else()
         set(_mgi_architectures 80-real 90-real)

@@ -21,7 +21,7 @@ for_gpus() {
     case "${MGI_CUDA:-}" in
         0) return 1 ;;
         1) ;;
-        *) [ -e /proc/driver/nvidia/version ] || return 1 ;;
+        *) [ -e /proc/driver/nvidia/version ] || [ -e /dev/nvidiactl ] || return 1 ;;
     esac
     [ -n "$(mgi_nvcc)" ]
 }
