@@ -5,6 +5,11 @@ set(MGI_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/mgi")
 
 install(TARGETS mgi EXPORT mgiTargets COMPONENT development
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET mgi_gpu_operators)
+    set_target_properties(mgi_gpu_operators PROPERTIES EXPORT_NAME gpu_operators)
+    install(TARGETS mgi_gpu_operators EXPORT mgiTargets COMPONENT development
+            ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/mgi" COMPONENT development
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inl" PATTERN "*.cuh" PATTERN "*.h")

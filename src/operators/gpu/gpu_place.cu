@@ -27,7 +27,9 @@ bool loses_context(cudaError_t error) {
     }
 }
 
-// The memory of a GPU that operators take and give back, without waiting for kernels as cudaFree does.
+// The memory of a GPU that operators take and give back. Blocks that come back are kept for the next ones:
+// cudaFree would wait for kernels that wait for each other, and CUDA's own pools take a millisecond for a
+// gigabyte of another size.
 class GpuMemory {
 public:
     // Lives to the end of the process, as tables may.
@@ -40,36 +42,53 @@ public:
         return *memory;
     }
 
+    // For a stream that is the GPU's; null if there is no more.
     void* take(u64 bytes, cudaStream_t stream) {
-        void* at = nullptr;
-        cudaError_t error = cudaMallocFromPoolAsync(&at, bytes, pool_, stream);
+        u64 const size = rounded(bytes);
+        std::lock_guard const lock(mutex_);
+        // Not one that is much larger: it would be missed.
+        auto const at = kept_.lower_bound(size);
+        if (at != kept_.end() && at->first <= size + size / 4) {
+            Block const block = at->second;
+            kept_bytes_ -= at->first;
+            in_use_[block.data] = {at->first, block.last_use};
+            kept_.erase(at);
+            check_cuda(cudaStreamWaitEvent(stream, block.last_use, 0), gpu_, "wait for memory");
+            return block.data;
+        }
+        while (kept_bytes_ + size > most_kept_ && !kept_.empty()) drop(std::prev(kept_.end()));
+        void* data = nullptr;
+        cudaError_t error = cudaMalloc(&data, size);
         if (error == cudaErrorMemoryAllocation) {
+            while (!kept_.empty()) drop(kept_.begin());
             cudaGetLastError();
-            // What is kept may be in pieces that are too small.
-            cudaStreamSynchronize(stream);
-            cudaStreamSynchronize(giving_back_);
-            cudaMemPoolTrimTo(pool_, 0);
-            error = cudaMallocFromPoolAsync(&at, bytes, pool_, stream);
+            error = cudaMalloc(&data, size);
         }
         if (error == cudaErrorMemoryAllocation) {
             cudaGetLastError();
             return nullptr;
         }
         check_cuda(error, gpu_, "allocate memory");
-        return at;
+        cudaEvent_t event = nullptr;
+        check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), gpu_,
+                   "create an event");
+        in_use_[data] = {size, event};
+        return data;
     }
 
-    // Behind what was put into the legacy default stream.
-    void give_back(void* at) noexcept {
+    // Behind what was put into a stream.
+    void give_back(void* data, cudaStream_t stream) noexcept {
         int before = 0;
         cudaGetDevice(&before);
         cudaSetDevice(gpu_);
         {
             std::lock_guard const lock(mutex_);
-            if (cudaEventRecord(last_use_, cudaStreamLegacy) == cudaSuccess) {
-                cudaStreamWaitEvent(giving_back_, last_use_, 0);
-            }
-            cudaFreeAsync(at, giving_back_);
+            auto const at = in_use_.find(data);
+            auto const [size, event] = at->second;
+            in_use_.erase(at);
+            cudaEventRecord(event, stream);
+            kept_.emplace(size, Block{data, event});
+            kept_bytes_ += size;
         }
         cudaSetDevice(before);
         cudaGetLastError();
@@ -78,42 +97,47 @@ public:
     u64 trim() {
         GpuOfThread const here(gpu_);
         std::lock_guard const lock(mutex_);
-        check_cuda(cudaStreamSynchronize(giving_back_), gpu_, "wait for memory");
-        u64 before = 0;
-        u64 after = 0;
-        check_cuda(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &before), gpu_,
-                   "look at memory");
-        check_cuda(cudaMemPoolTrimTo(pool_, 0), gpu_, "trim memory");
-        check_cuda(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &after), gpu_,
-                   "look at memory");
-        return before - after;
+        u64 const bytes = kept_bytes_;
+        while (!kept_.empty()) drop(kept_.begin());
+        return bytes;
     }
 
 private:
+    struct Block {
+        void* data;
+        cudaEvent_t last_use;
+    };
+
     explicit GpuMemory(int gpu) : gpu_(gpu) {
         GpuOfThread const here(gpu);
-        cudaMemPoolProps properties = {};
-        properties.allocType = cudaMemAllocationTypePinned;
-        properties.location.type = cudaMemLocationTypeDevice;
-        properties.location.id = gpu;
-        check_cuda(cudaMemPoolCreate(&pool_, &properties), gpu, "make a pool of memory");
         std::size_t free = 0;
         std::size_t total = 0;
         check_cuda(cudaMemGetInfo(&free, &total), gpu, "ask for its memory");
-        u64 keep = total / 4;
-        check_cuda(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), gpu,
-                   "set up a pool of memory");
-        check_cuda(cudaStreamCreateWithFlags(&giving_back_, cudaStreamNonBlocking), gpu,
-                   "create a stream");
-        check_cuda(cudaEventCreateWithFlags(&last_use_, cudaEventDisableTiming), gpu,
-                   "create an event");
+        most_kept_ = total / 4;
+    }
+
+    // Few sizes, so that blocks fit again: eight of each power of two.
+    static u64 rounded(u64 bytes) {
+        u64 step = 512;
+        while (step * 16 <= bytes) step *= 2;
+        return (std::max<u64>(bytes, 1) + step - 1) / step * step;
+    }
+
+    void drop(std::multimap<u64, Block>::iterator at) {
+        cudaEventSynchronize(at->second.last_use);
+        cudaEventDestroy(at->second.last_use);
+        cudaFree(at->second.data);
+        kept_bytes_ -= at->first;
+        kept_.erase(at);
     }
 
     int const gpu_;
-    cudaMemPool_t pool_ = nullptr;
-    cudaStream_t giving_back_ = nullptr;
-    cudaEvent_t last_use_ = nullptr;
+    u64 most_kept_ = 0;
     std::mutex mutex_;
+    std::multimap<u64, Block> kept_;  // by size
+    std::map<void*, std::pair<u64, cudaEvent_t>>
+        in_use_;  // size, and what it will be given back by
+    u64 kept_bytes_ = 0;
 };
 
 class GpuPlace final : public Place {
@@ -173,7 +197,7 @@ public:
 protected:
     Memory take(u64 bytes, std::string const& what, bool given_out) override {
         GpuOfThread const here(gpu_);
-        void* const at = memory_.take(std::max<u64>(bytes, 256), stream_);
+        void* const at = memory_.take(bytes, stream_);
         if (at == nullptr) {
             std::size_t free = 0;
             std::size_t total = 0;
@@ -186,12 +210,9 @@ protected:
                             "GPUs, or do a part of them at a time");
         }
         if (given_out) {
-            return {at, [&memory = memory_](void* of) { memory.give_back(of); }};
+            return {at, [&memory = memory_](void* of) { memory.give_back(of, cudaStreamLegacy); }};
         }
-        return {at, [this](void* of) {
-                    cudaFreeAsync(of, stream_);
-                    cudaGetLastError();
-                }};
+        return {at, [this](void* of) { memory_.give_back(of, stream_); }};
     }
     void run_groups(Grid, Body const&) override {}
     [[nodiscard]] void* stream() const override { return stream_; }

@@ -13,10 +13,18 @@ struct Arriving {
     u64 room = 0;           // and will have come in the end
 };
 
-// Copies rows of a column to row `to` and on, by the whole group.
+// Copies rows of a column to row `to` and on, by the whole group: several on their way at a time, since a
+// GPU's few groups would else wait for its memory most of the time.
 template <class T>
 MGI_HD void copy_values(device::Group const& group, T* to, T const* from, u32 rows) {
-    for (u32 i = group.thread; i < rows; i += group.threads) to[i] = from[i];
+    constexpr u32 kAhead = 8;
+    u32 i = group.thread;
+    for (; i + (kAhead - 1) * group.threads < rows; i += kAhead * group.threads) {
+        T values[kAhead];
+        for (u32 a = 0; a < kAhead; ++a) values[a] = from[i + a * group.threads];
+        for (u32 a = 0; a < kAhead; ++a) to[i + a * group.threads] = values[a];
+    }
+    for (; i < rows; i += group.threads) to[i] = from[i];
 }
 
 MGI_HD inline void copy_rows(device::Group const& group, OutputColumn const& column, u64 to,

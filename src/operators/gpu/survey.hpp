@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include <cuda/std/bit>
+
 #include "operators/gpu/columns.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -18,8 +20,7 @@ struct Sketch {
     MGI_HD static void add(u32* registers, u64 hash) {
         // Not the bits that routing and tables look at: an endpoint has only some of those.
         u64 const mixed = device::murmur3_mix(hash ^ 0x9e3779b97f4a7c15ULL);
-        u32 rank = 1;
-        for (u64 rest = mixed >> kBits; (rest & 1) == 0 && rank < 64 - kBits; rest >>= 1) ++rank;
+        u32 const rank = 1 + u32(cuda::std::countr_zero(mixed >> kBits | u64{1} << (63 - kBits)));
         raise(&registers[mixed & (kRegisters - 1)], rank);
     }
     MGI_HD static void raise(u32* at, u32 to) {
@@ -86,6 +87,20 @@ public:
     }
 
 private:
+    // Calls `use(row, load(row))` for this thread's share of the rows, and loads several of them at a time.
+    template <class Load, class Use>
+    MGI_HD static void each_row(device::Group const& group, u64 rows, Load&& load, Use&& use) {
+        constexpr u32 kAhead = 4;
+        u64 const step = u64{group.threads} * group.blocks;
+        u64 i = u64{group.block} * group.threads + group.thread;
+        for (; i + (kAhead - 1) * step < rows; i += kAhead * step) {
+            u64 words[kAhead];
+            for (u32 a = 0; a < kAhead; ++a) words[a] = load(i + a * step);
+            for (u32 a = 0; a < kAhead; ++a) use(i + a * step, words[a]);
+        }
+        for (; i < rows; i += step) use(i, load(i));
+    }
+
     MGI_HD static void look_at(device::Group const& group, device::Shared shared,
                                SurveyArgs const& args, u32 c) {
         SurveyColumn const wanted = args.looked_at[c];
@@ -96,16 +111,18 @@ private:
         group.sync();
         u64 nulls = 0;
         u64 magnitude = 0;
-        u64 const step = u64{group.threads} * group.blocks;
-        for (u64 i = u64{group.block} * group.threads + group.thread; i < args.rows; i += step) {
-            if (!is_valid(view, i)) {
-                ++nulls;
-            } else if (wanted.magnitude) {
-                u64 const word = load_word(view, wanted.value, i);
-                bool const negative = wanted.value.kind == KeyKind::Signed && word >> 63 != 0;
-                magnitude = device::max_of(magnitude, negative ? 0 - word : word);
-            }
-        }
+        bool const is_signed = wanted.value.kind == KeyKind::Signed;
+        each_row(
+            group, args.rows,
+            [&](u64 i) { return wanted.magnitude ? load_word(view, wanted.value, i) : 0; },
+            [&](u64 i, u64 word) {
+                if (!is_valid(view, i)) {
+                    ++nulls;
+                } else {
+                    u64 const size = is_signed && word >> 63 != 0 ? 0 - word : word;
+                    magnitude = device::max_of(magnitude, size);
+                }
+            });
         if (nulls != 0) shared_word(&here->nulls).fetch_add(nulls, device::relaxed);
         if (magnitude != 0) shared_word(&here->magnitude).fetch_max(magnitude, device::relaxed);
         group.sync();
@@ -136,23 +153,27 @@ private:
         device::Batch batch;
         batch.columns = args.columns;
         batch.count = args.rows;
-        u64 const step = u64{group.threads} * group.blocks;
-        for (u64 i = u64{group.block} * group.threads + group.thread; i < args.rows; i += step) {
-            u64 hash = device::hash_value(batch, args.layouts[args.keys[0]], args.keys[0], i);
-            for (u32 k = 1; k < args.key_count; ++k) {
-                u32 const column = args.keys[k];
-                hash = device::hash_combine(
-                    hash, device::hash_value(batch, args.layouts[column], column, i));
-            }
-            if (registers != nullptr) Sketch::add(registers, hash);
-            if (rows_for != nullptr) {
-                u32 const to =
-                    args.modulo ? device::destination_of_modulo(batch, args.layouts[args.keys[0]],
-                                                                args.keys[0], i, args.destinations)
-                                : device::destination_of_hash(hash, args.destinations);
+        u32 const key = args.keys[0];
+        device::ColumnLayout const layout = args.layouts[key];
+        ColumnView const view = args.columns[key];
+        ValueKind const kind{layout.key, u8(layout.width)};
+        each_row(
+            group, args.rows, [&](u64 i) { return load_word(view, kind, i); },
+            [&](u64 i, u64 word) {
+                // As a channel does, see device::hash_value.
+                u64 hash = is_valid(view, i) ? device::murmur3_mix(word) : device::kNullHash;
+                for (u32 k = 1; k < args.key_count; ++k) {
+                    u32 const column = args.keys[k];
+                    hash = device::hash_combine(
+                        hash, device::hash_value(batch, args.layouts[column], column, i));
+                }
+                if (registers != nullptr) Sketch::add(registers, hash);
+                if (rows_for == nullptr) return;
+                u32 const to = args.modulo ? device::destination_of_modulo(batch, layout, key, i,
+                                                                           args.destinations)
+                                           : device::destination_of_hash(hash, args.destinations);
                 device::shared_add(&rows_for[to], 1);
-            }
-        }
+            });
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
