@@ -29,7 +29,6 @@ import functools
 from typing import Any
 
 from numba import cuda, types
-from numba.cuda.cudadrv.linkable_code import LinkableCode, PTXSource
 
 from mgi.gpu_table import GpuArray
 from mgi.nvrtc import compile_ptx
@@ -45,11 +44,11 @@ def _ptx(major: int, minor: int) -> bytes:
     return compile_ptx(_SOURCE, f"compute_{major}{minor}", ["-rdc=true"], "mgi.cu")
 
 
-class _Calls(PTXSource):
+class _Calls(cuda.PTXSource):
     """The device code, compiled when a kernel is linked that calls it."""
 
     def __init__(self) -> None:
-        LinkableCode.__init__(self, b"", name="mgi.ptx")
+        super().__init__(b"", name="mgi.ptx")
 
     @property
     def data(self) -> bytes:
