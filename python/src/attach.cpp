@@ -37,8 +37,9 @@ AttachmentHolder* attach(RuntimeHolder& holder, EndpointPair endpoint, std::uint
         options.channels.push_back(channel->channel().on(at));
         columns = std::max(columns, std::uint32_t(channel->channel().schema().size()));
     }
-    // Kernels that are not written in C++ want some of the scratch for themselves.
-    options.shared_bytes = shared_bytes + device::c_api_bytes(columns);
+    // Kernels that are not written in C++ want some of the scratch for themselves, whose end is a multiple
+    // of 16.
+    options.shared_bytes = device::ceil_div(shared_bytes, 16) * 16 + device::c_api_bytes(columns);
     Runtime runtime = holder.get();
     Unlocked const unlocked;
     return new AttachmentHolder{runtime.attach(at, options), at, std::move(channels)};

@@ -98,14 +98,15 @@ def test_join(endpoints: int) -> None:
     assert np.array_equal(rows_of(parts), expected)
 
 
-def test_nulls_and_bits_come_through() -> None:
+@pytest.mark.parametrize("endpoints", [1, 2, 3, 5])
+def test_nulls_and_bits_come_through(endpoints: int) -> None:
     table = pa.table(
         {
             "key": pa.array(KEYS[:1000] % 10, mask=VALUES[:1000] > 500),
             "flag": pa.array(VALUES[:1000] > 0, mask=VALUES[:1000] < -500),
         }
     )
-    parts = mgi.exchange(mgi.GpuTable.from_host(table), key="key", endpoints=3)
+    parts = mgi.exchange(mgi.GpuTable.from_host(table), key="key", endpoints=endpoints)
     whole = pa.concat_tables([part.to_arrow() for part in parts])
     order = [("key", "ascending"), ("flag", "ascending")]
     assert whole.sort_by(order).equals(table.sort_by(order))
