@@ -43,12 +43,14 @@ protected:
         for (u32 g = 0; g < groups; ++g) {
             scratch[g].resize(grid.shared_bytes / 8 + 2);
             barriers.push_back(std::make_unique<device::HostBarrier>(threads_));
+        }
+        for (u32 g = 0; g < groups; ++g) {
             for (u32 t = 0; t < threads_; ++t) {
-                threads.emplace_back([&, g, t] {
-                    device::Group const group{
-                        g, groups, t, threads_, g, threads_ == 1 ? nullptr : barriers[g].get()};
-                    device::Shared shared{reinterpret_cast<std::byte*>(scratch[g].data()),
-                                          grid.shared_bytes};
+                device::HostBarrier* const barrier = threads_ == 1 ? nullptr : barriers[g].get();
+                auto* const data = reinterpret_cast<std::byte*>(scratch[g].data());
+                threads.emplace_back([&body, grid, groups, g, t, barrier, data, this] {
+                    device::Group const group{g, groups, t, threads_, g, barrier};
+                    device::Shared shared{data, grid.shared_bytes};
                     body(group, shared);
                 });
             }
