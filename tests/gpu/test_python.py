@@ -168,6 +168,10 @@ def test_views_and_bool_are_refused_with_a_word() -> None:
 
 @pytest.mark.parametrize("name", ["cupy_kernel", "numba_kernel"])
 def test_examples(name: str) -> None:
+    if name == "numba_kernel":
+        probe = "from numba import cuda; cuda.jit('void(int64[::1])')(lambda a: None)"
+        if subprocess.run([sys.executable, "-c", probe], capture_output=True).returncode != 0:
+            pytest.skip("Numba compiles no kernel here")
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
     ended = subprocess.run(command, timeout=120, capture_output=True, text=True)
     print(ended.stdout, ended.stderr)
