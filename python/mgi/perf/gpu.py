@@ -113,7 +113,9 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 PATTERNS = {
