@@ -24,17 +24,15 @@ struct TableSize {
     u64 entries;
 };
 
-// An endpoint's table of groups.
+// An endpoint's table of groups. `local_bytes`: of scratch for the groups that most rows belong to.
 class Groups {
 public:
-    Groups(Operation const& operation, std::size_t e, GroupPlan const& plan, bool local)
+    Groups(Operation const& operation, std::size_t e, GroupPlan const& plan, u32 local_bytes)
         : operation_(operation), place_(operation.place(e)), plan_(plan) {
         args_.code = plan.code();
         args_.states = plan.states();
-        if (local) {
-            args_.local_copies = LocalGroups::copies_for(plan.code().words, plan.wide(),
-                                                         std::max(1u, plan.states().words));
-        }
+        args_.local_copies = LocalGroups::copies_for(
+            plan.code().words, plan.wide(), std::max(1u, plan.states().words), local_bytes);
         pattern_ = plan.pattern();
         pattern_at_ = place_.upload(pattern_, keep_);
         keep_.push_back(place_.allocate(sizeof(GroupCounts), "counters"));
@@ -120,7 +118,7 @@ inline GpuTable group_part(Operation const& operation, std::size_t e, Input cons
     u64 const rows = input.rows(e);
     double const keys = facts.keys_of_part[e];
     UploadedPart const part(place, input.views(e, plan.columns(), facts.nulls), rows);
-    Groups groups(operation, e, plan, keys * 2 < double(rows));
+    Groups groups(operation, e, plan, keys * 2 < double(rows) ? LocalGroups::kMostBytes : 0);
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
@@ -149,11 +147,12 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     std::vector<UploadedPart> parts;
     std::vector<std::unique_ptr<Groups>> groups;
     u32 const columns = u32(plan.columns().size());
+    bool const repeat = facts.keys * 2 < double(input.rows());
     for (std::size_t e = 0; e < operation.size(); ++e) {
         parts.emplace_back(operation.place(e), input.views(e, plan.columns(), facts.nulls),
                            input.rows(e));
-        groups.push_back(
-            std::make_unique<Groups>(operation, e, plan, facts.keys * 2 < double(input.rows())));
+        groups.push_back(std::make_unique<Groups>(operation, e, plan,
+                                                  repeat ? LocalGroups::kMostBesideChannel : 0));
     }
     // Of what falls to an endpoint some has more than others.
     double const share = facts.keys / double(operation.size());

@@ -40,14 +40,7 @@ public:
         u32 missed = 0;
         // A table that is too full is made anew: no use in searching all of it for each row.
         bool const goes = shared_word(&args_.counts->overfull).load(device::relaxed) == 0;
-        u32 i = group_.thread;
-        if constexpr (!kWide) {
-            u32 const step = group_.threads;
-            for (; goes && !looking && i + (kAhead - 1) * step < rows; i += kAhead * step) {
-                fold_rows(views, i);
-            }
-        }
-        for (; goes && i < rows; i += group_.threads) {
+        for (u32 i = group_.thread; goes && i < rows; i += group_.threads) {
             missed += fold_row(views, i, looking) ? 0 : 1;
         }
         if (looking) local_.adapt(group_, rows, missed);
@@ -60,49 +53,6 @@ public:
     }
 
 private:
-    // Rows of a thread whose entries are on their way at the same time.
-    static constexpr u32 kAhead = 4;
-
-    // Rows `row`, `row` + group_.threads, ... into the table.
-    MGI_HD void fold_rows(ColumnView const* views, u32 row) {
-        u64 keys[kAhead];
-        Special specials[kAhead];
-        FirstProbe probes[kAhead];
-        u64* at[kAhead];
-        for (u32 a = 0; a < kAhead; ++a) {
-            specials[a] = encode_key(args_.code, views, row + a * group_.threads, false, keys[a]);
-        }
-        for (u32 a = 0; a < kAhead; ++a) {
-            probes[a] = probe_first(args_.table, keys[a], specials[a]);
-        }
-        bool there = true;
-        for (u32 a = 0; a < kAhead; ++a) {
-            u64 const index = insert_key(args_.table, keys[a], specials[a], probes[a], added_);
-            there = there && index != kNotThere;
-            at[a] = args_.table.values(index);
-        }
-        // Nothing of the table counts then.
-        if (!there) return overfull();
-        for (u32 s = 0; s < args_.states.count; ++s) {
-            State const state = args_.states.all[s];
-            if (state.fold == Fold::Sum) {
-                u64 values[kAhead];
-                for (u32 a = 0; a < kAhead; ++a) {
-                    u32 const i = row + a * group_.threads;
-                    ColumnView const& view = views[state.column];
-                    values[a] = is_valid(view, i) ? load_word(view, state.value, i) : 0;
-                }
-                for (u32 a = 0; a < kAhead; ++a) {
-                    shared_word(at[a] + state.place).fetch_add(values[a], device::relaxed);
-                }
-                continue;
-            }
-            for (u32 a = 0; a < kAhead; ++a) {
-                fold_value(state, at[a] + state.place, 1, views, row + a * group_.threads);
-            }
-        }
-    }
-
     // True if the row found its group in the scratch.
     MGI_HD bool fold_row(ColumnView const* views, u32 row, bool looking) {
         u64 words[kWide ? kMostWords : 1];

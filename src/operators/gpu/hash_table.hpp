@@ -39,35 +39,21 @@ struct HashTable {
 
 inline constexpr u64 kNotThere = ~u64{0};  // of an index
 
-// Where a key of one word is looked for first, and what was found there: read before it is needed, so that
-// a thread waits for several keys' entries at a time.
-struct FirstProbe {
-    u64 index = 0;
-    u64 found = kNoKey;
-};
-MGI_HD inline FirstProbe probe_first(HashTable const& table, u64 key, Special special) {
-    FirstProbe probe;
-    probe.index = special == Special::None ? table.home(u32(device::murmur3_mix(key)))
-                                           : table.capacity + u32(special) - 1;
-    probe.found =
-        shared_word(reinterpret_cast<u64*>(table.entry(probe.index))).load(device::relaxed);
-    return probe;
-}
-
 // Index of the entry of a key of one word, which is put there if nobody has; `added` counts those.
 // kNotThere if the table is too full.
-MGI_HD inline u64 insert_key(HashTable const& table, u64 key, Special special, FirstProbe first,
-                             u32& added) {
-    u64 index = first.index;
-    u64 found = first.found;
+MGI_HD inline u64 insert_key(HashTable const& table, u64 key, Special special, u32& added) {
     if (special != Special::None) {
+        u64 const index = table.capacity + u32(special) - 1;
         auto word = shared_word(reinterpret_cast<u64*>(table.entry(index)));
+        u64 found = word.load(device::relaxed);
         if (found == kNoKey && word.compare_exchange_strong(found, 0, device::relaxed)) ++added;
         return index;
     }
-    for (u32 probe = 1;; ++probe) {
-        if (found == key) return index;
+    u64 index = table.home(u32(device::murmur3_mix(key)));
+    for (u32 probe = 0; probe < table.most_probes; ++probe) {
         auto word = shared_word(reinterpret_cast<u64*>(table.entry(index)));
+        u64 found = word.load(device::relaxed);
+        if (found == key) return index;
         if (found == kNoKey) {
             if (word.compare_exchange_strong(found, key, device::relaxed)) {
                 ++added;
@@ -75,13 +61,9 @@ MGI_HD inline u64 insert_key(HashTable const& table, u64 key, Special special, F
             }
             if (found == key) return index;
         }
-        if (probe == table.most_probes) return kNotThere;
         if (++index == table.capacity) index = 0;
-        found = shared_word(reinterpret_cast<u64*>(table.entry(index))).load(device::relaxed);
     }
-}
-MGI_HD inline u64 insert_key(HashTable const& table, u64 key, Special special, u32& added) {
-    return insert_key(table, key, special, probe_first(table, key, special), added);
+    return kNotThere;
 }
 
 // The same of a key of several words.

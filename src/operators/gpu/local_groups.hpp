@@ -13,14 +13,17 @@ public:
     static constexpr u32 kKeys = 64;
     static constexpr u32 kSlots = kKeys + HashTable::kSpecials;
     static constexpr u32 kProbes = 8;
+    // Of scratch: of a kernel that only folds; of one with a channel, which leaves less where two groups are to
+    // fit a multiprocessor.
     static constexpr u32 kMostBytes = 24 << 10;
+    static constexpr u32 kMostBesideChannel = 8 << 10;
 
     // Copies of each state so that all fit; none where even one would not.
-    static constexpr u32 copies_for(u32 key_words, bool wide, u32 state_words) {
+    static constexpr u32 copies_for(u32 key_words, bool wide, u32 state_words, u32 most_bytes) {
         u32 const directory = kSlots * 8 * (key_words + (wide ? 1 : 0));
         u32 const each = kSlots * 8 * (state_words == 0 ? 1 : state_words);
         for (u32 copies = 32; copies != 0; copies /= 2) {
-            if (directory + copies * each + 64 <= kMostBytes) return copies;
+            if (directory + copies * each + 64 <= most_bytes) return copies;
         }
         return 0;
     }

@@ -1,0 +1,227 @@
+// Hash tables, sums, sketches and bits of GPUs' operators, on threads of the host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "operators/gpu/group_by.hpp"
+#include "operators/gpu/host_place.hpp"
+#include "operators/plain.hpp"
+
+namespace mgi::operators::on_gpu {
+namespace {
+
+using test::plain::batch_of;
+using test::plain::PlainTable;
+using test::plain::random_table;
+
+// A table in the host's memory, with a word for each key.
+struct TableOnHost {
+    TableOnHost(u32 capacity, u32 key_words, bool wide) {
+        table.capacity = capacity;
+        table.value_offset = 8 * (key_words + (wide ? 1 : 0));
+        table.stride = table.value_offset + 8;
+        table.most_probes = capacity;
+        memory.resize((capacity + HashTable::kSpecials) * u64{table.stride} / 8);
+        for (u64 e = 0; e < capacity + u64{HashTable::kSpecials}; ++e) {
+            memory[e * table.stride / 8] = wide ? HashTable::kEmpty : kNoKey;
+        }
+        table.entries = reinterpret_cast<char*>(memory.data());
+    }
+    std::vector<u64> memory;
+    HashTable table;
+};
+
+// Each of four threads does it at the same time.
+void by_four(std::function<void(u32)> const& body) {
+    std::vector<std::thread> threads;
+    for (u32 t = 0; t < 4; ++t) threads.emplace_back([&body, t] { body(t); });
+    for (auto& thread : threads) thread.join();
+}
+
+TEST(GpuHashTable, ThreadsPutEachKeyThereOnce) {
+    constexpr u64 kKeys = 500;
+    TableOnHost here(1000, 1, false);
+    std::atomic<u32> all{0};
+    by_four([&](u32 t) {
+        u32 added = 0;
+        for (u64 i = 0; i < 4 * kKeys; ++i) {
+            u64 const key = (i * 7 + t) % kKeys;
+            u64 const index = insert_key(here.table, key, Special::None, added);
+            shared_word(here.table.values(index)).fetch_add(u64{1}, device::relaxed);
+        }
+        all += added;
+    });
+    EXPECT_EQ(all, kKeys);
+    std::set<u64> places;
+    for (u64 key = 0; key < kKeys; ++key) {
+        u64 const index = find_key(here.table, key, Special::None);
+        ASSERT_NE(index, kNotThere);
+        EXPECT_EQ(*here.table.values(index), 16u);
+        places.insert(index);
+    }
+    EXPECT_EQ(places.size(), kKeys);
+    EXPECT_EQ(find_key(here.table, kKeys, Special::None), kNotThere);
+}
+
+TEST(GpuHashTable, ThreadsPutEachLongKeyThereOnce) {
+    constexpr u64 kKeys = 300;
+    TableOnHost here(500, 3, true);
+    std::atomic<u32> all{0};
+    by_four([&](u32 t) {
+        u32 added = 0;
+        for (u64 i = 0; i < 3 * kKeys; ++i) {
+            // Differ in one word each time.
+            u64 const n = (i * 11 + t) % kKeys;
+            u64 const key[] = {n % 7, 5, n / 7};
+            u64 const index = insert_words(here.table, key, 3, added);
+            shared_word(here.table.values(index)).fetch_add(u64{1}, device::relaxed);
+        }
+        all += added;
+    });
+    EXPECT_EQ(all, kKeys);
+    for (u64 n = 0; n < kKeys; ++n) {
+        u64 const key[] = {n % 7, 5, n / 7};
+        u64 const index = find_words(here.table, key, 3);
+        ASSERT_NE(index, kNotThere);
+        EXPECT_EQ(*here.table.values(index), 12u);
+    }
+    u64 const other[] = {0, 6, 0};
+    EXPECT_EQ(find_words(here.table, other, 3), kNotThere);
+}
+
+TEST(GpuHashTable, KeysWithoutAPlaceByHashHaveTheirOwn) {
+    TableOnHost here(4, 1, false);
+    u32 added = 0;
+    EXPECT_EQ(find_key(here.table, kNoKey, Special::AllOnes), kNotThere);
+    u64 const ones = insert_key(here.table, kNoKey, Special::AllOnes, added);
+    u64 const null = insert_key(here.table, 0, Special::Null, added);
+    EXPECT_EQ(insert_key(here.table, kNoKey, Special::AllOnes, added), ones);
+    EXPECT_EQ(added, 2u);
+    EXPECT_EQ(ones, 4u);
+    EXPECT_EQ(null, 5u);
+    EXPECT_EQ(find_key(here.table, kNoKey, Special::AllOnes), ones);
+    EXPECT_EQ(find_key(here.table, 0, Special::None), kNotThere);
+}
+
+TEST(GpuHashTable, SaysThatItIsTooFull) {
+    TableOnHost here(8, 1, false);
+    u32 added = 0;
+    for (u64 key = 0; key < 8; ++key) {
+        EXPECT_NE(insert_key(here.table, key, Special::None, added), kNotThere);
+    }
+    EXPECT_EQ(insert_key(here.table, 8, Special::None, added), kNotThere);
+    EXPECT_NE(insert_key(here.table, 7, Special::None, added), kNotThere);
+    TableOnHost wide(4, 2, true);
+    for (u64 n = 0; n < 5; ++n) {
+        u64 const key[] = {n, n};
+        EXPECT_EQ(insert_words(wide.table, key, 2, added) == kNotThere, n == 4);
+    }
+}
+
+TEST(GpuKeys, ShareWordsWhereTheyFit) {
+    auto const words = [](std::vector<std::pair<Type, bool>> const& types) {
+        std::vector<KeyPart> parts;
+        for (auto const& [type, nullable] : types) parts.push_back(key_part(0, type, nullable));
+        return code_of(parts).words;
+    };
+    EXPECT_EQ(words({{int64(), false}}), 1u);
+    EXPECT_EQ(words({{int64(), true}}), 1u);
+    EXPECT_EQ(words({{int32(), false}, {int32(), false}}), 1u);
+    EXPECT_EQ(words({{int32(), true}, {int32(), false}}), 2u);
+    EXPECT_EQ(words({{uint8(), true}, {uint8(), true}, {boolean(), true}}), 1u);
+    EXPECT_EQ(words({{float32(), false}, {boolean(), false}}), 2u);
+    EXPECT_EQ(words({{int64(), true}, {int64(), true}}), 3u);
+}
+
+TEST(GpuSums, OfAHundredAndTwentyEightBits) {
+    u64 sum[2] = {0, 0};
+    by_four([&](u32 t) {
+        for (int i = 0; i < 1000; ++i) {
+            u64 const value = t % 2 == 0 ? 0x7fffffffffffffffULL : u64(-0x7fffffffffffffffLL);
+            add_wide(&sum[0], &sum[1], value, value >> 63 != 0 ? ~u64{0} : 0);
+        }
+        add_wide(&sum[0], &sum[1], t, 0);
+    });
+    EXPECT_EQ(sum[0], 6u);
+    EXPECT_EQ(sum[1], 0u);
+    add_wide(&sum[0], &sum[1], u64(-7), ~u64{0});
+    EXPECT_EQ(i64(sum[0]), -1);
+    EXPECT_EQ(i64(sum[1]), -1);
+}
+
+TEST(GpuSketch, IsAFewPerCentOff) {
+    for (u64 const keys : {10u, 1000u, 30'000u, 300'000u}) {
+        std::vector<u32> registers(Sketch::kRegisters);
+        for (int again = 0; again < 2; ++again) {
+            for (u64 key = 0; key < keys; ++key) {
+                Sketch::add(registers.data(), device::murmur3_mix(key));
+            }
+        }
+        EXPECT_NEAR(Sketch::estimate(registers), double(keys), 0.08 * double(keys));
+    }
+}
+
+TEST(GpuBits, ArePackedInOrder) {
+    for (u64 const count : {1u, 31u, 32u, 100u, 1000u}) {
+        std::vector<u64> bytes((count + 32) / 8 + 4, 0xffffffffffffffffULL);
+        auto* const byte = reinterpret_cast<u8*>(bytes.data());
+        for (u64 i = 0; i < count; ++i) byte[i] = device::murmur3_mix(i) % 3 == 0 ? 1 : 0;
+        std::vector<u32> bits((count + 31) / 32);
+        HostPlace place(2, 2, 0);
+        place.run({}, PackBits{}, static_cast<u8 const*>(byte), count, bits.data());
+        for (u64 i = 0; i < bits.size() * 32; ++i) {
+            u32 const expected = i < count ? byte[i] : 0;
+            EXPECT_EQ(bits[i / 32] >> (i % 32) & 1, expected) << i << " of " << count;
+        }
+    }
+}
+
+// What the survey says is believed, so a sketch that is far off must not cost a group.
+TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
+    RuntimeOptions local;
+    local.cpu_devices = 1;
+    local.pin = false;
+    local.gpus = false;
+    Runtime runtime = Runtime::local(local);
+    for (u32 const endpoints : {1u, 2u}) {
+        std::vector<Endpoint> all;
+        std::vector<GpuTable> parts;
+        PlainTable const table =
+            random_table(Schema{{"key", int64()}, {"x", int64()}}, 40'000, 1u << 30, 1);
+        RecordBatch const batch = batch_of(table, 0, table.rows.size());
+        for (u32 e = 0; e < endpoints; ++e) {
+            all.push_back(runtime.create_endpoint("cpu:0"));
+            parts.push_back({batch.schema, batch.rows, {}, -1, batch.owner});
+            for (Column const& column : batch.columns) {
+                parts.back().columns.push_back({column.values, column.validity, 0});
+            }
+        }
+        Operation operation("group_by", runtime, all, {}, [](Device const&, u64 limit) {
+            return std::make_unique<HostPlace>(2, 1, limit);
+        });
+        Input const input(operation, parts);
+        Facts facts;
+        facts.nulls.resize(2);
+        facts.magnitudes.resize(2);
+        facts.keys_of_part.resize(endpoints, 10);
+        facts.keys = 10;
+        std::vector<Item> items(1);
+        items[0].name = "n";
+        GroupPlan const plan(input, {0}, items, facts);
+        u64 groups = 0;
+        if (endpoints == 1) {
+            groups = u64(group_part(operation, 0, input, plan, facts).rows);
+        } else {
+            for (GpuTable const& result : group_moving(operation, input, {0}, plan, facts)) {
+                groups += u64(result.rows);
+            }
+        }
+        std::set<u64> keys;
+        for (auto const& row : table.rows) keys.insert(row[0].word);
+        EXPECT_EQ(groups, keys.size());
+    }
+}
+
+}  // namespace
+}  // namespace mgi::operators::on_gpu
