@@ -8,6 +8,9 @@ set(_mgi_gpu_here FALSE)
 if(EXISTS "/proc/driver/nvidia/version" OR EXISTS "/dev/nvidiactl")
     set(_mgi_gpu_here TRUE)
 endif()
+# Of no use elsewhere, and the most of what nvcc has to do.
+option(MGI_GPU_BENCH "With CUDA: build mgi_gpu_bench into the Python package" ${_mgi_gpu_here})
+
 if(MGI_BUILD_CUDA STREQUAL "AUTO")
     set(_mgi_wanted FALSE)
     if("$ENV{MGI_CUDA}" STREQUAL "1" OR (_mgi_gpu_here AND NOT "$ENV{MGI_CUDA}" STREQUAL "0"))
@@ -58,7 +61,7 @@ function(mgi_cuda_defaults target)
         CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
     target_compile_options(${target} PRIVATE
         $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -lineinfo>
-        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wno-restrict>)
     if(MGI_WARNINGS_AS_ERRORS)
         target_compile_options(${target} PRIVATE
             $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
