@@ -14,9 +14,22 @@ mgi_target_defaults(_mgi)
 mgi_unity(_mgi)
 target_include_directories(_mgi PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(_mgi PRIVATE mgi mgi_perf mgi_readers mgi_simulation)
-target_compile_definitions(_mgi PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(_mgi PRIVATE
+    MGI_VERSION="${PROJECT_VERSION}" MGI_WITH_GPU_OPERATORS=$<BOOL:${MGI_WITH_CUDA}>)
 
+if(MGI_WITH_CUDA)
+    target_link_libraries(_mgi PRIVATE mgi_gpu_operators)
+    set_target_properties(_mgi PROPERTIES LINKER_LANGUAGE CXX)
+endif()
+
+# What kernels include that are compiled at run time: mgi.include_dirs().
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/mgi" DESTINATION mgi/include COMPONENT python
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inl")
 install(TARGETS _mgi LIBRARY DESTINATION mgi COMPONENT python)
 
 # What pip builds: the module and, where its libraries are found, the control plane's program.
 add_custom_target(mgi_python DEPENDS _mgi)
+if(MGI_WITH_CUDA AND MGI_GPU_BENCH)
+    add_dependencies(mgi_python mgi_gpu_bench)
+    install(TARGETS mgi_gpu_bench RUNTIME DESTINATION mgi/bin COMPONENT python)
+endif()

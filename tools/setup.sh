@@ -4,7 +4,8 @@
 #   tools/setup.sh [demo|control|test]      demo is the default; control adds the control plane
 #                                           (gRPC), test that and what lint and the tests need
 #
-# Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt).
+# Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt),
+# MGI_CUDA=1 (the package is for GPUs, too, although there is none here) or 0 (it is not, although there is).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for part in common system python package; do
@@ -28,6 +29,8 @@ make_environment
 install_requirements demo requirements.txt
 if [ "$purpose" = test ]; then
     install_requirements test requirements-test.txt
+fi
+if [ "$purpose" = test ] || [ "${MGI_CUDA:-}" = 1 ]; then
     if [ -z "$(mgi_nvcc)" ] || [ -e .venv/.mgi/cuda ]; then
         install_requirements cuda requirements-cuda.txt
     fi

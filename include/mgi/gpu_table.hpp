@@ -1,6 +1,6 @@
 /// \file
 /// Columns in a GPU's memory: what operators on GPUs take and give, and how other libraries share it
-/// without a copy. The functions are in the library mgi_gpu_operators, which MGI_BUILD_CUDA builds.
+/// without a copy.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +74,7 @@ RecordBatch copy_to_host(GpuTable const& table);
 /// Gives the memory that results and tables of operators have left on a GPU back to it: operators keep up
 /// to a quarter of its memory for the next ones. Returns the bytes. Thread-safe; not while kernels run that
 /// wait for each other.
+/// In the library mgi_gpu_operators, which MGI_BUILD_CUDA builds.
 std::uint64_t trim_gpu_memory(int gpu);
 
 }  // namespace mgi

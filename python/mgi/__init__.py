@@ -26,7 +26,9 @@ from mgi.errors import (
     Stalled,
     Timeout,
 )
+from mgi.gpu_table import GpuArray, GpuColumn, GpuTable
 from mgi.jobs import Job, job
+from mgi.kernels import KernelGroups, column_views, include_dirs
 from mgi.operators import exchange, group_by, join
 from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
 from mgi.runtime import Runtime, set_log_level
@@ -44,11 +46,15 @@ __all__ = [
     "Endpoint",
     "Error",
     "Field",
+    "GpuArray",
+    "GpuColumn",
+    "GpuTable",
     "GroupFailed",
     "Internal",
     "Interrupted",
     "InvalidArgument",
     "Job",
+    "KernelGroups",
     "NotFound",
     "OutOfMemory",
     "Partition",
@@ -61,8 +67,10 @@ __all__ = [
     "Table",
     "Timeout",
     "__version__",
+    "column_views",
     "exchange",
     "group_by",
+    "include_dirs",
     "job",
     "join",
     "set_log_level",

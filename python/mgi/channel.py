@@ -72,8 +72,10 @@ class Channel:
 
         `batch` is anything with ``__arrow_c_array__`` or ``__arrow_c_stream__`` and the channel's
         columns, a mapping of names to NumPy arrays, one array for a channel of one column, or a
-        structured array. Waits for room until every row is accepted. ``timeout=0`` never waits: a
-        prefix of the rows is accepted and its length returned.
+        structured array. Columns in a GPU's memory (CuPy, PyTorch, Numba arrays,
+        :class:`GpuTable`) are copied to the host first: kernels send without that. Waits for room
+        until every row is accepted. ``timeout=0`` never waits: a prefix of the rows is accepted and
+        its length returned.
 
         Raises :class:`Timeout` when the time was up before all rows were accepted, :class:`Closed`
         after a flush, :class:`Refused` for a row that fits no segment, :class:`InvalidArgument` for

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from mgi import _mgi
 from mgi.endpoint import Endpoint, pairs_of
 from mgi.errors import InvalidArgument
+from mgi.gpu_table import GpuTable
+from mgi.operator_inputs import Inputs, inputs_of
 from mgi.routing import column_names
 from mgi.runtime import Runtime, _milliseconds, _whole
-from mgi.table import Table, TableLike, as_table, is_table
-
-#: The place of an endpoint that is another process', as the compiled module has it.
-_ELSEWHERE = 2**32 - 2
+from mgi.table import Table, TableLike
 
 
 @dataclasses.dataclass
@@ -25,14 +23,6 @@ class _Place:
 
     runtime: Runtime
     pairs: list[tuple[int, int]]
-
-    def deal(self, parts: list[_mgi.Table] | _mgi.Table) -> list[_mgi.Table]:
-        """A table for each endpoint: those given, or one's rows dealt out to this process' own."""
-        if isinstance(parts, list):
-            return parts
-        own = [place != _ELSEWHERE for _, place in self.pairs]
-        dealt = iter(parts.deal(sum(own)))
-        return [next(dealt) if mine else _mgi.Table.empty() for mine in own]
 
 
 def exchange(
@@ -46,12 +36,14 @@ def exchange(
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
     two_level: Literal["auto", "on", "off"] = "auto",
-) -> list[Table]:
+) -> list[Table] | list[GpuTable]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
     :param tables: a list, table *i* lying at endpoint *i*, or one table, whose rows are dealt out
         evenly. A table is anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow,
-        Polars, DuckDB results, results of these functions), or a mapping of NumPy arrays.
+        Polars, DuckDB results, results of these functions), or a mapping of NumPy arrays. Tables in
+        GPU memory are mappings of arrays there (CuPy, PyTorch, Numba), Arrow device arrays (cuDF)
+        or :class:`GpuTable`; see below.
     :param key: one column, or several with murmur3.
     :param endpoints: how many, or a list of `runtime`'s, also those that
         :meth:`Runtime.gather_endpoints` returns. None: one for each table of a list, else one for
@@ -74,15 +66,19 @@ def exchange(
     list the tables at others' endpoints are None or empty, and the results there have no rows. What
     fails in one process raises in all, and says whose it is.
 
+    Tables in GPU memory stay there: the operators run on their GPUs, by default at an endpoint for
+    each table, and the results are a :class:`GpuTable` each. All tables are on GPUs, or none;
+    :meth:`GpuTable.from_host` and :meth:`GpuTable.to_arrow` copy. Endpoints are of this process.
+
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.
     """
     keys = list(column_names(key, "key"))
-    parts, count = _parts(tables, endpoints, "tables")
+    inputs = inputs_of(endpoints, tables=tables)
     options = _options(hash, by_reference, groups, patience) | {"two_level": two_level}
-    with _place(count, endpoints, runtime) as place:
-        outcome = _mgi.exchange(
-            place.runtime._native, place.pairs, place.deal(parts), keys, options
+    with _place(inputs, endpoints, runtime) as place:
+        outcome = inputs.function("exchange")(
+            place.runtime._native, place.pairs, *inputs.dealt(place.pairs), keys, options
         )
         return _results(outcome, place, stats)
 
@@ -98,7 +94,7 @@ def group_by(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
-) -> list[Table]:
+) -> list[Table] | list[GpuTable]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
     `aggregates` lists ``(function, column, name)`` with function ``sum``, ``count``, ``min``,
@@ -110,11 +106,11 @@ def group_by(
     """
     by = list(column_names(keys, "keys"))
     wanted = [_aggregate(aggregate) for aggregate in aggregates]
-    parts, count = _parts(tables, endpoints, "tables")
+    inputs = inputs_of(endpoints, tables=tables)
     options = _options(hash, by_reference, groups, patience)
-    with _place(count, endpoints, runtime) as place:
-        outcome = _mgi.group_by(
-            place.runtime._native, place.pairs, place.deal(parts), by, wanted, options
+    with _place(inputs, endpoints, runtime) as place:
+        outcome = inputs.function("group_by")(
+            place.runtime._native, place.pairs, *inputs.dealt(place.pairs), by, wanted, options
         )
         return _results(outcome, place, stats)
 
@@ -132,7 +128,7 @@ def join(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
-) -> list[Table]:
+) -> list[Table] | list[GpuTable]:
     """Inner join of two tables on equal keys; returns one table per endpoint.
 
     `on` is a column of both, or a list of columns or of pairs ``(left column, right column)``.
@@ -143,19 +139,13 @@ def join(
     those of :func:`exchange`.
     """
     pairs = _join_keys(on)
-    left_parts, count = _parts(left, endpoints, "left", right)
-    right_parts, right_count = _parts(right, endpoints, "right", left)
-    if count != right_count:
-        raise InvalidArgument(
-            f"left is a list of {count} tables and right one of {right_count}: give equally many"
-        )
+    inputs = inputs_of(endpoints, left=left, right=right)
     options = _options(hash, by_reference, groups, patience)
-    with _place(count, endpoints, runtime) as place:
-        outcome = _mgi.join(
+    with _place(inputs, endpoints, runtime) as place:
+        outcome = inputs.function("join")(
             place.runtime._native,
             place.pairs,
-            place.deal(left_parts),
-            place.deal(right_parts),
+            *inputs.dealt(place.pairs),
             [pair[0] for pair in pairs],
             [pair[1] for pair in pairs],
             _columns(left_columns, "left_columns"),
@@ -177,52 +167,9 @@ def _options(hash: str, by_reference: bool, groups: int | None, patience: float)
     }
 
 
-def _parts(
-    tables: Any, endpoints: int | Sequence[Endpoint] | None, what: str, other: Any = None
-) -> tuple[list[_mgi.Table] | _mgi.Table, int]:
-    """The tables, a list of them or one that is to be dealt out, and the number of endpoints.
-
-    `other` is the join's other side, which may be the one that says how many endpoints there are.
-    """
-    count = None
-    if isinstance(endpoints, int) and not isinstance(endpoints, bool):
-        count = _whole("endpoints", endpoints, 1)
-    elif endpoints is not None:
-        if isinstance(endpoints, bool | str | Endpoint) or not isinstance(endpoints, Sequence):
-            raise InvalidArgument(
-                f"endpoints is {endpoints!r}: give their number, a list of them, or None"
-            )
-        count = len(endpoints)
-        if count == 0:
-            raise InvalidArgument("endpoints is empty: give at least one")
-    if is_table(tables):
-        if count is None and other is not None and not is_table(other):
-            count = len(other)
-        return as_table(tables), count or len(os.sched_getaffinity(0))
-    if not isinstance(tables, Sequence) or isinstance(tables, str | bytes):
-        raise InvalidArgument(
-            f"{what} is a {type(tables).__name__}: give a table (an object with "
-            "__arrow_c_stream__ or __arrow_c_array__) or a list of tables"
-        )
-    if not tables:
-        raise InvalidArgument(f"{what} is empty: give at least one table")
-    if count is not None and len(tables) != count:
-        raise InvalidArgument(
-            f"{what} is a list of {len(tables)} for {count} endpoints: give one table for each, or "
-            "one table alone, whose rows are dealt out"
-        )
-    elsewhere = [False] * len(tables)
-    if isinstance(endpoints, Sequence):
-        elsewhere = [getattr(endpoint, "_place", 0) == _ELSEWHERE for endpoint in endpoints]
-    return [
-        _mgi.Table.empty() if table is None and other else as_table(table)
-        for table, other in zip(tables, elsewhere, strict=True)
-    ], len(tables)
-
-
 @contextlib.contextmanager
 def _place(
-    count: int, endpoints: int | Sequence[Endpoint] | None, runtime: Runtime | None
+    inputs: Inputs, endpoints: int | Sequence[Endpoint] | None, runtime: Runtime | None
 ) -> Iterator[_Place]:
     """A runtime with its endpoints; what was made here ends with the call."""
     if runtime is not None and not isinstance(runtime, Runtime):
@@ -233,11 +180,11 @@ def _place(
         yield _Place(runtime, pairs_of(endpoints, "endpoints", runtime._number))
     elif runtime is None:
         with Runtime.local() as own:
-            yield _Place(own, [own.create_endpoint()._pair for _ in range(count)])
+            yield _Place(own, [own.create_endpoint(at or None)._pair for at in inputs.devices])
     else:
         made: list[Endpoint] = []
         try:
-            made += (runtime.create_endpoint() for _ in range(count))
+            made += (runtime.create_endpoint(device or None) for device in inputs.devices)
             yield _Place(runtime, [endpoint._pair for endpoint in made])
         finally:
             for endpoint in made:
@@ -247,12 +194,15 @@ def _place(
 
 
 def _results(
-    outcome: tuple[list[_mgi.Table], dict[str, Any]], place: _Place, stats: dict[str, Any] | None
-) -> list[Table]:
+    outcome: tuple[list[Any], dict[str, Any]], place: _Place, stats: dict[str, Any] | None
+) -> list[Any]:
     tables, report = outcome
     if stats is not None:
         stats.update(report, graph=place.runtime.graph())
-    return [Table(table) for table in tables]
+    return [
+        GpuTable._of(table) if isinstance(table, _mgi.GpuTable) else Table(table)
+        for table in tables
+    ]
 
 
 def _columns(names: Sequence[str] | None, what: str) -> list[str]:

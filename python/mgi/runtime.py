@@ -15,6 +15,7 @@ from mgi.closing import Closing
 from mgi.cluster import cluster_options
 from mgi.endpoint import Endpoint, pair_of, pairs_of
 from mgi.errors import Deleted, InvalidArgument, NotFound
+from mgi.kernels import KernelGroups
 from mgi.routing import Routing
 from mgi.schema import SchemaLike, as_schema
 
@@ -133,6 +134,8 @@ class Runtime(Closing):
         segment_rows: int | None = None,
         gone_limit: float | None = None,
         weight: float = 1.0,
+        tile_rows: int | None = None,
+        max_groups: int | None = None,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
 
@@ -161,6 +164,9 @@ class Runtime(Closing):
         :param weight: share of a NIC that several channels of this process want: of channels with
             weights 3 and 1 the first has three bytes for each of the other's; what one does not use
             the others have. From 0.001 to 1000.
+        :param tile_rows: rows that a kernel's group deals out at a time; fewer take less of a GPU's
+            shared memory (:attr:`KernelGroups.shared_bytes`).
+        :param max_groups: most groups that the kernels of an endpoint have.
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
@@ -180,6 +186,8 @@ class Runtime(Closing):
                 None if receive_limit is None else _whole("receive_limit", receive_limit, 0)
             ),
             "sorters": _whole("sorters", sorters, 0),
+            "tile_rows": _whole("tile_rows", tile_rows, 1),
+            "max_groups": _whole("max_groups", max_groups, 1),
             "weight": _weight(weight),
             "stall_limit": _milliseconds("stall_limit", stall_limit),
             "gone_limit": _milliseconds("gone_limit", gone_limit),
@@ -195,6 +203,37 @@ class Runtime(Closing):
             options,
         )
         return Channel(native, self, list(sources), list(destinations))
+
+    def attach(
+        self,
+        endpoint: Endpoint,
+        channels: Sequence[Channel],
+        blocks: int = 1,
+        threads: int = 256,
+        shared_bytes: int = 0,
+    ) -> KernelGroups:
+        """Groups for kernels on a GPU that you start yourself, with CuPy, Numba or anything else.
+
+        :param endpoint: whose rows the kernels send and receive; on a GPU.
+        :param channels: those that the kernels are given. They fail when a kernel ends without
+            having flushed, and stay until it has ended.
+        :param blocks: thread blocks of all these kernels together, which are all resident at once.
+        :param threads: of a block: a multiple of 32.
+        :param shared_bytes: shared memory of each block that is the kernel's own.
+        """
+        if not channels or not all(isinstance(channel, Channel) for channel in channels):
+            raise InvalidArgument(
+                "channels: give a list of the channels that the kernels are given"
+            )
+        native = _mgi.attach(
+            self._native,
+            pair_of(endpoint, "endpoint", self._number),
+            _whole("blocks", blocks, 1),
+            _whole("threads", threads, 1),
+            [channel._native for channel in channels],
+            _whole("shared_bytes", shared_bytes, 0),
+        )
+        return KernelGroups(native, endpoint.device)
 
     def delete_channel(self, channel: Channel) -> None:
         """Fails the channel with :class:`Deleted` and forgets it; received batches stay.

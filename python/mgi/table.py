@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mgi import _mgi, arrays
 from mgi.errors import InvalidArgument
+from mgi.gpu_table import gpu_tables_of
 from mgi.schema import Schema
 
 if TYPE_CHECKING:
@@ -14,10 +15,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TableLike: TypeAlias = Any
-"""An object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of NumPy arrays."""
+"""An object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of NumPy arrays.
+
+In a GPU's memory one with ``__arrow_c_device_array__`` or ``__arrow_c_device_stream__``, or a
+mapping of arrays there (CuPy, PyTorch, Numba)."""
 
 BatchLike: TypeAlias = Any
 """What a table may be, a NumPy structured array, or one array for a channel of one column."""
+
+_INTERFACES = (
+    "__arrow_c_stream__",
+    "__arrow_c_array__",
+    "__arrow_c_device_array__",
+    "__arrow_c_device_stream__",
+)
 
 
 def _pyarrow() -> Any:
@@ -156,9 +167,7 @@ class Table:
 
 def is_table(given: Any) -> bool:
     """Whether this is one table rather than a list of tables."""
-    return isinstance(given, Mapping) or any(
-        hasattr(given, name) for name in ("__arrow_c_stream__", "__arrow_c_array__")
-    )
+    return isinstance(given, Mapping) or any(hasattr(given, name) for name in _INTERFACES)
 
 
 def as_table(given: TableLike) -> _mgi.Table:
@@ -185,6 +194,9 @@ def as_rows(given: BatchLike, schema: Schema) -> list[_mgi.Batch | _mgi.RowStruc
         return [given._native]
     if isinstance(given, Table):
         return _or_empty(given._native, schema)
+    on_gpu = gpu_tables_of(given, schema)
+    if on_gpu is not None:
+        return [table.to_host() for table in on_gpu]
     if hasattr(given, "__arrow_c_array__"):
         return [_mgi.Batch.from_arrow(given)]
     if hasattr(given, "__arrow_c_stream__"):

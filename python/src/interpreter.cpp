@@ -14,6 +14,7 @@ namespace {
 struct Outside {
     std::mutex mutex;
     std::vector<Py_buffer*> buffers;  ///< that they are done with
+    std::vector<PyObject*> objects;   ///< the same
     std::atomic<int> threads{0};      ///< that let the GIL go and will want it back
     std::atomic<bool> ended{false};
     std::atomic<std::thread::id> ending_thread{};
@@ -28,6 +29,32 @@ Outside& outside() {
 void release_now(Py_buffer* buffer) {
     PyBuffer_Release(buffer);
     delete buffer;
+}
+
+void release_now(PyObject* object) {
+    Py_DECREF(object);
+}
+
+/// At once with the GIL, else when the interpreter comes to it.
+template <class T>
+void release(T* what, std::vector<T*>& queue) noexcept {
+    Outside& all = outside();
+    if (all.ended.load()) return;
+    if (PyGILState_Check() != 0) {
+        release_now(what);
+        return;
+    }
+    {
+        std::lock_guard const lock(all.mutex);
+        queue.push_back(what);
+    }
+    // Refused when too many calls wait: then the next call of ours drops it.
+    Py_AddPendingCall(
+        [](void*) {
+            release_queued();
+            return 0;
+        },
+        nullptr);
 }
 
 }  // namespace
@@ -62,32 +89,25 @@ Deadline::Deadline(std::optional<double> seconds) {
 }
 
 void release_buffer(Py_buffer* buffer) noexcept {
-    Outside& all = outside();
-    if (all.ended.load()) return;
-    if (PyGILState_Check() != 0) {
-        release_now(buffer);
-        return;
-    }
-    {
-        std::lock_guard const lock(all.mutex);
-        all.buffers.push_back(buffer);
-    }
-    // Refused when too many calls wait: then the next call of ours drops the buffer.
-    Py_AddPendingCall(
-        [](void*) {
-            release_queued();
-            return 0;
-        },
-        nullptr);
+    release(buffer, outside().buffers);
+}
+
+std::shared_ptr<void const> hold_object(nb::object object) {
+    return {object.release().ptr(), [](void const* held) {
+                release(static_cast<PyObject*>(const_cast<void*>(held)), outside().objects);
+            }};
 }
 
 void release_queued() noexcept {
     std::vector<Py_buffer*> buffers;
+    std::vector<PyObject*> objects;
     {
         std::lock_guard const lock(outside().mutex);
         buffers.swap(outside().buffers);
+        objects.swap(outside().objects);
     }
     for (Py_buffer* const buffer : buffers) release_now(buffer);
+    for (PyObject* const object : objects) release_now(object);
 }
 
 void interpreter_ends() noexcept {

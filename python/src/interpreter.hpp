@@ -149,6 +149,8 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work,
 /// without: then it is queued, and the interpreter drops it soon after. Nothing happens once the
 /// interpreter has ended.
 void release_buffer(Py_buffer* buffer) noexcept;
+/// Keeps an object while a copy of this lives; dropped as a buffer is. Called with the GIL.
+std::shared_ptr<void const> hold_object(nb::object object);
 /// Drops what is queued. Called with the GIL.
 void release_queued() noexcept;
 /// From now on nothing is given back to the interpreter, which the calling thread is about to end,

@@ -14,6 +14,10 @@ NB_MODULE(_mgi, module) {
     mgi::python::bind_runtime(module);
     mgi::python::bind_channel(module);
     mgi::python::bind_operators(module);
+    mgi::python::bind_attach(module);
+    mgi::python::bind_dlpack(module);
+    mgi::python::bind_gpu_tables(module);
+    mgi::python::bind_gpu_operators(module);
     mgi::python::bind_perf(module);
     mgi::python::bind_topology(module);
     mgi::python::bind_planner(module);

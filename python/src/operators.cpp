@@ -1,25 +1,13 @@
-#include <chrono>
-
 #include <mgi/operators.hpp>
 
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"
-#include "interpreter.hpp"
+#include "operator_run.hpp"
 #include "options.hpp"
-#include "report.hpp"
-#include "runtime.hpp"
-#include "runtime/runtime_impl.hpp"
 
 namespace mgi::python {
 namespace {
-
-/// What an operator returns, and what it says of itself.
-struct Outcome {
-    std::vector<Table> tables;
-    OperatorReport report;
-    double call_seconds = 0;  ///< as a C++ program would measure the call
-};
 
 TwoLevel two_level_named(std::string const& name) {
     if (name == "auto") return TwoLevel::Auto;
@@ -28,6 +16,21 @@ TwoLevel two_level_named(std::string const& name) {
     throw Error(ErrorCode::InvalidArgument,
                 "two_level is '" + name + "'; there are: auto, on, off");
 }
+
+AggregateFunction function_named(std::string const& name) {
+    static constexpr std::pair<char const*, AggregateFunction> known[] = {
+        {"sum", AggregateFunction::Sum}, {"count", AggregateFunction::Count},
+        {"min", AggregateFunction::Min}, {"max", AggregateFunction::Max},
+        {"avg", AggregateFunction::Avg},
+    };
+    for (auto const& [text, function] : known) {
+        if (name == text) return function;
+    }
+    throw Error(ErrorCode::InvalidArgument,
+                "there is no aggregate '" + name + "'; there are: sum, count, min, max, avg");
+}
+
+}  // namespace
 
 OperatorOptions operator_options(nb::dict const& options) {
     OperatorOptions made;
@@ -47,55 +50,21 @@ OperatorOptions operator_options(nb::dict const& options) {
     return made;
 }
 
-AggregateFunction function_named(std::string const& name) {
-    static constexpr std::pair<char const*, AggregateFunction> known[] = {
-        {"sum", AggregateFunction::Sum}, {"count", AggregateFunction::Count},
-        {"min", AggregateFunction::Min}, {"max", AggregateFunction::Max},
-        {"avg", AggregateFunction::Avg},
-    };
-    for (auto const& [text, function] : known) {
-        if (name == text) return function;
+std::vector<Aggregate> aggregates_of(std::vector<AggregateTuple> const& wanted) {
+    std::vector<Aggregate> aggregates;
+    aggregates.reserve(wanted.size());
+    for (auto const& [function, column, name] : wanted) {
+        aggregates.push_back({function_named(function), column, name});
     }
-    throw Error(ErrorCode::InvalidArgument,
-                "there is no aggregate '" + name + "'; there are: sum, count, min, max, avg");
+    return aggregates;
 }
 
-/// Runs an operator on a thread of its own; returns its tables and its report as a dictionary.
-template <class Operator>
-nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator const& run) {
-    release_queued();
-    OperatorOptions const chosen = operator_options(options);
-    std::weak_ptr<Runtime::Impl> const impl = holder.get().impl();
-    Outcome outcome = run_beside<Outcome>(
-        [runtime = holder.get(), chosen, run](std::atomic<bool> const& cancel) mutable {
-            OperatorOptions mine = chosen;
-            mine.cancel = &cancel;
-            Outcome made;
-            auto const start = std::chrono::steady_clock::now();
-            made.tables = run(runtime, mine, &made.report);
-            made.call_seconds =
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-            return made;
-        },
-        // What waits for other processes waits no more.
-        [impl] {
-            if (auto const runtime = impl.lock()) runtime->coordinator().interrupt();
-        });
-    nb::dict report;
-    report["seconds"] = outcome.report.seconds;
-    report["call_seconds"] = outcome.call_seconds;
-    report["rows"] = outcome.report.rows;
-    report["bytes"] = outcome.report.bytes;
-    report["two_level"] = outcome.report.two_level;
-    report["channels"] = as_list(outcome.report.channels);
-    report["plans"] = as_list(outcome.report.plans);
-    return nb::make_tuple(nb::cast(std::move(outcome.tables)), report);
-}
+namespace {
 
 nb::tuple exchange_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
                           std::vector<Table> const& parts, std::vector<std::string> const& keys,
                           nb::dict const& options) {
-    return run_operator(
+    return run_operator<Table>(
         holder, options,
         [at = endpoints_of(endpoints), parts, keys](Runtime& runtime, OperatorOptions const& chosen,
                                                     OperatorReport* report) {
@@ -105,14 +74,9 @@ nb::tuple exchange_tables(RuntimeHolder& holder, std::vector<EndpointPair> const
 
 nb::tuple group_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
                        std::vector<Table> const& parts, std::vector<std::string> const& keys,
-                       std::vector<std::tuple<std::string, std::string, std::string>> const& wanted,
-                       nb::dict const& options) {
-    std::vector<Aggregate> aggregates;
-    aggregates.reserve(wanted.size());
-    for (auto const& [function, column, name] : wanted) {
-        aggregates.push_back({function_named(function), column, name});
-    }
-    return run_operator(
+                       std::vector<AggregateTuple> const& wanted, nb::dict const& options) {
+    std::vector<Aggregate> const aggregates = aggregates_of(wanted);
+    return run_operator<Table>(
         holder, options,
         [at = endpoints_of(endpoints), parts, keys, aggregates](
             Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
@@ -127,7 +91,7 @@ nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& en
                       std::vector<std::string> const& left_columns,
                       std::vector<std::string> const& right_columns, nb::dict const& options) {
     JoinSpec const spec{left_keys, right_keys, left_columns, right_columns};
-    return run_operator(
+    return run_operator<Table>(
         holder, options,
         [at = endpoints_of(endpoints), left, right, spec](
             Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {

@@ -1,5 +1,7 @@
 #include "runtime.hpp"
 
+#include <algorithm>
+
 #include "bindings.hpp"
 #include "channel.hpp"
 #include "interpreter.hpp"
@@ -77,6 +79,14 @@ std::vector<EndpointPair> gather_endpoints(RuntimeHolder& holder,
     return pairs;
 }
 
+/// Whether host code receives at some of the endpoints. None is kept on a GPU.
+bool any_on_host(std::vector<Device> const& devices, std::vector<Endpoint> const& endpoints) {
+    return std::any_of(endpoints.begin(), endpoints.end(), [&](Endpoint endpoint) {
+        return endpoint.device >= devices.size() ||
+               devices[endpoint.device].kind != VertexKind::Gpu;
+    });
+}
+
 ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
                               std::vector<EndpointPair> const& destinations, Schema const* schema,
                               std::string const& routing, std::vector<std::string> const& keys,
@@ -92,7 +102,9 @@ ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> c
     // Python keeps what it receives: without a growing pool a list of batches would stop the senders.
     bool const limited =
         options.contains("receive_limit") && !nb::object(options["receive_limit"]).is_none();
-    if (!limited) spec.options.receive_limit = UINT64_MAX;  // as much as the runtime has left
+    if (!limited && any_on_host(holder.get().devices(), spec.destinations)) {
+        spec.options.receive_limit = UINT64_MAX;  // as much as the runtime has left
+    }
     Channel channel = beside_with<Channel>(
         holder, [spec](Runtime& runtime) { return runtime.create_channel(spec); });
     return new ChannelHolder(std::move(channel));

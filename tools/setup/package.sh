@@ -2,13 +2,28 @@
 # shellcheck shell=bash
 
 # Everything the built package depends on: sources, pinned tools, compiler, and (the code uses every
-# instruction of this processor) the processor. With gRPC installed it has the control plane in it.
+# instruction of this processor) the processor. With gRPC installed it has the control plane in it, with a
+# GPU's driver and nvcc (or MGI_CUDA=1) what is for GPUs.
 package_key() {
     local cxx=$1
     content_of CMakeLists.txt cmake include src bench/perf python pyproject.toml requirements.txt
     printf '%s %s\n' "$cxx" "$("$cxx" -dumpfullversion)"
     command -v grpc_cpp_plugin protoc || true
+    if for_gpus; then
+        printf '%s %s\n' "$(mgi_nvcc)" "$(cat /proc/driver/nvidia/version 2>/dev/null || true)"
+        content_of bench/gpu
+    fi
     grep -m 2 -E '^(model name|flags)' /proc/cpuinfo | sha256sum
+}
+
+# Whether the package gets what is for GPUs: as AUTO in cmake/MgiFindCuda.cmake decides.
+for_gpus() {
+    case "${MGI_CUDA:-}" in
+        0) return 1 ;;
+        1) ;;
+        *) [ -e /proc/driver/nvidia/version ] || [ -e /dev/nvidiactl ] || return 1 ;;
+    esac
+    [ -n "$(mgi_nvcc)" ]
 }
 
 # install_package <purpose>: for the tests it is built as the preset `release` builds, and in its
@@ -30,7 +45,14 @@ install_package() {
     say "building the mgi package (log: $log)"
     rm -f .venv/.mgi/package
     # Ninja's own progress lines are shown; the rest goes to the log.
-    if ! PATH="$PWD/.venv/bin:$PATH" CXX=$cxx .venv/bin/python -m pip install -v \
+    local nvcc cuda=()
+    if for_gpus; then
+        nvcc=$(mgi_nvcc)
+        # The PyPI packages keep the libraries where nvcc does not look.
+        cuda=(CUDACXX="$nvcc" CUDAHOSTCXX="$cxx"
+            LIBRARY_PATH="$(dirname "$(dirname "$nvcc")")/lib${LIBRARY_PATH:+:$LIBRARY_PATH}")
+    fi
+    if ! env PATH="$PWD/.venv/bin:$PATH" CXX="$cxx" "${cuda[@]}" .venv/bin/python -m pip install -v \
         --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
         "${as_release[@]}" . 2>&1 |
         tee "$log" | sed -u -n -E 's/^ *(\[[0-9]+\/[0-9]+\] .*)/    \1/p'; then

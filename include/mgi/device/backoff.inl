@@ -1,5 +1,5 @@
 // Leaf wrapper: one of the few places where host and GPU code differ.
-#if !defined(__CUDA_ARCH__)
+#if !defined(__CUDA_ARCH__) && !defined(__CUDACC_RTC__)
 #include <sched.h>
 #include <time.h>
 #endif

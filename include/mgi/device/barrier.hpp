@@ -3,12 +3,17 @@
 /// waits for one that has thrown.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)
 #include <atomic>
-#include <cstdint>
+#endif
 
 #include <mgi/device/config.hpp>
 
 namespace mgi::device {
+
+#if defined(__CUDACC_RTC__)
+class HostBarrier;  // compiled for a GPU alone, which has none
+#else
 
 /// Thrown on a CPU out of `Group::sync` when another thread of the group has failed. Kernels let it
 /// pass; the launch swallows it, since the first failure is the one that is reported.
@@ -64,5 +69,6 @@ private:
     std::atomic<std::uint32_t> arrived_{0};
     std::atomic<std::uint32_t> phase_{0};
 };
+#endif
 
 }  // namespace mgi::device

@@ -2,8 +2,6 @@
 /// Rows offered to `send`: columns in Arrow's layout, or an array of row structs.
 #pragma once
 
-#include <cstring>
-
 #include <mgi/device/layout.hpp>
 
 namespace mgi::device {

@@ -2,8 +2,7 @@
 /// The macros of the device headers, and the integer names they use.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <mgi/device/standard.hpp>
 
 /// Marks functions that run on the host and, compiled by nvcc, on a GPU too.
 #if defined(__CUDACC__)

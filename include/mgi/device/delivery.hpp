@@ -56,11 +56,12 @@ MGI_HD MGI_COLD bool collect(ChannelState<A> const& state, Lane<A>& lane) {
     // acquire: the mover is done with the segments before anybody fills them again.
     u64 const moved = lane.mail->moved.load(acquire);
     for (u64 at = first; at != moved; ++at) {
-        release_reads(lane.slots[u32(at) & lane.mask], lane.moves, lane.mask + 1, [&](auto& slot) {
-            if (state.layout.bit_bytes != 0) {
-                memset(state.pool + slot.offset, 0, state.layout.bit_bytes);
-            }
-        });
+        release_reads(lane.slots[u32(at) & lane.mask], lane.moves, lane.mask + 1,
+                      [&](Slot<A>& slot) {
+                          if (state.layout.bit_bytes != 0) {
+                              memset(state.pool + slot.offset, 0, state.layout.bit_bytes);
+                          }
+                      });
     }
     // release: who sees it finds the rows in their destinations' hands.
     if (moved != first) lane.delivered.store(moved, cuda::std::memory_order_release);

@@ -4,8 +4,6 @@
 /// may differ in it.
 #pragma once
 
-#include <cstring>
-
 #include <mgi/device/batch_view.hpp>
 #include <mgi/device/values.hpp>
 

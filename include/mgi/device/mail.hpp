@@ -42,7 +42,7 @@ struct Arrivals {
     u32 mask = 0;
 
     /// By a mover.
-    void push(u64 what, u64 content) {
+    MGI_HD void push(u64 what, u64 content) {
         // acq_rel: as of ReceiveQueue::push; the entry's last reader has done with it before some segment
         // came back that was pushed between then and now.
         u64 const position = tail.fetch_add(1, acq_rel);

@@ -2,8 +2,6 @@
 /// What device calls return, and the error codes that host and device share.
 #pragma once
 
-#include <cstdint>
-
 #include <mgi/device/config.hpp>
 
 namespace mgi {

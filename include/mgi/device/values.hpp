@@ -3,8 +3,6 @@
 /// On a CPU values may lie at any address; on a GPU at multiples of their type's alignment.
 #pragma once
 
-#include <cstring>
-
 #include <mgi/device/group.hpp>
 
 namespace mgi::device {

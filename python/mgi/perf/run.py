@@ -7,14 +7,21 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mgi.cli import Parser
 from mgi.errors import Error
-from mgi.perf import exchange, groupby, join, plan
+from mgi.perf import exchange, gpu, groupby, join, plan
 
-#: By name: a module with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and `WRONG`. What
-#: `measure` finds under a name with a _ in front is not written down.
-PATTERNS = {"exchange": exchange, "groupby": groupby, "join": join, "plan": plan}
+#: By name: a module, or an object, with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and
+#: `WRONG`. What `measure` finds under a name with a _ in front is not written down.
+PATTERNS: dict[str, Any] = {
+    "exchange": exchange,
+    "groupby": groupby,
+    "join": join,
+    "plan": plan,
+    **gpu.PATTERNS,
+}
 
 
 def main(argv: Sequence[str]) -> int:

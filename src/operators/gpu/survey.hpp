@@ -82,8 +82,9 @@ public:
     }
 
     static u32 scratch_bytes(SurveyArgs const& args) {
+        // A multiple of 16: what is taken from the end of the scratch begins at one.
         return 64 + (args.registers == nullptr ? 0 : 4 * Sketch::kRegisters) +
-               (args.rows_for == nullptr ? 0 : 4 * args.destinations + 16);
+               (args.rows_for == nullptr ? 0 : (4 * args.destinations + 15) / 16 * 16);
     }
 
 private:

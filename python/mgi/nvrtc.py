@@ -1,0 +1,91 @@
+"""NVRTC, NVIDIA's compiler as a library, for kernels that include MGI's device headers."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mgi.errors import InvalidArgument, NotFound
+from mgi.kernels import include_dirs, nvidia_packages
+
+_LIBRARY = "libnvrtc.so.13"
+
+
+def compile_ptx(
+    source: str, architecture: str, options: Sequence[str] = (), name: str = "kernel.cu"
+) -> bytes:
+    """PTX of a kernel's source, which may include ``<mgi/device.hpp>``.
+
+    `architecture` is ``"compute_90"`` or the like. Raises :class:`mgi.InvalidArgument` with what
+    the compiler says, and :class:`mgi.NotFound` without NVRTC 13.
+    """
+    nvrtc = _library()
+    program = ctypes.c_void_p()
+    _check(
+        nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), name.encode(), 0, None, None
+        ),
+        "begin to compile",
+    )
+    try:
+        words = [
+            f"-arch={architecture}",
+            "-std=c++20",
+            *(f"-I{folder}" for folder in include_dirs()),
+        ]
+        words += options
+        array = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
+        if nvrtc.nvrtcCompileProgram(program, len(words), array) != 0:
+            text = _text(program, "ProgramLog").decode(errors="replace").strip()
+            raise InvalidArgument(f"{name} does not compile for {architecture}:\n{text}")
+        return _text(program, "PTX")
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(program: ctypes.c_void_p, what: str) -> bytes:
+    """A text of a program's; without the byte 0 at its end."""
+    nvrtc = _library()
+    size = ctypes.c_size_t()
+    _check(getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), "ask for its size")
+    text = ctypes.create_string_buffer(size.value)
+    _check(getattr(nvrtc, f"nvrtcGet{what}")(program, text), "get what was compiled")
+    return text.value
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        words = _library().nvrtcGetErrorString(result).decode()
+        raise InvalidArgument(f"NVRTC cannot {what}: {words}")
+
+
+def _places() -> Iterator[str]:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        root = os.environ.get(name)
+        if root:
+            yield str(Path(root) / "lib64" / _LIBRARY)
+    for folder in nvidia_packages():
+        yield str(folder / "lib" / _LIBRARY)
+    yield _LIBRARY
+    yield f"/usr/local/cuda/lib64/{_LIBRARY}"
+
+
+@functools.cache
+def _library() -> Any:
+    for place in _places():
+        if "/" in place and not Path(place).exists():
+            continue
+        try:
+            found = ctypes.CDLL(place)
+        except OSError:
+            continue
+        found.nvrtcGetErrorString.restype = ctypes.c_char_p
+        return found
+    raise NotFound(
+        f"no NVRTC ({_LIBRARY}), which compiles kernels: install a CUDA toolkit of version 13, or "
+        "'pip install nvidia-cuda-nvrtc'"
+    )

@@ -1,0 +1,179 @@
+"""The Python package on a real GPU: with PyTorch and CuPy, where they are, and the examples.
+
+CUDA_MODULE_LOADING=EAGER python3 -m pytest tests/gpu/test_python.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
+
+import mgi
+import numpy as np
+import pyarrow as pa
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(mgi._mgi.gpus() == 0, reason="needs a GPU")
+ROWS = 300_000
+RNG = np.random.default_rng(5)
+KEYS = RNG.integers(0, 20_000, ROWS, dtype=np.int32)
+VALUES = RNG.integers(-1000, 1000, ROWS, dtype=np.int64)
+WEIGHTS = RNG.random(ROWS)
+HOST = {"key": KEYS, "value": VALUES, "weight": WEIGHTS}
+
+
+def of_torch() -> dict[str, Any]:
+    torch = pytest.importorskip("torch")
+    return {name: torch.from_numpy(values).cuda() for name, values in HOST.items()}
+
+
+def of_cupy() -> dict[str, Any]:
+    cupy = pytest.importorskip("cupy")
+    return {name: cupy.asarray(values) for name, values in HOST.items()}
+
+
+def of_numba() -> dict[str, Any]:
+    cuda = pytest.importorskip("numba.cuda")
+    return {name: cuda.to_device(values) for name, values in HOST.items()}
+
+
+def of_arrow() -> mgi.GpuTable:
+    return mgi.GpuTable.from_host(pa.table(HOST))
+
+
+SOURCES = [of_torch, of_cupy, of_numba, of_arrow]
+
+
+def rows_of(tables: Any) -> np.ndarray[Any, Any]:
+    """All rows, sorted, as columns beside each other."""
+    whole = pa.concat_tables([table.to_arrow() for table in tables])
+    columns = np.array([column.to_numpy() for column in whole.columns])
+    return columns[:, np.lexsort(columns[::-1])]
+
+
+def expected_groups() -> np.ndarray[Any, Any]:
+    keys, index, counts = np.unique(KEYS, return_inverse=True, return_counts=True)
+    sums = np.bincount(index, VALUES)
+    return np.array([keys, sums, counts])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("endpoints", [None, 1, 4])
+def test_exchange_keeps_every_row(source: Any, endpoints: int | None) -> None:
+    parts = mgi.exchange(source(), key="key", endpoints=endpoints)
+    assert len(parts) == (endpoints or 1)
+    assert all(isinstance(part, mgi.GpuTable) for part in parts)
+    order = np.lexsort((WEIGHTS, VALUES, KEYS))
+    expected = np.array([KEYS[order], VALUES[order], WEIGHTS[order]])
+    assert np.array_equal(rows_of(parts), expected)
+    homes = [set(part.to_arrow()["key"].to_pylist()) for part in parts]
+    assert sum(map(len, homes)) == len(set(KEYS.tolist()))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("endpoints", [1, 4])
+def test_group_by(source: Any, endpoints: int) -> None:
+    stats: dict[str, Any] = {}
+    wanted = [("sum", "value", "sum"), ("count", None, "rows")]
+    parts = mgi.group_by(source(), "key", wanted, endpoints=endpoints, stats=stats)
+    assert np.array_equal(rows_of(parts), expected_groups())
+    assert stats["call_seconds"] > 0
+
+
+@pytest.mark.parametrize("endpoints", [1, 4])
+def test_join(endpoints: int) -> None:
+    keys = np.arange(0, 20_000, 2, dtype=np.int32)
+    right = mgi.GpuTable.from_host({"key": keys, "other": keys * 3})
+    parts = mgi.join(of_arrow(), right, on="key", left_columns=["value"], right_columns=["other"],
+                     endpoints=endpoints)  # fmt: skip
+    hit = KEYS % 2 == 0
+    order = np.lexsort((KEYS[hit] * 3, VALUES[hit]))
+    expected = np.array([VALUES[hit][order], KEYS[hit][order] * 3])
+    assert np.array_equal(rows_of(parts), expected)
+
+
+@pytest.mark.parametrize("endpoints", [1, 2, 3, 5])
+def test_nulls_and_bits_come_through(endpoints: int) -> None:
+    table = pa.table(
+        {
+            "key": pa.array(KEYS[:1000] % 10, mask=VALUES[:1000] > 500),
+            "flag": pa.array(VALUES[:1000] > 0, mask=VALUES[:1000] < -500),
+        }
+    )
+    parts = mgi.exchange(mgi.GpuTable.from_host(table), key="key", endpoints=endpoints)
+    whole = pa.concat_tables([part.to_arrow() for part in parts])
+    order = [("key", "ascending"), ("flag", "ascending")]
+    assert whole.sort_by(order).equals(table.sort_by(order))
+
+
+def test_results_are_arrays_of_others_without_a_copy() -> None:
+    totals = mgi.group_by(of_arrow(), "key", [("sum", "value", "sum")])[0]
+    expected = np.sort(expected_groups()[1])
+    column = totals["sum"]
+    values = column.values if column.nullable else column
+    address = values.__cuda_array_interface__["data"][0]
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_dlpack(values)
+    cupy = pytest.importorskip("cupy")
+    array = cupy.from_dlpack(values)
+    assert tensor.data_ptr() == array.data.ptr == cupy.asarray(values).data.ptr == address
+    del totals, column, values
+    assert np.array_equal(np.sort(tensor.cpu().numpy()), expected)
+    assert np.array_equal(np.sort(array.get()), expected)
+
+
+def test_work_in_a_stream_of_theirs_is_waited_for() -> None:
+    torch = pytest.importorskip("torch")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000_000)
+        keys = torch.arange(ROWS, device="cuda", dtype=torch.int64)
+        assert mgi.GpuTable({"key": keys})["key"].values is not None
+        assert stream.query()
+    cupy = pytest.importorskip("cupy")
+    other = cupy.cuda.Stream(non_blocking=True)
+    with other:
+        values = cupy.arange(10_000_000, dtype=cupy.int64) * 3
+        table = mgi.GpuTable({"key": values})
+    assert table.to_arrow()["key"][9_999_999].as_py() == 29_999_997
+
+
+def test_host_sends_what_lies_on_a_gpu_and_kernels_are_not_needed() -> None:
+    with mgi.Runtime.local() as runtime:
+        a, b = runtime.create_endpoint("cpu:0"), runtime.create_endpoint("cpu:0")
+        schema = {"key": "int32", "value": "int64", "weight": "float64"}
+        with runtime.create_channel([a], [b], schema, mgi.Broadcast()) as channel:
+            sent = {name: values[:1000] for name, values in of_cupy().items()}
+            assert channel.send(sent) == 1000
+            channel.flush()
+            rows = pa.Table.from_batches([pa.record_batch(x) for x in channel.batches()])
+    assert rows["value"].to_pylist() == VALUES[:1000].tolist()
+
+
+def test_views_and_bool_are_refused_with_a_word() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(mgi.InvalidArgument, match="gaps between"):
+        mgi.GpuTable({"a": torch.arange(10, device="cuda")[::2]})
+    with pytest.raises(mgi.InvalidArgument, match="is bool"):
+        mgi.GpuTable({"a": torch.zeros(3, device="cuda", dtype=torch.bool)})
+    with pytest.raises(mgi.InvalidArgument, match="requires? grad"):
+        mgi.GpuTable({"a": torch.zeros(3, device="cuda", requires_grad=True)})
+
+
+@pytest.mark.parametrize("name", ["cupy_kernel", "numba_kernel"])
+def test_examples(name: str) -> None:
+    if name == "numba_kernel":
+        probe = "from numba import cuda; cuda.jit('void(int64[::1])')(lambda a: None)"
+        if subprocess.run([sys.executable, "-c", probe], capture_output=True).returncode != 0:
+            pytest.skip("Numba compiles no kernel here")
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    ended = subprocess.run(command, timeout=120, capture_output=True, text=True)
+    print(ended.stdout, ended.stderr)
+    assert ended.returncode == 0
+    assert "every sum is right" in ended.stdout or "not installed" in ended.stdout

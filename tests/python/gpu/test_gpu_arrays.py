@@ -1,0 +1,310 @@
+"""Tables in GPU memory: what comes in, what goes out, who keeps the memory."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import mgi
+import numpy as np
+import pyarrow as pa
+import pytest
+from gpu_support import DlArray, Driver, Interface, read
+
+KINDS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrap", [Interface, DlArray])
+def test_every_type_comes_in_and_goes_out(driver: Driver, kind: str, wrap: Any) -> None:
+    values = np.arange(100).astype(kind)
+    table = mgi.GpuTable({"a": wrap(driver.array(values, gpu=1))})
+    assert (table.num_rows, table.device, table.nbytes) == (100, "cuda:1", values.nbytes)
+    assert np.array_equal(read(table["a"]), values)
+    assert table["a"].__cuda_array_interface__["typestr"] == values.dtype.str
+    assert pa.array(values).type == table.to_arrow().schema.field("a").type
+    assert table.to_arrow()["a"].to_pylist() == values.tolist()
+    again = mgi.GpuTable({"a": table["a"]})
+    assert again.schema == table.schema
+    assert np.array_equal(read(again["a"].values), values)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_dlpack_is_told_our_stream_and_our_version(driver: Driver, old: bool) -> None:
+    array = DlArray(driver.array([1, 2, 3]), old=old)
+    mgi.GpuTable({"a": array})
+    assert array.streams == [mgi._mgi.stream_of_gpu(0)]
+    assert array.versions == [None if old else (1, 0)]
+
+
+def test_memory_is_kept_by_every_view(driver: Driver) -> None:
+    gc.collect()
+    before = driver.alive("memory")
+    table: Any = mgi.GpuTable(
+        {"a": DlArray(driver.array([1, 2])), "b": Interface(driver.array([3, 4]))}
+    )
+    assert driver.alive("memory") == before + 2
+    capsule = table["a"].__dlpack__(max_version=(1, 0))
+    arrow = table.__arrow_c_device_array__()
+    column = table["b"]
+    values = column.values
+    del table, column
+    gc.collect()
+    assert driver.alive("memory") == before + 2
+    assert read(values).tolist() == [3, 4]
+    del capsule, values
+    gc.collect()
+    assert driver.alive("memory") == before + 2
+    del arrow
+    gc.collect()
+    assert driver.alive("memory") == before
+
+
+def test_a_stream_in_the_interface_is_waited_for(driver: Driver) -> None:
+    memory = driver.array([0, 0])
+    may_write = threading.Event()
+    stream = driver.stream(0)
+    done: list[str] = []
+
+    def write() -> None:
+        may_write.wait(10)
+        done.append("written")
+
+    threading.Timer(0.05, may_write.set).start()
+    keep = driver.launch(stream, write)
+    mgi.GpuTable({"a": Interface(memory, stream=stream)})
+    assert done == ["written"]
+    del keep
+
+
+def interface(driver: Driver, **other: Any) -> Interface:
+    return Interface(driver.array(np.arange(4, dtype="i8")), **other)
+
+
+WRONG = [
+    ({"mask": object()}, "column 'a' has a mask"),
+    ({"strides": (16,)}, "gaps between its elements"),
+    ({"shape": (2, 2)}, "2 dimensions"),
+    ({"typestr": ">i8"}, "no column type on a GPU"),
+    ({"typestr": "<c16"}, "no column type on a GPU"),
+    ({"typestr": "|b1"}, "view('uint8')"),
+    ({"version": 1}, "version 1"),
+    ({"stream": 0}, "the stream 0"),
+    ({"stream": True}, "the stream True"),
+    ({"data": (4096, False)}, "memory that is no GPU's"),
+    ({"data": None}, "is incomplete"),
+    ({"shape": None}, "is incomplete"),
+]
+
+
+@pytest.mark.parametrize(("other", "message"), WRONG)
+def test_what_the_interface_may_not_say(
+    driver: Driver, other: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(mgi.InvalidArgument) as caught:
+        mgi.GpuTable({"a": interface(driver, **other)})
+    assert message in str(caught.value)
+    assert "column 'a'" in str(caught.value)
+
+
+def test_contiguous_strides_and_a_single_element_are_fine(driver: Driver) -> None:
+    assert mgi.GpuTable({"a": interface(driver, strides=(8,))}).num_rows == 4
+    one = Interface(driver.array([7]), strides=(4096,))
+    assert read(mgi.GpuTable({"a": one})["a"]).tolist() == [7]
+
+
+def test_values_must_lie_at_multiples_of_their_width(driver: Driver) -> None:
+    memory = driver.array(np.zeros(4, "i8"))
+    array = Interface(memory, data=(memory.address + 4, False), shape=(3,))
+    with pytest.raises(mgi.InvalidArgument, match="no multiple of its width"):
+        mgi.GpuTable({"a": array})
+
+
+def test_wrong_dlpack(driver: Driver) -> None:
+    for values, message in [
+        (np.zeros(4, "?"), "view('uint8')"),
+        (np.zeros(4, "f2"), "float16"),
+        (np.zeros(4, "c16"), "complex128"),
+    ]:
+        with pytest.raises(mgi.InvalidArgument) as caught:
+            mgi.GpuTable({"a": DlArray(driver.array(values))})
+        assert message in str(caught.value)
+
+    class Gradient(DlArray):
+        def __dlpack__(self, **how: Any) -> object:
+            raise BufferError("Can't export tensors that require gradient")
+
+    with pytest.raises(mgi.InvalidArgument, match="column 'a' cannot be shared: Can't export"):
+        mgi.GpuTable({"a": Gradient(driver.array([1]))})
+
+    class Used(DlArray):
+        def __dlpack__(self, **how: Any) -> object:
+            capsule = super().__dlpack__(**how)
+            mgi._mgi.DlTensor.take(capsule)
+            return capsule
+
+    with pytest.raises(mgi.InvalidArgument, match="unused DLPack capsule"):
+        mgi.GpuTable({"a": Used(driver.array([1]))})
+
+
+def test_tables_that_do_not_fit_together(driver: Driver) -> None:
+    here, there = Interface(driver.array([1, 2])), Interface(driver.array([1, 2], gpu=1))
+    short = Interface(driver.array([1]))
+    for table, message in [
+        ({"a": here, "b": there}, "column 'a' on cuda:0 and column 'b' on cuda:1"),
+        ({"a": here, "b": short}, "column 'b' has 1 values and column 'a' 2"),
+        ({"a": here, "b": np.arange(2)}, "column 'b' is not in a GPU's memory"),
+        ({"a": np.arange(2)}, "is no table in a GPU's memory"),
+        (pa.table({"a": [1]}), "is no table in a GPU's memory"),
+    ]:
+        with pytest.raises(mgi.InvalidArgument) as caught:
+            mgi.GpuTable(table)
+        assert message in str(caught.value)
+
+
+def test_empty_tables(driver: Driver) -> None:
+    table = mgi.GpuTable({"a": Interface(driver.array(np.zeros(0, "i4")))})
+    assert (len(table), table.to_arrow().num_rows) == (0, 0)
+    assert read(table["a"]).tolist() == []
+
+
+def rows_with_nulls(count: int) -> pa.RecordBatch:
+    rng = np.random.default_rng(3)
+    return pa.record_batch(
+        {
+            "i": pa.array(rng.integers(0, 99, count), mask=rng.random(count) < 0.3),
+            "f": pa.array(rng.random(count).astype("f4")),
+            "b": pa.array(rng.random(count) < 0.5, mask=rng.random(count) < 0.3),
+            "p": pa.array(rng.random(count) < 0.5),
+            "d": pa.array(rng.integers(0, 9999, count).astype("i4")).cast(pa.date32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("first", [0, 1, 7, 8, 13])
+@pytest.mark.parametrize("count", [0, 1, 5, 64, 1001])
+def test_copies_to_a_gpu_and_back_keep_nulls_and_bits(
+    driver: Driver, first: int, count: int
+) -> None:
+    batch = rows_with_nulls(first + count).slice(first, count)
+    table = mgi.GpuTable.from_host(batch, "cuda:1")
+    assert table.device == "cuda:1"
+    assert table.to_arrow() == pa.Table.from_batches([batch])
+    again = mgi.GpuTable(table)
+    assert again.to_arrow().equals(table.to_arrow())
+
+
+def test_columns_with_nulls_are_no_arrays(driver: Driver) -> None:
+    table = mgi.GpuTable.from_host(rows_with_nulls(100))
+    column = table["i"]
+    assert column.nullable
+    with pytest.raises(BufferError, match="column 'i' may hold nulls"):
+        column.__dlpack__()
+    with pytest.raises(AttributeError, match="column 'i' may hold nulls"):
+        _ = column.__cuda_array_interface__
+    bits = np.unpackbits(read(column.validity), bitorder="little")[:100].astype(bool)
+    expected = table.to_arrow()["i"]
+    assert bits.tolist() == [value.is_valid for value in expected]
+    assert read(column.values)[bits].tolist() == expected.drop_null().to_pylist()
+    with pytest.raises(BufferError, match="column 'p' is bool"):
+        table["p"].__dlpack__()
+    packed = np.unpackbits(read(table["p"].values), bitorder="little")[:100]
+    assert packed.astype(bool).tolist() == table.to_arrow()["p"].to_pylist()
+    assert read(table["d"]).tolist() == table.to_arrow()["d"].cast(pa.int32()).to_pylist()
+
+
+def test_arrow_device_arrays_go_round(driver: Driver) -> None:
+    table = mgi.GpuTable.from_host(rows_with_nulls(77))
+
+    class Theirs:
+        """As cuDF's tables."""
+
+        def __arrow_c_device_array__(self, requested_schema: object = None, **how: Any) -> Any:
+            return table.__arrow_c_device_array__()
+
+    ours = mgi.GpuTable(Theirs())
+    assert ours.to_arrow().equals(table.to_arrow())
+    assert read(ours["f"]).tolist() == read(table["f"]).tolist()
+    assert pa.schema(ours.schema) == table.to_arrow().schema
+    with pytest.raises(NotImplementedError, match="new_thing"):
+        ours.__arrow_c_device_array__(new_thing=1)
+
+
+def test_strings_and_decimals_are_refused(driver: Driver) -> None:
+    for column in (pa.array(["x"]), pa.array([1]).cast(pa.decimal128(30, 2))):
+        with pytest.raises(mgi.InvalidArgument, match="column 'a' is .*no column on a GPU"):
+            mgi.GpuTable.from_host(pa.table({"a": column}))
+
+
+def test_host_tables_go_their_way_on_a_machine_with_gpus(driver: Driver) -> None:
+    table = pa.table({"a": [1, 2, 3]})
+    for host in (table, table.to_batches()[0], {"a": np.arange(3)}):
+        parts = mgi.exchange(host, key="a", endpoints=2)
+        assert sum(part.num_rows for part in parts) == 3
+        assert isinstance(parts[0], mgi.Table)
+
+
+def test_dlpack_goes_only_where_the_array_is(driver: Driver) -> None:
+    column = mgi.GpuTable({"a": Interface(driver.array([1], gpu=1))})["a"]
+    assert column.__dlpack_device__() == (2, 1)
+    tensor = mgi._mgi.DlTensor.take(column.__dlpack__(stream=1, dl_device=(2, 1), copy=False))
+    assert (tensor.device, tensor.shape, tensor.strides) == ((2, 1), [1], [1])
+    assert (tensor.code, tensor.bits, tensor.lanes) == (0, 64, 1)
+    with pytest.raises(BufferError, match="does not copy"):
+        column.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(BufferError, match="copy it where"):
+        column.__dlpack__(copy=True)
+
+
+def test_sending_from_a_gpu_copies_to_the_host(driver: Driver) -> None:
+    with mgi.Runtime.local() as runtime:
+        source, sink = runtime.create_endpoint("cpu:0"), runtime.create_endpoint("cpu:0")
+        schema = {"key": "int64", "value": "float64"}
+        with runtime.create_channel([source], [sink], schema, mgi.Broadcast()) as channel:
+            key = DlArray(driver.array(np.arange(1000)))
+            value = Interface(driver.array(np.arange(1000) / 2))
+            assert channel.send({"value": value, "key": key}) == 1000
+            table = mgi.GpuTable({"key": key, "value": value})
+            assert channel.send(table) == 1000
+            with pytest.raises(mgi.InvalidArgument, match="column 'key' is int64.*double"):
+                channel.send({"key": value, "value": value})
+            channel.flush()
+            rows = pa.Table.from_batches([pa.record_batch(b) for b in channel.batches()])
+        assert rows["key"].to_pylist() == [*range(1000)] * 2
+        assert rows["value"].to_pylist() == [k / 2 for k in range(1000)] * 2
+        with runtime.create_channel([source], [sink], {"one": "int64"}, mgi.Broadcast()) as channel:
+            assert channel.send(key) == 1000
+
+
+def test_operators_say_what_is_missing_or_mixed(driver: Driver) -> None:
+    table = {"a": Interface(driver.array([1, 2]))}
+    host = {"a": np.arange(2)}
+    for call in (
+        lambda: mgi.exchange([table, host], key="a"),
+        lambda: mgi.join(table, host, on="a"),
+        lambda: mgi.join([host], [table], on="a"),
+    ):
+        with pytest.raises(mgi.InvalidArgument, match="in the host's memory, and others on GPUs"):
+            call()
+    if mgi._mgi.gpu_operators:
+        return
+    with pytest.raises(mgi.NotFound, match="built without nvcc.*MGI_BUILD_CUDA=ON"):
+        mgi.exchange(table, key="a")
+
+
+def test_without_a_driver_the_error_says_so(tmp_path: Path) -> None:
+    program = """
+import mgi, pytest
+class Array:
+    __cuda_array_interface__ = {"shape": (1,), "typestr": "<i8", "data": (8, False), "version": 3}
+for call in (lambda: mgi.GpuTable({"a": Array()}), lambda: mgi.exchange({"a": Array()}, key="a"),
+             lambda: mgi.GpuTable.from_host({"a": [1]})):
+    with pytest.raises(mgi.NotFound, match="no NVIDIA driver"):
+        call()
+"""
+    environment = {"MGI_CUDA_LIBRARY": "libno-such-driver.so.1", "PATH": "/usr/bin:/bin"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
