@@ -236,7 +236,8 @@ TEST(GpuChannelsOnce, GiveAllMemoryBack) {
         exchange.run();
         exchange.runtime().delete_channel(exchange.channel());
     }
-    for (auto const& kind : kinds) EXPECT_EQ(gpus.alive(kind), before[kind]) << kind;
+    // Fewer: what a test before has left may have gone meanwhile.
+    for (auto const& kind : kinds) EXPECT_LE(gpus.alive(kind), before[kind]) << kind;
 }
 
 TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
