@@ -44,15 +44,19 @@ private:
     int before_ = 0;
 };
 
+/// A kernel has one limit on shared memory: held from where it is set until that is used.
+inline std::mutex& gpu_limit_mutex() {
+    static std::mutex mutex;
+    return mutex;
+}
+
 template <class Kernel, class... Args>
 void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&... args) {
     int const gpu = launch.gpu;
     GpuOfThread const here(gpu);
     auto* const code = &gpu_kernel<Kernel, Args...>;
     int const shared = static_cast<int>(launch.shared_bytes);
-    // The kernel has one limit on shared memory, which another thread's launch must not lower before this one.
-    static std::mutex mutex;
-    std::lock_guard const lock(mutex);
+    std::lock_guard const lock(gpu_limit_mutex());
     check_gpu_launch(
         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), gpu,
         "a group wants more shared memory than a block can have (smaller tile_rows need less)");

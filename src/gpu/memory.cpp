@@ -16,8 +16,9 @@ namespace {
 
 // Retained once and for good: CUDA's runtime has it for as long as the process lives, too.
 Context primary_context(Driver const& driver, int gpu) {
-    static std::mutex mutex;
-    static std::vector<std::pair<Driver const*, std::vector<Context>>> known;
+    // Never destroyed: threads that watch kernels may come here until the process has ended.
+    static auto& mutex = *new std::mutex;
+    static auto& known = *new std::vector<std::pair<Driver const*, std::vector<Context>>>;
     std::lock_guard const lock(mutex);
     if (known.empty() || known.back().first != &driver) {
         known.emplace_back(&driver, std::vector<Context>(std::size_t(driver.gpus()), nullptr));

@@ -41,6 +41,7 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                         " was not compiled for GPUs; compile the file that launches it with nvcc");
     }
     check_kernel(launch->endpoint, device, options.threads);
+    if (!launch->sorts) start_gpu_sorters(*launch);
     std::uint32_t const beside = gpu_sorters_on(device);
     auto const stream = std::make_shared<gpu::OwnStream>(device.ordinal);
     auto const watch = KernelWatch::start(registry_, launch, device);

@@ -109,8 +109,11 @@ void KernelWatch::end_those_over(std::vector<Kernel>& kernels) {
             ++kernel;
             continue;
         }
-        end(kernel->first, kernel->count, failure);
+        // Its stream or event goes before who waits is told, and may end the process.
+        std::uint32_t const first = kernel->first;
+        std::uint32_t const count = kernel->count;
         kernel = kernels.erase(kernel);
+        end(first, count, failure);
     }
 }
 

@@ -126,11 +126,17 @@ void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
         registry.fail_all_of(launch.endpoint);
         launch.fail(std::current_exception());
     }
-    std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
-    std::lock_guard const lock(launch.mutex);
-    if (--launch.running != 0) return;
-    channels.swap(launch.channels);
-    launch.ended.notify_all();
+    // What the launch held goes before who waits is told: memory must not be freed behind their backs, beside
+    // kernels that they start next.
+    for (;;) {
+        std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
+        std::lock_guard const lock(launch.mutex);
+        if (launch.running > 1 || launch.channels.empty()) {
+            if (--launch.running == 0) launch.ended.notify_all();
+            return;
+        }
+        channels.swap(launch.channels);
+    }
 }
 
 Launch Runtime::start(Endpoint endpoint, LaunchOptions const& options,
@@ -152,7 +158,6 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
     auto const launch = new_launch(endpoint, options.groups, channels, sorts);
     std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
     if (device.kind == VertexKind::Gpu) {
-        start_gpu_sorters(*launch);
         return start_on_gpu(launch, device, options, scratch, on_gpu);
     }
     std::vector<std::shared_ptr<GroupRun>> runs;
@@ -232,7 +237,9 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch, std::uint32_t mor
                     "the kernel for endpoint " + std::to_string(launch.endpoint.id) +
                         " was given a channel that does not exist in this runtime (deleted?)");
     }
-    if (more <= UINT32_MAX - scratch) return scratch + more;
+    // A multiple of 16, as what is taken from its end has to be.
+    std::uint64_t const all = (std::uint64_t{scratch} + more + 15) / 16 * 16;
+    if (all <= UINT32_MAX) return static_cast<std::uint32_t>(all);
     throw Error(ErrorCode::InvalidArgument, "a group's scratch of " +
                                                 std::to_string(std::uint64_t{scratch} + more) +
                                                 " bytes is more than 4 GiB");

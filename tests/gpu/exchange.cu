@@ -1,7 +1,10 @@
 // The device calls on a GPU: endpoints of one kernel exchange rows through the production headers, and
 // every row must arrive once. Needs CUDA and nothing else.
 //
-//   exchange [--small] [--json FILE]
+//   exchange [--small] [--no-clerks] [--json FILE]
+//
+// --no-clerks leaves out what has them: compute-sanitizer's racecheck counts barriers that only some of a block's
+// threads wait at as everybody's, and then takes all that comes behind a later __syncthreads for unordered.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -211,14 +214,17 @@ Outcome run_once(Shape const& shape, u64 launch) {
 
 int main(int argc, char** argv) {
     bool small = false;
+    bool clerks = true;
     char const* json = nullptr;
     for (int i = 1; i < argc; ++i) {
         if (std::strcmp(argv[i], "--small") == 0) {
             small = true;
+        } else if (std::strcmp(argv[i], "--no-clerks") == 0) {
+            clerks = false;
         } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
             json = argv[++i];
         } else {
-            std::fprintf(stderr, "usage: exchange [--small] [--json FILE]\n");
+            std::fprintf(stderr, "usage: exchange [--small] [--no-clerks] [--json FILE]\n");
             return 2;
         }
     }
@@ -236,6 +242,7 @@ int main(int argc, char** argv) {
         shapes.push_back({4, 33, 256, 400'000, 16384, 1024, 4});
         shapes.push_back({4, 32, 512, 400'000, 16384, 2048, 4});
     }
+    if (!clerks) std::erase_if(shapes, [](Shape const& shape) { return shape.threads >= 128; });
     int failed = 0;
     u64 launch = 0;
     std::string lines;

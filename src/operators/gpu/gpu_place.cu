@@ -89,6 +89,7 @@ public:
             cudaEventRecord(event, stream);
             kept_.emplace(size, Block{data, event});
             kept_bytes_ += size;
+            while (kept_bytes_ > most_kept_) drop(std::prev(kept_.end()));
         }
         cudaSetDevice(before);
         cudaGetLastError();

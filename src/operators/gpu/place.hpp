@@ -114,6 +114,7 @@ public:
         if (is_gpu()) {
             GpuOfThread const here(gpu());
             auto* const code = &gpu_kernel<Kernel, Args...>;
+            std::lock_guard const lock(gpu_limit_mutex());
             check_gpu_launch(cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                   static_cast<int>(shared_bytes)),
                              gpu(), "a group wants more shared memory than a block can have");
