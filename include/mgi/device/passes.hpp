@@ -60,9 +60,8 @@ public:
         bool left = false;  ///< some of its rows have no room: `tile` says which
     };
 
-    /// Sends rows of the batch until all are placed, a lane has no room or the channel has failed.
+    /// Sends rows of the batch, which has some, until all are placed, a lane has no room or the channel has failed.
     MGI_HD Result send() {
-        if (plan().batch.count == 0) return {};
         if (crew().is_worker()) bring(0);
         LaneLook seen = look_ahead();
         for (u32 number = 0;; ++number) {
@@ -95,7 +94,11 @@ public:
                 if (left || group_agrees_on_failure()) return result_of(number, left);
                 if (more && crew().is_worker()) bring(number + 1);
             }
-            if (!more) return result_of(number, false);
+            if (!more) {
+                group()
+                    .sync();  // clerks have done with the scratch, which is the kernel's between calls
+                return result_of(number, false);
+            }
         }
     }
 
@@ -196,7 +199,7 @@ private:
         return {first_of(number) + rows, rows, left};
     }
 
-    /// Starts to bring the tile from `first` on into the scratch: row structs, and columns of fixed width without
+    /// Starts to bring the tile of that number into the scratch: row structs, and columns of fixed width without
     /// nulls. `wait_for_copies` and a group barrier must follow.
     MGI_HD void bring(u32 number) {
         PassPlan<A>& plan = this->plan();

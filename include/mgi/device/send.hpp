@@ -65,6 +65,8 @@ public:
 
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
+        if (batch.count == 0)
+            return {0, Status::Ok, ErrorCode::Ok};  // there may be no columns, either
         if (agree(group_, tile_.agreed, mine_.carry_rows) != 0 &&
             !carry_on(group_, shared_, state_, source_index_)) {
             return {0, Status::Pending, ErrorCode::Ok};
@@ -355,6 +357,7 @@ private:
         group_.sync();
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       [&](u32) { return mine_.carry; });
+        group_.sync();  // nobody reads the caller's columns or the scratch any more
     }
 
     MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {
