@@ -73,7 +73,7 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {
 }
 
 ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
-                               std::vector<GpuMembers> const& gpus) {
+                               std::vector<GpuMembers> const& gpus, std::uint64_t memory_left) {
     ChannelOptions options = spec.options;
     std::uint64_t const row = std::max<std::uint64_t>(schema.row_bytes(), 1);
     bool const own_lanes = device::has_own_lanes(spec.routing.kind);
@@ -91,8 +91,10 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
     bool const alone = sent_by_gpus && destinations == spec.destinations.size();
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
         Segments const& sizes = alone ? kOnGpus : kWithCpus;
-        options.segment_bytes =
-            std::uint32_t(std::clamp(sizes.pool / lanes, kLeastSegment, sizes.most));
+        // By copy there is a receive pool of as many segments beside the lanes.
+        std::uint64_t const slots = 2 * std::uint64_t{options.slots == 0 ? kSlots : options.slots};
+        std::uint64_t const pool = std::min(sizes.pool, memory_left / 4 / slots);
+        options.segment_bytes = std::uint32_t(std::clamp(pool / lanes, kLeastSegment, sizes.most));
     }
     if (options.chunk_rows == 0) {
         // A segment of which less than two chunks fit is one.

@@ -20,9 +20,9 @@ std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device>
 Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
-// thread blocks fill together.
+// thread blocks fill together. Segments take a quarter of the memory that is left at most.
 ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
-                               std::vector<GpuMembers> const& gpus);
+                               std::vector<GpuMembers> const& gpus, std::uint64_t memory_left);
 
 // Rows of a stage buffer's segment on a GPU: a sorter takes one as a tile.
 std::uint32_t stage_rows_on_gpu(Schema const& schema, std::uint32_t segment_rows);

@@ -310,7 +310,7 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
     std::vector<GpuMembers> const gpus = gpu_members(spec, devices_);
-    if (!gpus.empty()) fitting.options = options_on_gpus(fitting, schema, gpus);
+    if (!gpus.empty()) fitting.options = options_on_gpus(fitting, schema, gpus, memory_left());
     Plan plan = plan_channel(fitting, schema);
     if (!gpus.empty()) plan.transfer = transfer_on_gpus(spec, plan.transfer);
     if (text_bytes) plan.text_bytes = *text_bytes;

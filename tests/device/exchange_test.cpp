@@ -172,5 +172,20 @@ INSTANTIATE_TEST_SUITE_P(
                       ExchangeCase{2, 1, 5, 200, 4, 100, 0, RoutingKind::Partition, 20, true},
                       ExchangeCase{3, 1, 2, 66, 2, 64, 0, RoutingKind::Broadcast, 50, true}));
 
+// A shard without rows may have no columns at all.
+TEST(DevicePasses, ABatchWithoutRowsNeedsNoColumns) {
+    TinyOptions options;
+    options.sources = 1;
+    options.destinations = 3;
+    options.staged = true;
+    TinyChannel tiny(Schema{{"key", int64()}, {"value", int64()}}, options);
+    Channel const channel = tiny.on(0, Channel::kNone);
+    test::run_groups(1, 2, channel.shared_bytes(), [&](Group const& group, Shared& shared) {
+        SendResult const sent = channel.send(group, shared, Batch{});
+        EXPECT_EQ(sent.status, Status::Ok);
+        EXPECT_EQ(sent.rows, 0U);
+    });
+}
+
 }  // namespace
 }  // namespace mgi::device

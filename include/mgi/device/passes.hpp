@@ -95,8 +95,8 @@ public:
                 if (more && crew().is_worker()) bring(number + 1);
             }
             if (!more) {
-                group()
-                    .sync();  // clerks have done with the scratch, which is the kernel's between calls
+                // Clerks have done with the scratch, which is the kernel's between calls.
+                group().sync();
                 return result_of(number, false);
             }
         }

@@ -65,13 +65,13 @@ public:
 
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
-        if (batch.count == 0)
-            return {0, Status::Ok, ErrorCode::Ok};  // there may be no columns, either
         if (agree(group_, tile_.agreed, mine_.carry_rows) != 0 &&
             !carry_on(group_, shared_, state_, source_index_)) {
             return {0, Status::Pending, ErrorCode::Ok};
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
+        // Behind the carried rows; there may be no columns, either.
+        if (batch.count == 0) return {0, Status::Ok, ErrorCode::Ok};
         if (lane < 0 && has_passes(state_)) {
             return send_in_passes(group_, shared_, state_, source_index_, batch);
         }
