@@ -1,13 +1,11 @@
 /// \file
 /// Sorters on GPUs, for channels with ChannelOptions::sorters that have sources there (`send_row`). To be included by
-/// one file of the program that nvcc compiles; MGI itself is built without CUDA.
+/// one file of the program that nvcc compiles; MGI itself is built without CUDA. To other compilers it says nothing.
 #pragma once
 
-#if !defined(__CUDACC__)
-#error "<mgi/gpu_sorters.hpp> is for files that nvcc compiles"
-#endif
-
 #include <mgi/runtime.hpp>
+
+#if defined(__CUDACC__)
 
 namespace mgi {
 
@@ -28,3 +26,5 @@ inline void start_gpu_sorters(GpuSorters const& sorters) {
 inline bool const gpu_sorters_are_known = provide_gpu_sorters(&start_gpu_sorters);
 
 }  // namespace mgi
+
+#endif
