@@ -5,8 +5,8 @@ build compiles some at a time, the source that has them.
     tools/tidy_units.py COMPILE_COMMANDS.JSON [FILE...]
 
 With FILEs those that have them, else those that have any source of src/, bench/ or examples/.
-Fails for one that nothing has, but for peers (bench/peers/programs) whose library is not here, and what only a
-library without third parties has (src/control/alone).
+Fails for one that nothing has, but for peers (bench/peers/programs) whose library is not here, and
+what only a library without third parties has (src/control/alone).
 """
 
 import json
