@@ -45,7 +45,13 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
     std::uint32_t const beside = gpu_sorters_on(device);
     auto const stream = std::make_shared<gpu::OwnStream>(device.ordinal);
     auto const watch = KernelWatch::start(registry_, launch, device);
+    std::list<KernelWatch::Kernel> made;  // before the kernel, which must not run unwatched
     try {
+        made.push_back({0, options.groups, [stream, after] {
+                            if (!stream->is_done()) return false;
+                            if (after) after();
+                            return true;
+                        }});
         {
             std::lock_guard const lock(registry_->mutex);
             registry_->launches.push_back(launch);
@@ -57,11 +63,7 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
         watch->never_ran();
         throw;
     }
-    watch->add(0, options.groups, [stream, after] {
-        if (!stream->is_done()) return false;
-        if (after) after();
-        return true;
-    });
+    watch->add(std::move(made));
     return Launch(launch);
 }
 

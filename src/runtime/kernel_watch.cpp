@@ -39,9 +39,15 @@ std::shared_ptr<KernelWatch> KernelWatch::start(std::shared_ptr<Registry> regist
 }
 
 void KernelWatch::add(std::uint32_t first, std::uint32_t count, Over over) {
+    std::list<Kernel> made;
+    made.push_back({first, count, std::move(over)});
+    add(std::move(made));
+}
+
+void KernelWatch::add(std::list<Kernel>&& made) noexcept {
     {
         std::lock_guard const lock(mutex_);
-        coming_.push_back({first, count, std::move(over)});
+        coming_.splice(coming_.end(), made);
     }
     changed_.notify_all();
 }
@@ -76,15 +82,14 @@ void KernelWatch::never_ran() {
 }
 
 void KernelWatch::run() {
-    std::vector<Kernel> kernels;
+    std::list<Kernel> kernels;
     for (;;) {
         {
             std::unique_lock lock(mutex_);
             if (kernels.empty()) {
                 changed_.wait(lock, [&] { return left_ == 0 || !coming_.empty(); });
             }
-            std::move(coming_.begin(), coming_.end(), std::back_inserter(kernels));
-            coming_.clear();
+            kernels.splice(kernels.end(), coming_);
             if (left_ == 0) return;
         }
         end_those_over(kernels);
@@ -92,7 +97,7 @@ void KernelWatch::run() {
     }
 }
 
-void KernelWatch::end_those_over(std::vector<Kernel>& kernels) {
+void KernelWatch::end_those_over(std::list<Kernel>& kernels) {
     std::exception_ptr failure;
     auto const is_over = [&](Kernel const& kernel) {
         try {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -29,27 +30,29 @@ public:
                                               Device const& device);
     // The kernel with groups [first, first + count) has been launched.
     void add(std::uint32_t first, std::uint32_t count, Over over);
+    // The same in two steps: what needs memory comes before the kernel is started.
+    struct Kernel {
+        std::uint32_t first = 0;
+        std::uint32_t count = 0;
+        Over over;
+    };
+    void add(std::list<Kernel>&& made) noexcept;
     // These end at once, with the exception if there is one; they never ran.
     void end(std::uint32_t first, std::uint32_t count, std::exception_ptr const& exception);
     // None of the launch's groups ever runs, and nobody waits for them.
     void never_ran();
 
 private:
-    struct Kernel {
-        std::uint32_t first = 0;
-        std::uint32_t count = 0;
-        Over over;
-    };
     KernelWatch(std::shared_ptr<Registry> registry, std::shared_ptr<Launch::State> launch, int gpu);
     void run();
-    void end_those_over(std::vector<Kernel>& kernels);
+    void end_those_over(std::list<Kernel>& kernels);
 
     std::shared_ptr<Registry> const registry_;
     std::shared_ptr<Launch::State> const launch_;
     int const gpu_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<Kernel> coming_;
+    std::list<Kernel> coming_;
     std::uint32_t left_;  // groups that have not ended
 };
 
