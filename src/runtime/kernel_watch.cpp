@@ -1,11 +1,11 @@
 #include "runtime/kernel_watch.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "gpu/memory.hpp"
 

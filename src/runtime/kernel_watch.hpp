@@ -8,7 +8,6 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <mgi/graph.hpp>
 
