@@ -16,7 +16,7 @@ struct KeyAndId {
     i64 id;
 };
 
-TinyOptions channel_options() {
+TinyOptions seat_channel_options() {
     TinyOptions options;
     options.destinations = 2;
     options.max_groups = 1;
@@ -26,8 +26,8 @@ TinyOptions channel_options() {
     return options;
 }
 
-TinyOptions stage_options(u32 staged_rows) {
-    TinyOptions options = channel_options();
+TinyOptions seat_options(u32 staged_rows) {
+    TinyOptions options = seat_channel_options();
     options.destinations = 1;
     options.slots = 2;
     options.routing = RoutingKind::Direct;
@@ -40,8 +40,8 @@ TinyOptions stage_options(u32 staged_rows) {
 class Seat : public ::testing::TestWithParam<u32> {
 protected:
     Seat()
-        : channel_(test::numbered_schema(), channel_options()),
-          stage_(test::numbered_schema(), stage_options(GetParam())),
+        : channel_(test::numbered_schema(), seat_channel_options()),
+          stage_(test::numbered_schema(), seat_options(GetParam())),
           memory_(4096),
           sorter_memory_(4096),
           stages_{&stage_.state()} {
@@ -82,15 +82,15 @@ protected:
 };
 
 TEST_P(Seat, SenderSortsWhatItStages) {
-    constexpr i64 kRows = 200;  // the stage has room for 16
-    for (i64 i = 0; i < kRows; ++i) {
+    constexpr i64 kSent = 200;  // the stage has room for 16
+    for (i64 i = 0; i < kSent; ++i) {
         ASSERT_EQ(sender().send_row(group_, KeyAndId{i, i}).status, Status::Ok) << i;
     }
     Shared shared = memory_.shared();
     int calls = 0;
     while (sender().flush(group_, shared) == Status::Pending) ASSERT_LT(++calls, 10);
-    EXPECT_EQ(receive(), u64(kRows)) << "done says that they stand there";
-    EXPECT_EQ(sum_, kRows * (kRows - 1) / 2);
+    EXPECT_EQ(receive(), u64(kSent)) << "done says that they stand there";
+    EXPECT_EQ(sum_, kSent * (kSent - 1) / 2);
     ReceivedBatch batch;
     EXPECT_EQ(sender().recv(group_, shared, batch), Status::End);
 }
