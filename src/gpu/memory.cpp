@@ -94,6 +94,7 @@ bool OwnEvent::is_done() const {
 }
 
 DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
+    if (bytes_ == 0) return;
     OwnStream const stream(gpu);
     Current const here(driver_, gpu);
     driver_.check(driver_.cuMemAlloc(&at_, bytes),
@@ -112,6 +113,31 @@ DeviceMemory::~DeviceMemory() {
         (void)driver_.cuMemFree(at_);
     } catch (std::exception const&) {
         // As above.
+    }
+}
+
+IpcHandle DeviceMemory::handle() const {
+    Current const here(driver_, gpu_);
+    IpcHandle handle{};
+    driver_.check(driver_.cuIpcGetMemHandle(&handle, at_), "share a channel's pool with a process",
+                  gpu_);
+    return handle;
+}
+
+ImportedMemory::ImportedMemory(int gpu, IpcHandle const& handle) : gpu_(gpu) {
+    Current const here(driver_, gpu);
+    driver_.check(
+        driver_.cuIpcOpenMemHandle(&at_, handle, kIpcLazyPeerAccess),
+        "use another process' pool of a channel (set MGI_GPU_IPC=off where processes may not)",
+        gpu);
+}
+
+ImportedMemory::~ImportedMemory() {
+    try {
+        Current const here(driver_, gpu_);
+        (void)driver_.cuIpcCloseMemHandle(at_);
+    } catch (std::exception const&) {
+        // The GPU's context is lost, and its memory with it.
     }
 }
 
@@ -172,12 +198,18 @@ PinnedRange::~PinnedRange() {
     }
 }
 
+bool reaches(int from, int to) {
+    if (from == to) return true;
+    Driver const& driver = Driver::get();
+    int can = 0;
+    driver.check(driver.cuDeviceCanAccessPeer(&can, from, to), "ask for a peer", from);
+    return can != 0;
+}
+
 bool connect_peers(int one, int other) {
     Driver const& driver = Driver::get();
     auto const connect = [&](int from, int to) {
-        int can = 0;
-        driver.check(driver.cuDeviceCanAccessPeer(&can, from, to), "ask for a peer", from);
-        if (can == 0) return false;
+        if (!reaches(from, to)) return false;
         Current const here(driver, from);
         Result const result = driver.cuCtxEnablePeerAccess(primary_context(driver, to), 0);
         return result == kSuccess || result == kPeerAccessAlreadyEnabled;

@@ -62,6 +62,7 @@ private:
 /// Zeroed memory of a GPU, for its kernels alone.
 class DeviceMemory {
 public:
+    /// None where `bytes` is 0.
     DeviceMemory(int gpu, std::uint64_t bytes);
     ~DeviceMemory();
     DeviceMemory(DeviceMemory const&) = delete;
@@ -69,11 +70,29 @@ public:
 
     [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    /// By which other processes of this machine import it.
+    [[nodiscard]] IpcHandle handle() const;
 
 private:
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     std::uint64_t bytes_;
+    Address at_ = 0;
+};
+
+/// Another process' DeviceMemory, for copies by a GPU of this one that is its GPU or a peer of it.
+class ImportedMemory {
+public:
+    ImportedMemory(int gpu, IpcHandle const& handle);
+    ~ImportedMemory();
+    ImportedMemory(ImportedMemory const&) = delete;
+    ImportedMemory& operator=(ImportedMemory const&) = delete;
+
+    [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
+
+private:
+    Driver const& driver_ = Driver::get();  // the same to the end
+    int gpu_;
     Address at_ = 0;
 };
 
@@ -130,6 +149,9 @@ private:
     int gpu_;
     char* data_;
 };
+
+/// Whether a GPU's copies go straight into another one's memory; into its own they do.
+bool reaches(int from, int to);
 
 /// Lets two GPUs reach each other's memory, for the life of the process. False where they cannot: then copies
 /// between them go through the host's memory.

@@ -21,7 +21,7 @@ public:
           name_(peer.name),
           server_(peer.server),
           channel_(links.channel_),
-          intake_(links.state_, links.channel_, peer.in),
+          intake_(links.state_, links.channel_, peer.in, peer.placed),
           attendance_(links.state_.destination_count) {
         for (auto const& name : peer.out) {
             numbers_.emplace(name, flows_.size());
@@ -144,7 +144,10 @@ ChannelLinks::ChannelLinks(std::uint32_t channel, State& state, std::uint32_t cr
       said_progress_(servers) {
     for (ChannelPeer const& peer : peers) {
         ends_.push_back(std::make_unique<End>(*this, credits, peer));
-        for (auto const& flow : peer.out) far_ends_.emplace(flow, ends_.back()->far_end(flow));
+        for (auto const& flow : peer.out) {
+            FarEnd& end = far_ends_.emplace(flow, ends_.back()->far_end(flow)).first->second;
+            if (peer.placed.contains(flow)) end.ring = &rings_[flow];
+        }
     }
 }
 
@@ -158,15 +161,21 @@ void ChannelLinks::set_carrier(std::size_t peer, link::Carrier* carrier) {
     ends_[peer]->set_carrier(carrier);
 }
 
-std::unique_ptr<Route<device::LibcuAtomics>> ChannelLinks::route(std::uint32_t source,
-                                                                 std::uint32_t lane,
-                                                                 std::uint32_t destination,
-                                                                 std::uint64_t nics) {
+std::unique_ptr<Route<device::LibcuAtomics>> ChannelLinks::route(
+    std::uint32_t source, std::uint32_t lane, std::uint32_t destination, std::uint64_t nics,
+    transport::Transport& transport, std::uint64_t index) {
     auto const at = far_ends_.find({source, destination});
     if (at == far_ends_.end()) return nullptr;
     FarEnd end = at->second;
     end.nics = nics;
-    return std::make_unique<FarRoute>(state_, source, lane, destination, end);
+    if (end.ring == nullptr) {
+        return std::make_unique<FarRoute>(state_, source, lane, destination, end);
+    }
+    return std::make_unique<PlacedRoute>(state_, source, lane, destination, end, transport, index);
+}
+
+PlacedRing& ChannelLinks::ring(std::uint32_t source, std::uint32_t destination) {
+    return rings_.at({source, destination});
 }
 
 bool ChannelLinks::say_credits() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "mover/far_route.hpp"
 #include "mover/intake.hpp"
 #include "mover/link/carrier.hpp"
+#include "mover/placed_route.hpp"
 #include "mover/work.hpp"
 
 namespace mgi::mover {
@@ -42,6 +44,8 @@ struct ChannelPeer {
     std::uint32_t server = 0;
     std::vector<SourceAndDestination> out;
     std::vector<SourceAndDestination> in;
+    std::set<SourceAndDestination> placed =
+        {};  // of both: the source's process puts segments in place itself
 };
 
 // The mover's thread says credits; words may be said by any thread; the rest is for who makes the channel.
@@ -62,10 +66,15 @@ public:
     // What carries to a peer from now on; when this returns nobody uses what was there before.
     void set_carrier(std::size_t peer, link::Carrier* carrier);
 
-    // Null for a destination on this server. `nics`: the source's device's own, as Transfer::nics.
+    // Null for a destination on this server. `nics`: the source's device's own, as Transfer::nics. `transport` and
+    // `index`: as of ChannelMoves::FarRoutes.
     std::unique_ptr<Route<device::LibcuAtomics>> route(std::uint32_t source, std::uint32_t lane,
                                                        std::uint32_t destination,
-                                                       std::uint64_t nics = 0);
+                                                       std::uint64_t nics,
+                                                       transport::Transport& transport,
+                                                       std::uint64_t index);
+    // Where the segments of a flow go that is `placed` and leaves this process.
+    PlacedRing& ring(std::uint32_t source, std::uint32_t destination);
 
     // Says which segments are free again; true if any word was said.
     bool say_credits();
@@ -103,6 +112,7 @@ private:
     State& state_;
     std::vector<std::unique_ptr<End>> ends_;
     std::map<Intake::SourceAndDestination, FarEnd> far_ends_;
+    std::map<Intake::SourceAndDestination, PlacedRing> rings_;
     std::uint32_t const here_;
     ChannelEvents& events_;
     std::vector<std::atomic<std::uint64_t>> attendance_;     // by destination, as the word's value

@@ -20,9 +20,11 @@ template <class A>
 class BasicChannelMoves final : public Work {
 public:
     using State = device::ChannelState<A>;
-    // The route of a lane to a destination on another server; null for one on this server.
+    // The route of a lane to a destination on another server; null for one on this server. Its own copies' tokens
+    // begin with `index`.
     using FarRoutes = std::function<std::unique_ptr<Route<A>>(
-        std::uint32_t source, std::uint32_t lane, std::uint32_t destination)>;
+        std::uint32_t source, std::uint32_t lane, std::uint32_t destination,
+        transport::Transport& transport, std::uint64_t index)>;
 
     // Makes the moves that the lanes of the sources listed, given by their indices in the channel, need.
     BasicChannelMoves(State& state, std::vector<std::uint32_t> const& sources,
@@ -49,16 +51,13 @@ private:
     bool finish(LaneMoves& moves);
     [[nodiscard]] std::uint64_t delivered_below(LaneMoves const& moves) const;
     void close(LaneMoves& moves);
-    std::unique_ptr<Route<A>> make_copy_route(std::uint32_t source, std::uint32_t lane,
-                                              std::uint32_t destination);
     bool step_lanes();
     bool step_in_turn();
     [[nodiscard]] std::uint32_t pick(LaneMoves const& moves) const;
 
     State& state_;
     std::unique_ptr<transport::Transport> transport_;
-    std::vector<std::unique_ptr<Route<A>>> routes_;
-    std::vector<CopyRoute<A>*> copies_;  // of them, by the transport's tokens
+    std::vector<std::unique_ptr<Route<A>>> routes_;  // by the transport's tokens
     std::vector<LaneMoves> lanes_;
     std::size_t open_lanes_ = 0;
     std::size_t turn_ = 0;  // ordered broadcast: the lane whose segment is on its way
@@ -81,8 +80,12 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
                 if (state.reads_in_place(source, d)) continue;
                 moves.routes.push_back(std::uint32_t(routes_.size()));
                 moves.next_of.push_back(moves.next);
-                auto route = far_routes ? far_routes(source, l, d) : nullptr;
-                if (route == nullptr) route = make_copy_route(source, l, d);
+                std::size_t const index = routes_.size();
+                auto route = far_routes ? far_routes(source, l, d, *transport_, index) : nullptr;
+                if (route == nullptr) {
+                    route =
+                        std::make_unique<CopyRoute<A>>(state_, source, l, d, *transport_, index);
+                }
                 routes_.push_back(std::move(route));
             }
             lanes_.push_back(std::move(moves));
@@ -92,22 +95,12 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
 }
 
 template <class A>
-std::unique_ptr<Route<A>> BasicChannelMoves<A>::make_copy_route(std::uint32_t source,
-                                                                std::uint32_t lane,
-                                                                std::uint32_t destination) {
-    auto route = std::make_unique<CopyRoute<A>>(state_, source, lane, destination, *transport_,
-                                                copies_.size());
-    copies_.push_back(route.get());
-    return route;
-}
-
-template <class A>
 bool BasicChannelMoves<A>::step() {
     if (state_.failed.load(device::relaxed) != 0) return false;
     complete_.clear();
     transport_->poll(complete_);
     for (std::uint64_t const token : complete_) {
-        copies_[token >> Route<A>::kSequenceBits]->complete_copy(token);
+        routes_[token >> Route<A>::kSequenceBits]->complete_copy(token);
     }
     return (state_.one_order() ? step_in_turn() : step_lanes()) || !complete_.empty();
 }

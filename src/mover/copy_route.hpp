@@ -22,8 +22,7 @@ public:
         : CopyRoute(state, source, lane, destination, transport, index,
                     RingEnd<A>(state, source, destination)) {}
 
-    // The copy with this token is complete.
-    void complete_copy(std::uint64_t token) { this->complete(token); }
+    void complete_copy(std::uint64_t token) override { this->complete(token); }
 
     [[nodiscard]] bool has_credit() const override { return ring_.is_free(sent_); }
     bool start(std::uint64_t sequence) override;

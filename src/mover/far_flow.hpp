@@ -33,11 +33,11 @@ public:
     [[nodiscard]] std::uint32_t window() const { return window_; }
 
     // The destination has free segments for sequences below `sequence`; older news changes nothing.
-    // relaxed: a credit is about the other server's memory; nothing here follows it.
+    // release, with the acquire below: the segment may be one that the route itself writes (placed_route.hpp).
     void allow(std::uint64_t sequence) {
-        if (allowed() < sequence) credits_.store(sequence, device::relaxed);
+        if (credits_.load(device::relaxed) < sequence) credits_.store(sequence, device::release);
     }
-    [[nodiscard]] std::uint64_t allowed() const { return credits_.load(device::relaxed); }
+    [[nodiscard]] std::uint64_t allowed() const { return credits_.load(device::acquire); }
     // Segments that consumers have given back, as far as it is known here.
     [[nodiscard]] std::uint64_t freed() const { return allowed() - window_; }
 

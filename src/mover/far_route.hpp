@@ -10,6 +10,7 @@
 #include "mover/channel_words.hpp"
 #include "mover/far_flow.hpp"
 #include "mover/link/carrier.hpp"
+#include "mover/placed_ring.hpp"
 #include "mover/route.hpp"
 
 namespace mgi::mover {
@@ -20,12 +21,13 @@ struct BasicFarEnd {
     std::uint32_t channel = 0;
     link::Carrier* carrier = nullptr;
     BasicFarFlow<A>* flow = nullptr;
-    std::uint64_t token = 0;  // the flow's number; comes back with each acknowledgement
-    std::uint64_t nics = 0;   // the source's device's own, as Transfer::nics
+    std::uint64_t token = 0;     // the flow's number; comes back with each acknowledgement
+    std::uint64_t nics = 0;      // the source's device's own, as Transfer::nics
+    PlacedRing* ring = nullptr;  // of a flow whose segments this process puts in place itself
 };
 
 template <class A>
-class BasicFarRoute final : public Route<A> {
+class BasicFarRoute : public Route<A> {
 public:
     using typename Route<A>::State;
     using Route<A>::kSequenceBits;
@@ -45,13 +47,34 @@ public:
         return arrived_ - std::min(arrived_, end_.flow->freed());
     }
 
-private:
+protected:
     using Route<A>::state_;
     using Route<A>::source_;
     using Route<A>::destination_;
     using Route<A>::sent_;
     using Route<A>::arrived_;
 
+    // The next sequence departs, with the lane's segment `of_lane`. Ahead of whatever may be answered, by another
+    // thread.
+    void depart(std::uint64_t of_lane) {
+        end_.flow->set_in_flight(this->in_flight() + 1);
+        end_.flow->set_sent(sent_ + 1);
+        this->departed(of_lane);
+    }
+    // A transfer of a sequence without its bytes.
+    [[nodiscard]] link::Transfer transfer_of(std::uint64_t sequence, std::uint64_t content) const {
+        link::Transfer transfer;
+        transfer.key = {end_.channel, source_, destination_, sequence};
+        transfer.tag = content;
+        transfer.token = end_.token << kSequenceBits | (sequence & kSequenceMask);
+        transfer.nics = end_.nics;
+        return transfer;
+    }
+
+    BasicFarEnd<A> const end_;
+    std::vector<memory::Range> ranges_;
+
+private:
     void look() override {
         while (looked_ < sent_ && end_.flow->is_acknowledged(looked_ & kSequenceMask)) {
             this->complete(looked_++);
@@ -61,9 +84,7 @@ private:
         end_.flow->set_in_flight(this->in_flight() - 1);
     }
 
-    BasicFarEnd<A> const end_;
     std::uint64_t looked_ = 0;  // all below are complete
-    std::vector<memory::Range> ranges_;
 };
 
 template <class A>
@@ -71,21 +92,14 @@ bool BasicFarRoute<A>::start(std::uint64_t sequence) {
     std::uint64_t const content = this->lane_.content(sequence);
     memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
                         ranges_);
-    link::Transfer transfer;
-    transfer.key = {end_.channel, source_, destination_, sent_};
-    transfer.tag = content;
+    link::Transfer transfer = transfer_of(sent_, content);
     transfer.pieces.reserve(ranges_.size());
     char* const segment = this->lane_.segment(sequence);
     for (memory::Range const& range : ranges_) {
         if (range.bytes != 0) transfer.pieces.push_back({segment + range.offset, range.bytes});
     }
-    transfer.token = end_.token << kSequenceBits | (sent_ & kSequenceMask);
-    transfer.nics = end_.nics;
-    // Ahead of the link's answer, which another thread hears.
-    end_.flow->set_in_flight(this->in_flight() + 1);
-    end_.flow->set_sent(sent_ + 1);
+    depart(sequence);
     end_.carrier->start(std::move(transfer));
-    this->departed(sequence);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "memory/segment_layout.hpp"
 #include "mover/channel_words.hpp"
 #include "mover/link/carrier.hpp"
+#include "mover/ring_end.hpp"
 
 namespace mgi::mover {
 
@@ -30,8 +32,9 @@ public:
     using State = device::ChannelState<A>;
     using SourceAndDestination = std::pair<std::uint32_t, std::uint32_t>;
 
-    BasicIntake(State& state, std::uint32_t channel,
-                std::vector<SourceAndDestination> const& flows);
+    // `placed`: those of the flows whose segments the other end puts in place itself; they come without bytes.
+    BasicIntake(State& state, std::uint32_t channel, std::vector<SourceAndDestination> const& flows,
+                std::set<SourceAndDestination> const& placed = {});
 
     // As LinkOwner's. Throw Error(Internal) for what nobody may send.
     void target(link::Key const& key, std::uint64_t tag, std::uint64_t bytes,
@@ -49,14 +52,23 @@ public:
 
 private:
     struct Flow {
-        device::ReadRing<A>* ring = nullptr;
+        Flow(State const& state, SourceAndDestination const& name, bool is_placed)
+            : ring(state, name.first, name.second),
+              placed(is_placed),
+              ahead(ring.size()),
+              // The other end knows of the whole ring.
+              free(ring.size()),
+              said(ring.size()) {}
+
+        RingEnd<A> ring;
+        bool placed;
         // By place in the ring: came ahead of its turn, with this tag.
         std::vector<std::pair<bool, std::uint64_t>> ahead;
         std::uint64_t ended = 0;                             // as `end` was told
         typename A::template System<std::uint64_t> next{0};  // all below stand in the receive queue
         typename A::template System<bool> over{false};       // and nothing follows
-        std::uint64_t free = 0;  // all below have, or had, a free segment
-        std::uint64_t said = 0;
+        std::uint64_t free;  // all below have, or had, a free segment
+        std::uint64_t said;
     };
     [[nodiscard]] Flow& flow_of(SourceAndDestination const& name);
 
@@ -68,15 +80,11 @@ private:
 
 template <class A>
 BasicIntake<A>::BasicIntake(State& state, std::uint32_t channel,
-                            std::vector<SourceAndDestination> const& flows)
+                            std::vector<SourceAndDestination> const& flows,
+                            std::set<SourceAndDestination> const& placed)
     : state_(state), channel_(channel) {
     for (SourceAndDestination const& name : flows) {
-        auto flow = std::make_unique<Flow>();
-        flow->ring = &state.destinations[name.second].rings[name.first];
-        flow->ahead.resize(flow->ring->size);
-        // The other end knows of the whole ring.
-        flow->free = flow->said = flow->ring->size;
-        flows_.emplace(name, std::move(flow));
+        flows_.emplace(name, std::make_unique<Flow>(state, name, placed.contains(name)));
     }
 }
 
@@ -91,11 +99,9 @@ template <class A>
 void BasicIntake<A>::target(link::Key const& key, std::uint64_t tag, std::uint64_t bytes,
                             std::vector<iovec>& pieces) {
     Flow const& flow = flow_of({key.source, key.destination});
-    auto const& slot = flow.ring->slots[key.sequence % flow.ring->size];
-    // acquire: the consumer is done with what stood there. A slot names the sequence that it is free for.
-    if (slot.sequence.load(device::acquire) != key.sequence) refuse(key, "came without a credit");
+    if (!flow.ring.is_free(key.sequence)) refuse(key, "came without a credit");
     std::uint64_t const next = flow.next.load(device::relaxed);
-    if (key.sequence < next || key.sequence - next >= flow.ring->size) refuse(key, "came twice");
+    if (key.sequence < next || key.sequence - next >= flow.ring.size()) refuse(key, "came twice");
     if (flow.ended != 0 && key.sequence >= flow.ended - 1) refuse(key, "comes behind the end");
     auto const rows = std::uint32_t(tag);
     auto const units = std::uint32_t(tag >> 32);
@@ -104,12 +110,14 @@ void BasicIntake<A>::target(link::Key const& key, std::uint64_t tag, std::uint64
         refuse(key, "has " + std::to_string(rows) + " rows and " + std::to_string(units) +
                         " units of text, which no segment has");
     }
-    memory::used_ranges(layout, rows, units, ranges_);
+    ranges_.clear();
+    if (!flow.placed) memory::used_ranges(layout, rows, units, ranges_);
+    char* const segment = flow.ring.segment(key.sequence);
     std::uint64_t wanted = 0;
     for (memory::Range const& range : ranges_) {
         wanted += range.bytes;
         if (range.bytes != 0) {
-            pieces.push_back({state_.pool + slot.offset + range.offset, range.bytes});
+            pieces.push_back({segment + range.offset, range.bytes});
         }
     }
     if (wanted != bytes) {
@@ -120,15 +128,13 @@ void BasicIntake<A>::target(link::Key const& key, std::uint64_t tag, std::uint64
 
 template <class A>
 void BasicIntake<A>::arrived(link::Key const& key, std::uint64_t tag) {
-    SourceAndDestination const name{key.source, key.destination};
-    Flow& flow = flow_of(name);
-    flow.ahead[key.sequence % flow.ring->size] = {true, tag};
+    Flow& flow = flow_of({key.source, key.destination});
+    flow.ahead[key.sequence % flow.ring.size()] = {true, tag};
     std::uint64_t next = flow.next.load(device::relaxed);
     while (true) {
-        auto& [is_here, with] = flow.ahead[next % flow.ring->size];
+        auto& [is_here, with] = flow.ahead[next % flow.ring.size()];
         if (!is_here) break;
-        device::push_arrived(state_, state_.destinations[name.second], name.first,
-                             std::uint32_t(next % flow.ring->size), with);
+        flow.ring.arrive(next, with);
         is_here = false;
         ++next;
     }
@@ -146,13 +152,13 @@ void BasicIntake<A>::end(SourceAndDestination const& name, std::uint64_t count) 
                "follows an end after " + std::to_string(count) + " - 1");
     }
     if (known) return;
-    for (std::uint64_t ahead = next; ahead < next + flow.ring->size; ++ahead) {
-        if (ahead < count - 1 || !flow.ahead[ahead % flow.ring->size].first) continue;
+    for (std::uint64_t ahead = next; ahead < next + flow.ring.size(); ++ahead) {
+        if (ahead < count - 1 || !flow.ahead[ahead % flow.ring.size()].first) continue;
         refuse({channel_, name.first, name.second, ahead}, "has come from behind the end");
     }
     flow.ended = count;
     if (next == count - 1) flow.over.store(true, device::relaxed);
-    state_.destinations[name.second].counts[name.first].store(count, device::relaxed);
+    flow.ring.end(count);
 }
 
 template <class A>
@@ -160,15 +166,12 @@ bool BasicIntake<A>::say_credits(link::Carrier& carrier) {
     bool any = false;
     for (auto& [name, flow] : flows_) {
         if (flow->over.load(device::relaxed)) continue;
-        auto const& ring = *flow->ring;
-        // relaxed: `target`, where the next segment is written, is what follows the consumer.
-        while (ring.slots[flow->free % ring.size].sequence.load(device::relaxed) == flow->free) {
-            ++flow->free;
-        }
+        // acquire: what stood there is read. `target` asks again, who puts segments in place himself does not.
+        while (flow->ring.is_free(flow->free)) ++flow->free;
         if (flow->free == flow->said) continue;
         // Several at once, unless the other end may have none left.
         bool const starves = flow->next.load(device::relaxed) == flow->said;
-        if (!starves && flow->free - flow->said < std::max(1U, ring.size / 4)) continue;
+        if (!starves && flow->free - flow->said < std::max(1U, flow->ring.size() / 4)) continue;
         flow->said = flow->free;
         carrier.say({channel_,
                      std::uint32_t(ChannelWord::Credit),

@@ -23,6 +23,7 @@ public:
         for (std::uint32_t i = 0; i < ring_.size; ++i) offsets_.push_back(ring_.slots[i].offset);
     }
 
+    [[nodiscard]] std::uint32_t size() const { return ring_.size; }
     // The sequence that comes here next.
     [[nodiscard]] std::uint64_t first() const {
         std::uint64_t first = UINT64_MAX;

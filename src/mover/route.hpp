@@ -36,6 +36,8 @@ public:
     [[nodiscard]] virtual bool has_credit() const = 0;
     // Sends the lane's segment `sequence` on its way there; a credit is there. False: no room now.
     virtual bool start(std::uint64_t sequence) = 0;
+    // The transport's copy with this token, which a route has asked for, is complete.
+    virtual void complete_copy([[maybe_unused]] std::uint64_t token) {}
     // Takes in what has arrived, in sequence, and gives the source's segments back. Returns how many.
     std::uint32_t finish();
     // Tells the destination how many segments this source has sent it.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
+#include <type_traits>
 
 #include "core/text.hpp"
 #include "runtime/checks.hpp"
@@ -12,7 +14,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kTermsVersion = "3";  // of these words
+constexpr char const* kTermsVersion = "4";  // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -62,14 +64,30 @@ std::array<std::uint32_t*, 8> numbers_of(Plan& plan) {
             &plan.lanes,        &plan.tile_rows,  &plan.chunk_rows, &plan.max_groups};
 }
 
+template <class Bytes>
+std::string hex(Bytes const& bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (auto const byte : bytes) {
+        text += kDigits[static_cast<std::uint8_t>(byte) >> 4];
+        text += kDigits[static_cast<std::uint8_t>(byte) & 15];
+    }
+    return text;
+}
+
+template <class Bytes>
+void from_hex(std::string_view text, Bytes& bytes) {
+    if (text.size() != 2 * std::size(bytes)) refuse();
+    for (auto& byte : bytes) {
+        byte = static_cast<std::remove_reference_t<decltype(byte)>>(
+            number<std::uint8_t>(text.substr(0, 2), 16));
+        text.remove_prefix(2);
+    }
+}
+
 // "number secret relays transfer segment_rows ..."
 std::string text_of(Terms terms) {
-    std::string text = std::to_string(terms.number) + ' ';
-    for (std::uint8_t const byte : terms.secret) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        text += kDigits[byte >> 4];
-        text += kDigits[byte & 15];
-    }
+    std::string text = std::to_string(terms.number) + ' ' + hex(terms.secret);
     text += terms.relays ? " 1" : " 0";
     text += ' ' + std::to_string(static_cast<std::uint32_t>(terms.plan.transfer));
     for (std::uint32_t const* value : numbers_of(terms.plan)) text += ' ' + std::to_string(*value);
@@ -80,15 +98,65 @@ Terms terms_in(std::string_view text) {
     auto const next = [&text] { return take_word(text, ' '); };
     Terms terms;
     terms.number = number<std::uint64_t>(next());
-    std::string_view const secret = next();
-    if (secret.size() != 2 * terms.secret.size()) refuse();
-    for (std::size_t i = 0; i < terms.secret.size(); ++i) {
-        terms.secret[i] = number<std::uint8_t>(secret.substr(2 * i, 2), 16);
-    }
+    from_hex(next(), terms.secret);
     terms.relays = number(next()) != 0;
     terms.plan.transfer = static_cast<Transfer>(number<std::uint8_t>(next()));
     for (std::uint32_t* const value : numbers_of(terms.plan)) *value = number(next());
     return terms;
+}
+
+// "peers peer ... destinations number bus_id ... home"
+std::string text_of(GpuCard const& card) {
+    std::string text = std::to_string(card.peers.size());
+    for (std::string const& peer : card.peers) text += ' ' + peer;
+    text += ' ' + std::to_string(card.destinations.size());
+    for (auto const& [destination, bus_id] : card.destinations) {
+        text += ' ' + std::to_string(destination) + ' ' + bus_id;
+    }
+    return text + ' ' + one_line(card.home);
+}
+
+GpuCard gpu_card_in(std::string_view text) {
+    auto const next = [&text] { return take_word(text, ' '); };
+    GpuCard card;
+    for (auto left = number(next()); left != 0 && !text.empty(); --left) {
+        card.peers.emplace_back(next());
+    }
+    for (auto left = number(next()); left != 0 && !text.empty(); --left) {
+        std::uint32_t const destination = number(next());
+        card.destinations[destination] = next();
+    }
+    card.home = text;
+    return card;
+}
+
+// "bytes bus_id handle"
+std::string text_of(SharedGpuPool const& pool) {
+    return std::to_string(pool.bytes) + ' ' + pool.bus_id + ' ' + hex(pool.handle.bytes);
+}
+
+SharedGpuPool pool_in(std::string_view text) {
+    SharedGpuPool pool;
+    pool.bytes = number<std::uint64_t>(take_word(text, ' '));
+    pool.bus_id = take_word(text, ' ');
+    from_hex(text, pool.handle.bytes);
+    return pool;
+}
+
+// "pool source destination offset"
+std::string text_of(SharedGpuRing const& ring) {
+    return std::to_string(ring.pool) + ' ' + std::to_string(ring.source) + ' ' +
+           std::to_string(ring.destination) + ' ' + std::to_string(ring.offset);
+}
+
+SharedGpuRing ring_in(std::string_view text) {
+    auto const next = [&text] { return take_word(text, ' '); };
+    SharedGpuRing ring;
+    for (std::uint32_t* const value : {&ring.pool, &ring.source, &ring.destination}) {
+        *value = number(next());
+    }
+    ring.offset = number<std::uint64_t>(next());
+    return ring;
 }
 
 }  // namespace
@@ -136,6 +204,9 @@ std::string encode(Said const& said) {
     if (said.id != 0) text += "id\t" + std::to_string(said.id) + '\n';
     if (said.terms) text += "terms\t" + text_of(*said.terms) + '\n';
     for (std::string const& address : said.addresses) text += "address\t" + address + '\n';
+    if (!said.gpus.home.empty()) text += "gpus\t" + text_of(said.gpus) + '\n';
+    for (auto const& pool : said.shared_gpus.pools) text += "pool\t" + text_of(pool) + '\n';
+    for (auto const& ring : said.shared_gpus.rings) text += "ring\t" + text_of(ring) + '\n';
     if (said.taken) text += "taken\t\n";
     if (said.error) {
         text += "code\t" + std::to_string(static_cast<std::uint32_t>(said.error->code())) + '\n';
@@ -167,6 +238,12 @@ Said decode(std::string_view text) {
             said.terms = terms_in(line);
         } else if (word == "address") {
             said.addresses.emplace_back(line);
+        } else if (word == "gpus") {
+            said.gpus = gpu_card_in(line);
+        } else if (word == "pool") {
+            said.shared_gpus.pools.push_back(pool_in(line));
+        } else if (word == "ring") {
+            said.shared_gpus.rings.push_back(ring_in(line));
         } else if (word == "taken") {
             said.taken = true;
         } else if (word == "code") {

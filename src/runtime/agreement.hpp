@@ -12,6 +12,7 @@
 #include <mgi/channel.hpp>
 
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_sharing.hpp"
 
 namespace mgi {
 
@@ -21,6 +22,8 @@ struct Said {
     std::uint32_t id = 0;                                     // from who made the channel
     std::optional<Terms> terms;                               // the same, where servers are crossed
     std::vector<std::string> addresses;                       // where it is reached, if so
+    GpuCard gpus;                                             // of its GPUs, where there are any
+    SharedGpus shared_gpus;                                   // what of their memory others use
     bool taken = false;          // the part's address is not free in this process
     std::optional<Error> error;  // why it cannot
 };

@@ -101,44 +101,42 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
       here_(here_of(spec_, sharing)) {
     fill_in(state_, false);
     plan_.segment_bytes = layout_.get().size;
-    if (!sharing) {
-        build(gpus, std::move(account));
-        return;
-    }
-    ChannelTables tables(state_, plan_, here_);
-    plan_.pool_bytes = tables.pool_bytes();
-    share(tables, std::move(*sharing), std::move(account));
-}
-
-// In this process alone.
-void ChannelImpl::build(std::vector<GpuMembers> const& gpus,
-                        std::shared_ptr<memory::Account> account) {
     Here const here = rest_of(here_, gpus);
     ChannelTables tables(state_, plan_, here);
     plan_.pool_bytes = tables.pool_bytes();
-    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
-    if (plan_.pool_bytes != 0) {
-        pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
-                                               spec_.options.receive_limit, std::move(account));
-        state_.pool = pool_->base();
-        if (!gpus.empty()) {
-            pinned_ = std::make_unique<gpu::PinnedRange>(gpus.front().gpu, pool_->base(),
-                                                         pool_->fixed_bytes());
-        }
+    if (sharing) {
+        share(tables, std::move(*sharing), std::move(account));
+    } else {
+        build(tables, std::move(account));
     }
-    memory::Carver carver(state_.pool, plan_.pool_bytes, pool_ == nullptr || pool_->is_zero());
-    tables.build(*tables_, carver);
+    if (!gpus.empty() && pool_ != nullptr && pool_->fixed_bytes() != 0) {
+        pinned_ = std::make_unique<gpu::PinnedRange>(gpus.front().gpu, pool_->base(),
+                                                     pool_->fixed_bytes());
+    }
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
         add_place(gpus[i]);
     }
 }
 
+// In this process alone.
+void ChannelImpl::build(ChannelTables& tables, std::shared_ptr<memory::Account> account) {
+    tables_ = std::make_unique<std::pmr::monotonic_buffer_resource>(tables.bytes());
+    if (plan_.pool_bytes != 0) {
+        pool_ = std::make_unique<memory::Pool>(plan_.pool_bytes, layout_.get().size,
+                                               spec_.options.receive_limit, std::move(account));
+        state_.pool = pool_->base();
+    }
+    memory::Carver carver(state_.pool, plan_.pool_bytes, pool_ == nullptr || pool_->is_zero());
+    tables.build(*tables_, carver);
+}
+
 void ChannelImpl::add_place(GpuMembers const& members) {
     State shape;
     fill_in(shape, true);
-    auto& place =
-        *places_.emplace_back(std::make_unique<GpuPlace>(members.gpu, members.here, shape, plan_));
+    auto& place = *places_.emplace_back(
+        std::make_unique<GpuPlace>(members.gpu, members.here, far_of(members.here), shape, plan_));
+    gpu_memories_->add(place.memory());
     fill_in(place.state(), true);
     place.build(plan_);
     plan_.pool_bytes += place.pool_bytes();
@@ -147,6 +145,78 @@ void ChannelImpl::add_place(GpuMembers const& members) {
     }
     for (std::uint32_t const d : members.here.destinations) {
         state_.destinations[d] = place.state().destinations[d];
+    }
+}
+
+// The endpoints to which links lead from a GPU that has these.
+Here ChannelImpl::far_of(Here const& here) const {
+    Here far;
+    if (!shared()) return far;
+    PartMembers const& members = part_->members();
+    for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
+        // All destinations of a GPU are written by the same processes.
+        bool const writes = !here.destinations.empty() &&
+                            members.writes_into(mover_of(s), here.destinations.front());
+        if (!is_own_source(s) && !writes) far.sources.push_back(s);
+    }
+    for (std::uint32_t d = 0; d < members.destination_member.size(); ++d) {
+        if (is_own_destination(d) || members.writes_into(members.me, d)) continue;
+        far.destinations.push_back(d);
+    }
+    return far;
+}
+
+SharedGpus ChannelImpl::share_gpus(std::vector<Device> const& devices) const {
+    SharedGpus shared;
+    PartMembers const& members = part_->members();
+    for (auto const& place : places_) {
+        auto const pool = std::uint32_t(shared.pools.size());
+        for (std::uint32_t const d : place->here().destinations) {
+            for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
+                if (!members.writes_into(mover_of(s), d)) continue;
+                auto const& ring = place->state().destinations[d].rings[s];
+                shared.rings.push_back({pool, s, d, ring.slots[0].offset});
+            }
+        }
+        if (shared.rings.empty() || shared.rings.back().pool != pool) continue;
+        auto const device = std::find_if(devices.begin(), devices.end(), [&](Device const& one) {
+            return one.ordinal == place->gpu();
+        });
+        shared.pools.push_back({place->handle(), place->memory().bytes, device->bus_id});
+    }
+    return shared;
+}
+
+void ChannelImpl::use_shared(SharedGpus const& theirs, std::vector<Device> const& devices) {
+    std::vector<char*> opened(theirs.pools.size());
+    for (SharedGpuRing const& ring : theirs.rings) {
+        if (ring.source >= state_.source_count || ring.destination >= state_.destination_count ||
+            ring.pool >= opened.size()) {
+            throw Error(ErrorCode::Internal,
+                        "another process shares what is no ring of " + describe());
+        }
+        if (!moves_source(ring.source)) continue;
+        SharedGpuPool const& pool = theirs.pools[ring.pool];
+        std::uint64_t const stride = memory::Carver::piece(layout_.get().size);
+        if (ring.offset > pool.bytes || plan_.credits * stride > pool.bytes - ring.offset) {
+            throw Error(ErrorCode::Internal,
+                        "another process shares a ring that is too short for " + describe());
+        }
+        char*& at = opened[ring.pool];
+        if (at == nullptr) {
+            auto const device = std::find_if(
+                devices.begin(), devices.end(),
+                [&](Device const& one) { return one.ordinal >= 0 && one.bus_id == pool.bus_id; });
+            if (device == devices.end()) {
+                throw Error(ErrorCode::Internal,
+                            describe() + ": this process has no GPU " + pool.bus_id);
+            }
+            int const by = places_.front()->gpu();
+            imported_.push_back(std::make_unique<gpu::ImportedMemory>(by, pool.handle));
+            at = imported_.back()->data();
+            gpu_memories_->add({by, at, pool.bytes, device->ordinal});
+        }
+        crossing_->links().ring(ring.source, ring.destination).set(at + ring.offset, stride);
     }
 }
 

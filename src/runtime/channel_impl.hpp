@@ -20,6 +20,7 @@
 #include "memory/segment_layout.hpp"
 #include "runtime/channel_tables.hpp"
 #include "runtime/gpu_place.hpp"
+#include "runtime/gpu_sharing.hpp"
 #include "runtime/part.hpp"
 
 namespace mgi {
@@ -58,6 +59,15 @@ public:
     // What of it is on GPUs: there segments are not the host's to touch.
     [[nodiscard]] std::vector<std::unique_ptr<GpuPlace>> const& places() const { return places_; }
     [[nodiscard]] bool is_on_gpu(Endpoint endpoint) const { return place_of(endpoint) != nullptr; }
+    // Where its segments lie that are in GPUs' memory, other processes' among them.
+    [[nodiscard]] std::shared_ptr<transport::GpuMemories const> gpu_memories() const {
+        return gpu_memories_;
+    }
+    // What other processes copy into, of the GPUs of `devices`.
+    [[nodiscard]] SharedGpus share_gpus(std::vector<Device> const& devices) const;
+    // Opens what another process shares, as far as this one copies into it. Once for each process, after the
+    // crossing was set and before it begins.
+    void use_shared(SharedGpus const& theirs, std::vector<Device> const& devices);
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
 
@@ -162,8 +172,9 @@ private:
                 std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
                 std::vector<GpuMembers> const& gpus);
     void fill_in(State& state, bool on_gpu) const;
-    void build(std::vector<GpuMembers> const& gpus, std::shared_ptr<memory::Account> account);
+    void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
     void add_place(GpuMembers const& members);
+    [[nodiscard]] Here far_of(Here const& here) const;
     std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
     void set_failed(ErrorCode code);
@@ -195,6 +206,9 @@ private:
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;
     std::vector<std::unique_ptr<GpuPlace>> places_;
+    std::vector<std::unique_ptr<gpu::ImportedMemory>> imported_;
+    std::shared_ptr<transport::GpuMemories> gpu_memories_ =
+        std::make_shared<transport::GpuMemories>();
 
     std::vector<std::shared_ptr<ChannelImpl>> stages_;
     std::vector<State*> stage_states_;

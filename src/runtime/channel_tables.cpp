@@ -24,15 +24,31 @@ bool contains(std::vector<std::uint32_t> const& sorted, std::uint32_t index) {
 
 std::uint64_t ChannelTables::pool_bytes() const {
     std::uint64_t const segment = state_.layout.size;
-    std::uint64_t const lanes = here_.sources.size() * plan_.lanes;
+    std::uint64_t const lanes = here_.sources.size() * (plan_.lanes - far_lanes());
     std::uint64_t bytes = lanes * plan_.slots * segment;
-    bytes += here_.destinations.size() * copied_sources() * plan_.credits * segment;
+    bytes += here_.destinations.size() * (copied_sources() - far_.sources.size()) * plan_.credits *
+             segment;
     std::uint64_t const group =
         Carver::piece(state_.carry_layout.size) +
         Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
         2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
         Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
     return bytes + here_.sources.size() * state_.max_groups * group;
+}
+
+std::uint64_t ChannelTables::far_bytes() const {
+    return (here_.sources.size() * far_lanes() * plan_.slots +
+            here_.destinations.size() * far_.sources.size() * plan_.credits) *
+           state_.layout.size;
+}
+
+bool ChannelTables::is_far_lane(std::uint32_t number) const {
+    return state_.own_lanes() ? contains(far_.destinations, number) : !far_.destinations.empty();
+}
+
+std::uint64_t ChannelTables::far_lanes() const {
+    std::uint64_t const far = far_.destinations.size();
+    return state_.own_lanes() ? far : std::min<std::uint64_t>(far, 1);
 }
 
 std::uint64_t ChannelTables::bytes() const {
@@ -61,8 +77,9 @@ std::uint64_t ChannelTables::bytes() const {
 }
 
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
-                          std::pmr::memory_resource* mail) {
+                          std::pmr::memory_resource* mail, Carver* host) {
     mail_ = mail;
+    host_ = host;
     // Ahead of all others: from these two everything else is found.
     state_.sources = make_table<device::Source<Words>>(memory, state_.source_count);
     state_.destinations = make_table<device::Destination<Words>>(memory, state_.destination_count);
@@ -108,7 +125,8 @@ void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& car
         source.pool = state_.pool;
         source.lanes = make_table<device::Lane<Words>>(memory, plan_.lanes);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            source.lanes[l].slots = build_slots(memory, carver, plan_.slots);
+            source.lanes[l].slots =
+                build_slots(memory, is_far_lane(l) ? *host_ : carver, plan_.slots);
             source.lanes[l].mask = plan_.slots - 1;
             source.lanes[l].capacity = state_.layout.rows;
             source.lanes[l].units = state_.layout.units;
@@ -230,7 +248,8 @@ void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver
             ring.size = in_place ? plan_.slots : plan_.credits;
             ring.in_place = in_place;
             ring.slots = in_place ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
-                                  : build_slots(memory, carver, plan_.credits);
+                                  : build_slots(memory, contains(far_.sources, s) ? *host_ : carver,
+                                                plan_.credits);
         }
         destination.pool = state_.pool;
         add_mail(destination);

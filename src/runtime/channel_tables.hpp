@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <utility>
 #include <vector>
 
 #include <mgi/channel.hpp>
@@ -26,7 +27,7 @@ T* make_table(std::pmr::memory_resource& memory, std::size_t count) {
     return at;
 }
 
-// The endpoints of a channel that are on this server, by their indices, sorted.
+// Endpoints of a channel that are in one place (on this server, or on a GPU), by their indices, sorted.
 struct Here {
     std::vector<std::uint32_t> sources;
     std::vector<std::uint32_t> destinations;
@@ -44,11 +45,13 @@ inline std::uint64_t delivered_of(device::Lane<Words> const& lane) {
 }
 
 // Works on a state that has its counts and layouts. What one process builds in shared memory, others find.
-// Of endpoints on other servers there is no more than an empty row.
+// Of endpoints elsewhere there is no more than an empty row.
 class ChannelTables {
 public:
-    ChannelTables(State& state, Plan const& plan, Here const& here)
-        : state_(state), plan_(plan), here_(here) {}
+    // `far`: endpoints elsewhere, the segments from and for which have to be in memory of the host's although `here`
+    // is a GPU.
+    ChannelTables(State& state, Plan const& plan, Here const& here, Here far = {})
+        : state_(state), plan_(plan), here_(here), far_(std::move(far)) {}
 
     // Bytes that the tables take of a memory resource; the same wherever they are built.
     [[nodiscard]] std::uint64_t bytes() const;
@@ -56,11 +59,13 @@ public:
     [[nodiscard]] std::uint64_t mail_bytes() const;
     // Bytes of segments and of what groups keep.
     [[nodiscard]] std::uint64_t pool_bytes() const;
+    // Bytes of those segments.
+    [[nodiscard]] std::uint64_t far_bytes() const;
 
     // Builds all of them; the state's pool is there. `mail`: memory by which movers that cannot look at the
-    // tables speak with the endpoints; null where they can.
+    // tables speak with the endpoints; null where they can. `host`: the host's memory.
     void build(std::pmr::memory_resource& memory, memory::Carver& carver,
-               std::pmr::memory_resource* mail = nullptr);
+               std::pmr::memory_resource* mail = nullptr, memory::Carver* host = nullptr);
     // Finds them at the start of memory where another process has built them.
     void find(std::pmr::memory_resource& memory);
 
@@ -69,6 +74,9 @@ private:
     [[nodiscard]] bool is_read_in_place(std::uint32_t source) const;
     // Sources for which each destination that is here has a receive ring.
     [[nodiscard]] std::uint32_t copied_sources() const;
+    // Whether a lane's segments are in memory of the host's, and of how many lanes of a source they are.
+    [[nodiscard]] bool is_far_lane(std::uint32_t number) const;
+    [[nodiscard]] std::uint64_t far_lanes() const;
     // Says who gets a lane's segments, the one with this number of a source that is here.
     void set_readers(device::Lane<Words>& lane, std::uint32_t number) const;
     void add_mail(device::Lane<Words>& lane) const;
@@ -87,6 +95,8 @@ private:
     State& state_;
     Plan const& plan_;
     Here const& here_;
+    Here const far_;
+    memory::Carver* host_ = nullptr;
     std::uint32_t const* readers_ = nullptr;  // here_.destinations, as lanes name them
     std::pmr::memory_resource* mail_ = nullptr;
 };

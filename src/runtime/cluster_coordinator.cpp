@@ -1,5 +1,7 @@
 #include "runtime/cluster_coordinator.hpp"
 
+#include <set>
+
 #include "core/log.hpp"
 #include "runtime/checks.hpp"
 
@@ -49,8 +51,13 @@ ClusterCoordinator::ClusterCoordinator(ClusterOptions const& options,
                                        std::shared_ptr<Registry> const& registry)
     : job_(options.job), client_(options, std::make_shared<RegistryListener>(registry)) {
     std::vector<std::string> cpus;
+    std::set<std::string> gpus;  // by their bus ids, which the graph of a machine names them by
     for (ClusterDevice const& device : client_.devices()) {
-        if (!device.gpu) cpus.push_back(device.name);
+        if (device.gpu) {
+            gpus.insert(device.name);
+        } else {
+            cpus.push_back(device.name);
+        }
     }
     if (cpus.empty()) {
         throw Error(ErrorCode::NotFound, "server " + client_.server() +
@@ -60,7 +67,8 @@ ClusterCoordinator::ClusterCoordinator(ClusterOptions const& options,
     for (Device const& device : devices) {
         std::size_t const place =
             device.numa_node >= 0 ? std::size_t(device.numa_node) : device.index;
-        places_.push_back(cpus[place % cpus.size()]);
+        bool const is_known_gpu = device.kind == VertexKind::Gpu && gpus.contains(device.bus_id);
+        places_.push_back(is_known_gpu ? device.bus_id : cpus[place % cpus.size()]);
     }
     log::info("a runtime of the cluster, on server {}", client_.server());
 }

@@ -41,7 +41,7 @@ private:
     std::optional<Job> const job_;
     ClusterClient client_;
     std::vector<std::string>
-        places_;  // by device: the CPU of the server's graph that it is part of
+        places_;  // by device: the GPU of the server's graph that it is, or the CPU that it is part of
 };
 
 }  // namespace mgi

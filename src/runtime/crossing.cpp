@@ -57,6 +57,7 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
                 std::uint32_t const to = members.destination_member[d];
                 if (by == members.me && to == m) end.out.emplace_back(s, d);
                 if (by == m && to == members.me) end.in.emplace_back(s, d);
+                if (members.writes_into(by, d)) end.placed.emplace(s, d);
             }
         }
         if (end.out.empty() && end.in.empty()) continue;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kChunkBytes = 256 << 10;
 constexpr std::uint64_t kLeastSegment = 128 << 10;
 
 // While a lane turns from a full segment to the next, its blocks wait: the largest segments of which one turn
-// is enough for a tile of every block. Where CPU devices take part, segments are pinned memory of theirs.
+// is enough for a tile of every block. Where CPU devices or other processes take part, some are pinned memory.
 struct Segments {
     std::uint64_t pool;  // open segments of all lanes
     std::uint64_t most;
@@ -72,8 +72,19 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {
     return planned == Transfer::ByCopy && in_place ? Transfer::Mixed : planned;
 }
 
-ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
-                               std::vector<GpuMembers> const& gpus, std::uint64_t memory_left) {
+OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus) {
+    std::size_t sources = 0;
+    std::size_t destinations = 0;
+    for (GpuMembers const& members : gpus) {
+        sources += members.here.sources.size();
+        destinations += members.here.destinations.size();
+    }
+    bool const send = sources == spec.sources.size();
+    return {send, send && destinations == spec.destinations.size()};
+}
+
+ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, OnlyGpus only,
+                               std::uint64_t memory_left) {
     ChannelOptions options = spec.options;
     std::uint64_t const row = std::max<std::uint64_t>(schema.row_bytes(), 1);
     bool const own_lanes = device::has_own_lanes(spec.routing.kind);
@@ -81,16 +92,8 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
     if (options.tile_rows == 0) {
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
-    std::size_t sources = 0;
-    std::size_t destinations = 0;
-    for (GpuMembers const& members : gpus) {
-        sources += members.here.sources.size();
-        destinations += members.here.destinations.size();
-    }
-    bool const sent_by_gpus = sources == spec.sources.size();
-    bool const alone = sent_by_gpus && destinations == spec.destinations.size();
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
-        Segments const& sizes = alone ? kOnGpus : kWithCpus;
+        Segments const& sizes = only.take_part ? kOnGpus : kWithCpus;
         // By copy there is a receive pool of as many segments beside the lanes.
         std::uint64_t const slots = 2 * std::uint64_t{options.slots == 0 ? kSlots : options.slots};
         std::uint64_t const pool = std::min(sizes.pool, memory_left / 4 / slots);
@@ -108,7 +111,7 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
             options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;
-    if (options.max_groups == 0) options.max_groups = sent_by_gpus ? kGroups : kGroupsBeside;
+    if (options.max_groups == 0) options.max_groups = only.send ? kGroups : kGroupsBeside;
     return options;
 }
 

@@ -19,10 +19,17 @@ std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device>
 // read in place although not all can.
 Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 
+// Whether a channel's sources, and all of its endpoints, are on GPUs of this process.
+struct OnlyGpus {
+    bool send = false;
+    bool take_part = false;
+};
+OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus);
+
 // The options as a GPU wants them where the user leaves them to us: large tiles and segments, which many
 // thread blocks fill together. Segments take a quarter of the memory that is left at most.
-ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema,
-                               std::vector<GpuMembers> const& gpus, std::uint64_t memory_left);
+ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, OnlyGpus only,
+                               std::uint64_t memory_left);
 
 // Rows of a stage buffer's segment on a GPU: a sorter takes one as a tile.
 std::uint32_t stage_rows_on_gpu(Schema const& schema, std::uint32_t segment_rows);

@@ -16,7 +16,8 @@ std::uint64_t GpuPlace::bytes_of(State const& shape) {
            Carver::piece(shape.source_count * sizeof(State*));
 }
 
-GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here const& here) {
+GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here const& here,
+                                   Here const& far) {
     State counted;  // tables are built into a state, and only counted by one
     counted.layout = shape.layout;
     counted.carry_layout = shape.carry_layout;
@@ -25,20 +26,22 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
     counted.destination_count = shape.destination_count;
     counted.lane_count = shape.lane_count;
     counted.max_groups = shape.max_groups;
-    ChannelTables const tables(counted, plan, here);
+    ChannelTables const tables(counted, plan, here, far);
     return {tables.bytes(), tables.pool_bytes(),
-            plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes()};
+            plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes(), tables.far_bytes()};
 }
 
-GpuPlace::GpuPlace(int gpu, Here const& here, State const& shape, Plan const& plan)
-    : GpuPlace(gpu, here, shape, sizes_of(shape, plan, here)) {}
+GpuPlace::GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan)
+    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far)) {}
 
-GpuPlace::GpuPlace(int gpu, Here here, State const& shape, Sizes const& sizes)
+GpuPlace::GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes)
     : gpu_(gpu),
       here_(std::move(here)),
+      far_(std::move(far)),
       managed_(gpu, bytes_of(shape) + sizes.tables),
       pool_(gpu, sizes.pool),
       mail_(gpu, sizes.mail),
+      host_(gpu, sizes.host),
       memory_(managed_.data(), managed_.bytes(), std::pmr::null_memory_resource()),
       state_(make_table<State>(memory_, 1)) {}
 
@@ -60,12 +63,13 @@ void GpuPlace::build(Plan const& plan) {
     bring(state.keys, state.key_count);
     bring(state.owners, state.part_count);
     bring(state.destination_ids, state.destination_count);
-    state.pool = pool_.data();
+    state.pool = pool_.bytes() != 0 ? pool_.data() : host_.data();
     Carver carver(pool_.data(), pool_.bytes(), true);
+    Carver host(host_.data(), host_.bytes(), true, state.pool);
     std::pmr::monotonic_buffer_resource mail(mail_.data(), mail_.bytes(),
                                              std::pmr::null_memory_resource());
-    ChannelTables tables(state, plan, here_);
-    tables.build(memory_, carver, mail_.bytes() == 0 ? nullptr : &mail);
+    ChannelTables tables(state, plan, here_, far_);
+    tables.build(memory_, carver, mail_.bytes() == 0 ? nullptr : &mail, &host);
     managed_.settle();
 }
 

@@ -1,7 +1,9 @@
-// What of a channel is on one GPU: its endpoints there, their segments in the GPU's memory, and their tables in
-// memory that is managed, at home on the GPU. So the host builds tables in place, and looks into them
+// What of a channel is on one GPU: its endpoints there, their segments, and their tables in memory that is
+// managed, at home on the GPU. So the host builds tables in place, and looks into them
 // (statistics, the watchdog, a failure) as it does on a CPU: then their pages come over, and go back when a
 // kernel asks. Movers never do; they go by mail (mgi/device/mail.hpp), in pinned memory of the host.
+// Segments are in the GPU's memory, but for those that links bring or take: these are in pinned memory of the host,
+// where kernels read and write them.
 #pragma once
 
 #include <memory_resource>
@@ -15,15 +17,20 @@ namespace mgi {
 
 class GpuPlace {
 public:
-    // Of a channel with the counts and layouts of `shape`. Throws Error(OutOfMemory, ...).
-    GpuPlace(int gpu, Here const& here, State const& shape, Plan const& plan);
+    // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead. Throws
+    // Error(OutOfMemory, ...).
+    GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan);
 
     [[nodiscard]] int gpu() const { return gpu_; }
     [[nodiscard]] Here const& here() const { return here_; }
     [[nodiscard]] State& state() const { return *state_; }
-    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_.bytes(); }
-    // Where its segments lie.
-    [[nodiscard]] transport::GpuRange memory() const { return {gpu_, pool_.data(), pool_.bytes()}; }
+    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_.bytes() + host_.bytes(); }
+    // The GPU's memory that its segments lie in.
+    [[nodiscard]] transport::GpuRange memory() const {
+        return {gpu_, pool_.data(), pool_.bytes(), gpu_};
+    }
+    // By which other processes import it.
+    [[nodiscard]] gpu::IpcHandle handle() const { return pool_.handle(); }
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
     void build(Plan const& plan);
     // The stages of a channel with sorters, by source.
@@ -37,15 +44,18 @@ private:
         std::uint64_t tables = 0;
         std::uint64_t pool = 0;
         std::uint64_t mail = 0;
+        std::uint64_t host = 0;
     };
-    static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here);
-    GpuPlace(int gpu, Here here, State const& shape, Sizes const& sizes);
+    static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here, Here const& far);
+    GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes);
 
     int const gpu_;
     Here const here_;
+    Here const far_;
     gpu::ManagedMemory managed_;
     gpu::DeviceMemory pool_;
     gpu::PinnedMemory mail_;
+    gpu::PinnedMemory host_;
     std::pmr::monotonic_buffer_resource memory_;
     State* const state_;
 };

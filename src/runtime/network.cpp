@@ -22,6 +22,9 @@ namespace {
 constexpr std::chrono::seconds kMostPassing{60};
 constexpr std::chrono::milliseconds kLookAtPassing{20};
 
+// By which processes of one server reach each other where nothing else is said.
+constexpr char const* kLoopback = "127.0.0.1";
+
 // What the user says in a variable of the environment; empty: nothing.
 std::string_view said_in(char const* name) {
     char const* const text = std::getenv(name);
@@ -83,10 +86,9 @@ transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
     return options;
 }
 
-std::vector<std::string> ChannelNetwork::addresses() {
+std::vector<std::string> ChannelNetwork::addresses(bool within_server) {
     std::lock_guard const lock(mutex_);
-    if (wires_ != nullptr) return addresses_;
-    if (wanted_.empty()) {
+    if (wanted_.empty() && !within_server) {
         throw Error(
             ErrorCode::InvalidArgument,
             "this process has no addresses for rows between servers: set MGI_ADDRESSES to "
@@ -98,7 +100,9 @@ std::vector<std::string> ChannelNetwork::addresses() {
                     "MGI_ADDRESSES has " + std::to_string(wanted_.size()) + " NICs, more than " +
                         std::to_string(mover::link::NicBoard::kNics));
     }
-    std::vector<NicWish> const wishes = nic_wishes(wanted_, devices_);
+    if (wires_ != nullptr) return addresses_;
+    std::vector<NicWish> const wishes =
+        nic_wishes(wanted_.empty() ? std::vector<std::string>{kLoopback} : wanted_, devices_);
     std::vector<std::string> names;
     for (NicWish const& wish : wishes) names.push_back(wish.nic);
     auto wires = std::make_unique<transport::wire::WireThread>(wire_options());

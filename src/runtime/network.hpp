@@ -31,8 +31,9 @@ public:
     void share_board_by(std::function<int(int)> share) { share_ = std::move(share); }
 
     // Where this process awaits wires, "10.0.0.1:40123", one for each NIC. Throws Error(InvalidArgument)
-    // where no addresses are configured, Error(NotFound, Refused) for one that cannot be had.
-    std::vector<std::string> addresses();
+    // where no addresses are configured and some of these processes are not `within_server`; Error(NotFound,
+    // Refused) for one that cannot be had.
+    std::vector<std::string> addresses(bool within_server = false);
 
     // Behind a call of `addresses`: the names of these NICs, in the same order.
     [[nodiscard]] std::vector<std::string> const& nics() const { return nics_; }

@@ -11,12 +11,9 @@ namespace mgi {
 
 namespace {
 
-// What a process says of itself: its server, and its endpoints' ids, a line each.
-std::string share_of(std::string const& server, std::vector<Endpoint> const& endpoints) {
-    std::string share = server;
-    for (Endpoint const endpoint : endpoints) share += '\n' + std::to_string(endpoint.id);
-    return share;
-}
+// What a process says of itself is its server, and its endpoints' ids, a line each; behind the id of one on
+// a GPU:
+constexpr std::string_view kOnGpu = "g";
 
 [[noreturn]] void refuse_share(std::uint32_t rank) {
     throw Error(ErrorCode::Internal, "rank " + std::to_string(rank) +
@@ -40,9 +37,12 @@ std::vector<Endpoint> Runtime::gather_endpoints(std::vector<Endpoint> const& min
 }
 
 std::vector<Endpoint> Runtime::Impl::gather_endpoints(std::vector<Endpoint> const& mine) {
+    std::string share = coordinator_->server();
     for (Endpoint const endpoint : mine) {
         try {
-            (void)device_of(endpoint);
+            bool const on_gpu = device_of(endpoint).kind == VertexKind::Gpu;
+            share += '\n' + std::to_string(endpoint.id);
+            if (on_gpu) share += kOnGpu;
         } catch (Error const& error) {
             throw Error(
                 ErrorCode::InvalidArgument,
@@ -51,8 +51,7 @@ std::vector<Endpoint> Runtime::Impl::gather_endpoints(std::vector<Endpoint> cons
     }
     Job const job = coordinator_->job();
     std::vector<std::string> const shares =
-        coordinator_->gather(key_of("endpoints", job.name), job.rank, job.size,
-                             share_of(coordinator_->server(), mine), {});
+        coordinator_->gather(key_of("endpoints", job.name), job.rank, job.size, share, {});
     std::vector<Endpoint> all;
     std::lock_guard const lock(registry_->mutex);
     for (std::uint32_t rank = 0; rank < shares.size(); ++rank) {
@@ -64,12 +63,14 @@ std::vector<Endpoint> Runtime::Impl::gather_endpoints(std::vector<Endpoint> cons
             std::uint32_t id = 0;
             auto const [end, error] = std::from_chars(left.data(), left.data() + left.size(), id);
             left.remove_prefix(std::size_t(end - left.data()));
+            bool const on_gpu = left.starts_with(kOnGpu);
+            if (on_gpu) left.remove_prefix(kOnGpu.size());
             if (error != std::errc() || (!left.empty() && left.front() != '\n')) refuse_share(rank);
             auto const own = registry_->endpoints.find(id);
             if (own != registry_->endpoints.end()) {
                 all.push_back(own->second);
             } else {
-                others_[id] = {rank, std::string(server)};
+                others_[id] = {rank, std::string(server), on_gpu};
                 all.push_back({id, Endpoint::kElsewhere});
             }
         }
@@ -94,13 +95,14 @@ Runtime::Impl::Company Runtime::Impl::company_of(std::vector<Endpoint> const& en
     std::map<std::uint32_t, std::string> ranks;  // and their servers
     for (Endpoint const endpoint : endpoints) {
         if (resolved(endpoint).device != Endpoint::kElsewhere) {
-            (void)device_of(endpoint);
+            company.on_gpus |= device_of(endpoint).kind == VertexKind::Gpu;
             company.rank_of.push_back(company.job.rank);
             ranks.emplace(company.job.rank, server);
             continue;
         }
         std::lock_guard const lock(registry_->mutex);
         Other const& other = others_.at(endpoint.id);
+        company.on_gpus |= other.on_gpu;
         company.rank_of.push_back(other.rank);
         ranks.emplace(other.rank, other.server);
     }

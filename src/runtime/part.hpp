@@ -31,6 +31,14 @@ struct PartMembers {
     std::uint32_t count = 1;
     std::vector<std::string> names;     // "rank 3", for errors; empty: "process 0", "process 1" ...
     std::vector<std::uint32_t> server;  // by member; empty: all are on one
+    // Some endpoints are on GPUs. Then each process counts as a server: nobody reads a GPU's segments in place
+    // from another one, and links join them.
+    bool on_gpus = false;
+    // By member and destination: whether the one copies into the other's GPU itself. Empty: nobody does.
+    std::vector<std::vector<bool>> writes;
+    [[nodiscard]] bool writes_into(std::uint32_t member, std::uint32_t destination) const {
+        return !writes.empty() && writes[member][destination];
+    }
 
     [[nodiscard]] std::string name(std::uint32_t member) const;
     // Whether a member is on this one's server.

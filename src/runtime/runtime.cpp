@@ -51,9 +51,7 @@ Runtime::Impl::Impl(RuntimeOptions const& options, std::vector<topology::Gpu> co
               devices_.size() - gpus.size(), gpus.size(), bytes_text(account_->limit()));
 }
 
-// In a cluster GPUs are no devices of endpoints yet.
-Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster)
-    : Impl(options, std::vector<topology::Gpu>{}) {
+Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster) : Impl(options) {
     coordinator_ = std::make_unique<ClusterCoordinator>(cluster, devices_, registry_);
     network_.share_board_by([this](int board) { return coordinator_->share_board(board); });
 }
@@ -310,7 +308,9 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
     std::vector<GpuMembers> const gpus = gpu_members(spec, devices_);
-    if (!gpus.empty()) fitting.options = options_on_gpus(fitting, schema, gpus, memory_left());
+    if (!gpus.empty()) {
+        fitting.options = options_on_gpus(fitting, schema, only_gpus(spec, gpus), memory_left());
+    }
     Plan plan = plan_channel(fitting, schema);
     if (!gpus.empty()) plan.transfer = transfer_on_gpus(spec, plan.transfer);
     if (text_bytes) plan.text_bytes = *text_bytes;

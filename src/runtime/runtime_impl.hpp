@@ -1,7 +1,9 @@
 // A process' runtime: devices, movers, watchdog, and the registry of what users made.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +52,11 @@ public:
         std::vector<std::uint32_t> rank_of;  // by endpoint
         std::uint32_t me = 0;                // index in ranks
         std::vector<std::string> servers;    // by rank of `ranks`
+        bool on_gpus = false;                // some of the endpoints are
+        [[nodiscard]] bool on_one_server() const {
+            return std::adjacent_find(servers.begin(), servers.end(), std::not_equal_to<>()) ==
+                   servers.end();
+        }
     };
     // Throws Error(NotFound), or InvalidArgument where this process is none of them.
     [[nodiscard]] Company company_of(std::vector<Endpoint> const& endpoints) const;
@@ -110,6 +117,7 @@ private:
     struct Other {
         std::uint32_t rank = 0;
         std::string server;
+        bool on_gpu = false;
     };
     // Own endpoints as they are, others' elsewhere; what is not known stays.
     [[nodiscard]] Endpoint resolved(Endpoint endpoint) const;

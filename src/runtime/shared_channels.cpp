@@ -8,6 +8,7 @@
 #include "planner/sizes.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_channels.hpp"
 #include "runtime/patience.hpp"
 #include "runtime/runtime_impl.hpp"
 
@@ -167,6 +168,13 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
     if (!members.cross_servers()) return plan_channel(fitting, schema_of(spec));
     LargestServer const largest{most_on_a_server(members, members.source_member),
                                 most_on_a_server(members, members.destination_member)};
+    if (members.on_gpus) {
+        fitting.options = options_on_gpus(spec, schema_of(spec), {}, memory_left());
+        fitting.options.by_reference = false;
+        Plan plan = plan_channel(fitting, schema_of(spec), largest);
+        plan.transfer = transfer_across(spec);
+        return plan;
+    }
     auto const plan_with = [&](std::uint32_t slots) {
         fitting.options.slots = slots;
         Plan plan = plan_channel(fitting, schema_of(spec), largest);
@@ -194,8 +202,9 @@ Runtime::Impl::MadePart Runtime::Impl::make_part(std::uint32_t id, ChannelSpec c
     fitting.options.receive_limit =
         std::min({spec.options.receive_limit, memory_left(), Part::most_growth(members.count)});
     Schema const schema = schema_of(spec);
-    auto const channel = ChannelImpl::create(id, std::move(fitting), schema, std::move(plan),
-                                             account_, ChannelImpl::Sharing{members, nullptr});
+    auto const channel =
+        ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_,
+                            ChannelImpl::Sharing{members, nullptr}, gpu_members(spec, devices_));
     add_crossing(*channel, elsewhere);
     Channel handle = complete_channel(channel);
     return {std::move(handle), channel->part()->descriptor(), channel->part()->address()};

@@ -69,12 +69,14 @@ public:
             found_terms();
             bool taken = make_or_find("channel opened", crossing_ ? makes_ : !makes_);
             if (third_step_) taken |= make_or_find("channel opened by all", !makes_);
+            if (!taken && company_.on_gpus) use_shared_gpus();
             if (!taken) {
                 if (crossing_) channel_->impl()->crossing()->begin();
                 done_ = true;
                 return *channel_;
             }
             drop();
+            shared_gpus_.clear();
         }
         throw Error(ErrorCode::OutOfMemory,
                     name_of(spec_) +
@@ -85,9 +87,11 @@ public:
 private:
     // Numbers the servers, and says who makes the part of each: the first of its members, or who leads.
     void find_servers() {
+        members_.on_gpus = company_.on_gpus;
         std::map<std::string, std::uint32_t> numbers;
-        for (std::string const& name : company_.servers) {
+        for (std::size_t m = 0; m < company_.servers.size(); ++m) {
             auto const number = static_cast<std::uint32_t>(numbers.size());
+            std::string const& name = company_.on_gpus ? members_.names[m] : company_.servers[m];
             members_.server.push_back(numbers.try_emplace(name, number).first->second);
         }
         crossing_ = numbers.size() > 1;
@@ -111,7 +115,10 @@ private:
         mine.fields = fields_of(spec_);
         step(mine, [&] {
             runtime_.check_members(spec_, members_);
-            if (crossing_) mine.addresses = runtime_.network().addresses();
+            if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
+            if (company_.on_gpus) {
+                mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
+            }
             if (!leads_) return;
             if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
             mine.id = id_;
@@ -122,11 +129,14 @@ private:
             if (!crossing_) make();
         });
         elsewhere_ = {};
+        std::vector<GpuCard> cards;
         for (Said& said : say("channel made", mine)) {
             id_ = std::max(id_, said.id);
             if (said.terms) elsewhere_.terms = said.terms;
             elsewhere_.addresses.push_back(std::move(said.addresses));
+            cards.push_back(std::move(said.gpus));
         }
+        if (company_.on_gpus) members_.writes = who_writes(cards, spec_.destinations.size());
         if (crossing_ && !elsewhere_.terms) {
             throw Error(ErrorCode::Internal, name_of(spec_) + ": nobody said what its plan is");
         }
@@ -139,12 +149,25 @@ private:
             if (!acts) return;
             if (makes_) {
                 make();
+                mine.shared_gpus = channel_->impl()->share_gpus(runtime_.devices());
             } else {
                 mine.taken = !open();
             }
         });
         auto const all = say(what, mine);
+        for (Said const& said : all) shared_gpus_.push_back(said.shared_gpus);
         return std::any_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
+    }
+
+    // All open what they may write of others' GPUs' memory, and hear how it went.
+    void use_shared_gpus() {
+        Said mine;
+        step(mine, [&] {
+            for (SharedGpus const& theirs : shared_gpus_) {
+                channel_->impl()->use_shared(theirs, runtime_.devices());
+            }
+        });
+        (void)say("GPUs shared", mine);
     }
 
     [[nodiscard]] std::uint32_t me() const { return company_.job.rank; }
@@ -176,7 +199,7 @@ private:
     void make() {
         MadePart const made = runtime_.make_part(id_, spec_, members_, elsewhere_);
         channel_ = made.channel;
-        runtime_.coordinator_->put_part(id_, made.descriptor);
+        if (!members_.on_gpus) runtime_.coordinator_->put_part(id_, made.descriptor);
     }
 
     bool open() {
@@ -210,6 +233,7 @@ private:
     bool makes_ = false;     // this server's part
     bool third_step_ = false;
     Elsewhere elsewhere_;
+    std::vector<SharedGpus> shared_gpus_;  // by member
     std::uint32_t id_ = 0;
     std::optional<Channel> channel_;
     bool done_ = false;

@@ -22,10 +22,9 @@ constexpr std::uint32_t kGpuStageBuffers = 256;
 
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
-    std::vector<transport::GpuRange> memories;
-    for (auto const& place : channel.places()) memories.push_back(place->memory());
-    bool const within = channel.plan().transfer == Transfer::ByCopy;
-    return std::make_unique<transport::GpuCopy>(std::move(memories),
+    // Another process may have the same GPU.
+    bool const within = channel.plan().transfer == Transfer::ByCopy || channel.shared();
+    return std::make_unique<transport::GpuCopy>(channel.gpu_memories(),
                                                 within ? channel.plan().segment_bytes : 0);
 }
 
@@ -118,9 +117,11 @@ void Runtime::Impl::add_moves(std::shared_ptr<ChannelImpl> const& channel) {
     mover::ChannelMoves::FarRoutes far_routes;
     auto const& crossing = channel->crossing();
     if (crossing != nullptr) {
-        far_routes = [&](std::uint32_t source, std::uint32_t lane, std::uint32_t destination) {
+        far_routes = [&](std::uint32_t source, std::uint32_t lane, std::uint32_t destination,
+                         transport::Transport& transport, std::uint64_t index) {
             return crossing->links().route(source, lane, destination,
-                                           network_.nics_of(spec.sources[source].device));
+                                           network_.nics_of(spec.sources[source].device), transport,
+                                           index);
         };
     }
     auto const fail = [raw = channel.get()](ErrorCode code, char const* reason) {

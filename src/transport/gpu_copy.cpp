@@ -71,24 +71,40 @@ void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete) {
     }
 }
 
-GpuCopy::GpuCopy(std::vector<GpuRange> memories, std::uint64_t bounce)
+void GpuMemories::add(GpuRange const& range) {
+    std::lock_guard const lock(mutex_);
+    ranges_.push_back(range);
+}
+
+std::vector<int> GpuMemories::gpus() const {
+    std::lock_guard const lock(mutex_);
+    std::vector<int> gpus;
+    for (GpuRange const& range : ranges_) gpus.push_back(range.gpu);
+    std::sort(gpus.begin(), gpus.end());
+    gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+    return gpus;
+}
+
+std::optional<GpuRange> GpuMemories::find(char const* address) const {
+    std::lock_guard const lock(mutex_);
+    auto const at = std::find_if(ranges_.begin(), ranges_.end(), [&](GpuRange const& range) {
+        return address >= range.data && address < range.data + range.bytes;
+    });
+    if (at == ranges_.end()) return std::nullopt;
+    return *at;
+}
+
+GpuCopy::GpuCopy(std::shared_ptr<GpuMemories const> memories, std::uint64_t bounce)
     : memories_(std::move(memories)) {
-    for (GpuRange const& range : memories_) {
-        auto& lines = lines_[range.gpu];
+    for (int const gpu : memories_->gpus()) {
+        auto& lines = lines_[gpu];
         for (std::size_t i = 0; i < kLines; ++i) {
-            lines.push_back(std::make_unique<Line>(range.gpu, bounce));
+            lines.push_back(std::make_unique<Line>(gpu, bounce));
         }
     }
 }
 
 GpuCopy::~GpuCopy() = default;
-
-GpuRange const* GpuCopy::range_of(char const* address) const {
-    auto const at = std::find_if(memories_.begin(), memories_.end(), [&](GpuRange const& range) {
-        return address >= range.data && address < range.data + range.bytes;
-    });
-    return at == memories_.end() ? nullptr : &*at;
-}
 
 GpuCopy::Line* GpuCopy::line_of(int gpu) {
     auto& lines = lines_[gpu];
@@ -100,10 +116,10 @@ GpuCopy::Line* GpuCopy::line_of(int gpu) {
 }
 
 bool GpuCopy::submit(Copy const& copy) {
-    GpuRange const* const from = range_of(copy.from);
-    GpuRange const* const to = range_of(copy.to);
-    GpuRange const* const range = from != nullptr ? from : to;
-    if (range == nullptr) {
+    auto const from = memories_->find(copy.from);
+    auto const to = memories_->find(copy.to);
+    auto const& range = from ? from : to;
+    if (!range) {
         for (memory::Range const& part : copy.ranges) {
             std::memcpy(copy.to + part.offset, copy.from + part.offset, part.bytes);
         }
@@ -112,7 +128,7 @@ bool GpuCopy::submit(Copy const& copy) {
     }
     Line* const line = line_of(range->gpu);
     if (line == nullptr) return false;
-    line->submit(copy, from == to);
+    line->submit(copy, from && to && from->on == to->on);
     return true;
 }
 

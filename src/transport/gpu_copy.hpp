@@ -4,6 +4,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "gpu/memory.hpp"
@@ -11,11 +13,25 @@
 
 namespace mgi::transport {
 
-// Memory of a GPU's; all other is the host's, pinned where copies are not to wait.
+// Memory of a GPU's.
 struct GpuRange {
-    int gpu = 0;
+    int gpu = 0;  // whose copy engines reach it
     char const* data = nullptr;
     std::uint64_t bytes = 0;
+    int on = gpu;  // whose it is; another one's where another process has it
+};
+
+// Where a channel's segments lie; all other memory is the host's, pinned where copies are not to wait.
+// Thread-safe.
+class GpuMemories {
+public:
+    void add(GpuRange const& range);
+    [[nodiscard]] std::vector<int> gpus() const;
+    [[nodiscard]] std::optional<GpuRange> find(char const* address) const;
+
+private:
+    mutable std::mutex mutex_;
+    std::vector<GpuRange> ranges_;
 };
 
 // A copy is on a stream of the GPU that it leaves, or else of the one that it comes to; peers that do not reach
@@ -23,10 +39,10 @@ struct GpuRange {
 // does.
 class GpuCopy final : public Transport {
 public:
-    // Makes all streams. `bounce`: the largest copy within one GPU's memory, 0 for none: such copies go through
+    // Makes all streams, for the GPUs of `memories`; what is added to them later has the same. `bounce`: the largest copy within one GPU's memory, 0 for none: such copies go through
     // pinned memory of the host, since the driver makes kernels of them, which do not run beside kernels that
     // fill the GPU (docs/performance.md).
-    GpuCopy(std::vector<GpuRange> memories, std::uint64_t bounce);
+    GpuCopy(std::shared_ptr<GpuMemories const> memories, std::uint64_t bounce);
     // Waits for copies that are under way: nobody writes into freed memory.
     ~GpuCopy() override;
     GpuCopy(GpuCopy const&) = delete;
@@ -69,12 +85,10 @@ private:
     // queues are shared with launches.
     static constexpr std::size_t kLines = 4;
     static constexpr std::size_t kUnderWay = 8;  // of a line
-    // Whose memory it is; null for the host's.
-    [[nodiscard]] GpuRange const* range_of(char const* address) const;
     // The line with the least to do; null when all are full.
     Line* line_of(int gpu);
 
-    std::vector<GpuRange> const memories_;
+    std::shared_ptr<GpuMemories const> const memories_;
     std::map<int, std::vector<std::unique_ptr<Line>>> lines_;
     std::vector<std::uint64_t> complete_;  // of copies within the host's memory
 };

@@ -60,7 +60,7 @@ TwoServers::TwoServers(ChannelSpec spec, std::uint32_t endpoints_each, std::uint
         server.channel = ChannelImpl::create(
             7, spec, *spec.schema, plan, std::make_shared<memory::Account>(std::uint64_t{1} << 30),
             ChannelImpl::Sharing{members, nullptr});
-        mover::ChannelPeer peer{"the other server", 1 - s, {}, {}};
+        mover::ChannelPeer peer{"the other server", 1 - s, {}, {}, {}};
         for (std::uint32_t from = 0; from < 2 * each_; ++from) {
             for (std::uint32_t to = 0; to < 2 * each_; ++to) {
                 if (from / each_ == to / each_) continue;
@@ -74,8 +74,9 @@ TwoServers::TwoServers(ChannelSpec spec, std::uint32_t endpoints_each, std::uint
         server.links->set_carrier(0, server.out.get());
         server.moves = std::make_unique<mover::ChannelMoves>(
             state, server.channel->here().sources, std::make_unique<transport::CpuCopy>(),
-            [&server](std::uint32_t from, std::uint32_t lane, std::uint32_t to) {
-                return server.links->route(from, lane, to);
+            [&server](std::uint32_t from, std::uint32_t lane, std::uint32_t to,
+                      transport::Transport& transport, std::uint64_t index) {
+                return server.links->route(from, lane, to, 0, transport, index);
             });
     }
 }

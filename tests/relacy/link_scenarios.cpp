@@ -2,6 +2,8 @@
 // receive rings. The link is a thread that does what both its ends' threads do, in any order.
 
 #include <deque>
+#include <optional>
+#include <set>
 
 #include <mgi/error.hpp>
 
@@ -10,6 +12,7 @@
 #include "mover/channel_moves.hpp"
 #include "mover/far_route.hpp"
 #include "mover/intake.hpp"
+#include "mover/placed_route.hpp"
 
 namespace mgi::relacy {
 namespace {
@@ -19,6 +22,7 @@ using FarEnd = mover::BasicFarEnd<A>;
 using FarFlow = mover::BasicFarFlow<A>;
 using FarRoute = mover::BasicFarRoute<A>;
 using Intake = mover::BasicIntake<A>;
+using PlacedRoute = mover::BasicPlacedRoute<A>;
 using mover::ChannelWord;
 
 /// Segments of the only source on their way to the last destination, whose ring lies in the same tables.
@@ -26,22 +30,37 @@ using mover::ChannelWord;
 /// machine with another memory.
 class LateLink final : public link::Carrier {
 public:
-    explicit LateLink(Tables& tables)
+    /// `placed`: between processes of one server, of which the source's writes the ring itself; then what is said
+    /// comes behind what was done before, as over a socket.
+    LateLink(Tables& tables, bool placed)
         : tables_(tables),
           destination_(tables.options().destinations - 1),
+          placed_(placed),
           flow_(tables.options().credits),
-          intake_(tables.state, 0, {{0, destination_}}) {}
+          intake_(tables.state, 0, {{0, destination_}},
+                  placed ? Names{{0, destination_}} : Names{}) {
+        mover::RingEnd<A> const ring(tables.state, 0, destination_);
+        std::ptrdiff_t const stride = ring.size() > 1 ? ring.segment(1) - ring.segment(0) : 0;
+        if (placed) ring_.set(ring.segment(0), std::uint64_t(stride));
+    }
 
     void start(link::Transfer transfer) override {
         transfers_.push_back({std::move(transfer), {}, Stage::Started});
         started_.store(started_.newest() + 1, release);
     }
-    void say(link::Word word) override { words_.push_back(std::move(word)); }
+    void say(link::Word word) override {
+        (void)said_.fetch_add(1, release);  // first: who sees the word sees this
+        words_.push_back(std::move(word));
+    }
 
-    std::unique_ptr<mover::Route<A>> route(u32 source, u32 lane, u32 destination) {
+    std::unique_ptr<mover::Route<A>> route(u32 source, u32 lane, u32 destination,
+                                           transport::Transport& transport, u64 index) {
         if (destination != destination_) return nullptr;
-        FarEnd const end{0, this, &flow_, 0};
-        return std::make_unique<FarRoute>(tables_.state, source, lane, destination, end);
+        FarEnd const end{0, this, &flow_, 0, 0, &ring_};
+        if (!placed_)
+            return std::make_unique<FarRoute>(tables_.state, source, lane, destination, end);
+        return std::make_unique<PlacedRoute>(tables_.state, source, lane, destination, end,
+                                             transport, index);
     }
     /// For the mover.
     [[nodiscard]] Intake& intake() { return intake_; }
@@ -57,6 +76,7 @@ public:
     }
 
 private:
+    using Names = std::set<Intake::SourceAndDestination>;
     enum class Stage { Started, Written, Arrived };
     struct Carried {
         link::Transfer transfer;
@@ -67,6 +87,7 @@ private:
     /// One word, perhaps to be heard again.
     bool hear() {
         if (words_.empty()) return false;
+        if (placed_) (void)said_.fetch_add(0, acquire);  // all that was said until now
         std::size_t const at = rl::rand(u32(words_.size()));
         link::Word const word = words_[at];
         if (rl::rand(4) != 0) words_.erase(words_.begin() + std::ptrdiff_t(at));
@@ -113,31 +134,36 @@ private:
         } catch (Error const&) {
             refused = true;
         }
-        RL_ASSERT(!refused && pieces.size() == 1 && transfer.pieces.size() == 1);
+        carried.stage = Stage::Written;
+        RL_ASSERT(!refused && pieces.size() == transfer.pieces.size());
+        RL_ASSERT(pieces.size() == (placed_ ? 0 : 1));
+        if (placed_) return;
         auto const* const from = static_cast<char const*>(transfer.pieces[0].iov_base);
         auto const* const to = static_cast<char const*>(pieces[0].iov_base);
         for (u32 i = 0; i < u32(transfer.tag); ++i) {
             tables_.row(to, i).write(tables_.row(from, i).read());
         }
-        carried.stage = Stage::Written;
     }
 
     Tables& tables_;
     u32 const destination_;
+    bool const placed_;
+    mover::PlacedRing ring_;
     FarFlow flow_;
     Intake intake_;
     std::deque<Carried> transfers_;
     std::vector<link::Word> words_;
     Word<u64> started_{0};
+    Word<u64> said_{0};
     u64 acknowledged_ = 0;
 };
 
-template <class Derived, rl::thread_id_t threads>
+template <class Derived, rl::thread_id_t threads, bool kPlaced = false>
 class ByLink : public ChannelScenario<Derived, threads> {
 public:
     void prepare() {
         ChannelScenario<Derived, threads>::prepare();
-        link_.emplace(this->flow().tables);
+        link_.emplace(this->flow().tables, kPlaced);
     }
     void after() {
         ChannelScenario<Derived, threads>::after();
@@ -146,19 +172,32 @@ public:
 
 protected:
     /// The movers of both servers: what they do is done by one thread, but they share nothing.
-    void move_all() {
-        mover::BasicChannelMoves<A> moves(
-            this->flow().tables.state, {0}, std::make_unique<LateCopy>(this->flow().tables),
-            [&](u32 source, u32 lane, u32 d) { return link_->route(source, lane, d); });
-        auto const failed = [&] { return this->flow().tables.state.failed.load(relaxed) != 0; };
-        while (!failed() && !(moves.done() && link_->intake().done())) {
-            bool const moved = !moves.done() && moves.step();
-            if (!link_->intake().say_credits(*link_) && !moved) A::backoff(0);
+    void move_all() { move(true); }
+    /// The one of the source alone.
+    void move_out() { move(false); }
+    /// The one of the destination alone.
+    void say_credits() {
+        while (!failed() && !link_->intake().done()) {
+            if (!link_->intake().say_credits(*link_)) A::backoff(0);
         }
     }
     void carry_all() { link_->carry_all(); }
 
 private:
+    [[nodiscard]] bool failed() { return this->flow().tables.state.failed.load(relaxed) != 0; }
+    void move(bool both) {
+        mover::BasicChannelMoves<A> moves(
+            this->flow().tables.state, {0}, std::make_unique<LateCopy>(this->flow().tables),
+            [&](u32 source, u32 lane, u32 d, transport::Transport& transport, u64 index) {
+                return link_->route(source, lane, d, transport, index);
+            });
+        while (!failed() && !(moves.done() && (!both || link_->intake().done()))) {
+            bool const moved = !moves.done() && moves.step();
+            bool const said = both && link_->intake().say_credits(*link_);
+            if (!said && !moved) A::backoff(0);
+        }
+    }
+
     std::optional<LateLink> link_;
 };
 
@@ -175,6 +214,24 @@ struct Credits : ByLink<Credits, 4> {
 };
 Listed<Credits> const credits("link.credits", "a segment is overwritten when its readers are done",
                               30'000);
+
+/// The source's process writes the ring itself, and the link says so.
+struct Placed : ByLink<Placed, 5, true> {
+    static TableOptions options() {
+        return {.groups = 1, .chunk_rows = 1, .credits = 2, .by_reference = false};
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 5, 2);
+        if (index == 1) move_out();
+        if (index == 2) say_credits();
+        if (index == 3) carry_all();
+        if (index == 4) receive_all(0);
+    }
+    void check() { all_arrived(5); }
+};
+Listed<Placed> const placed("link.placed",
+                            "who writes another process' ring does so when its readers are done",
+                            30'000);
 
 /// Several segments are under way, and arrive in any order.
 struct Flights : ByLink<Flights, 4> {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/channel_impl.hpp"
+#include "runtime/gpu_sharing.hpp"
 #include "runtime/runtime_impl.hpp"
 
 namespace mgi::test {
@@ -13,11 +14,11 @@ Members::Members(std::uint32_t count, RuntimeOptions options, std::uint32_t serv
     for (std::uint32_t m = 0; m < count; ++m) runtimes_.emplace_back(Runtime::local(options));
 }
 
-Owned Members::create_endpoint(std::uint32_t member) {
+Owned Members::create_endpoint(std::uint32_t member, std::string const& device) {
     // A runtime alone counts its endpoints from 0: those that others have are left out.
     Endpoint endpoint;
     do {
-        endpoint = runtime(member).create_endpoint();
+        endpoint = runtime(member).create_endpoint(device);
     } while (endpoint.id < next_endpoint_);
     next_endpoint_ = endpoint.id + 1;
     return {endpoint, member};
@@ -35,11 +36,21 @@ ChannelSpec Members::seen_from(std::uint32_t member, ChannelSpec spec,
     return spec;
 }
 
+bool Members::is_on_gpu(Owned const& one) {
+    return runtime(one.member).devices()[one.endpoint.device].kind == VertexKind::Gpu;
+}
+
 PartMembers Members::members_of(std::uint32_t member, std::vector<Owned> const& sources,
-                                std::vector<Owned> const& destinations) const {
+                                std::vector<Owned> const& destinations) {
     PartMembers members;
-    for (Owned const& one : sources) members.source_member.push_back(one.member);
-    for (Owned const& one : destinations) members.destination_member.push_back(one.member);
+    for (Owned const& one : sources) {
+        members.source_member.push_back(one.member);
+        members.on_gpus |= is_on_gpu(one);
+    }
+    for (Owned const& one : destinations) {
+        members.destination_member.push_back(one.member);
+        members.on_gpus |= is_on_gpu(one);
+    }
     members.me = member;
     members.count = count();
     for (std::uint32_t m = 0; servers_ > 1 && m < count(); ++m) {
@@ -61,7 +72,15 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
                                         std::vector<Owned> const& destinations) {
     std::uint32_t const id = next_channel_++;
     auto const seen = [&](std::uint32_t m) { return seen_from(m, spec, sources, destinations); };
-    auto const members = [&](std::uint32_t m) { return members_of(m, sources, destinations); };
+    std::vector<GpuCard> cards(count());
+    for (std::uint32_t m = 0; shares_gpus_ && m < count(); ++m) {
+        cards[m] = gpu_card(seen(m), runtime(m).devices(), "here");
+    }
+    auto const members = [&](std::uint32_t m) {
+        PartMembers of = members_of(m, sources, destinations);
+        of.writes = who_writes(cards, destinations.size());
+        return of;
+    };
     Runtime::Impl::Elsewhere elsewhere;
     if (servers_ > 1) {
         elsewhere.terms = Terms::of(runtime(0).impl()->plan_together(seen(0), members(0)));
@@ -80,6 +99,12 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
         } else {
             int const part = parts[m % servers_];
             channels.push_back(impl.open_part(id, seen(m), members(m), part, elsewhere).value());
+        }
+    }
+    for (std::uint32_t to = 0; servers_ == count() && to < count(); ++to) {
+        SharedGpus const theirs = channels[to].impl()->share_gpus(runtime(to).devices());
+        for (std::uint32_t m = 0; m < count(); ++m) {
+            channels[m].impl()->use_shared(theirs, runtime(m).devices());
         }
     }
     return channels;

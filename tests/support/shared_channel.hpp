@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <mgi/runtime.hpp>
@@ -32,8 +33,9 @@ public:
     [[nodiscard]] std::uint32_t count() const { return std::uint32_t(runtimes_.size()); }
     [[nodiscard]] std::uint32_t servers() const { return servers_; }
     [[nodiscard]] Runtime& runtime(std::uint32_t member) { return *runtimes_[member]; }
-    /// A new endpoint with a number that no other endpoint of any member has.
-    Owned create_endpoint(std::uint32_t member);
+    /// A new endpoint with a number that no other endpoint of any member has. With one on a GPU each member is to
+    /// be on a server of its own, as the runtime has it.
+    Owned create_endpoint(std::uint32_t member, std::string const& device = {});
     /// The member's runtime dies.
     void end(std::uint32_t member) { runtimes_[member].reset(); }
 
@@ -41,8 +43,11 @@ public:
     static ChannelSpec seen_from(std::uint32_t member, ChannelSpec spec,
                                  std::vector<Owned> const& sources,
                                  std::vector<Owned> const& destinations);
+    [[nodiscard]] bool is_on_gpu(Owned const& one);
+    /// Whether members copy into each other's GPUs' memory, where they can; they do if nothing is said.
+    void share_gpus(bool wanted) { shares_gpus_ = wanted; }
     [[nodiscard]] PartMembers members_of(std::uint32_t member, std::vector<Owned> const& sources,
-                                         std::vector<Owned> const& destinations) const;
+                                         std::vector<Owned> const& destinations);
     /// Opens a channel in all of them; its endpoints are added to `spec`. By member.
     std::vector<Channel> open(ChannelSpec const& spec, std::vector<Owned> const& sources,
                               std::vector<Owned> const& destinations);
@@ -52,6 +57,7 @@ public:
 
 private:
     std::uint32_t const servers_;
+    bool shares_gpus_ = true;
     std::vector<std::optional<Runtime>> runtimes_;
     std::uint32_t next_endpoint_ = 0;
     std::uint32_t next_channel_ = 7;

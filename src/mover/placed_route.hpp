@@ -1,0 +1,72 @@
+// A route to an endpoint of another process whose memory this one can write: a transport copies segments into the
+// receive ring there, and the link only says that they stand there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "mover/far_route.hpp"
+#include "transport/transport.hpp"
+
+namespace mgi::mover {
+
+template <class A>
+class BasicPlacedRoute final : public BasicFarRoute<A> {
+public:
+    using typename Route<A>::State;
+    using Route<A>::kSequenceBits;
+    using Route<A>::kSequenceMask;
+
+    // `end` has a ring; `index` names the route in the transport's tokens.
+    BasicPlacedRoute(State& state, std::uint32_t source, std::uint32_t lane,
+                     std::uint32_t destination, BasicFarEnd<A> const& end,
+                     transport::Transport& transport, std::uint64_t index)
+        : BasicFarRoute<A>(state, source, lane, destination, end),
+          transport_(transport),
+          index_(index) {}
+
+    [[nodiscard]] bool has_credit() const override {
+        return end_.ring->is_set() && BasicFarRoute<A>::has_credit();
+    }
+    bool start(std::uint64_t sequence) override;
+    void complete_copy(std::uint64_t token) override;
+
+private:
+    using BasicFarRoute<A>::end_;
+    using BasicFarRoute<A>::ranges_;
+    using BasicFarRoute<A>::sent_;
+    using BasicFarRoute<A>::state_;
+
+    struct Copy {
+        std::uint64_t sequence = 0;
+        std::uint64_t content = 0;
+    };
+
+    transport::Transport& transport_;
+    std::uint64_t const index_;
+    std::map<std::uint64_t, Copy> copies_;  // under way, by token
+};
+
+template <class A>
+bool BasicPlacedRoute<A>::start(std::uint64_t sequence) {
+    std::uint64_t const content = this->lane_.content(sequence);
+    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
+                        ranges_);
+    std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
+    char* const to = end_.ring->segment(sent_ % end_.flow->window());
+    if (!transport_.submit({token, this->lane_.segment(sequence), to, ranges_})) return false;
+    copies_.emplace(token, Copy{sent_, content});
+    this->depart(sequence);
+    return true;
+}
+
+template <class A>
+void BasicPlacedRoute<A>::complete_copy(std::uint64_t token) {
+    Copy const copy = copies_.extract(token).mapped();
+    end_.carrier->start(this->transfer_of(copy.sequence, copy.content));
+}
+
+// That of production code.
+using PlacedRoute = BasicPlacedRoute<device::LibcuAtomics>;
+
+}  // namespace mgi::mover

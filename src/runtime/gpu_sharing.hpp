@@ -1,0 +1,51 @@
+// What processes of one server tell each other so that one copies segments straight into the memory of another
+// one's GPU (CUDA's IPC), where a link would bring them by the host's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <mgi/channel.hpp>
+#include <mgi/graph.hpp>
+
+#include "gpu/types.hpp"
+
+namespace mgi {
+
+// Of one process, before it has memory for a channel.
+struct GpuCard {
+    std::string home;                // equal for processes that can hand memory to each other
+    std::vector<std::string> peers;  // bus ids of the GPUs that its GPUs in the channel copy to
+    std::map<std::uint32_t, std::string> destinations;  // its own on GPUs, by number: bus id
+};
+
+// A GPU's memory of a channel, which others import.
+struct SharedGpuPool {
+    gpu::IpcHandle handle{};
+    std::uint64_t bytes = 0;
+    std::string bus_id;
+};
+// And where it has the segments that come from a source in another process: the first one's place.
+struct SharedGpuRing {
+    std::uint32_t pool = 0;
+    std::uint32_t source = 0;
+    std::uint32_t destination = 0;
+    std::uint64_t offset = 0;
+};
+// Of one process, behind it.
+struct SharedGpus {
+    std::vector<SharedGpuPool> pools;
+    std::vector<SharedGpuRing> rings;
+};
+
+// This process' card; an empty one where none of its GPUs takes part. $MGI_GPU_IPC: off makes it empty. Throws
+// Error(InvalidArgument) for other words.
+GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
+                 std::string const& server);
+// By process and destination: whether the one copies into the other's GPU itself.
+std::vector<std::vector<bool>> who_writes(std::vector<GpuCard> const& cards,
+                                          std::size_t destinations);
+
+}  // namespace mgi

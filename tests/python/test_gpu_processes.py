@@ -1,0 +1,54 @@
+"""GPUs that are made up, in several processes of a cluster: channels between them are made and left."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_support import driver_environment, driver_library
+from run_support import Runner, needs_control
+
+PROGRAM = """
+import sys
+import mgi
+devices = sys.argv[1:]
+rank = mgi.job().rank
+with mgi.Runtime.connect(timeout=30) as runtime:
+    mine = runtime.create_endpoint(devices[rank])
+    both = runtime.gather_endpoints([mine])
+    assert len(both) == 2, both
+    try:
+        channel = runtime.create_channel(
+            both, both, schema=mgi.Schema([("key", "int64")]), routing=mgi.Partition("key"), name="far"
+        )
+    except mgi.errors.Error as error:
+        print(rank, "refused", error)
+        sys.exit()
+    print(rank, "made", channel.plan.transfer)
+    runtime.delete_channel(channel)
+"""
+
+
+def run(runner: Runner, *devices: str, **env: str) -> list[str]:
+    """What both processes print, in order."""
+    made_up = {n: v for n, v in driver_environment().items() if "CUDA" in n}
+    words = ("-n", "2", "--no-tag", "--", "python", "-c", PROGRAM, *devices)
+    status, out, err = runner.finish(runner.start(*words, **made_up, **env))
+    assert status == 0, err
+    return sorted(out.splitlines())
+
+
+@needs_control
+@pytest.mark.skipif(driver_library() is None, reason="the made-up driver is not built")
+def test_processes_with_gpus_make_a_channel(runner: Runner) -> None:
+    for devices in (("cpu:0", "cuda:0"), ("cuda:1", "cpu:0")):
+        first, second = run(runner, *devices)
+        assert "made" in first and "made" in second, (first, second)
+    first, second = run(runner, "cuda:0", "cuda:1", MGI_GPU_IPC="off")
+    assert "made" in first and "made" in second, (first, second)
+
+
+@needs_control
+@pytest.mark.skipif(driver_library() is None, reason="the made-up driver is not built")
+def test_memory_that_cannot_be_shared_is_an_error_that_says_what_to_do(runner: Runner) -> None:
+    # The made-up driver hands memory to its own process alone.
+    for line in run(runner, "cuda:0", "cuda:1"):
+        assert "refused" in line and "MGI_GPU_IPC=off" in line

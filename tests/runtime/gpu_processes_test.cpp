@@ -1,0 +1,280 @@
+// Channels of several processes, some of whose endpoints are on GPUs: one process copies into the other's GPU, or
+// what goes between them lies in memory of the host's, and links carry it. The driver is made up; what stands for a
+// kernel on a GPU is threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/channel_impl.hpp"
+#include "runtime/runtime_impl.hpp"
+#include "support/fake_driver.hpp"
+#include "support/shared_channel.hpp"
+#include "support/tables.hpp"
+
+namespace mgi::test::gpu_processes {
+namespace {
+
+using device::Group;
+using device::Shared;
+using device::Status;
+using device::u32;
+using device::u64;
+
+struct Row {
+    long long key;
+    long long value;
+};
+
+constexpr u64 kRows = 6'000;  // of each source
+constexpr u32 kBlocks = 2;
+
+using Devices = std::vector<std::vector<std::string>>;  // by process
+
+/// Endpoints of several processes, each a source and a destination, and what every one of them received.
+class Exchange {
+public:
+    Exchange(Devices const& devices, ChannelSpec spec, bool shares = true)
+        : members_(u32(devices.size()), {}, u32(devices.size())) {
+        members_.share_gpus(shares);
+        for (u32 m = 0; m < devices.size(); ++m) {
+            for (std::string const& device : devices[m]) {
+                ends_.push_back(members_.create_endpoint(m, device));
+            }
+        }
+        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
+        spec.options.name = "far";
+        channels_ = members_.open(spec, ends_, ends_);
+        received_.resize(ends_.size());
+    }
+
+    /// Every block of every endpoint sends its part and receives.
+    void run() {
+        std::vector<std::jthread> endpoints;
+        for (std::size_t e = 0; e < ends_.size(); ++e) {
+            endpoints.emplace_back([this, e] { start(e).wait(kPatience); });
+        }
+    }
+
+    /// How often each destination saw each value.
+    [[nodiscard]] std::vector<std::map<long long, int>> const& received() const {
+        return received_;
+    }
+    [[nodiscard]] std::vector<Owned> const& ends() const { return ends_; }
+    [[nodiscard]] Channel const& channel(u32 member) const { return channels_[member]; }
+    [[nodiscard]] Members& members() { return members_; }
+
+private:
+    Launch start(std::size_t e) {
+        Owned const& end = ends_[e];
+        device::Channel const on = channels_[end.member].on(end.endpoint);
+        auto const kernel = [this, e, on](Group const& group, Shared& shared) {
+            exchange(e, on, group, shared);
+        };
+        // As a stream would: it comes back when the blocks have ended.
+        GpuStart const blocks = [kernel](GpuLaunch const& launch) {
+            std::vector<std::jthread> threads;
+            for (u32 b = 0; b < launch.groups; ++b) {
+                threads.emplace_back([&, b] {
+                    std::vector<std::byte> scratch(launch.shared_bytes);
+                    Shared shared{scratch.data(), launch.shared_bytes};
+                    kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
+                });
+            }
+        };
+        LaunchOptions options;
+        options.groups = kBlocks;
+        options.threads = members_.is_on_gpu(end) ? 32 : 1;
+        return members_.runtime(end.member)
+            .impl()
+            ->start(end.endpoint, options, {on}, kernel, blocks);
+    }
+
+    void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
+        std::vector<Row> rows;
+        for (u64 i = group.block; i < kRows; i += group.blocks) {
+            auto const n = static_cast<long long>(i);
+            rows.push_back(
+                {n * 7 + static_cast<long long>(e), static_cast<long long>(e) << 32 | n});
+        }
+        std::map<long long, int> seen;
+        u64 sent = 0;
+        bool flushed = false;
+        for (u32 idle = 0;;) {
+            if (sent < rows.size()) {
+                sent += on.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
+            } else if (!flushed) {
+                flushed = on.flush(group, shared) != Status::Pending;
+            }
+            device::ReceivedBatch batch;
+            Status const status = on.recv(group, shared, batch);
+            if (status == Status::Pending) {
+                device::backoff(idle++);
+                continue;
+            }
+            if (status != Status::Ok) break;
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<long long>(1)[i]];
+            on.release(group, shared, batch);
+            idle = 0;
+        }
+        std::lock_guard const lock(mutex_);
+        for (auto const& [value, count] : seen) received_[e][value] += count;
+    }
+
+    Members members_;
+    std::vector<Owned> ends_;
+    std::vector<Channel> channels_;
+    std::mutex mutex_;
+    std::vector<std::map<long long, int>> received_;
+};
+
+struct Case {
+    char const* name;
+    Devices devices;
+    bool shares = true;  // GPUs' memory among processes
+};
+
+class GpuProcesses : public testing::TestWithParam<Case> {
+protected:
+    GpuProcesses() {
+        spec_.options.segment_rows = 512;
+        spec_.options.tile_rows = 256;
+        spec_.options.chunk_rows = 256;
+        spec_.options.max_groups = 4;
+    }
+    [[nodiscard]] static std::size_t endpoints() {
+        std::size_t count = 0;
+        for (auto const& of : GetParam().devices) count += of.size();
+        return count;
+    }
+    /// Each row came to one destination, once.
+    static void expect_each_row_once(Exchange const& exchange) {
+        std::map<long long, int> all;
+        for (auto const& destination : exchange.received()) {
+            for (auto const& [value, count] : destination) all[value] += count;
+        }
+        EXPECT_EQ(all.size(), endpoints() * kRows);
+        for (auto const& [value, count] : all) ASSERT_EQ(count, 1) << value;
+    }
+
+    FakeDriver const gpus_{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    ChannelSpec spec_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, GpuProcesses,
+    testing::Values(
+        Case{"OneGpu", {{"cuda:0"}, {"cuda:0"}}}, Case{"AGpuEach", {{"cuda:0"}, {"cuda:1"}}},
+        Case{"GpuAndCpu", {{"cpu:0"}, {"cuda:0"}}},
+        Case{"SeveralOfEach", {{"cuda:0", "cpu:0"}, {"cuda:1", "cuda:0"}, {"cpu:0"}}},
+        Case{"AGpuEachByLinks", {{"cuda:0"}, {"cuda:1"}}, false},
+        Case{"SeveralByLinks", {{"cuda:0", "cpu:0"}, {"cuda:1", "cuda:0"}, {"cpu:0"}}, false}),
+    [](auto const& of) { return std::string(of.param.name); });
+
+TEST_P(GpuProcesses, EveryRowArrivesOnceWhereItsKeyBelongs) {
+    spec_.routing = Routing::partition("key");
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    EXPECT_EQ(exchange.channel(0).plan().transfer, Transfer::Mixed);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuProcesses, WithPoolsOfTheSmallestSize) {
+    spec_.routing = Routing::partition("key");
+    spec_.options.slots = 2;
+    spec_.options.credits = 1;
+    spec_.options.segment_rows = spec_.options.chunk_rows = spec_.options.tile_rows = 64;
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuProcesses, EveryDestinationGetsABroadcast) {
+    spec_.routing = Routing::broadcast();
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    exchange.run();
+    for (auto const& destination : exchange.received()) {
+        EXPECT_EQ(destination.size(), endpoints() * kRows);
+        for (auto const& [value, count] : destination) ASSERT_EQ(count, 1) << value;
+    }
+}
+
+TEST_P(GpuProcesses, SomeDestinationGetsWhatIsBalanced) {
+    spec_.routing = Routing::balance();
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    EXPECT_EQ(exchange.channel(0).plan().transfer, Transfer::ByCopy);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuProcesses, ByCopyEvenWithinAProcess) {
+    spec_.routing = Routing::partition("key");
+    spec_.options.by_reference = false;
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    EXPECT_EQ(exchange.channel(0).plan().transfer, Transfer::ByCopy);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST(GpuProcessesOnce, GiveAllMemoryBack) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    std::vector<std::string> const kinds{"memory", "pinned", "registered", "streams", "events"};
+    std::map<std::string, std::size_t> before;
+    for (auto const& kind : kinds) before[kind] = gpus.alive(kind);
+    {
+        ChannelSpec spec;
+        spec.routing = Routing::partition("key");
+        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec);
+        EXPECT_GT(gpus.alive("pinned"), before["pinned"]);
+        exchange.run();
+        std::jthread const other(
+            [&] { exchange.members().runtime(1).delete_channel(exchange.channel(1)); });
+        exchange.members().runtime(0).delete_channel(exchange.channel(0));
+    }
+    // Fewer: what a test before has left may have gone meanwhile.
+    for (auto const& kind : kinds) EXPECT_LE(gpus.alive(kind), before[kind]) << kind;
+}
+
+// By places: two endpoints on a GPU of the first process, one on another process' GPU, one on a CPU of that.
+class GpuSegments : public testing::Test {
+protected:
+    /// For each destination whether segments of the first source are in the GPU's memory there, and for each source
+    /// whether the first destination's are.
+    void expect(bool shares, std::vector<bool> const& lanes, std::vector<bool> const& rings) {
+        ChannelSpec spec;
+        spec.routing = Routing::partition("key");
+        Exchange exchange({{"cuda:0", "cuda:0"}, {"cuda:1", "cpu:0"}, {"cpu:0"}}, spec, shares);
+        GpuPlace const& place = *exchange.channel(0).impl()->places().front();
+        auto const is_in_gpu = [&](char const* pool, u64 offset) {
+            auto const memory = place.memory();
+            auto const at = reinterpret_cast<std::uintptr_t>(pool) + offset -
+                            reinterpret_cast<std::uintptr_t>(memory.data);
+            return at < memory.bytes;
+        };
+        auto const& source = place.state().sources[0];
+        auto const& destination = place.state().destinations[0];
+        for (u32 e = 0; e < exchange.ends().size(); ++e) {
+            EXPECT_EQ(is_in_gpu(source.pool, source.lanes[e].slots[0].offset), lanes[e]) << e;
+            EXPECT_EQ(is_in_gpu(destination.pool, destination.rings[e].slots[0].offset), rings[e])
+                << e;
+        }
+    }
+
+    FakeDriver const gpus_{{"DEVICES", "2"}};
+};
+
+TEST_F(GpuSegments, LieInTheHostsMemoryWhereLinksBringThem) {
+    expect(false, {true, true, false, false, false}, {true, true, false, false, false});
+}
+
+// A process without GPUs, or what goes to a CPU elsewhere, has links.
+TEST_F(GpuSegments, LieInTheGpusMemoryWhereItsProcessOrAnotherCopiesThem) {
+    expect(true, {true, true, true, false, false}, {true, true, true, true, false});
+}
+
+}  // namespace
+}  // namespace mgi::test::gpu_processes
