@@ -77,7 +77,7 @@ public:
         args.counts = counts_;
         if (wanted.sketch) args.registers = registers_;
         if (wanted.rows_for) args.rows_for = rows_for_;
-        place_.run({0, Survey::scratch_bytes(args)}, Survey{}, args);
+        place_.run(Survey::scratch_bytes(args), Survey{}, args);
     }
 
     std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }

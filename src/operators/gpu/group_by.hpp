@@ -58,7 +58,7 @@ public:
         u64 const bytes = (size.entries + HashTable::kSpecials) * table.stride;
         entries_ = place_.allocate(bytes, "a table of " + std::to_string(size.entries) + " groups");
         table.entries = static_cast<char*>(entries_.get());
-        place_.run({}, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
+        place_.run(0, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
                    u32(pattern_.size()));
         place_.fill(args_.counts, 0, sizeof(GroupCounts));
         place_.copy_in(args_at_, &args_, sizeof(args_));
@@ -87,7 +87,7 @@ public:
         write.cursor = place_.upload(std::vector<u64>{0}, keep);
         write.overflows = place_.upload(std::vector<u32>(write.count), keep);
         WriteArgs const* const write_at = place_.upload(std::vector<WriteArgs>{write}, keep);
-        place_.run({0, WriteGroups::scratch_bytes()}, WriteGroups{}, write_at);
+        place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
         for (u32 r = 0; r < write.count; ++r) {
@@ -122,11 +122,11 @@ inline GpuTable group_part(Operation const& operation, std::size_t e, Input cons
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
-        Grid const grid{0, group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count)};
+        u32 const scratch = group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count);
         if (plan.wide()) {
-            place.run(grid, FoldPart<true>{}, groups.uploaded(), part.to_send);
+            place.run(scratch, FoldPart<true>{}, groups.uploaded(), part.to_send);
         } else {
-            place.run(grid, FoldPart<false>{}, groups.uploaded(), part.to_send);
+            place.run(scratch, FoldPart<false>{}, groups.uploaded(), part.to_send);
         }
         GroupCounts const counts = groups.counts();
         if (counts.overfull == 0) return groups.write(counts.groups);

@@ -60,11 +60,11 @@ private:
         join.next = static_cast<u32*>(next_.get());
         std::vector<u64> pattern(table.stride / 8);
         pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
-        place_.run({}, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
+        place_.run(0, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
                    place_.upload(pattern, keep_), u32(pattern.size()));
         join_ = place_.upload(std::vector<JoinTable>{join}, keep_);
         counts_ = place_.upload(std::vector<JoinCounts>(1), keep_);
-        place_.run({}, BuildTable<kWide>{}, join_, right, counts_);
+        place_.run(0, BuildTable<kWide>{}, join_, right, counts_);
         unique_ = place_.download(counts_, 1)[0].duplicates == 0;
         operation_.check();
     }
@@ -79,7 +79,7 @@ private:
         args_.heads = static_cast<u32*>(heads_.get());
         args_.tile_firsts = static_cast<u64*>(tiles_.get());
         args_.counts = counts_;
-        place_.run({0, FindPartners<kWide>::scratch_bytes()}, FindPartners<kWide>{}, args_);
+        place_.run(FindPartners<kWide>::scratch_bytes(), FindPartners<kWide>{}, args_);
         pairs_ = place_.download(counts_, 1)[0].pairs;
         operation_.check();
         if (pairs_ > kMostRows) {
@@ -93,7 +93,7 @@ private:
         table_.reset();
         Memory const memory = place_.allocate(pairs_ * sizeof(Pair), "which rows match");
         Pair* const pairs = static_cast<Pair*>(memory.get());
-        place_.run({0, WritePairs::scratch_bytes()}, WritePairs{}, args_, pairs);
+        place_.run(WritePairs::scratch_bytes(), WritePairs{}, args_, pairs);
         heads_.reset();
         next_.reset();
         OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
@@ -107,7 +107,7 @@ private:
             gathered.push_back({column.left ? left[std::size_t(at)] : right[std::size_t(at)],
                                 output.columns()[c], column.left});
         }
-        place_.run({}, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
+        place_.run(0, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
                    static_cast<Gathered const*>(place_.upload(gathered, keep_)),
                    u32(gathered.size()));
         return output.finish();

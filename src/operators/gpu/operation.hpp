@@ -148,15 +148,15 @@ private:
     Launch start_at(std::size_t e, Channel const& channel, u32 scratch, Args... args) {
         device::Channel const on = channel.on(endpoints_[e]);
         LaunchOptions shape;
+        shape.groups = std::min(most_groups(e), fit);
         shape.threads = places_[e]->threads();
-        // What the channel and the kernel take together ends at a multiple of 16.
-        shape.shared_bytes = whole_words(scratch + on.shared_bytes()) - on.shared_bytes();
-        shape.groups = most_groups(e);
-        if (places_[e]->is_gpu()) {
-            u32 const fit = places_[e]->template fitting<Kernel, device::Channel, Args...>(
-                shape.threads, shape.shared_bytes + on.shared_bytes());
-            // All of the GPU's endpoints at the same time.
-            shape.groups = std::min(shape.groups, std::max(1u, fit / neighbours(e)));
+        shape.shared_bytes = scratch;
+        // All of a device's endpoints have to be there at the same time.
+        u32 const here = neighbours(e);
+        u32 const fit = runtime_.most_groups(endpoints_[e], shape, Kernel{}, on, args...) / here;
+        if (fit == 0) {
+            refuse(what_, places_[e]->name() + " has no room for a group of each of its " +
+                              std::to_string(here) + " endpoints at the same time; use fewer");
         }
         return runtime_.launch(endpoints_[e], shape, Kernel{}, on, args...);
     }

@@ -209,7 +209,7 @@ public:
     // The table, once all rows were written.
     GpuTable finish() {
         for (auto const& [bytes, bits] : packed_) {
-            if (rows_ != 0) place_->run({}, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
+            if (rows_ != 0) place_->run(0, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
         }
         place_->wait();
         GpuTable table;
