@@ -338,6 +338,10 @@ TEST_P(GpuOperators, StopsWhenTheCallerCancels) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EndpointsAndThreads, GpuOperators,
+    auto none = parts_of(table);
+    none[0].schema = {};
+    none[0].columns.clear();
+    refused("part 0 has no columns", [&] { exchange_on(*operation, none, {"key"}); });
                          ::testing::Values(std::tuple{1u, 1u}, std::tuple{1u, 2u},
                                            std::tuple{3u, 1u}, std::tuple{3u, 2u}),
                          [](auto const& of) {

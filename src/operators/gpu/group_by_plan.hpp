@@ -15,16 +15,6 @@ struct Item {
     std::string name;
 };
 
-inline char const* name_of(AggregateFunction function) {
-    switch (function) {
-        case AggregateFunction::Sum: return "sum";
-        case AggregateFunction::Count: return "count";
-        case AggregateFunction::Min: return "min";
-        case AggregateFunction::Max: return "max";
-        default: return "avg";
-    }
-}
-
 inline bool is_sum(Item const& item) {
     return item.function == AggregateFunction::Sum || item.function == AggregateFunction::Avg;
 }
@@ -33,7 +23,7 @@ inline bool is_sum(Item const& item) {
 inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> const& aggregates) {
     std::vector<Item> items;
     for (Aggregate const& aggregate : aggregates) {
-        std::string const function = name_of(aggregate.function);
+        check_aggregate(input.what(), aggregate);
         Item item;
         item.function = aggregate.function;
         item.name = aggregate.name;
@@ -47,11 +37,10 @@ inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> con
             }
         } else {
             item.column = input.column(aggregate.column);
-            Type const& type = input.schema()[item.column].type;
-            if (is_sum(item) && !type.is_integer() && !type.is_float()) {
-                refuse(input.what(), function + " of column '" + aggregate.column + "', which is " +
-                                         type.to_string() +
-                                         "; on GPUs it takes integers and floats");
+            Field const& field = input.schema()[item.column];
+            if (is_sum(item) && !field.type.is_integer() && !field.type.is_float()) {
+                refuse_type(input.what(), item.function, field,
+                            "on GPUs it takes integers and floats");
             }
         }
         items.push_back(item);
@@ -89,14 +78,7 @@ public:
         }
         code_ = code_of(parts);
         for (Item const& item : items) add_item(item);
-        for (std::size_t a = 0; a < fields_.size(); ++a) {
-            for (std::size_t b = 0; b < a; ++b) {
-                if (fields_[a].name == fields_[b].name) {
-                    refuse(input.what(),
-                           "two columns of the result are named '" + fields_[a].name + "'");
-                }
-            }
-        }
+        check_result(input.what(), fields_);
         schema_ = Schema(fields_);
     }
 

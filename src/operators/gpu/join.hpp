@@ -134,8 +134,8 @@ private:
 inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable> const& left_parts,
                                      std::vector<GpuTable> const& right_parts,
                                      JoinSpec const& spec) {
-    Input const left(operation, left_parts, ", left");
-    Input const right(operation, right_parts, ", right");
+    Input const left(operation, left_parts, ": left");
+    Input const right(operation, right_parts, ": right");
     JoinPlan const plan(operation, left, right, spec);
     bool const moves = operation.size() > 1;
     auto const facts_of = [&](Input const& input, std::vector<u32> const& keys) {
@@ -144,12 +144,12 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         wanted.rows_for = moves;
         return find_facts(operation, input, wanted);
     };
-    Facts const left_facts = facts_of(left, plan.left_keys);
-    Facts const right_facts = facts_of(right, plan.right_keys);
+    Facts const left_facts = facts_of(left, plan.keys.left);
+    Facts const right_facts = facts_of(right, plan.keys.right);
     std::vector<Field> fields;
     std::vector<bool> nulls;
     for (JoinedColumn const& column : plan.columns) {
-        std::vector<u32> const& keys = column.left ? plan.left_keys : plan.right_keys;
+        std::vector<u32> const& keys = column.left ? plan.keys.left : plan.keys.right;
         // A row with a null key is not in the result.
         bool const is_key = std::find(keys.begin(), keys.end(), column.column) != keys.end();
         Facts const& facts = column.left ? left_facts : right_facts;
@@ -169,9 +169,9 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         return results;
     }
     auto right_moved =
-        move_rows(operation, right, from_right, plan.right_keys, right_facts, "join, right");
+        move_rows(operation, right, from_right, plan.keys.right, right_facts, "join, right");
     auto left_moved =
-        move_rows(operation, left, from_left, plan.left_keys, left_facts, "join, left");
+        move_rows(operation, left, from_left, plan.keys.left, left_facts, "join, left");
     for (std::size_t e = 0; e < operation.size(); ++e) {
         auto const views = [](GpuTable const& table) {
             std::vector<ColumnView> columns;

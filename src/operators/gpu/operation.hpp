@@ -7,15 +7,11 @@
 #include <functional>
 #include <tuple>
 
-#include <mgi/operators.hpp>
-
+#include "operators/caller.hpp"
 #include "operators/gpu/place.hpp"
+#include "operators/rules.hpp"
 
 namespace mgi::operators::on_gpu {
-
-[[noreturn]] inline void refuse(std::string const& what, std::string const& why) {
-    throw Error(ErrorCode::InvalidArgument, what + ": " + why);
-}
 
 class Operation {
 public:
@@ -30,6 +26,7 @@ public:
           runtime_(runtime),
           endpoints_(std::move(endpoints)),
           options_(options),
+          caller_(what_, options.cancel),
           report_(report) {
         if (endpoints_.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
         if (options.two_level == TwoLevel::On) {
@@ -55,11 +52,7 @@ public:
     [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
 
     // Throws Error(Interrupted) if the caller wants to stop.
-    void check() const {
-        if (cancelled()) {
-            throw Error(ErrorCode::Interrupted, what_ + ": stopped at the caller's request");
-        }
-    }
+    void check() const { caller_.check(); }
 
     // A channel from all endpoints to all, by the keys.
     Channel open(std::string const& name, Schema const& schema,
@@ -95,10 +88,14 @@ public:
                     [&](auto... args) { return start_at<Kernel>(e, channel, scratch, args...); },
                     args_of(e)));
             } catch (...) {
-                note(channel, failure);
+                note(channel, failure, std::current_exception());
             }
         }
-        for (Launch& launch : launches) wait_for(launch, channel, failure);
+        for (Launch& launch : launches) {
+            caller_.wait_for(
+                launch, [&] { return failure != nullptr; },
+                [&](std::exception_ptr const& now) { note(channel, failure, now); });
+        }
         if (failure) std::rethrow_exception(failure);
         channel.check();
     }
@@ -117,8 +114,6 @@ public:
     }
 
 private:
-    static constexpr auto kLook = std::chrono::milliseconds(20);
-
     void count(Channel const& channel) const {
         if (report_ == nullptr) return;
         ChannelStats const stats = channel.stats();
@@ -126,10 +121,6 @@ private:
         report_->rows += stats.rows;
         report_->bytes += stats.bytes;
         report_->channels.push_back(stats);
-    }
-
-    [[nodiscard]] bool cancelled() const {
-        return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
     }
 
     // How many of the endpoints are on the device of one.
@@ -148,7 +139,6 @@ private:
     Launch start_at(std::size_t e, Channel const& channel, u32 scratch, Args... args) {
         device::Channel const on = channel.on(endpoints_[e]);
         LaunchOptions shape;
-        shape.groups = std::min(most_groups(e), fit);
         shape.threads = places_[e]->threads();
         shape.shared_bytes = scratch;
         // All of a device's endpoints have to be there at the same time.
@@ -158,12 +148,13 @@ private:
             refuse(what_, places_[e]->name() + " has no room for a group of each of its " +
                               std::to_string(here) + " endpoints at the same time; use fewer");
         }
+        shape.groups = std::min(most_groups(e), fit);
         return runtime_.launch(endpoints_[e], shape, Kernel{}, on, args...);
     }
 
     // Keeps the first failure, and ends what waits for others.
-    void note(Channel const& channel, std::exception_ptr& failure) const {
-        std::exception_ptr const now = std::current_exception();
+    void note(Channel const& channel, std::exception_ptr& failure,
+              std::exception_ptr const& now) const {
         if (failure) return;
         failure = now;
         try {
@@ -177,36 +168,11 @@ private:
         }
     }
 
-    void wait_for(Launch& launch, Channel const& channel, std::exception_ptr& failure) const {
-        for (;;) {
-            // Asked first: a launch that ends just as the wait times out has not failed.
-            bool const ended = launch.done();
-            bool const looks = options_.cancel != nullptr && !failure;
-            try {
-                launch.wait(looks ? kLook : std::chrono::milliseconds::max());
-                return;
-            } catch (Error const& error) {
-                if (error.code() != ErrorCode::Timeout || ended) {
-                    note(channel, failure);
-                    if (launch.done()) return;
-                }
-            } catch (...) {
-                note(channel, failure);
-                if (launch.done()) return;
-            }
-            if (failure || !cancelled()) continue;
-            try {
-                check();
-            } catch (...) {
-                note(channel, failure);
-            }
-        }
-    }
-
     std::string what_;
     Runtime runtime_;
     std::vector<Endpoint> endpoints_;
     OperatorOptions options_;
+    Caller caller_;
     OperatorReport* report_;
     std::vector<std::unique_ptr<Place>> places_;
     std::vector<Channel> channels_;
