@@ -183,38 +183,51 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     }
 }
 
-// What parts of groups are made of: the sums of averages, and how many values they are of.
-inline std::vector<Item> partial_items(std::vector<Item> const& items,
-                                       std::vector<std::string> const& keys) {
-    std::string longer;  // than any key's name
-    for (std::string const& key : keys) longer += key + " ";
-    std::vector<Item> partial;
-    for (Item const& item : items) {
-        Item part = item;
-        part.name = longer + std::to_string(partial.size());
-        if (item.function == AggregateFunction::Avg) part.function = AggregateFunction::Sum;
-        partial.push_back(part);
-        if (item.function != AggregateFunction::Avg) continue;
-        part.function = AggregateFunction::Count;
-        part.name = longer + std::to_string(partial.size());
-        partial.push_back(part);
+// A group-by in two steps: of each part, and of the groups that come of them, whose columns are the keys and
+// then a column for each state of `partial`. Each state travels once, so that the second step needs no more of them
+// than a group-by in one step.
+struct TwoSteps {
+    TwoSteps(std::vector<Item> const& items, std::vector<std::string> const& keys,
+             Facts const& facts)
+        : keys_(u32(keys.size())) {
+        for (std::string const& key : keys) longer_ += key + " ";
+        for (Item const& item : items) {
+            using F = AggregateFunction;
+            bool const nulls = item.column != Item::kNoColumn && facts.nulls[item.column];
+            Item merged = item;
+            // Of a column without nulls rows are counted.
+            u32 const counted = nulls ? item.column : Item::kNoColumn;
+            if (item.function == F::Count) {
+                merged.function = F::Sum;
+                merged.column = column_of(F::Count, counted);
+            } else {
+                bool const average = item.function == F::Avg;
+                merged.column = column_of(average ? F::Sum : item.function, item.column);
+                if (average || nulls) merged.counts = column_of(F::Count, counted);
+            }
+            merging.push_back(merged);
+        }
     }
-    return partial;
-}
 
-// The results, of such parts; their columns come behind the keys.
-inline std::vector<Item> merging_items(std::vector<Item> const& items, u32 keys) {
+    std::vector<Item> partial;
     std::vector<Item> merging;
-    u32 column = keys;
-    for (Item const& item : items) {
-        Item merged = item;
-        merged.column = column++;
-        if (item.function == AggregateFunction::Count) merged.function = AggregateFunction::Sum;
-        if (item.function == AggregateFunction::Avg) merged.counts = column++;
-        merging.push_back(merged);
+
+private:
+    u32 column_of(AggregateFunction function, u32 column) {
+        std::size_t p = 0;
+        while (p < partial.size() &&
+               (partial[p].function != function || partial[p].column != column)) {
+            ++p;
+        }
+        if (p == partial.size()) {
+            partial.push_back({function, column, Item::kNoColumn, longer_ + std::to_string(p)});
+        }
+        return keys_ + u32(p);
     }
-    return merging;
-}
+
+    u32 const keys_;
+    std::string longer_;  // than any key's name
+};
 
 inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
                                          std::vector<std::string> const& key_names,
@@ -237,20 +250,20 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     }
     // Each key is there often: its rows are folded where they lie, and only the groups are sent.
     std::vector<GpuTable> folded;
-    GroupPlan const partial(input, wanted.keys, partial_items(items, key_names), facts);
+    TwoSteps const steps(items, key_names, facts);
+    GroupPlan const partial(input, wanted.keys, steps.partial, facts);
     for (std::size_t e = 0; e < operation.size(); ++e) {
         folded.push_back(group_part(operation, e, input, partial, facts));
     }
     Input const groups(operation, folded);
-    Wanted then;
-    std::vector<Item> const merging = merging_items(items, u32(wanted.keys.size()));
-    for (u32 k = 0; k < wanted.keys.size(); ++k) then.keys.push_back(k);
-    then.magnitudes = magnitudes_wanted(groups, merging);
-    then.sketch = true;
-    Facts const merged_facts = find_facts(operation, groups, then);
-    GroupPlan const merged(groups, then.keys, merging, merged_facts);
-    std::vector<GpuTable> results =
-        group_moving(operation, groups, then.keys, merged, merged_facts);
+    // All that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
+    Facts known;
+    known.nulls = partial.nulls();
+    known.magnitudes.resize(groups.schema().size());
+    known.keys = facts.keys;
+    std::vector<u32> const keys = groups.columns(key_names);
+    GroupPlan const merged(groups, keys, steps.merging, known);
+    std::vector<GpuTable> results = group_moving(operation, groups, keys, merged, known);
     for (GpuTable& result : results) result.schema = plan.schema();
     return results;
 }

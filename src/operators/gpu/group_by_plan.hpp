@@ -11,7 +11,8 @@ struct Item {
     static constexpr u32 kNoColumn = ~0u;
     AggregateFunction function = AggregateFunction::Count;
     u32 column = kNoColumn;  // of Count: rows are counted
-    u32 counts = kNoColumn;  // of Avg over sums: the column that says of how many values each is
+    u32 counts =
+        kNoColumn;  // of parts that were folded before: the column that says of how many values each is
     std::string name;
 };
 
@@ -27,15 +28,7 @@ inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> con
         Item item;
         item.function = aggregate.function;
         item.name = aggregate.name;
-        if (item.name.empty()) {
-            refuse(input.what(),
-                   function + "(" + aggregate.column + ") has no name for its result");
-        }
-        if (aggregate.column.empty()) {
-            if (aggregate.function != AggregateFunction::Count) {
-                refuse(input.what(), function + " needs a column (result '" + item.name + "')");
-            }
-        } else {
+        if (!aggregate.column.empty()) {
             item.column = input.column(aggregate.column);
             Field const& field = input.schema()[item.column];
             if (is_sum(item) && !field.type.is_integer() && !field.type.is_float()) {
@@ -150,8 +143,10 @@ private:
         states_.all[states_.count++] = wanted;
         return wanted.place;
     }
-    u32 count_of(u32 column) {
-        return facts_.nulls[column] ? state(Fold::CountValid, column) : state(Fold::CountRows, 0);
+    u32 count_of(Item const& item) {
+        if (item.counts != Item::kNoColumn) return state(Fold::Sum, item.counts);
+        return facts_.nulls[item.column] ? state(Fold::CountValid, item.column)
+                                         : state(Fold::CountRows, 0);
     }
 
     // The state of a sum, and how a result is made of it.
@@ -184,7 +179,7 @@ private:
         Field const& source = input_.schema()[item.column];
         bool const nulls = facts_.nulls[item.column];
         if (item.function == AggregateFunction::Count) {
-            result.place = count_of(item.column);
+            result.place = count_of(item);
             return add(result, field, false);
         }
         field.nullable = source.nullable;
@@ -194,15 +189,14 @@ private:
         } else if (item.function == AggregateFunction::Avg) {
             add_sum(result, item.column, true);
             field.type = float64();
-            result.count = item.counts == Item::kNoColumn ? count_of(item.column)
-                                                          : state(Fold::Sum, item.counts);
+            result.count = count_of(item);
         } else {
             bool const smallest = item.function == AggregateFunction::Min;
             result.make = Make::Extreme;
             result.place = state(smallest ? Fold::Min : Fold::Max, item.column);
             field.type = source.type;
         }
-        if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item.column);
+        if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item);
         result.value = kind_of(field.type);
         add(result, field, nulls, source.name);
     }
