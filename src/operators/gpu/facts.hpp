@@ -40,21 +40,16 @@ public:
         }
         SurveyArgs args;
         args.rows = input.rows(part);
-        args.columns =
-            place_.upload(input.views(part, all, std::vector<bool>(all.size(), true)), keep_);
-        args.looked_at = place_.upload(looked_at, keep_);
+        std::tie(args.columns, args.looked_at, args.layouts, args.keys) =
+            place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
+                          looked_at, layouts, wanted.keys);
         args.looked_at_count = u32(looked_at.size());
-        args.layouts = place_.upload(layouts, keep_);
-        args.keys = place_.upload(wanted.keys, keep_);
         args.key_count = u32(wanted.keys.size());
         args.modulo = operation.options().hash == Hash::Modulo;
         args.destinations = u32(operation.size());
-        counts_ = room<SurveyCounts>(looked_at.size());
-        registers_ = room<u32>(Sketch::kRegisters);
-        rows_for_ = room<u64>(operation.size());
-        args.counts = counts_;
-        if (wanted.sketch) args.registers = registers_;
-        if (wanted.rows_for) args.rows_for = rows_for_;
+        args.counts = counts_ = room<SurveyCounts>(looked_at.size());
+        if (wanted.sketch) args.registers = registers_ = room<u32>(Sketch::kRegisters);
+        if (wanted.rows_for) args.rows_for = rows_for_ = room<u64>(operation.size());
         place_.run(Survey::scratch_bytes(args), Survey{}, args);
     }
 

@@ -34,10 +34,11 @@ public:
         args_.local_copies = LocalGroups::copies_for(
             plan.code().words, plan.wide(), std::max(1u, plan.states().words), local_bytes);
         pattern_ = plan.pattern();
-        pattern_at_ = place_.upload(pattern_, keep_);
+        pattern_at_ = place_.upload_one(keep_, pattern_);
         keep_.push_back(place_.allocate(sizeof(GroupCounts), "counters"));
         args_.counts = static_cast<GroupCounts*>(keep_.back().get());
-        args_at_ = place_.upload(std::vector<GroupByArgs>{args_}, keep_);
+        keep_.push_back(place_.allocate(sizeof(GroupByArgs), "a plan"));
+        args_at_ = static_cast<GroupByArgs*>(keep_.back().get());
     }
 
     // An empty table.
@@ -58,10 +59,11 @@ public:
         u64 const bytes = (size.entries + HashTable::kSpecials) * table.stride;
         entries_ = place_.allocate(bytes, "a table of " + std::to_string(size.entries) + " groups");
         table.entries = static_cast<char*>(entries_.get());
+        // First, since it waits for what was put in before.
+        place_.copy_in(args_at_, &args_, sizeof(args_));
         place_.run(0, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
                    u32(pattern_.size()));
         place_.fill(args_.counts, 0, sizeof(GroupCounts));
-        place_.copy_in(args_at_, &args_, sizeof(args_));
     }
 
     [[nodiscard]] GroupByArgs const& args() const { return args_; }
@@ -81,12 +83,11 @@ public:
         write.code = args_.code;
         write.table = args_.table;
         write.wide = plan_.wide();
-        write.results = place_.upload(plan_.results(), keep);
         write.columns = output.uploaded();
         write.count = u32(plan_.results().size());
-        write.cursor = place_.upload(std::vector<u64>{0}, keep);
-        write.overflows = place_.upload(std::vector<u32>(write.count), keep);
-        WriteArgs const* const write_at = place_.upload(std::vector<WriteArgs>{write}, keep);
+        std::tie(write.results, write.cursor, write.overflows) = place_.upload(
+            keep, plan_.results(), std::vector<u64>{0}, std::vector<u32>(write.count));
+        WriteArgs const* const write_at = place_.upload_one(keep, std::vector<WriteArgs>{write});
         place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
@@ -158,7 +159,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     double const share = facts.keys / double(operation.size());
     for (TableSize size(share + 4 * std::sqrt(share), input.rows());; size.grow()) {
         for (auto const& at : groups) at->make(size);
-        Channel const channel = operation.open("group_by", Schema(fields), names);
+        Channel const channel = operation.open("group_by", Schema(fields), names, input.rows());
         u32 const scratch = group_by_scratch(groups[0]->args(), plan.wide(), 2 * columns);
         auto const args_of = [&](std::size_t e) {
             return std::make_tuple(groups[e]->uploaded(), parts[e].to_send);
@@ -175,10 +176,8 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
                         [](GroupCounts const& of) { return of.overfull != 0; })) {
             continue;
         }
-        std::vector<GpuTable> results;
-        for (std::size_t e = 0; e < operation.size(); ++e) {
-            results.push_back(groups[e]->write(counts[e].groups));
-        }
+        std::vector<GpuTable> results(operation.size());
+        operation.each([&](std::size_t e) { results[e] = groups[e]->write(counts[e].groups); });
         return results;
     }
 }
@@ -249,12 +248,11 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
         return group_moving(operation, input, wanted.keys, plan, facts);
     }
     // Each key is there often: its rows are folded where they lie, and only the groups are sent.
-    std::vector<GpuTable> folded;
     TwoSteps const steps(items, key_names, facts);
     GroupPlan const partial(input, wanted.keys, steps.partial, facts);
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        folded.push_back(group_part(operation, e, input, partial, facts));
-    }
+    std::vector<GpuTable> folded(operation.size());
+    operation.each(
+        [&](std::size_t e) { folded[e] = group_part(operation, e, input, partial, facts); });
     Input const groups(operation, folded);
     // All that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
     Facts known;

@@ -60,10 +60,11 @@ private:
         join.next = static_cast<u32*>(next_.get());
         std::vector<u64> pattern(table.stride / 8);
         pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
+        u64* pattern_at = nullptr;
+        std::tie(join_, counts_, pattern_at) =
+            place_.upload(keep_, std::vector<JoinTable>{join}, std::vector<JoinCounts>(1), pattern);
         place_.run(0, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
-                   place_.upload(pattern, keep_), u32(pattern.size()));
-        join_ = place_.upload(std::vector<JoinTable>{join}, keep_);
-        counts_ = place_.upload(std::vector<JoinCounts>(1), keep_);
+                   static_cast<u64 const*>(pattern_at), u32(pattern.size()));
         place_.run(0, BuildTable<kWide>{}, join_, right, counts_);
         unique_ = place_.download(counts_, 1)[0].duplicates == 0;
         operation_.check();
@@ -108,7 +109,7 @@ private:
                                 output.columns()[c], column.left});
         }
         place_.run(0, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
-                   static_cast<Gathered const*>(place_.upload(gathered, keep_)),
+                   static_cast<Gathered const*>(place_.upload_one(keep_, gathered)),
                    u32(gathered.size()));
         return output.finish();
     }
@@ -161,34 +162,33 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     std::vector<u32> const from_left = plan.needed(true);
     std::vector<u32> const from_right = plan.needed(false);
 
-    std::vector<GpuTable> results;
     if (!moves) {
         JoinPart part(operation, 0, plan, codes, schema, nulls);
-        results.push_back(part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
-                                   right.views(0, from_right, right_facts.nulls), right.rows(0)));
-        return results;
+        return {part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
+                         right.views(0, from_right, right_facts.nulls), right.rows(0))};
     }
     auto right_moved =
         move_rows(operation, right, from_right, plan.keys.right, right_facts, "join, right");
     auto left_moved =
         move_rows(operation, left, from_left, plan.keys.left, left_facts, "join, left");
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        auto const views = [](GpuTable const& table) {
-            std::vector<ColumnView> columns;
-            for (GpuColumn const& column : table.columns) {
-                ColumnView view;
-                view.values = column.values;
-                view.validity = column.validity;
-                columns.push_back(view);
-            }
-            return columns;
-        };
+    auto const views = [](GpuTable const& table) {
+        std::vector<ColumnView> columns;
+        for (GpuColumn const& column : table.columns) {
+            ColumnView view;
+            view.values = column.values;
+            view.validity = column.validity;
+            columns.push_back(view);
+        }
+        return columns;
+    };
+    std::vector<GpuTable> results(operation.size());
+    operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
-        results.push_back(part.run(views(left_moved[e]), u64(left_moved[e].rows),
-                                   views(right_moved[e]), u64(right_moved[e].rows)));
+        results[e] = part.run(views(left_moved[e]), u64(left_moved[e].rows), views(right_moved[e]),
+                              u64(right_moved[e].rows));
         left_moved[e] = {};
         right_moved[e] = {};
-    }
+    });
     return results;
 }
 

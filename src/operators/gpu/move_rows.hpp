@@ -22,7 +22,7 @@ inline std::vector<GpuTable> move_rows(Operation& operation, Input const& input,
     }
     std::vector<std::string> key_names;
     for (u32 const key : keys) key_names.push_back(input.schema()[key].name);
-    Channel const channel = operation.open(name, Schema(travelling), key_names);
+    Channel const channel = operation.open(name, Schema(travelling), key_names, input.rows());
 
     std::vector<UploadedPart> parts;
     std::vector<OutputTable> outputs;

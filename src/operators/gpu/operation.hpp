@@ -5,6 +5,8 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
+#include <map>
 #include <tuple>
 
 #include "operators/caller.hpp"
@@ -54,9 +56,25 @@ public:
     // Throws Error(Interrupted) if the caller wants to stop.
     void check() const { caller_.check(); }
 
-    // A channel from all endpoints to all, by the keys.
+    // Runs `work(e)` for every endpoint and throws the first failure: for those of different GPUs at the same
+    // time, for those of one in turn, since its kernels fill a GPU.
+    template <class Work>
+    void each(Work const& work) const {
+        std::map<u32, std::vector<std::size_t>> on_device;
+        for (std::size_t e = 0; e < size(); ++e) on_device[endpoints_[e].device].push_back(e);
+        auto const how = on_device.size() == 1 ? std::launch::deferred : std::launch::async;
+        std::vector<std::future<void>> devices;  // each waits when it dies
+        for (auto const& device : on_device) {
+            devices.push_back(std::async(how, [&work, &here = device.second] {
+                for (std::size_t const e : here) work(e);
+            }));
+        }
+        for (auto& device : devices) device.get();
+    }
+
+    // A channel from all endpoints to all, by the keys, for so many rows.
     Channel open(std::string const& name, Schema const& schema,
-                 std::vector<std::string> const& keys) {
+                 std::vector<std::string> const& keys, u64 rows) {
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints_;
         spec.schema = schema;
@@ -64,6 +82,7 @@ public:
         spec.options.name = name;
         spec.options.by_reference = options_.by_reference;
         spec.options.segment_bytes = options_.segment_bytes;
+        spec.options.expected_bytes = std::max<u64>(rows * schema.row_bytes(), 1);
         for (std::size_t e = 0; e < size(); ++e) {
             spec.options.max_groups = std::max(spec.options.max_groups, most_groups(e));
         }

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <mgi/device/group.hpp>
@@ -56,12 +58,26 @@ public:
                 }};
     }
 
-    template <class T>
-    T* upload(std::vector<T> const& values, std::vector<Memory>& keep) {
-        Memory memory = allocate(values.size() * sizeof(T), "a plan");
-        copy_in(memory.get(), values.data(), values.size() * sizeof(T));
+    // Copies of arrays, one behind the other: all of them by one copy.
+    template <class... T>
+    std::tuple<T*...> upload(std::vector<Memory>& keep, std::vector<T> const&... arrays) {
+        std::vector<char> all((0 + ... + in_whole_words(arrays)));
+        Memory const memory = allocate(all.size(), "a plan");
         keep.push_back(memory);
-        return static_cast<T*>(memory.get());
+        u64 at = 0;
+        auto const add = [&]<class Value>(std::vector<Value> const& array) {
+            if (!array.empty()) std::memcpy(&all[at], array.data(), array.size() * sizeof(Value));
+            auto* const to = reinterpret_cast<Value*>(static_cast<char*>(memory.get()) + at);
+            at += in_whole_words(array);
+            return to;
+        };
+        std::tuple<T*...> const places{add(arrays)...};
+        copy_in(memory.get(), all.data(), all.size());
+        return places;
+    }
+    template <class T>
+    T* upload_one(std::vector<Memory>& keep, std::vector<T> const& array) {
+        return std::get<0>(upload(keep, array));
     }
     template <class T>
     std::vector<T> download(T const* from, u64 count) {
@@ -108,6 +124,11 @@ protected:
     [[nodiscard]] virtual void* stream() const = 0;
 
 private:
+    template <class T>
+    static u64 in_whole_words(std::vector<T> const& array) {
+        return (array.size() * sizeof(T) + 15) / 16 * 16;
+    }
+
     u64 const limit_;
     u64 used_ = 0;
 };

@@ -118,7 +118,7 @@ private:
 // A part's columns in the memory of its place.
 struct UploadedPart {
     UploadedPart(Place& place, std::vector<ColumnView> const& views, u64 rows) {
-        to_send.columns = place.upload(views, keep);
+        to_send.columns = place.upload_one(keep, views);
         to_send.column_count = u32(views.size());
         to_send.rows = rows;
     }
@@ -170,10 +170,9 @@ public:
             columns_.push_back(column);
             results_.push_back(result);
         }
-        uploaded_ = place.upload(columns_, keep_);
+        uploaded_ = place.upload_one(keep_, columns_);
     }
 
-    [[nodiscard]] u64 rows() const { return rows_; }
     // In the host's memory, and in the place's.
     [[nodiscard]] std::vector<OutputColumn> const& columns() const { return columns_; }
     [[nodiscard]] OutputColumn const* uploaded() const { return uploaded_; }
