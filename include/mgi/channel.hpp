@@ -63,8 +63,11 @@ struct ChannelOptions {
     Layout layout = Layout::Columns;
     std::uint32_t segment_bytes = 0;
     std::uint32_t segment_rows = 0;  ///< wins over segment_bytes
-    std::uint32_t slots = 0;         ///< segments a lane owns; rounded up to a power of two
-    std::uint32_t credits = 0;       ///< by copy: receive segments for each (source, destination)
+    /// Payload that all sources send together, where that is known: segments on GPUs whose size is left to
+    /// MGI are not so large that a lane could not fill one with twice its share. 0: not known.
+    std::uint64_t expected_bytes = 0;
+    std::uint32_t slots = 0;    ///< segments a lane owns; rounded up to a power of two
+    std::uint32_t credits = 0;  ///< by copy: receive segments for each (source, destination)
     std::uint32_t tile_rows = 0;
     std::uint32_t chunk_rows = 0;          ///< rounded up to a multiple of 64
     std::uint32_t max_groups = 0;          ///< most groups of one endpoint

@@ -50,15 +50,17 @@ inline std::mutex& gpu_limit_mutex() {
     return mutex;
 }
 
+/// How many groups of a kernel have room on a GPU at the same time. With the mutex held until the limit that this
+/// sets is used.
 template <class Kernel, class... Args>
-void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&... args) {
+std::uint32_t fitting_gpu_groups(GpuLaunch const& launch) {
     int const gpu = launch.gpu;
     GpuOfThread const here(gpu);
     auto* const code = &gpu_kernel<Kernel, Args...>;
-    int const shared = static_cast<int>(launch.shared_bytes);
-    std::lock_guard const lock(gpu_limit_mutex());
     check_gpu_launch(
-        cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), gpu,
+        cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(launch.shared_bytes)),
+        gpu,
         "a group wants more shared memory than a block can have (smaller tile_rows need less)");
     int each = 0;
     int multiprocessors = 0;
@@ -68,26 +70,34 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
     check_gpu_launch(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu),
                      gpu, "count multiprocessors");
     std::uint32_t const all = static_cast<std::uint32_t>(multiprocessors);
-    std::uint32_t const most =
-        static_cast<std::uint32_t>(each) * (all - (launch.beside < all ? launch.beside : all));
-    if (launch.groups > most) {
+    return static_cast<std::uint32_t>(each) * (all - (launch.beside < all ? launch.beside : all));
+}
+
+template <class Kernel, class... Args>
+void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&... args) {
+    int const gpu = launch.gpu;
+    GpuOfThread const here(gpu);
+    std::lock_guard const lock(gpu_limit_mutex());
+    std::uint32_t const most = fitting_gpu_groups<Kernel, Args...>(launch);
+    std::uint32_t const groups = launch.groups == 0 ? most : launch.groups;
+    if (groups > most) {
         std::string const sorters =
             launch.beside == 0 ? "" : " beside " + std::to_string(launch.beside) + " sorters";
         throw Error(ErrorCode::InvalidArgument,
-                    "cuda:" + std::to_string(gpu) + ": of " + std::to_string(launch.groups) +
+                    "cuda:" + std::to_string(gpu) + ": of " + std::to_string(groups) +
                         " groups of " + std::to_string(launch.threads) + " threads only " +
                         std::to_string(most) + " are resident at the same time" + sorters +
                         ", and they wait for each other; launch no more, over all kernels that "
                         "run together");
     }
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(launch.groups);
+    config.gridDim = dim3(groups);
     config.blockDim = dim3(launch.threads);
     config.dynamicSmemBytes = launch.shared_bytes;
     config.stream = static_cast<cudaStream_t>(launch.stream);
     // Its own result: the thread's last error may be an older one, of a call that is none of ours.
-    check_gpu_launch(cudaLaunchKernelEx(&config, code, kernel, launch.first_number,
-                                        launch.shared_bytes, args...),
+    check_gpu_launch(cudaLaunchKernelEx(&config, &gpu_kernel<Kernel, Args...>, kernel,
+                                        launch.first_number, launch.shared_bytes, args...),
                      gpu, "start a kernel");
 }
 

@@ -13,7 +13,8 @@
 /// the GPU and may come from several threads, but while one has several endpoints, no other call should run
 /// on the same GPUs: groups that wait for each other must all find room.
 ///
-/// Of OperatorOptions `groups` are thread blocks of an endpoint, `receive_limit` bytes of GPU memory that
+/// Of OperatorOptions `groups` are the most thread blocks of an endpoint, of which only as many are taken as
+/// have room beside what channels and sorters of the runtime need, `receive_limit` bytes of GPU memory that
 /// results and tables of an endpoint may take (0: what the GPU has), and `patience` has no meaning.
 /// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what; Interrupted; GroupFailed
 /// where a GPU's context is lost; those of channels.

@@ -56,18 +56,19 @@ GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> cons
 
 /// Waits for all that was put into a stream (a cudaStream_t; null is the legacy default stream). Not while
 /// kernels run that wait for each other, see docs/gpu.md. Throws Error(GroupFailed) where the GPU's
-/// context is lost.
+/// context is lost, InvalidArgument for a GPU that this process does not see.
 void wait_for_gpu_stream(int gpu, void* stream);
 
 /// Arrow's C device data interface; the structs are in <mgi/arrow_device_abi.hpp>. An import takes
 /// ownership of both, also when it throws, and waits for `sync_event`. The memory is that of a CUDA device
 /// (or managed). An export has no sync_event: what it hands out is complete; its release callback may be
-/// called from any thread. Nothing is copied. Throws Error(InvalidArgument) that names the column.
+/// called from any thread. Nothing is copied. Throws Error(InvalidArgument) that names the column, or the GPU
+/// that this process does not see; NotFound where there is no driver.
 GpuTable import_gpu_table(ArrowDeviceArray* array, ArrowSchema* schema);
 void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out);
 
-/// Copies between the host's memory and a GPU's. Throw Error(OutOfMemory), and InvalidArgument as
-/// `gpu_table` does.
+/// Copies between the host's memory and a GPU's. Throw Error(OutOfMemory), InvalidArgument as
+/// `gpu_table` does and for a GPU that this process does not see, and NotFound where there is no driver.
 GpuTable copy_to_gpu(RecordBatch const& batch, int gpu);
 RecordBatch copy_to_host(GpuTable const& table);
 

@@ -49,9 +49,9 @@ struct LaunchOptions {
 
 /// What the launch of a kernel on a GPU is told.
 struct GpuLaunch {
-    int gpu = 0;             ///< N of "cuda:N"
-    void* stream = nullptr;  ///< a cudaStream_t, not blocking
-    std::uint32_t groups = 1;
+    int gpu = 0;               ///< N of "cuda:N"
+    void* stream = nullptr;    ///< a cudaStream_t, not blocking
+    std::uint32_t groups = 1;  ///< 0: as many as fit
     std::uint32_t threads = 1;
     std::uint32_t shared_bytes = 0;  ///< dynamic shared memory of a block
     std::uint64_t first_number = 0;  ///< Group::launch of block 0
@@ -61,6 +61,8 @@ struct GpuLaunch {
 /// Starts a kernel on a GPU and returns at once; throws Error where it cannot. Empty where the kernel was
 /// not compiled for GPUs.
 using GpuStart = std::function<void(GpuLaunch const&)>;
+/// How many groups of a kernel have room on a GPU at the same time, whatever `groups` says. Empty as above.
+using GpuFit = std::function<std::uint32_t(GpuLaunch const&)>;
 
 /// What the launch of a source's sorters on a GPU is told (ChannelOptions::sorters).
 struct GpuSorters {
@@ -175,6 +177,25 @@ public:
             on_gpu);
     }
 
+    /// How many groups `launch` would take at most, if the same call were made now with as many: on a GPU
+    /// those that have room beside its sorters at the same time, with the shared memory that the endpoint's channels
+    /// need. Launches that wait for each other on one GPU share that number. On a CPU device any number will
+    /// do, and it is 2^32 - 1. `options.groups` has no meaning. Throws Error as `launch` does.
+    template <class Kernel, class... Args>
+    std::uint32_t most_groups(Endpoint endpoint, LaunchOptions const& options, Kernel,
+                              Args... args) const {
+        std::vector<device::Channel> channels;
+        (note_channel(channels, args), ...);
+        GpuFit on_gpu;
+#if defined(__CUDACC__)
+        on_gpu = [](GpuLaunch const& launch) {
+            std::lock_guard const lock(gpu_limit_mutex());
+            return fitting_gpu_groups<Kernel, Args...>(launch);
+        };
+#endif
+        return fitting(endpoint, options, channels, on_gpu);
+    }
+
     /// Groups of an endpoint on a GPU that will run in kernels which the caller starts: cooperative or
     /// persistent ones, several that share the groups, on any streams, written in any language. As of
     /// `launch`, all of these groups must be resident at once, and what they point to must be the GPU's or
@@ -192,6 +213,8 @@ private:
     explicit Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
     Launch start(Endpoint endpoint, LaunchOptions const& options,
                  std::vector<device::Channel> const& channels, Body body, GpuStart const& on_gpu);
+    std::uint32_t fitting(Endpoint endpoint, LaunchOptions const& options,
+                          std::vector<device::Channel> const& channels, GpuFit const& on_gpu) const;
 
     template <class Arg>
     static void note_channel(std::vector<device::Channel>& channels, Arg const& arg) {

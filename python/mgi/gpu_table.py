@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mgi import _mgi, gpu_arrays
 from mgi.errors import InvalidArgument, NotFound
+from mgi.rows import Rows
 from mgi.schema import Schema
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class GpuColumn:
         return self._array().__dlpack__(**how)
 
 
-class GpuTable:
+class GpuTable(Rows):
     """Rows of one schema in the memory of one GPU; complete on every stream.
 
     Columns come by name, ``table["total"]``, as :class:`GpuColumn`. Arrow libraries take the table
@@ -191,17 +192,16 @@ class GpuTable:
     arrays are kept alive.
     """
 
-    __slots__ = ("_native", "_schema")
+    __slots__ = ()
+    _native: _mgi.GpuTable
 
     def __init__(self, table: Any) -> None:
-        self._native = _one_table(table, None)
-        self._schema: Schema | None = None
+        super().__init__(gpu_table_of(table))
 
     @classmethod
     def _of(cls, native: _mgi.GpuTable) -> GpuTable:
         made = cls.__new__(cls)
-        made._native = native
-        made._schema = None
+        Rows.__init__(made, native)
         return made
 
     @classmethod
@@ -224,23 +224,6 @@ class GpuTable:
         return cls._of(_mgi.GpuTable.copy_of(batches[0], int(number)))
 
     @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-        return self._native.rows
-
-    @property
-    def nbytes(self) -> int:
-        """Payload: fixed-width values, one bit a row for bool and validity."""
-        return self._native.nbytes()
-
-    @property
-    def schema(self) -> Schema:
-        """The columns."""
-        if self._schema is None:
-            self._schema = Schema._of(self._native.schema)
-        return self._schema
-
-    @property
     def device(self) -> str:
         """Where it lies: ``cuda:0``."""
         return f"cuda:{self._native.gpu}"
@@ -258,12 +241,8 @@ class GpuTable:
     def __iter__(self) -> Iterator[GpuColumn]:
         return iter(self.columns.values())
 
-    def __len__(self) -> int:
-        return self.num_rows
-
-    def __repr__(self) -> str:
-        text = self.schema._native.text()
-        return f"<mgi.GpuTable of {self.num_rows} rows on {self.device}: {text}>"
+    def _text(self) -> str:
+        return f"{super()._text()} on {self.device}"
 
     def to_arrow(self) -> pa.Table:
         """A copy in the host's memory, as pyarrow's."""
@@ -324,18 +303,24 @@ def gpu_tables_of(given: Any, schema: Schema | None = None) -> list[_mgi.GpuTabl
     return None
 
 
-def _one_table(given: Any, schema: Schema | None) -> _mgi.GpuTable:
-    tables = gpu_tables_of(given, schema)
+def gpu_table_of(given: Any) -> _mgi.GpuTable:
+    """The one table on a GPU that this is."""
+    tables = gpu_tables_of(given)
     if tables is None:
         raise InvalidArgument(
             f"a {type(given).__name__} is no table in a GPU's memory: give a mapping of names to "
             "arrays of one GPU (CuPy, PyTorch, Numba), or an Arrow device array; "
             "mgi.GpuTable.from_host copies a host's table"
         )
+    return one_of(tables)
+
+
+def one_of(tables: list[_mgi.GpuTable]) -> _mgi.GpuTable:
+    """The only one with rows, or an empty one."""
     full = [table for table in tables if table.rows] or tables[:1]
     if len(full) != 1:
         raise InvalidArgument(
-            f"the Arrow stream has {len(full)} batches, where a table on a GPU has one: combine "
-            "them first"
+            f"an Arrow stream on a GPU has {len(full)} batches, where a table there has one: "
+            "combine them first"
         )
     return full[0]

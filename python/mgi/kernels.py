@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mgi import _mgi
 from mgi.errors import InvalidArgument, NotFound
-from mgi.gpu_table import GpuArray, GpuTable, _one_table
+from mgi.gpu_table import GpuArray, GpuTable, gpu_table_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +155,7 @@ def column_views(table: Any) -> GpuArray:
     from mgi.arrays import _numpy
 
     numpy = _numpy()
-    native = table._native if isinstance(table, GpuTable) else _one_table(table, None)
+    native = gpu_table_of(table)
     words: list[int] = []
     for index in range(len(native.schema.widths())):
         values, validity, offset = native.column(index)

@@ -10,7 +10,7 @@ from typing import Any
 from mgi import _mgi
 from mgi.endpoint import Endpoint
 from mgi.errors import InvalidArgument, NotFound
-from mgi.gpu_table import gpu_tables_of
+from mgi.gpu_table import gpu_tables_of, one_of
 from mgi.runtime import _whole
 from mgi.table import as_table, is_table
 
@@ -133,21 +133,9 @@ _Side = list[_mgi.GpuTable | None]
 
 
 def _gpu_side(side: Any) -> _Side | None:
-    tables = [_gpu_table(table) for table in ([side] if is_table(side) else side)]
+    found = [gpu_tables_of(table) for table in ([side] if is_table(side) else side)]
+    tables = [None if here is None else one_of(here) for here in found]
     return tables if any(table is not None for table in tables) else None
-
-
-def _gpu_table(given: Any) -> _mgi.GpuTable | None:
-    found = gpu_tables_of(given)
-    if found is None:
-        return None
-    full = [table for table in found if table.rows] or found[:1]
-    if len(full) != 1:
-        raise InvalidArgument(
-            f"an Arrow stream on a GPU has {len(full)} batches, where an endpoint's table has one: "
-            "combine them first"
-        )
-    return full[0]
 
 
 def _on_gpus(

@@ -136,6 +136,7 @@ class Runtime(Closing):
         weight: float = 1.0,
         tile_rows: int | None = None,
         max_groups: int | None = None,
+        expected_bytes: int | None = None,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
 
@@ -167,6 +168,8 @@ class Runtime(Closing):
         :param tile_rows: rows that a kernel's group deals out at a time; fewer take less of a GPU's
             shared memory (:attr:`KernelGroups.shared_bytes`).
         :param max_groups: most groups that the kernels of an endpoint have.
+        :param expected_bytes: payload that all sources send together, where you know it: segments
+            on GPUs whose size is left to MGI take no more memory than that fills.
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
@@ -188,6 +191,7 @@ class Runtime(Closing):
             "sorters": _whole("sorters", sorters, 0),
             "tile_rows": _whole("tile_rows", tile_rows, 1),
             "max_groups": _whole("max_groups", max_groups, 1),
+            "expected_bytes": _whole("expected_bytes", expected_bytes, 1),
             "weight": _weight(weight),
             "stall_limit": _milliseconds("stall_limit", stall_limit),
             "gone_limit": _milliseconds("gone_limit", gone_limit),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mgi import _mgi, arrays
 from mgi.errors import InvalidArgument
 from mgi.gpu_table import gpu_tables_of
+from mgi.rows import Rows
 from mgi.schema import Schema
 
 if TYPE_CHECKING:
@@ -42,41 +43,15 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-class RecordBatch:
+class RecordBatch(Rows):
     """Received rows, in place: a read-only view of memory that stays as long as anybody uses it.
 
     Hand it to Arrow libraries as it is (``pyarrow.record_batch(b)``, ``polars.DataFrame(b)``), or
     read it as NumPy arrays. Strings come as Arrow's ``string_view``.
     """
 
-    __slots__ = ("_native", "_schema")
-
-    def __init__(self, native: _mgi.Batch, schema: Schema | None = None) -> None:
-        self._native = native
-        self._schema = schema
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-        return self._native.rows
-
-    @property
-    def nbytes(self) -> int:
-        """Payload: fixed-width values, characters, one bit a row for bool and validity."""
-        return self._native.nbytes()
-
-    @property
-    def schema(self) -> Schema:
-        """The columns."""
-        if self._schema is None:
-            self._schema = Schema._of(self._native.schema)
-        return self._schema
-
-    def __len__(self) -> int:
-        return self.num_rows
-
-    def __repr__(self) -> str:
-        return f"<mgi.RecordBatch of {self.num_rows} rows: {self.schema._native.text()}>"
+    __slots__ = ()
+    _native: _mgi.Batch
 
     def to_numpy(self, columns: Sequence[str] | None = None) -> dict[str, np.ndarray[Any, Any]]:
         """Fixed-width columns as arrays over the batch's own memory; `columns` chooses some.
@@ -112,45 +87,24 @@ class RecordBatch:
         return self._native.capsules()
 
 
-class Table:
+class Table(Rows):
     """Rows of one schema in a number of batches: one endpoint's part of a result.
 
     Arrow libraries take it as it is: ``polars.DataFrame(table)``, ``pyarrow.table(table)``, and
     DuckDB queries over ``table.to_arrow()``.
     """
 
-    __slots__ = ("_native", "_schema")
-
-    def __init__(self, native: _mgi.Table) -> None:
-        self._native = native
-        self._schema: Schema | None = None
+    __slots__ = ()
+    _native: _mgi.Table
 
     @property
     def num_rows(self) -> int:
         """Number of rows."""
         return self._native.rows()
 
-    @property
-    def nbytes(self) -> int:
-        """Payload: fixed-width values, characters, one bit a row for bool and validity."""
-        return self._native.nbytes()
-
-    @property
-    def schema(self) -> Schema:
-        """The columns."""
-        if self._schema is None:
-            self._schema = Schema._of(self._native.schema)
-        return self._schema
-
     def batches(self) -> Iterator[RecordBatch]:
         """The batches the table consists of."""
         return (RecordBatch(batch) for batch in self._native.batches())
-
-    def __len__(self) -> int:
-        return self.num_rows
-
-    def __repr__(self) -> str:
-        return f"<mgi.Table of {self.num_rows} rows: {self.schema._native.text()}>"
 
     def to_arrow(self) -> pa.Table:
         """The table as pyarrow's, without a copy."""

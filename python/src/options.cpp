@@ -37,6 +37,7 @@ ChannelOptions channel_options(nb::dict const& options) {
     read_option(options, "by_reference", made.by_reference);
     read_option(options, "segment_bytes", made.segment_bytes);
     read_option(options, "segment_rows", made.segment_rows);
+    read_option(options, "expected_bytes", made.expected_bytes);
     read_option(options, "slots", made.slots);
     read_option(options, "credits", made.credits);
     read_option(options, "tile_rows", made.tile_rows);

@@ -158,6 +158,13 @@ std::unique_ptr<Driver> Driver::open(std::string const& name, std::string& probl
     return driver;
 }
 
+void Driver::check_gpu(std::int64_t gpu) const {
+    if (gpu >= 0 && gpu < gpus_) return;
+    throw Error(ErrorCode::InvalidArgument, "there is no cuda:" + std::to_string(gpu) +
+                                                "; this process sees " + std::to_string(gpus_) +
+                                                " GPUs, which CUDA_VISIBLE_DEVICES chooses");
+}
+
 bool Driver::loses_context(Result result) noexcept {
     switch (result) {
         case kEccUncorrectable:

@@ -4,6 +4,7 @@
 /// libcuda.so.1 (tests: a driver that is made up).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ public:
     [[nodiscard]] int version() const { return version_; }
     /// How many GPUs this process sees: CUDA_VISIBLE_DEVICES chooses and orders them.
     [[nodiscard]] int gpus() const { return gpus_; }
+    /// Throws Error(InvalidArgument) that names the GPU, for one that this process does not see.
+    void check_gpu(std::int64_t gpu) const;
 
     /// Throws Error unless `result` is kSuccess: "`what`: the driver's name for it (in words): what to
     /// do", with "cuda:N: " in front for what a GPU did. OutOfMemory; NotFound: that GPU, or a driver that

@@ -16,6 +16,7 @@ namespace {
 
 // Retained once and for good: CUDA's runtime has it for as long as the process lives, too.
 Context primary_context(Driver const& driver, int gpu) {
+    driver.check_gpu(gpu);
     // Never destroyed: threads that watch kernels may come here until the process has ended.
     static auto& mutex = *new std::mutex;
     static auto& known = *new std::vector<std::pair<Driver const*, std::vector<Context>>>;
@@ -23,7 +24,7 @@ Context primary_context(Driver const& driver, int gpu) {
     if (known.empty() || known.back().first != &driver) {
         known.emplace_back(&driver, std::vector<Context>(std::size_t(driver.gpus()), nullptr));
     }
-    Context& context = known.back().second.at(std::size_t(gpu));
+    Context& context = known.back().second[std::size_t(gpu)];
     if (context == nullptr) {
         driver.check(driver.cuDevicePrimaryCtxRetain(&context, gpu), "use the GPU", gpu);
     }

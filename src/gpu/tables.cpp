@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // of every column in memory of ours
 
-std::string name_of(int gpu) {
-    return "cuda:" + std::to_string(gpu);
-}
-
 [[noreturn]] void refuse_column(std::string const& name, std::string const& what) {
     throw Error(ErrorCode::InvalidArgument, "column '" + name + "' " + what);
 }
@@ -161,20 +157,26 @@ std::vector<Placed> place_all(AnyTable const& table, Blocks& blocks) {
     return places;
 }
 
-/// Calls `copy(to, from, bytes)` for each piece of memory.
+/// Calls `copy(driver, to, from, bytes, stream)` for each piece of memory, and waits for what it put into the stream.
 template <class AnyTable, class Copy>
-void copy_all(AnyTable const& table, std::vector<Placed> const& places, Copy const& copy) {
+void copy_all(AnyTable const& table, std::vector<Placed> const& places, int gpu, char const* what,
+              Copy const& copy) {
+    gpu::Driver const& driver = gpu::Driver::get();
+    gpu::OwnStream const stream(gpu);
+    gpu::Current const here(driver, gpu);
+    auto const piece = [&](std::size_t to, void const* source, std::size_t first,
+                           std::size_t bytes) {
+        if (bytes == 0) return;
+        driver.check(
+            copy(driver, to, static_cast<char const*>(source) + first, bytes, stream.get()), what,
+            gpu);
+    };
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
-        auto const& column = table.columns[c];
         Placed const& at = places[c];
-        if (at.values_bytes != 0) {
-            copy(at.values_to, static_cast<char const*>(column.values) + at.values_from,
-                 at.values_bytes);
-        }
-        if (at.validity_bytes != 0) {
-            copy(at.validity_to, column.validity + at.validity_from, at.validity_bytes);
-        }
+        piece(at.values_to, table.columns[c].values, at.values_from, at.values_bytes);
+        piece(at.validity_to, table.columns[c].validity, at.validity_from, at.validity_bytes);
     }
+    poll(driver, gpu, what, [&] { return driver.cuStreamQuery(stream.get()); });
 }
 
 std::shared_ptr<std::byte> host_block(std::size_t bytes) {
@@ -251,6 +253,8 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
                                                     std::to_string(from->device_type) +
                                                     ", which is no GPU's memory");
     }
+    gpu::Driver const& driver = gpu::Driver::get();
+    driver.check_gpu(from->device_id);
     GpuTable table;
     table.gpu = int(from->device_id);
     table.rows = array.length;
@@ -266,7 +270,6 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
     }
     table.schema = Schema(std::move(fields));
     if (from->sync_event != nullptr) {
-        gpu::Driver const& driver = gpu::Driver::get();
         gpu::Current const here(driver, table.gpu);
         auto* const event = *static_cast<gpu::Event*>(from->sync_event);
         poll(driver, table.gpu, "wait for an Arrow device array",
@@ -295,23 +298,15 @@ void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out) {
 }
 
 GpuTable copy_to_gpu(RecordBatch const& batch, int gpu) {
-    gpu::Driver const& driver = gpu::Driver::get();
-    if (gpu < 0 || gpu >= driver.gpus()) {
-        throw Error(ErrorCode::NotFound, "there is no " + name_of(gpu) + "; this process sees " +
-                                             std::to_string(driver.gpus()) + " GPUs");
-    }
     Blocks blocks;
     std::vector<Placed> const places = place_all(batch, blocks);
     auto const memory = std::make_shared<gpu::DeviceMemory>(gpu, blocks.total + kAlignment);
-    gpu::OwnStream const stream(gpu);
-    gpu::Current const here(driver, gpu);
-    copy_all(batch, places, [&](std::size_t to, void const* from, std::size_t bytes) {
-        driver.check(driver.cuMemcpyHtoDAsync(reinterpret_cast<gpu::Address>(memory->data() + to),
-                                              from, bytes, stream.get()),
-                     "copy a table to the GPU", gpu);
-    });
-    poll(driver, gpu, "copy a table to the GPU",
-         [&] { return driver.cuStreamQuery(stream.get()); });
+    copy_all(batch, places, gpu, "copy a table to the GPU",
+             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
+                 gpu::Stream stream) {
+                 auto const at = reinterpret_cast<gpu::Address>(memory->data() + to);
+                 return driver.cuMemcpyHtoDAsync(at, from, bytes, stream);
+             });
     GpuTable table;
     table.schema = batch.schema;
     table.rows = batch.rows;
@@ -328,20 +323,15 @@ GpuTable copy_to_gpu(RecordBatch const& batch, int gpu) {
 }
 
 RecordBatch copy_to_host(GpuTable const& table) {
-    gpu::Driver const& driver = gpu::Driver::get();
     Blocks blocks;
     std::vector<Placed> const places = place_all(table, blocks);
     auto const memory = host_block(blocks.total);
-    gpu::OwnStream const stream(table.gpu);
-    gpu::Current const here(driver, table.gpu);
-    copy_all(table, places, [&](std::size_t to, void const* from, std::size_t bytes) {
-        driver.check(
-            driver.cuMemcpyDtoHAsync(memory.get() + to, reinterpret_cast<gpu::Address>(from), bytes,
-                                     stream.get()),
-            "copy a table to the host", table.gpu);
-    });
-    poll(driver, table.gpu, "copy a table to the host",
-         [&] { return driver.cuStreamQuery(stream.get()); });
+    copy_all(table, places, table.gpu, "copy a table to the host",
+             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
+                 gpu::Stream stream) {
+                 return driver.cuMemcpyDtoHAsync(
+                     memory.get() + to, reinterpret_cast<gpu::Address>(from), bytes, stream);
+             });
     RecordBatch batch;
     batch.schema = table.schema;
     batch.rows = table.rows;

@@ -61,7 +61,7 @@ Conversation::Conversation(Processes& processes, std::string what, Call const& c
                            OperatorOptions const& options)
     : processes_(processes),
       what_(std::move(what)),
-      cancel_(options.cancel),
+      caller_(what_, options.cancel),
       patience_(options.patience) {
     if (alone()) return;
     MessageWriter words;
@@ -118,16 +118,8 @@ std::vector<Conversation::Said> Conversation::decode(std::vector<std::string> co
     return all;
 }
 
-bool Conversation::cancelled() const {
-    return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed);
-}
-
-Error Conversation::interrupted() const {
-    return {ErrorCode::Interrupted, what_ + ": stopped at the caller's request"};
-}
-
 milliseconds Conversation::farewell() const {
-    return std::min(patience_, cancelled() ? kShortFarewell : kFarewell);
+    return std::min(patience_, caller_.cancelled() ? kShortFarewell : kFarewell);
 }
 
 std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds patience,
@@ -139,12 +131,12 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     bool const stops = mine.outcome == Outcome::Well;
     std::optional<Clock::time_point> failed;
     auto const stop = [&] {
-        if (stops && cancelled()) return true;
+        if (stops && caller_.cancelled()) return true;
         // Whoever has failed a channel says why, or has died.
         if (!failed && any_failed(channels)) failed = Clock::now();
         return failed && Clock::now() > *failed + kFarewell;
     };
-    if (stops && cancelled()) throw interrupted();
+    if (stops) caller_.check();
     said_ = true;
     for (u64 before = moved(channels);;) {
         try {
@@ -153,7 +145,7 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
             said_ = false;
             return decode(answers);
         } catch (Error const& error) {
-            if (stops && cancelled()) throw interrupted();
+            if (stops) caller_.check();
             if (error.code() != ErrorCode::Timeout) throw;
             u64 const now = moved(channels);
             if (now == before) {
@@ -241,8 +233,8 @@ void Conversation::end(Failure const& failure, std::vector<Channel> const& chann
         if (failure.what != nullptr) std::rethrow_exception(failure.what);
         return;
     }
-    if (failure.what == nullptr && cancelled()) {
-        return end({std::make_exception_ptr(interrupted())}, channels);
+    if (failure.what == nullptr && caller_.cancelled()) {
+        return end({std::make_exception_ptr(caller_.interrupted())}, channels);
     }
     Said const mine = describe(failure);
     std::vector<Said> all;

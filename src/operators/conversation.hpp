@@ -10,6 +10,7 @@
 
 #include <mgi/operators.hpp>
 
+#include "operators/caller.hpp"
 #include "operators/processes.hpp"
 
 namespace mgi::operators {
@@ -65,14 +66,12 @@ private:
     void compare_calls(std::vector<Said> const& all) const;
     void judge(std::vector<Said> const& all, std::exception_ptr const& own);
     [[noreturn]] void blame(std::size_t process, Said const& said) const;
-    [[nodiscard]] bool cancelled() const;
-    [[nodiscard]] Error interrupted() const;
     [[nodiscard]] std::chrono::milliseconds farewell() const;
 
     Processes& processes_;
     std::string what_;
     std::string call_;
-    std::atomic<bool> const* cancel_;
+    Caller const caller_;
     std::chrono::milliseconds patience_;
     u64 number_ = 0;
     u64 step_ = 0;

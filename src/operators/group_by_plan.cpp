@@ -21,26 +21,12 @@ Type sum_type(Type const& source) {
 
 }  // namespace
 
-char const* name_of(AggregateFunction function) {
-    switch (function) {
-        case AggregateFunction::Sum: return "sum";
-        case AggregateFunction::Count: return "count";
-        case AggregateFunction::Min: return "min";
-        case AggregateFunction::Max: return "max";
-        default: return "avg";
-    }
-}
-
 GroupByPlan::GroupByPlan(Input const& input, std::vector<std::string> const& keys,
                          std::vector<Aggregate> const& aggregates, bool wide)
     : input_(input), wide_(wide), nulls_(input.schema().size(), -1) {
     add_keys(keys);
     for (Aggregate const& aggregate : aggregates) add_result(aggregate);
     finish();
-}
-
-void GroupByPlan::refuse(std::string const& why) const {
-    throw Error(ErrorCode::InvalidArgument, input_.what() + ": " + why);
 }
 
 bool GroupByPlan::has_nulls(u32 column) {
@@ -54,9 +40,7 @@ void GroupByPlan::add_keys(std::vector<std::string> const& keys) {
         u32 const column = input_.column(name);
         Field const& field = input_.schema()[column];
         u32 const raw = static_cast<u32>(raw_.size());
-        if (add_raw(column, RawColumn::Form::Whole) != raw) {
-            refuse("key column '" + name + "' is given twice");
-        }
+        add_raw(column, RawColumn::Form::Whole);
         columns.push_back({raw, field.type, raw_[raw].nullable});
         result_fields_.push_back(field);
         result_valid_bits_.push_back(raw_[raw].nullable);
@@ -116,15 +100,8 @@ void GroupByPlan::add_result(Aggregate const& aggregate) {
     Field field;
     bool can_be_null = false;
     field.name = aggregate.name;
-    if (field.name.empty()) {
-        refuse(std::string(name_of(aggregate.function)) + "(" + aggregate.column +
-               ") has no name for its result");
-    }
+    check_aggregate(input_.what(), aggregate);
     if (aggregate.column.empty()) {
-        if (aggregate.function != AggregateFunction::Count) {
-            refuse(std::string(name_of(aggregate.function)) + " needs a column (result '" +
-                   aggregate.name + "')");
-        }
         result.state = add_state(Fold::CountRows, Order::Signed, 0, "");
         field.type = int64();
     } else {
@@ -174,8 +151,8 @@ void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
         result.state = add_state(narrow ? Fold::Sum64 : Fold::Sum128, Order::Signed,
                                  add_raw(column, narrow ? Form::Narrow : Form::Whole), source.name);
     } else {
-        refuse(std::string(name_of(result.function)) + " of column '" + source.name +
-               "', which is " + type.to_string() + "; it takes integers, floats and decimals");
+        refuse_type(input_.what(), result.function, source,
+                    "it takes integers, floats and decimals");
     }
 }
 
@@ -188,8 +165,7 @@ void GroupByPlan::add_extreme(ResultColumn& result, u32 column, bool minimum) {
     if (type.is_variable()) {
         fold = minimum ? Fold::MinText : Fold::MaxText;
     } else if (type.id == TypeId::FixedSizeBinary) {
-        refuse(std::string(name_of(result.function)) + " of column '" + source.name +
-               "', which is " + type.to_string() + "; cast it to binary first");
+        refuse_type(input_.what(), result.function, source, "cast it to binary first");
     } else if (type.id == TypeId::Decimal128) {
         if (!wide_ && is_narrow_decimal(type)) {
             form = RawColumn::Form::Narrow;
@@ -233,13 +209,7 @@ void GroupByPlan::finish() {
     }
     raw_schema_ = Schema(std::move(raw));
     partial_schema_ = Schema(std::move(partial));
-    for (std::size_t a = 0; a < result_fields_.size(); ++a) {
-        for (std::size_t b = 0; b < a; ++b) {
-            if (result_fields_[a].name == result_fields_[b].name) {
-                refuse("two columns of the result are named '" + result_fields_[a].name + "'");
-            }
-        }
-    }
+    check_result(input_.what(), result_fields_);
     result_schema_ = Schema(result_fields_);
 }
 

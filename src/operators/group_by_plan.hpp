@@ -10,9 +10,6 @@
 
 namespace mgi::operators {
 
-// "sum"
-char const* name_of(AggregateFunction function);
-
 // A column of the channel that carries rows as they are.
 struct RawColumn {
     enum class Form : u8 {
@@ -77,7 +74,6 @@ private:
     u32 count_of(u32 column);
     [[nodiscard]] bool has_nulls(u32 column);
     void finish();
-    [[noreturn]] void refuse(std::string const& why) const;
 
     Input const& input_;
     bool wide_;

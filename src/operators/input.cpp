@@ -12,10 +12,6 @@ namespace {
 // That another process may say it has.
 constexpr u64 kMostColumns = 1u << 20;
 
-[[noreturn]] void refuse(std::string const& what, std::string const& why) {
-    throw Error(ErrorCode::InvalidArgument, what + ": " + why);
-}
-
 bool any_unset(u8 const* bits, i64 offset, i64 rows) {
     i64 i = 0;
     for (; i < rows && (offset + i) % 8 != 0; ++i) {
@@ -61,42 +57,16 @@ void TextSum::add(u64 size) {
 Input::Input(std::string what, std::vector<Endpoint> const& endpoints,
              std::vector<Table> const& parts, Conversation& talk,
              std::vector<std::string> const& used)
-    : what_(std::move(what)), parts_(parts) {
+    : InputColumns(std::move(what)), parts_(parts) {
     read_parts(endpoints, talk);
     if (!talk.alone()) hear(talk.gather(describe(used)), talk);
-    std::vector<Field> fields = schema_.fields();
-    if (fields.empty()) refuse(what_, "no part has any columns");
     // Whoever says that there are no nulls and has some is believed in the latter.
-    for (u32 c = 0; c < fields.size(); ++c) {
-        fields[c].nullable = fields[c].nullable || has_nulls(c);
-    }
-    schema_ = Schema(std::move(fields));
-}
-
-void Input::join_in(Schema const& schema, std::string const& where) {
-    if (schema_.empty()) {
-        schema_ = schema;
-        return;
-    }
-    if (schema == schema_) return;
-    if (!schema.same_columns(schema_)) {
-        refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
-                          schema_.to_string());
-    }
-    std::vector<Field> fields = schema_.fields();
-    for (std::size_t c = 0; c < fields.size(); ++c) {
-        fields[c].nullable = fields[c].nullable || schema[c].nullable;
-    }
-    schema_ = Schema(std::move(fields));
+    finish([this](u32 c) { return has_nulls(c); });
 }
 
 void Input::read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk) {
     if (endpoints.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
-    if (parts_.size() != endpoints.size()) {
-        refuse(what_, std::to_string(parts_.size()) + " parts for " +
-                          std::to_string(endpoints.size()) +
-                          " endpoints; part i is what lies at endpoint i");
-    }
+    check_parts(parts_.size(), endpoints.size());
     for (std::size_t p = 0; p < parts_.size(); ++p) {
         std::string const where = "part " + std::to_string(p);
         if (!talk.processes().mine(endpoints[p])) {
@@ -118,23 +88,6 @@ void Input::read_parts(std::vector<Endpoint> const& endpoints, Conversation cons
         }
         rows_ += u64(parts_[p].rows());
     }
-}
-
-u32 Input::column(std::string const& name) const {
-    auto const& fields = schema_.fields();
-    for (std::size_t c = 0; c < fields.size(); ++c) {
-        if (fields[c].name == name) return static_cast<u32>(c);
-    }
-    std::string names;
-    for (Field const& field : fields) names += (names.empty() ? "" : ", ") + field.name;
-    refuse(what_, "no column '" + name + "'; there are: " + names);
-}
-
-std::vector<u32> Input::columns(std::vector<std::string> const& names) const {
-    std::vector<u32> columns;
-    columns.reserve(names.size());
-    for (std::string const& name : names) columns.push_back(column(name));
-    return columns;
 }
 
 bool Input::has_nulls(u32 column) const {
@@ -243,18 +196,6 @@ bool Morsels::next(Morsel& morsel) {
     if (at >= morsels_.size()) return false;
     morsel = morsels_[at];
     return true;
-}
-
-void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash) {
-    if (keys.empty()) refuse(input.what(), "no key columns");
-    if (hash != Hash::Modulo) return;
-    if (keys.size() != 1)
-        refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
-    Field const& field = input.schema()[keys[0]];
-    if (!field.type.is_integer()) {
-        refuse(input.what(),
-               "Modulo takes an integer key; '" + field.name + "' is " + field.type.to_string());
-    }
 }
 
 }  // namespace mgi::operators

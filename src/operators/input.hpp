@@ -10,6 +10,7 @@
 
 #include "operators/columns.hpp"
 #include "operators/conversation.hpp"
+#include "operators/rules.hpp"
 
 namespace mgi::operators {
 
@@ -22,7 +23,7 @@ struct TextSum {
 };
 
 // The parts of one table, one for each endpoint: this process' rows, and what others say of theirs.
-class Input {
+class Input : public InputColumns {
 public:
     // Throws Error(InvalidArgument) naming the part and what is wrong with it. `what` starts every
     // message: "join: left". With other processes, `used` are the columns whose texts may be asked
@@ -30,18 +31,10 @@ public:
     Input(std::string what, std::vector<Endpoint> const& endpoints, std::vector<Table> const& parts,
           Conversation& talk, std::vector<std::string> const& used = {});
 
-    // Of all parts of all processes; a column is nullable if it is in any of them.
-    [[nodiscard]] Schema const& schema() const { return schema_; }
     [[nodiscard]] Table const& part(std::size_t endpoint) const { return parts_[endpoint]; }
     [[nodiscard]] std::size_t parts() const { return parts_.size(); }
-    [[nodiscard]] std::string const& what() const { return what_; }
-    // Throws Error(InvalidArgument) that lists the names there are.
-    [[nodiscard]] u32 column(std::string const& name) const;
-    [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const;
     // Whether any row is null there: channels carry validity only where there is some.
     [[nodiscard]] bool has_nulls(u32 column) const;
-    // Of all parts of all processes.
-    [[nodiscard]] u64 rows() const { return rows_; }
     // Of a column of texts.
     [[nodiscard]] TextSum texts(u32 column) const;
 
@@ -52,16 +45,11 @@ private:
         TextSum texts;
     };
 
-    // Joins columns in that `where` has; throws where they are others.
-    void join_in(Schema const& schema, std::string const& where);
     void read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk);
     [[nodiscard]] std::string describe(std::vector<std::string> const& used) const;
     void hear(std::vector<std::string> const& all, Conversation const& talk);
 
-    std::string what_;
     std::vector<Table> const& parts_;
-    Schema schema_;
-    u64 rows_ = 0;
     std::vector<Facts> facts_;  // by column; none where this process is alone
 };
 
@@ -115,8 +103,5 @@ private:
     u32 most_;
     Morsel left_;
 };
-
-// Throws Error(InvalidArgument) unless these keys can be routed by this hash.
-void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash);
 
 }  // namespace mgi::operators

@@ -6,99 +6,39 @@ namespace mgi::operators {
 
 namespace {
 
-[[noreturn]] void refuse(std::string const& why) {
-    throw Error(ErrorCode::InvalidArgument, "join: " + why);
-}
-
-bool is_unsigned(Type const& type) {
-    return type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64;
-}
-
-// Whether values of the types can be compared as they are.
-bool comparable(Type const& a, Type const& b) {
-    if (a.is_integer() && b.is_integer()) return true;
-    if (a.is_float() && b.is_float()) return true;
-    if (a.id == TypeId::Decimal128 && b.id == TypeId::Decimal128) return a.scale == b.scale;
-    return a == b;
-}
-
 bool contains(std::vector<u32> const& columns, u32 column) {
     return std::find(columns.begin(), columns.end(), column) != columns.end();
-}
-
-std::vector<u32> all_columns(Input const& input) {
-    std::vector<u32> all(input.schema().size());
-    for (u32 c = 0; c < all.size(); ++c) all[c] = c;
-    return all;
 }
 
 }  // namespace
 
 JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
                    bool texts_in_place)
-    : texts_in_place_(texts_in_place) {
-    match_keys(left, right, spec);
-    check_keys(left, left_keys_, hash);
-    check_keys(right, right_keys_, hash);
-
-    std::vector<u32> const from_left =
-        spec.left_columns.empty() ? all_columns(left) : left.columns(spec.left_columns);
-    for (u32 const column : from_left) add_left(left, column);
-    bool const listed = !spec.right_columns.empty();
-    std::vector<u32> const from_right =
-        listed ? right.columns(spec.right_columns) : all_columns(right);
-    for (u32 const column : from_right) {
-        std::string const& name = right.schema()[column].name;
-        bool same_key = false;
-        for (std::size_t k = 0; k < right_keys_.size(); ++k) {
-            same_key =
-                same_key || (right_keys_[k] == column && left.schema()[left_keys_[k]].name == name);
-        }
-        if (same_key && !listed) continue;
-        bool taken = false;
-        for (Field const& field : left.schema().fields()) taken = taken || field.name == name;
-        add_right(right, column, taken ? name + "_right" : name);
-    }
-    for (std::size_t a = 0; a < fields_.size(); ++a) {
-        for (std::size_t b = 0; b < a; ++b) {
-            if (fields_[a].name == fields_[b].name) {
-                refuse("two columns of the result are named '" + fields_[a].name + "'");
-            }
+    : texts_in_place_(texts_in_place), keys_("join", left, right, spec, hash) {
+    add_keys(left, right);
+    for (JoinedColumn& column : joined_columns("join", left, right, spec, keys_)) {
+        if (column.left) {
+            add_left(left, column.column);
+        } else {
+            add_right(right, column.column, std::move(column.field));
         }
     }
-    if (fields_.empty()) refuse("the result has no columns");
     result_schema_ = Schema(fields_);
     finish_row();
 }
 
-void JoinPlan::match_keys(Input const& left, Input const& right, JoinSpec const& spec) {
-    if (spec.left_keys.size() != spec.right_keys.size()) {
-        refuse(std::to_string(spec.left_keys.size()) + " left keys and " +
-               std::to_string(spec.right_keys.size()) + " right keys");
-    }
-    left_keys_ = left.columns(spec.left_keys);
-    right_keys_ = right.columns(spec.right_keys);
+void JoinPlan::add_keys(Input const& left, Input const& right) {
     std::vector<KeyColumn> left_columns;
     std::vector<KeyColumn> right_columns;
     std::vector<bool> drop_top_bit;
-    for (std::size_t k = 0; k < left_keys_.size(); ++k) {
-        Field const& a = left.schema()[left_keys_[k]];
-        Field const& b = right.schema()[right_keys_[k]];
-        if (!comparable(a.type, b.type)) {
-            refuse("key '" + a.name + "' is " + a.type.to_string() + " on the left, '" + b.name +
-                   "' is " + b.type.to_string() + " on the right; cast one of them");
-        }
-        for (std::size_t other = 0; other < k; ++other) {
-            if (left_keys_[other] == left_keys_[k] || right_keys_[other] == right_keys_[k]) {
-                refuse("key column '" + (left_keys_[other] == left_keys_[k] ? a.name : b.name) +
-                       "' is given twice");
-            }
-        }
-        u32 const from_left = add_column(left, left_, left_keys_[k], true);
-        u32 const from_right = add_column(right, right_, right_keys_[k], true);
+    for (std::size_t k = 0; k < keys_.left.size(); ++k) {
+        Field const& a = left.schema()[keys_.left[k]];
+        Field const& b = right.schema()[keys_.right[k]];
+        u32 const from_left = add_column(left, left_, keys_.left[k], true);
+        u32 const from_right = add_column(right, right_, keys_.right[k], true);
         left_columns.push_back({from_left, a.type, left_.nullable[from_left]});
         right_columns.push_back({from_right, b.type, right_.nullable[from_right]});
-        drop_top_bit.push_back(a.type.is_integer() && is_unsigned(a.type) != is_unsigned(b.type));
+        drop_top_bit.push_back(signs_differ(a.type, b.type));
         left_.keys.push_back(a.name);
         right_.keys.push_back(b.name);
     }
@@ -126,16 +66,14 @@ void JoinPlan::add_left(Input const& left, u32 column) {
     columns_.push_back({true, source});
     fields_.push_back(left.schema()[column]);
     // A row with a null key is not in the result.
-    result_valid_bits_.push_back(left_.nullable[source] && !contains(left_keys_, column));
+    result_valid_bits_.push_back(left_.nullable[source] && !contains(keys_.left, column));
 }
 
-void JoinPlan::add_right(Input const& right, u32 column, std::string name) {
-    Field field = right.schema()[column];
-    field.name = std::move(name);
-    for (std::size_t k = 0; k < right_keys_.size(); ++k) {
+void JoinPlan::add_right(Input const& right, u32 column, Field field) {
+    for (std::size_t k = 0; k < keys_.right.size(); ++k) {
         u32 const source = left_.encoder->columns()[k].column;
         // Equal to the left key, which lies nearer at hand; floats may be equal and yet differ.
-        if (right_keys_[k] == column && left_.schema[source].type == field.type &&
+        if (keys_.right[k] == column && left_.schema[source].type == field.type &&
             !field.type.is_float()) {
             columns_.push_back({true, source});
             fields_.push_back(std::move(field));
@@ -148,7 +86,7 @@ void JoinPlan::add_right(Input const& right, u32 column, std::string name) {
     BuiltValue value;
     value.column = source;
     value.type = field.type;
-    value.nullable = right_.nullable[source] && !contains(right_keys_, column);
+    value.nullable = right_.nullable[source] && !contains(keys_.right, column);
     value.in_place = right_.in_place[source];
     built_.push_back(value);
     built_has_texts_ = built_has_texts_ || (field.type.is_variable() && !value.in_place);

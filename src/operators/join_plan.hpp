@@ -57,17 +57,16 @@ public:
     [[nodiscard]] std::vector<bool> const& result_valid_bits() const { return result_valid_bits_; }
 
 private:
-    void match_keys(Input const& left, Input const& right, JoinSpec const& spec);
+    void add_keys(Input const& left, Input const& right);
     u32 add_column(Input const& input, JoinSide& side, u32 column, bool is_key = false);
     void add_left(Input const& left, u32 column);
-    void add_right(Input const& right, u32 column, std::string name);
+    void add_right(Input const& right, u32 column, Field field);
     void finish_row();
 
     bool const texts_in_place_;
     JoinSide left_;
     JoinSide right_;
-    std::vector<u32> left_keys_;  // input columns
-    std::vector<u32> right_keys_;
+    JoinKeys const keys_;
     std::vector<BuiltValue> built_;
     u32 row_bytes_ = 0;
     bool built_has_texts_ = false;

@@ -13,8 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How long a cancelled operator may take to notice.
-constexpr milliseconds kLook{20};
 constexpr u64 kLongestRow = (u64{device::Ticket::kMaxUnits}) * device::Ticket::kUnitBytes;
 constexpr u32 kSegmentBytes = 256u << 10;
 
@@ -222,33 +220,6 @@ void Run::fail_channels(ErrorCode code, std::string const& message) {
     for (Channel const& channel : channels_) channel.fail(code, message);
 }
 
-bool Run::cancelled() const {
-    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
-}
-
-void Run::wait_for(Launch& launch) {
-    for (;;) {
-        // Asked first: a launch that ends just as the wait times out has not failed.
-        bool const ended = launch.done();
-        try {
-            launch.wait(options_.cancel != nullptr && !failed() ? kLook : milliseconds::max());
-            return;
-        } catch (Error const& error) {
-            if (error.code() != ErrorCode::Timeout || ended) {
-                record(std::current_exception());
-                if (launch.done()) return;
-            }
-        } catch (...) {
-            record(std::current_exception());
-            if (launch.done()) return;
-        }
-        if (cancelled() && !failed()) {
-            record(std::make_exception_ptr(
-                Error(ErrorCode::Interrupted, what_ + ": stopped at the caller's request")));
-        }
-    }
-}
-
 void Run::run(Body const& body) {
     auto const start = Clock::now();
     std::vector<Launch> launches;
@@ -265,7 +236,12 @@ void Run::run(Body const& body) {
         }
     }
     // All of them, also after a failure: their groups use what the caller owns.
-    for (Launch& launch : launches) wait_for(launch);
+    Caller const caller(what_, options_.cancel);
+    for (Launch& launch : launches) {
+        caller.wait_for(
+            launch, [this] { return failed(); },
+            [this](std::exception_ptr failure) { record(std::move(failure)); });
+    }
     seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
     talk_.end({failure_, followed_}, channels_);
 }

@@ -13,6 +13,7 @@
 #include <mgi/operators.hpp>
 
 #include "operators/budget.hpp"
+#include "operators/caller.hpp"
 #include "operators/conversation.hpp"
 #include "operators/input.hpp"
 
@@ -86,8 +87,6 @@ private:
     void close_channels(std::size_t left);
     void record(std::exception_ptr failure);
     void fail_channels(ErrorCode code, std::string const& message);
-    void wait_for(Launch& launch);
-    [[nodiscard]] bool cancelled() const;
 
     Runtime runtime_;
     Conversation& talk_;

@@ -183,6 +183,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
         {"layout", number(static_cast<std::uint32_t>(options.layout))},
         {"segment_bytes", number(options.segment_bytes)},
         {"segment_rows", number(options.segment_rows)},
+        {"expected_bytes", number(options.expected_bytes)},
         {"slots", number(options.slots)},
         {"credits", number(options.credits)},
         {"tile_rows", number(options.tile_rows)},

@@ -442,6 +442,11 @@ std::vector<State*> ChannelImpl::stage_table(std::vector<std::uint32_t> const& h
     return states;
 }
 
+bool ChannelImpl::wants_gpu_sorters(std::uint32_t source) const {
+    auto const at = gpu_sorting_.find(source);
+    return at != gpu_sorting_.end() && !at->second.started;
+}
+
 bool ChannelImpl::begin_gpu_sorters(std::uint32_t source) {
     auto const at = gpu_sorting_.find(source);
     return at != gpu_sorting_.end() && !at->second.started.exchange(true);

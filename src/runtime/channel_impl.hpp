@@ -153,6 +153,7 @@ public:
     // Where the sorters of a stage work. Called once, as add_staged_rows is.
     void add_seats(std::uint32_t sorters);
     // Of a source on a GPU: true for who is to start its sorters, once; for who could not, that nobody has.
+    [[nodiscard]] bool wants_gpu_sorters(std::uint32_t source) const;
     [[nodiscard]] bool begin_gpu_sorters(std::uint32_t source);
     void forget_gpu_sorters(std::uint32_t source);
     // Where they say why they had to stop.

@@ -96,7 +96,9 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
         Segments const& sizes = only.take_part ? kOnGpus : kWithCpus;
         // By copy there is a receive pool of as many segments beside the lanes.
         std::uint64_t const slots = 2 * std::uint64_t{options.slots == 0 ? kSlots : options.slots};
-        std::uint64_t const pool = std::min(sizes.pool, memory_left / 4 / slots);
+        std::uint64_t pool = std::min(sizes.pool, memory_left / 4 / slots);
+        // What is allocated and never used takes time all the same.
+        if (options.expected_bytes != 0) pool = std::min(pool, 2 * options.expected_bytes);
         options.segment_bytes = std::uint32_t(std::clamp(pool / lanes, kLeastSegment, sizes.most));
     }
     if (options.chunk_rows == 0) {

@@ -11,6 +11,13 @@ namespace {
 constexpr std::uint32_t kWarp = 32;
 constexpr std::uint32_t kMostThreads = 1024;
 
+void check_compiled(Endpoint endpoint, Device const& device, bool compiled) {
+    if (compiled) return;
+    throw Error(ErrorCode::InvalidArgument,
+                "the kernel for endpoint " + std::to_string(endpoint.id) + " on " + device.name +
+                    " was not compiled for GPUs; compile the file that launches it with nvcc");
+}
+
 }  // namespace
 
 void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads) {
@@ -34,12 +41,7 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    Device const& device, LaunchOptions const& options,
                                    std::uint32_t scratch, GpuStart const& on_gpu,
                                    std::function<void()> const& after) {
-    if (!on_gpu) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "the kernel for endpoint " + std::to_string(launch->endpoint.id) + " on " +
-                        device.name +
-                        " was not compiled for GPUs; compile the file that launches it with nvcc");
-    }
+    check_compiled(launch->endpoint, device, on_gpu != nullptr);
     check_kernel(launch->endpoint, device, options.threads);
     if (!launch->sorts) start_gpu_sorters(*launch);
     std::uint32_t const beside = gpu_sorters_on(device);
@@ -65,6 +67,29 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
     }
     watch->add(std::move(made));
     return Launch(launch);
+}
+
+std::uint32_t Runtime::Impl::fitting(Endpoint endpoint, LaunchOptions const& options,
+                                     std::vector<device::Channel> const& channels,
+                                     GpuFit const& on_gpu) const {
+    Device const& device = device_of(endpoint);
+    if (device.kind != VertexKind::Gpu) return UINT32_MAX;
+    check_compiled(endpoint, device, on_gpu != nullptr);
+    check_kernel(endpoint, device, options.threads);
+    auto const launch = new_launch(endpoint, 0, channels, false);
+    std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
+    std::uint32_t beside = gpu_sorters_on(device);
+    // Those that the launch would start first.
+    for (auto const& [channel, source] : without_gpu_sorters(*launch)) {
+        beside += channel->spec().options.sorters;
+    }
+    return on_gpu({device.ordinal, nullptr, 0, options.threads, scratch, 0, beside});
+}
+
+std::uint32_t Runtime::fitting(Endpoint endpoint, LaunchOptions const& options,
+                               std::vector<device::Channel> const& channels,
+                               GpuFit const& on_gpu) const {
+    return impl_->fitting(endpoint, options, channels, on_gpu);
 }
 
 }  // namespace mgi

@@ -31,18 +31,22 @@ std::uint32_t Runtime::Impl::gpu_sorters_on(Device const& device) const {
     return blocks;
 }
 
-void Runtime::Impl::start_gpu_sorters(Launch::State const& launch) {
-    std::vector<std::pair<std::shared_ptr<ChannelImpl>, std::uint32_t>> wanted;
-    {
-        std::lock_guard const lock(registry_->mutex);
-        for (auto const& [id, channel] : registry_->channels) {
-            if (!channel->has_sorters()) continue;
-            if (!launch.given.empty() && !launch.was_given(channel->state())) continue;
-            std::uint32_t const source = channel->source_index(launch.endpoint);
-            if (source != ChannelImpl::kNone) wanted.emplace_back(channel, source);
+Runtime::Impl::Sorted Runtime::Impl::without_gpu_sorters(Launch::State const& launch) const {
+    Sorted wanted;
+    std::lock_guard const lock(registry_->mutex);
+    for (auto const& [id, channel] : registry_->channels) {
+        if (!channel->has_sorters()) continue;
+        if (!launch.given.empty() && !launch.was_given(channel->state())) continue;
+        std::uint32_t const source = channel->source_index(launch.endpoint);
+        if (source != ChannelImpl::kNone && channel->wants_gpu_sorters(source)) {
+            wanted.emplace_back(channel, source);
         }
     }
-    for (auto const& [channel, source] : wanted) {
+    return wanted;
+}
+
+void Runtime::Impl::start_gpu_sorters(Launch::State const& launch) {
+    for (auto const& [channel, source] : without_gpu_sorters(launch)) {
         if (!channel->begin_gpu_sorters(source)) continue;
         try {
             start_gpu_sorters(channel, source);

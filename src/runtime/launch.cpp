@@ -197,7 +197,7 @@ Launch Runtime::Impl::start(Endpoint endpoint, LaunchOptions const& options,
 
 std::shared_ptr<Launch::State> Runtime::Impl::new_launch(
     Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
-    bool sorts) {
+    bool sorts) const {
     registry_->forget_launches();
     auto launch = std::make_shared<Launch::State>();
     launch->endpoint = endpoint;

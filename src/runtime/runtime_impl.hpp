@@ -105,6 +105,10 @@ public:
     Launch start(Endpoint endpoint, LaunchOptions const& options,
                  std::vector<device::Channel> const& channels, Body body,
                  GpuStart const& on_gpu = {}, bool sorts = false);
+    // Runtime::most_groups.
+    [[nodiscard]] std::uint32_t fitting(Endpoint endpoint, LaunchOptions const& options,
+                                        std::vector<device::Channel> const& channels,
+                                        GpuFit const& on_gpu) const;
 
     Attachment attach(Endpoint endpoint, AttachOptions const& options);
 
@@ -151,13 +155,15 @@ private:
     void end_work(ChannelImpl const& channel) noexcept;
     [[nodiscard]] std::shared_ptr<Launch::State> new_launch(
         Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
-        bool sorts);
+        bool sorts) const;
     [[nodiscard]] std::uint32_t scratch_of(Launch::State& launch, std::uint32_t more) const;
     // `after`: what is looked at when the kernel is over; throws what was wrong.
     Launch start_on_gpu(std::shared_ptr<Launch::State> const& launch, Device const& device,
                         LaunchOptions const& options, std::uint32_t scratch, GpuStart const& on_gpu,
                         std::function<void()> const& after = {});
-    // Those of the launch's channels that its endpoint is a source of and has not had sorters for.
+    // The launch's channels that its endpoint is a source of and has had no sorters for, and which source.
+    using Sorted = std::vector<std::pair<std::shared_ptr<ChannelImpl>, std::uint32_t>>;
+    [[nodiscard]] Sorted without_gpu_sorters(Launch::State const& launch) const;
     void start_gpu_sorters(Launch::State const& launch);
     void start_gpu_sorters(std::shared_ptr<ChannelImpl> const& channel, std::uint32_t source);
     [[nodiscard]] std::uint32_t gpu_sorters_on(Device const& device) const;

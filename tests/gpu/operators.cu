@@ -159,6 +159,7 @@ public:
         test("group_by: several keys", [this](Bed& bed) { several_keys(bed); });
         test("group_by: one hot key", [this](Bed& bed) { hot_key(bed); });
         test("group_by: wide sums", [](Bed& bed) { wide_sums(bed); });
+        test("group_by: beside a channel", [this](Bed& bed) { beside_a_channel(bed); });
         test("join: keys of types that differ", [this](Bed& bed) { join_types(bed); });
         test("join: unique, several, hot and no keys", [this](Bed& bed) { join_shapes(bed); });
         test("exchange: every row to its owner", [this](Bed& bed) { exchanged(bed); });
@@ -211,6 +212,24 @@ private:
         bed.groups(table, {"a", "b", "c", "d"}, every("value"));
         bed.groups(table, {"b", "d"}, every("value"));
         bed.groups(random_table(schema, rows_, 1u << 20, 5), {"a", "c"}, {});
+    }
+    // A kernel has the shared memory that any channel of its endpoint needs, so fewer groups of it fit.
+    void beside_a_channel(Bed& bed) const {
+        ChannelSpec spec;
+        spec.sources = spec.destinations = bed.endpoints();
+        spec.schema = Schema{{"key", int64()}, {"value", fixed_size_binary(120)}};
+        spec.routing = Routing::partition("key");
+        spec.options.tile_rows = 1024;
+        Channel const channel = bed.runtime().create_channel(spec);
+        std::exception_ptr failure;
+        try {
+            Schema const schema{{"key", int64()}, {"value", int32()}};
+            bed.groups(random_table(schema, rows_, 1u << 20, 19), {"key"}, every("value"));
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        bed.runtime().delete_channel(channel);
+        if (failure) std::rethrow_exception(failure);
     }
     void hot_key(Bed& bed) const {
         PlainTable table =

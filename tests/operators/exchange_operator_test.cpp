@@ -73,10 +73,17 @@ TEST(ExchangeOperator, BadInputIsNamed) {
     expect_error(wrong, {"1 parts for 2 endpoints"}, call(cluster.endpoints, {parts[0]}, {"key"}));
     expect_error(wrong, {"'kee'"}, call(cluster.endpoints, parts, {"kee"}));
     expect_error(wrong, {"no key"}, call(cluster.endpoints, parts, {}));
+    expect_error(wrong, {"'key' is given twice"}, call(cluster.endpoints, parts, {"key", "key"}));
     expect_error(wrong, {}, call({cluster.endpoints[0], cluster.endpoints[0]}, parts, {"key"}));
     auto mixed = parts;
     mixed[1] = deal({{"key", int32()}, {"value", int64()}}, {}, 1, random)[0];
     expect_error(wrong, {"part 1"}, call(cluster.endpoints, mixed, {"key"}));
+    mixed[1] = parts[1];
+    RecordBatch none;
+    none.rows = 5;
+    mixed[0] = {{}, {none}};
+    expect_error(wrong, {"part 0, batch 0 has no columns"},
+                 call(cluster.endpoints, mixed, {"key"}));
     Endpoint const deleted = cluster.runtime.create_endpoint();
     cluster.runtime.delete_endpoint(deleted);
     expect_error(ErrorCode::NotFound, {}, call({cluster.endpoints[0], deleted}, parts, {"key"}));

@@ -179,6 +179,32 @@ TEST_P(GpuOperators, GroupsBySeveralKeys) {
     expect_groups(table, {"a", "b"}, {});
 }
 
+// Where parts are folded first their states travel, each of them once.
+TEST_P(GpuOperators, TakesAsManyAggregatesWhateverTheEndpoints) {
+    for (u32 const columns : {16u, 17u}) {
+        std::vector<Field> fields{{"key", int32()}};
+        std::vector<Aggregate> wanted{{F::Count, "", "rows"}};
+        // Of each column a sum and a count, and of the first no count: its nulls count the rows.
+        for (u32 c = 0; c < columns; ++c) {
+            std::string const name = "x" + std::to_string(c);
+            bool const nullable = c != 0;
+            fields.push_back({name, c % 2 == 0 ? int32() : float64(), nullable});
+            for (F const function : {F::Avg, F::Sum, F::Count}) {
+                wanted.push_back({function, name, name + " " + name_of(function)});
+            }
+        }
+        PlainTable table = random_table(Schema(fields), 600, 90, 18);
+        for (Row& row : table.rows) row[0].word %= 5;
+        if (columns == 16) {
+            expect_groups(table, {"key"}, wanted);
+            continue;
+        }
+        auto const operation = this->operation("group_by");
+        test::expect_error(ErrorCode::InvalidArgument, {"too many aggregates"},
+                           [&] { group_by_on(*operation, parts_of(table), {"key"}, wanted); });
+    }
+}
+
 TEST_P(GpuOperators, SumsPastWhatSixtyFourBitsOfThePartsHold) {
     Schema const schema{{"key", int32()}, {"value", int64()}};
     PlainTable table{schema, {}};
@@ -312,6 +338,10 @@ TEST_P(GpuOperators, SaysWhatItCannotTake) {
     refused("cast one of them", [&] {
         join_on(*operation, parts_of(table), parts_of(table), {{"key"}, {"x"}, {}, {}});
     });
+    auto none = parts_of(table);
+    none[0].schema = {};
+    none[0].columns.clear();
+    refused("part 0 has no columns", [&] { exchange_on(*operation, none, {"key"}); });
     auto odd = parts_of(table);
     odd[0].columns[0].values = static_cast<char const*>(odd[0].columns[0].values) + 1;
     refused("column 'key' has its values at an address that is no multiple of 4",

@@ -169,7 +169,7 @@ TEST(GpuBits, ArePackedInOrder) {
         for (u64 i = 0; i < count; ++i) byte[i] = device::murmur3_mix(i) % 3 == 0 ? 1 : 0;
         std::vector<u32> bits((count + 31) / 32);
         HostPlace place(2, 2, 0);
-        place.run({}, PackBits{}, static_cast<u8 const*>(byte), count, bits.data());
+        place.run(0, PackBits{}, static_cast<u8 const*>(byte), count, bits.data());
         for (u64 i = 0; i < bits.size() * 32; ++i) {
             u32 const expected = i < count ? byte[i] : 0;
             EXPECT_EQ(bits[i / 32] >> (i % 32) & 1, expected) << i << " of " << count;

@@ -186,6 +186,48 @@ TEST_F(GpuSorting, SecondLaunchesFindTheirSorters) {
     runtime_->delete_channel(channel_);
 }
 
+TEST_F(GpuSorting, WhatFitsIsWhatALaunchWouldFind) {
+    make({"cuda:0"});
+    LaunchOptions options;
+    options.threads = 32;
+    options.shared_bytes = 100;
+    GpuLaunch asked;
+    auto const ask = [&](Endpoint endpoint, std::vector<device::Channel> const& given) {
+        return runtime_->impl()->fitting(endpoint, options, given, [&](GpuLaunch const& launch) {
+            asked = launch;
+            return 7u;
+        });
+    };
+    device::Channel const on = channel_.on(endpoints_[0]);
+    EXPECT_EQ(ask(endpoints_[0], {on}), 7u);
+    EXPECT_EQ(asked.beside, 3u) << "sorters that the launch will start";
+    EXPECT_EQ(started.load(), 0u) << "a question starts nothing";
+    EXPECT_GE(asked.shared_bytes, on.shared_bytes() + options.shared_bytes);
+    // An operator's own channel at an endpoint that another channel is open at.
+    ChannelSpec small;
+    small.sources = small.destinations = endpoints_;
+    small.schema = Schema{{"key", int32()}};
+    small.routing = Routing::partition("key");
+    small.options.tile_rows = 32;
+    Channel const own = runtime_->create_channel(small);
+    AttachOptions attached;
+    attached.channels = {on};
+    Attachment attachment = runtime_->attach(endpoints_[0], attached);
+    EXPECT_EQ(ask(endpoints_[0], {own.on(endpoints_[0])}), 7u);
+    EXPECT_EQ(asked.beside, 3u) << "sorters that run";
+    EXPECT_GE(asked.shared_bytes, on.shared_bytes() + options.shared_bytes);
+    EXPECT_EQ(asked.gpu, 0);
+    EXPECT_EQ(asked.threads, 32u);
+    attachment.abandon();
+    Endpoint const cpu = runtime_->create_endpoint("cpu:0");
+    EXPECT_EQ(runtime_->most_groups(cpu, options, [](Group const&, Shared&) {}), UINT32_MAX);
+    EXPECT_THROW((void)runtime_->most_groups(endpoints_[0], options, [](Group const&, Shared&) {}),
+                 Error)
+        << "it was not compiled for GPUs";
+    runtime_->delete_channel(own);
+    runtime_->delete_channel(channel_);
+}
+
 TEST_F(GpuSorting, AProgramWithoutTheirKernelIsToldSo) {
     make({"cuda:0"});
     provide_gpu_sorters(nullptr);

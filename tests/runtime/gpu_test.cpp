@@ -168,6 +168,24 @@ TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
     EXPECT_EQ(state.staged_bytes, 0u);
 }
 
+TEST(GpuRuntime, SegmentsAreNoLargerThanWhatIsExpectedFills) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_cpu());
+    Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    auto const segment = [&](u64 expected) {
+        ChannelSpec spec = exchange({endpoint});
+        spec.options.expected_bytes = expected;
+        spec.options.max_groups = 2;
+        Channel const channel = runtime.create_channel(spec);
+        u64 const bytes = channel.plan().segment_bytes;
+        runtime.delete_channel(channel);
+        return bytes;
+    };
+    EXPECT_EQ(segment(1), segment(64 << 10)) << "there is a smallest size that is of use";
+    EXPECT_NEAR(double(segment(1 << 20)), 2.0 * (1 << 20), 64.0 * 1024);
+    EXPECT_EQ(segment(u64{1} << 40), segment(0));
+}
+
 TEST(GpuRuntime, GivesTheMemoryBack) {
     FakeDriver const gpus;
     // What other tests have left: a GPU whose context is lost frees nothing.

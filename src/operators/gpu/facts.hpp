@@ -22,27 +22,6 @@ struct Facts {
     std::vector<u64> rows_for;         // by endpoint
 };
 
-inline void check_keys(Input const& input, std::vector<u32> const& keys, Hash hash) {
-    if (keys.empty()) refuse(input.what(), "no key columns");
-    for (std::size_t k = 0; k < keys.size(); ++k) {
-        for (std::size_t other = 0; other < k; ++other) {
-            if (keys[other] == keys[k]) {
-                refuse(input.what(),
-                       "key column '" + input.schema()[keys[k]].name + "' is given twice");
-            }
-        }
-    }
-    if (hash != Hash::Modulo) return;
-    if (keys.size() != 1) {
-        refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
-    }
-    Field const& field = input.schema()[keys[0]];
-    if (!field.type.is_integer()) {
-        refuse(input.what(),
-               "Modulo takes an integer key; '" + field.name + "' is " + field.type.to_string());
-    }
-}
-
 namespace detail {
 
 // A part's survey, which runs while the next one's is started.
@@ -51,10 +30,9 @@ public:
     PartSurvey(Operation const& operation, Input const& input, Wanted const& wanted,
                std::vector<SurveyColumn> const& looked_at, std::size_t part)
         : place_(operation.place(part)), looked_at_(looked_at.size()) {
-        std::vector<u32> all(input.schema().size());
+        std::vector<u32> const all = input.columns_or_all({});
         std::vector<device::ColumnLayout> layouts(all.size());
-        for (u32 c = 0; c < all.size(); ++c) {
-            all[c] = c;
+        for (u32 const c : all) {
             ValueKind const kind = kind_of(input.schema()[c].type);
             layouts[c].storage = kind.width == 0 ? device::Storage::Bits : device::Storage::Fixed;
             layouts[c].key = kind.kind;
@@ -62,22 +40,17 @@ public:
         }
         SurveyArgs args;
         args.rows = input.rows(part);
-        args.columns =
-            place_.upload(input.views(part, all, std::vector<bool>(all.size(), true)), keep_);
-        args.looked_at = place_.upload(looked_at, keep_);
+        std::tie(args.columns, args.looked_at, args.layouts, args.keys) =
+            place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
+                          looked_at, layouts, wanted.keys);
         args.looked_at_count = u32(looked_at.size());
-        args.layouts = place_.upload(layouts, keep_);
-        args.keys = place_.upload(wanted.keys, keep_);
         args.key_count = u32(wanted.keys.size());
         args.modulo = operation.options().hash == Hash::Modulo;
         args.destinations = u32(operation.size());
-        counts_ = room<SurveyCounts>(looked_at.size());
-        registers_ = room<u32>(Sketch::kRegisters);
-        rows_for_ = room<u64>(operation.size());
-        args.counts = counts_;
-        if (wanted.sketch) args.registers = registers_;
-        if (wanted.rows_for) args.rows_for = rows_for_;
-        place_.run({0, Survey::scratch_bytes(args)}, Survey{}, args);
+        args.counts = counts_ = room<SurveyCounts>(looked_at.size());
+        if (wanted.sketch) args.registers = registers_ = room<u32>(Sketch::kRegisters);
+        if (wanted.rows_for) args.rows_for = rows_for_ = room<u64>(operation.size());
+        place_.run(Survey::scratch_bytes(args), Survey{}, args);
     }
 
     std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }

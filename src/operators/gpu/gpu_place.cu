@@ -1,5 +1,7 @@
-// Places on GPUs.
-#include "operators/gpu/gpu_place.hpp"
+// Places on GPUs, and how CUDA's errors are told.
+#include "operators/gpu/place.hpp"
+
+#include <cuda_runtime.h>
 
 #include <chrono>
 #include <map>
@@ -25,6 +27,22 @@ bool loses_context(cudaError_t error) {
         case cudaErrorECCUncorrectable: return true;
         default: return false;
     }
+}
+
+// Throws Error unless all is well: OutOfMemory, NotFound; GroupFailed where the GPU's context is lost.
+void check_cuda(cudaError_t error, int gpu, char const* what) {
+    if (error == cudaSuccess) return;
+    cudaGetLastError();
+    ErrorCode code = ErrorCode::Internal;
+    std::string advice;
+    if (error == cudaErrorMemoryAllocation) code = ErrorCode::OutOfMemory;
+    if (error == cudaErrorInvalidDevice || error == cudaErrorNoDevice) code = ErrorCode::NotFound;
+    if (loses_context(error)) {
+        code = ErrorCode::GroupFailed;
+        advice = "; a kernel failed, and this process must be started again to use the GPU";
+    }
+    throw Error(code, "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) +
+                          " (" + cudaGetErrorString(error) + ")" + advice);
 }
 
 // The memory of a GPU that operators take and give back. Blocks that come back are kept for the next ones:
@@ -215,7 +233,7 @@ protected:
         }
         return {at, [this](void* of) { memory_.give_back(of, stream_); }};
     }
-    void run_groups(Grid, Body const&) override {}
+    void run_groups(u32, Body const&) override {}
     [[nodiscard]] void* stream() const override { return stream_; }
 
 private:
@@ -226,21 +244,6 @@ private:
 };
 
 }  // namespace
-
-void check_cuda(cudaError_t error, int gpu, char const* what) {
-    if (error == cudaSuccess) return;
-    cudaGetLastError();
-    ErrorCode code = ErrorCode::Internal;
-    std::string advice;
-    if (error == cudaErrorMemoryAllocation) code = ErrorCode::OutOfMemory;
-    if (error == cudaErrorInvalidDevice || error == cudaErrorNoDevice) code = ErrorCode::NotFound;
-    if (loses_context(error)) {
-        code = ErrorCode::GroupFailed;
-        advice = "; a kernel failed, and this process must be started again to use the GPU";
-    }
-    throw Error(code, "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) +
-                          " (" + cudaGetErrorString(error) + ")" + advice);
-}
 
 std::unique_ptr<Place> gpu_place(int gpu, u64 limit) {
     return std::make_unique<GpuPlace>(gpu, limit);

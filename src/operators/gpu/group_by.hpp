@@ -34,10 +34,11 @@ public:
         args_.local_copies = LocalGroups::copies_for(
             plan.code().words, plan.wide(), std::max(1u, plan.states().words), local_bytes);
         pattern_ = plan.pattern();
-        pattern_at_ = place_.upload(pattern_, keep_);
+        pattern_at_ = place_.upload_one(keep_, pattern_);
         keep_.push_back(place_.allocate(sizeof(GroupCounts), "counters"));
         args_.counts = static_cast<GroupCounts*>(keep_.back().get());
-        args_at_ = place_.upload(std::vector<GroupByArgs>{args_}, keep_);
+        keep_.push_back(place_.allocate(sizeof(GroupByArgs), "a plan"));
+        args_at_ = static_cast<GroupByArgs*>(keep_.back().get());
     }
 
     // An empty table.
@@ -58,10 +59,11 @@ public:
         u64 const bytes = (size.entries + HashTable::kSpecials) * table.stride;
         entries_ = place_.allocate(bytes, "a table of " + std::to_string(size.entries) + " groups");
         table.entries = static_cast<char*>(entries_.get());
-        place_.run({}, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
+        // First, since it waits for what was put in before.
+        place_.copy_in(args_at_, &args_, sizeof(args_));
+        place_.run(0, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
                    u32(pattern_.size()));
         place_.fill(args_.counts, 0, sizeof(GroupCounts));
-        place_.copy_in(args_at_, &args_, sizeof(args_));
     }
 
     [[nodiscard]] GroupByArgs const& args() const { return args_; }
@@ -81,13 +83,12 @@ public:
         write.code = args_.code;
         write.table = args_.table;
         write.wide = plan_.wide();
-        write.results = place_.upload(plan_.results(), keep);
         write.columns = output.uploaded();
         write.count = u32(plan_.results().size());
-        write.cursor = place_.upload(std::vector<u64>{0}, keep);
-        write.overflows = place_.upload(std::vector<u32>(write.count), keep);
-        WriteArgs const* const write_at = place_.upload(std::vector<WriteArgs>{write}, keep);
-        place_.run({0, WriteGroups::scratch_bytes()}, WriteGroups{}, write_at);
+        std::tie(write.results, write.cursor, write.overflows) = place_.upload(
+            keep, plan_.results(), std::vector<u64>{0}, std::vector<u32>(write.count));
+        WriteArgs const* const write_at = place_.upload_one(keep, std::vector<WriteArgs>{write});
+        place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
         for (u32 r = 0; r < write.count; ++r) {
@@ -122,11 +123,11 @@ inline GpuTable group_part(Operation const& operation, std::size_t e, Input cons
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
-        Grid const grid{0, group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count)};
+        u32 const scratch = group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count);
         if (plan.wide()) {
-            place.run(grid, FoldPart<true>{}, groups.uploaded(), part.to_send);
+            place.run(scratch, FoldPart<true>{}, groups.uploaded(), part.to_send);
         } else {
-            place.run(grid, FoldPart<false>{}, groups.uploaded(), part.to_send);
+            place.run(scratch, FoldPart<false>{}, groups.uploaded(), part.to_send);
         }
         GroupCounts const counts = groups.counts();
         if (counts.overfull == 0) return groups.write(counts.groups);
@@ -158,7 +159,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     double const share = facts.keys / double(operation.size());
     for (TableSize size(share + 4 * std::sqrt(share), input.rows());; size.grow()) {
         for (auto const& at : groups) at->make(size);
-        Channel const channel = operation.open("group_by", Schema(fields), names);
+        Channel const channel = operation.open("group_by", Schema(fields), names, input.rows());
         u32 const scratch = group_by_scratch(groups[0]->args(), plan.wide(), 2 * columns);
         auto const args_of = [&](std::size_t e) {
             return std::make_tuple(groups[e]->uploaded(), parts[e].to_send);
@@ -175,46 +176,57 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
                         [](GroupCounts const& of) { return of.overfull != 0; })) {
             continue;
         }
-        std::vector<GpuTable> results;
-        for (std::size_t e = 0; e < operation.size(); ++e) {
-            results.push_back(groups[e]->write(counts[e].groups));
-        }
+        std::vector<GpuTable> results(operation.size());
+        operation.each([&](std::size_t e) { results[e] = groups[e]->write(counts[e].groups); });
         return results;
     }
 }
 
-// What parts of groups are made of: the sums of averages, and how many values they are of.
-inline std::vector<Item> partial_items(std::vector<Item> const& items,
-                                       std::vector<std::string> const& keys) {
-    std::string longer;  // than any key's name
-    for (std::string const& key : keys) longer += key + " ";
-    std::vector<Item> partial;
-    for (Item const& item : items) {
-        Item part = item;
-        part.name = longer + std::to_string(partial.size());
-        if (item.function == AggregateFunction::Avg) part.function = AggregateFunction::Sum;
-        partial.push_back(part);
-        if (item.function != AggregateFunction::Avg) continue;
-        part.function = AggregateFunction::Count;
-        part.name = longer + std::to_string(partial.size());
-        partial.push_back(part);
+// A group-by in two steps: of each part, and of the groups that come of them, whose columns are the keys and
+// then a column for each state of `partial`. Each state travels once, so that the second step needs no more of them
+// than a group-by in one step.
+struct TwoSteps {
+    TwoSteps(std::vector<Item> const& items, std::vector<std::string> const& keys,
+             Facts const& facts)
+        : keys_(u32(keys.size())) {
+        for (std::string const& key : keys) longer_ += key + " ";
+        for (Item const& item : items) {
+            using F = AggregateFunction;
+            bool const nulls = item.column != Item::kNoColumn && facts.nulls[item.column];
+            Item merged = item;
+            // Of a column without nulls rows are counted.
+            u32 const counted = nulls ? item.column : Item::kNoColumn;
+            if (item.function == F::Count) {
+                merged.function = F::Sum;
+                merged.column = column_of(F::Count, counted);
+            } else {
+                bool const average = item.function == F::Avg;
+                merged.column = column_of(average ? F::Sum : item.function, item.column);
+                if (average || nulls) merged.counts = column_of(F::Count, counted);
+            }
+            merging.push_back(merged);
+        }
     }
-    return partial;
-}
 
-// The results, of such parts; their columns come behind the keys.
-inline std::vector<Item> merging_items(std::vector<Item> const& items, u32 keys) {
+    std::vector<Item> partial;
     std::vector<Item> merging;
-    u32 column = keys;
-    for (Item const& item : items) {
-        Item merged = item;
-        merged.column = column++;
-        if (item.function == AggregateFunction::Count) merged.function = AggregateFunction::Sum;
-        if (item.function == AggregateFunction::Avg) merged.counts = column++;
-        merging.push_back(merged);
+
+private:
+    u32 column_of(AggregateFunction function, u32 column) {
+        std::size_t p = 0;
+        while (p < partial.size() &&
+               (partial[p].function != function || partial[p].column != column)) {
+            ++p;
+        }
+        if (p == partial.size()) {
+            partial.push_back({function, column, Item::kNoColumn, longer_ + std::to_string(p)});
+        }
+        return keys_ + u32(p);
     }
-    return merging;
-}
+
+    u32 const keys_;
+    std::string longer_;  // than any key's name
+};
 
 inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
                                          std::vector<std::string> const& key_names,
@@ -236,21 +248,20 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
         return group_moving(operation, input, wanted.keys, plan, facts);
     }
     // Each key is there often: its rows are folded where they lie, and only the groups are sent.
-    std::vector<GpuTable> folded;
-    GroupPlan const partial(input, wanted.keys, partial_items(items, key_names), facts);
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        folded.push_back(group_part(operation, e, input, partial, facts));
-    }
+    TwoSteps const steps(items, key_names, facts);
+    GroupPlan const partial(input, wanted.keys, steps.partial, facts);
+    std::vector<GpuTable> folded(operation.size());
+    operation.each(
+        [&](std::size_t e) { folded[e] = group_part(operation, e, input, partial, facts); });
     Input const groups(operation, folded);
-    Wanted then;
-    std::vector<Item> const merging = merging_items(items, u32(wanted.keys.size()));
-    for (u32 k = 0; k < wanted.keys.size(); ++k) then.keys.push_back(k);
-    then.magnitudes = magnitudes_wanted(groups, merging);
-    then.sketch = true;
-    Facts const merged_facts = find_facts(operation, groups, then);
-    GroupPlan const merged(groups, then.keys, merging, merged_facts);
-    std::vector<GpuTable> results =
-        group_moving(operation, groups, then.keys, merged, merged_facts);
+    // All that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
+    Facts known;
+    known.nulls = partial.nulls();
+    known.magnitudes.resize(groups.schema().size());
+    known.keys = facts.keys;
+    std::vector<u32> const keys = groups.columns(key_names);
+    GroupPlan const merged(groups, keys, steps.merging, known);
+    std::vector<GpuTable> results = group_moving(operation, groups, keys, merged, known);
     for (GpuTable& result : results) result.schema = plan.schema();
     return results;
 }

@@ -11,19 +11,10 @@ struct Item {
     static constexpr u32 kNoColumn = ~0u;
     AggregateFunction function = AggregateFunction::Count;
     u32 column = kNoColumn;  // of Count: rows are counted
-    u32 counts = kNoColumn;  // of Avg over sums: the column that says of how many values each is
+    u32 counts =
+        kNoColumn;  // of parts that were folded before: the column that says of how many values each is
     std::string name;
 };
-
-inline char const* name_of(AggregateFunction function) {
-    switch (function) {
-        case AggregateFunction::Sum: return "sum";
-        case AggregateFunction::Count: return "count";
-        case AggregateFunction::Min: return "min";
-        case AggregateFunction::Max: return "max";
-        default: return "avg";
-    }
-}
 
 inline bool is_sum(Item const& item) {
     return item.function == AggregateFunction::Sum || item.function == AggregateFunction::Avg;
@@ -33,25 +24,16 @@ inline bool is_sum(Item const& item) {
 inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> const& aggregates) {
     std::vector<Item> items;
     for (Aggregate const& aggregate : aggregates) {
-        std::string const function = name_of(aggregate.function);
+        check_aggregate(input.what(), aggregate);
         Item item;
         item.function = aggregate.function;
         item.name = aggregate.name;
-        if (item.name.empty()) {
-            refuse(input.what(),
-                   function + "(" + aggregate.column + ") has no name for its result");
-        }
-        if (aggregate.column.empty()) {
-            if (aggregate.function != AggregateFunction::Count) {
-                refuse(input.what(), function + " needs a column (result '" + item.name + "')");
-            }
-        } else {
+        if (!aggregate.column.empty()) {
             item.column = input.column(aggregate.column);
-            Type const& type = input.schema()[item.column].type;
-            if (is_sum(item) && !type.is_integer() && !type.is_float()) {
-                refuse(input.what(), function + " of column '" + aggregate.column + "', which is " +
-                                         type.to_string() +
-                                         "; on GPUs it takes integers and floats");
+            Field const& field = input.schema()[item.column];
+            if (is_sum(item) && !field.type.is_integer() && !field.type.is_float()) {
+                refuse_type(input.what(), item.function, field,
+                            "on GPUs it takes integers and floats");
             }
         }
         items.push_back(item);
@@ -89,14 +71,7 @@ public:
         }
         code_ = code_of(parts);
         for (Item const& item : items) add_item(item);
-        for (std::size_t a = 0; a < fields_.size(); ++a) {
-            for (std::size_t b = 0; b < a; ++b) {
-                if (fields_[a].name == fields_[b].name) {
-                    refuse(input.what(),
-                           "two columns of the result are named '" + fields_[a].name + "'");
-                }
-            }
-        }
+        check_result(input.what(), fields_);
         schema_ = Schema(fields_);
     }
 
@@ -168,8 +143,10 @@ private:
         states_.all[states_.count++] = wanted;
         return wanted.place;
     }
-    u32 count_of(u32 column) {
-        return facts_.nulls[column] ? state(Fold::CountValid, column) : state(Fold::CountRows, 0);
+    u32 count_of(Item const& item) {
+        if (item.counts != Item::kNoColumn) return state(Fold::Sum, item.counts);
+        return facts_.nulls[item.column] ? state(Fold::CountValid, item.column)
+                                         : state(Fold::CountRows, 0);
     }
 
     // The state of a sum, and how a result is made of it.
@@ -202,7 +179,7 @@ private:
         Field const& source = input_.schema()[item.column];
         bool const nulls = facts_.nulls[item.column];
         if (item.function == AggregateFunction::Count) {
-            result.place = count_of(item.column);
+            result.place = count_of(item);
             return add(result, field, false);
         }
         field.nullable = source.nullable;
@@ -212,15 +189,14 @@ private:
         } else if (item.function == AggregateFunction::Avg) {
             add_sum(result, item.column, true);
             field.type = float64();
-            result.count = item.counts == Item::kNoColumn ? count_of(item.column)
-                                                          : state(Fold::Sum, item.counts);
+            result.count = count_of(item);
         } else {
             bool const smallest = item.function == AggregateFunction::Min;
             result.make = Make::Extreme;
             result.place = state(smallest ? Fold::Min : Fold::Max, item.column);
             field.type = source.type;
         }
-        if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item.column);
+        if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item);
         result.value = kind_of(field.type);
         add(result, field, nulls, source.name);
     }

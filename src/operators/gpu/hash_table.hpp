@@ -123,20 +123,20 @@ MGI_HD inline u64 find_words(HashTable const& table, u64 const* key, u32 words) 
     return kNotThere;
 }
 
-// The entry of a row's key, or kNotThere; `dropped` says that it can have none. Words of long keys are in
-// the thread's own memory.
+// The entry of a row's key in a table that has room; kNotThere of a key that matches nothing. Words of long keys are
+// in the thread's own memory.
 template <bool kWide>
-MGI_HD u64 insert_row(HashTable const& table, KeyCode const& code, ColumnView const* views, u64 row,
-                      bool drop_nulls, bool& dropped, u32& added) {
+MGI_HD u64 insert_row(HashTable const& table, KeyCode const& code, ColumnView const* views,
+                      u64 row) {
+    u32 added = 0;
     if constexpr (kWide) {
         u64 words[kMostWords];
-        dropped = encode_key_words(code, views, row, drop_nulls, words) == Special::Dropped;
-        return dropped ? kNotThere : insert_words(table, words, code.words, added);
+        if (encode_key_words(code, views, row, true, words) == Special::Dropped) return kNotThere;
+        return insert_words(table, words, code.words, added);
     } else {
         u64 word;
-        Special const special = encode_key(code, views, row, drop_nulls, word);
-        dropped = special == Special::Dropped;
-        return dropped ? kNotThere : insert_key(table, word, special, added);
+        Special const special = encode_key(code, views, row, true, word);
+        return special == Special::Dropped ? kNotThere : insert_key(table, word, special, added);
     }
 }
 

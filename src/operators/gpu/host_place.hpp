@@ -35,22 +35,21 @@ protected:
         return {::operator new(bytes + 16, kAlign),
                 [](void* at) { ::operator delete(at, kAlign); }};
     }
-    void run_groups(Grid grid, Body const& body) override {
-        u32 const groups = grid.groups == 0 ? groups_ : grid.groups;
+    void run_groups(u32 scratch_bytes, Body const& body) override {
         std::vector<std::thread> threads;
         std::vector<std::unique_ptr<device::HostBarrier>> barriers;
-        std::vector<std::vector<u64>> scratch(groups);
-        for (u32 g = 0; g < groups; ++g) {
-            scratch[g].resize(grid.shared_bytes / 8 + 2);
+        std::vector<std::vector<u64>> scratch(groups_);
+        for (u32 g = 0; g < groups_; ++g) {
+            scratch[g].resize(scratch_bytes / 8 + 2);
             barriers.push_back(std::make_unique<device::HostBarrier>(threads_));
         }
-        for (u32 g = 0; g < groups; ++g) {
+        for (u32 g = 0; g < groups_; ++g) {
             for (u32 t = 0; t < threads_; ++t) {
                 device::HostBarrier* const barrier = threads_ == 1 ? nullptr : barriers[g].get();
                 auto* const data = reinterpret_cast<std::byte*>(scratch[g].data());
-                threads.emplace_back([&body, grid, groups, g, t, barrier, data, this] {
-                    device::Group const group{g, groups, t, threads_, g, barrier};
-                    device::Shared shared{data, grid.shared_bytes};
+                threads.emplace_back([&body, scratch_bytes, g, t, barrier, data, this] {
+                    device::Group const group{g, groups_, t, threads_, g, barrier};
+                    device::Shared shared{data, scratch_bytes};
                     body(group, shared);
                 });
             }

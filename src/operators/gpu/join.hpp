@@ -60,11 +60,12 @@ private:
         join.next = static_cast<u32*>(next_.get());
         std::vector<u64> pattern(table.stride / 8);
         pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
-        place_.run({}, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
-                   place_.upload(pattern, keep_), u32(pattern.size()));
-        join_ = place_.upload(std::vector<JoinTable>{join}, keep_);
-        counts_ = place_.upload(std::vector<JoinCounts>(1), keep_);
-        place_.run({}, BuildTable<kWide>{}, join_, right, counts_);
+        u64* pattern_at = nullptr;
+        std::tie(join_, counts_, pattern_at) =
+            place_.upload(keep_, std::vector<JoinTable>{join}, std::vector<JoinCounts>(1), pattern);
+        place_.run(0, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
+                   static_cast<u64 const*>(pattern_at), u32(pattern.size()));
+        place_.run(0, BuildTable<kWide>{}, join_, right, counts_);
         unique_ = place_.download(counts_, 1)[0].duplicates == 0;
         operation_.check();
     }
@@ -79,7 +80,7 @@ private:
         args_.heads = static_cast<u32*>(heads_.get());
         args_.tile_firsts = static_cast<u64*>(tiles_.get());
         args_.counts = counts_;
-        place_.run({0, FindPartners<kWide>::scratch_bytes()}, FindPartners<kWide>{}, args_);
+        place_.run(FindPartners<kWide>::scratch_bytes(), FindPartners<kWide>{}, args_);
         pairs_ = place_.download(counts_, 1)[0].pairs;
         operation_.check();
         if (pairs_ > kMostRows) {
@@ -93,7 +94,7 @@ private:
         table_.reset();
         Memory const memory = place_.allocate(pairs_ * sizeof(Pair), "which rows match");
         Pair* const pairs = static_cast<Pair*>(memory.get());
-        place_.run({0, WritePairs::scratch_bytes()}, WritePairs{}, args_, pairs);
+        place_.run(WritePairs::scratch_bytes(), WritePairs{}, args_, pairs);
         heads_.reset();
         next_.reset();
         OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
@@ -107,8 +108,8 @@ private:
             gathered.push_back({column.left ? left[std::size_t(at)] : right[std::size_t(at)],
                                 output.columns()[c], column.left});
         }
-        place_.run({}, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
-                   static_cast<Gathered const*>(place_.upload(gathered, keep_)),
+        place_.run(0, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
+                   static_cast<Gathered const*>(place_.upload_one(keep_, gathered)),
                    u32(gathered.size()));
         return output.finish();
     }
@@ -134,8 +135,8 @@ private:
 inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable> const& left_parts,
                                      std::vector<GpuTable> const& right_parts,
                                      JoinSpec const& spec) {
-    Input const left(operation, left_parts, ", left");
-    Input const right(operation, right_parts, ", right");
+    Input const left(operation, left_parts, ": left");
+    Input const right(operation, right_parts, ": right");
     JoinPlan const plan(operation, left, right, spec);
     bool const moves = operation.size() > 1;
     auto const facts_of = [&](Input const& input, std::vector<u32> const& keys) {
@@ -144,12 +145,12 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         wanted.rows_for = moves;
         return find_facts(operation, input, wanted);
     };
-    Facts const left_facts = facts_of(left, plan.left_keys);
-    Facts const right_facts = facts_of(right, plan.right_keys);
+    Facts const left_facts = facts_of(left, plan.keys.left);
+    Facts const right_facts = facts_of(right, plan.keys.right);
     std::vector<Field> fields;
     std::vector<bool> nulls;
     for (JoinedColumn const& column : plan.columns) {
-        std::vector<u32> const& keys = column.left ? plan.left_keys : plan.right_keys;
+        std::vector<u32> const& keys = column.left ? plan.keys.left : plan.keys.right;
         // A row with a null key is not in the result.
         bool const is_key = std::find(keys.begin(), keys.end(), column.column) != keys.end();
         Facts const& facts = column.left ? left_facts : right_facts;
@@ -161,34 +162,33 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     std::vector<u32> const from_left = plan.needed(true);
     std::vector<u32> const from_right = plan.needed(false);
 
-    std::vector<GpuTable> results;
     if (!moves) {
         JoinPart part(operation, 0, plan, codes, schema, nulls);
-        results.push_back(part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
-                                   right.views(0, from_right, right_facts.nulls), right.rows(0)));
-        return results;
+        return {part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
+                         right.views(0, from_right, right_facts.nulls), right.rows(0))};
     }
     auto right_moved =
-        move_rows(operation, right, from_right, plan.right_keys, right_facts, "join, right");
+        move_rows(operation, right, from_right, plan.keys.right, right_facts, "join, right");
     auto left_moved =
-        move_rows(operation, left, from_left, plan.left_keys, left_facts, "join, left");
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        auto const views = [](GpuTable const& table) {
-            std::vector<ColumnView> columns;
-            for (GpuColumn const& column : table.columns) {
-                ColumnView view;
-                view.values = column.values;
-                view.validity = column.validity;
-                columns.push_back(view);
-            }
-            return columns;
-        };
+        move_rows(operation, left, from_left, plan.keys.left, left_facts, "join, left");
+    auto const views = [](GpuTable const& table) {
+        std::vector<ColumnView> columns;
+        for (GpuColumn const& column : table.columns) {
+            ColumnView view;
+            view.values = column.values;
+            view.validity = column.validity;
+            columns.push_back(view);
+        }
+        return columns;
+    };
+    std::vector<GpuTable> results(operation.size());
+    operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
-        results.push_back(part.run(views(left_moved[e]), u64(left_moved[e].rows),
-                                   views(right_moved[e]), u64(right_moved[e].rows)));
+        results[e] = part.run(views(left_moved[e]), u64(left_moved[e].rows), views(right_moved[e]),
+                              u64(right_moved[e].rows));
         left_moved[e] = {};
         right_moved[e] = {};
-    }
+    });
     return results;
 }
 

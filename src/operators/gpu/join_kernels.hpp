@@ -22,9 +22,7 @@ struct JoinTable {
 
 struct JoinCounts {
     u64 pairs = 0;
-    u64 cursor = 0;      // pairs written
     u32 duplicates = 0;  // some key is there twice on the right
-    u32 overfull = 0;
 };
 
 // Puts rows of the right into the table.
@@ -36,15 +34,10 @@ struct BuildTable {
         u64 const step = u64{group.threads} * group.blocks;
         bool duplicates = false;
         for (u64 i = u64{group.block} * group.threads + group.thread; i < right.rows; i += step) {
-            bool dropped = false;
-            u32 added = 0;
-            u64 const index =
-                insert_row<kWide>(join.table, join.build, right.columns, i, true, dropped, added);
+            u64 const index = insert_row<kWide>(join.table, join.build, right.columns, i);
             u32 before = 0;
             if (index != kNotThere) {
                 before = shared_word(join.head(index)).exchange(u32(i) + 1, device::relaxed);
-            } else if (!dropped) {
-                shared_word(&counts->overfull).store(1, device::relaxed);
             }
             join.next[i] = before;
             duplicates = duplicates || before != 0;
@@ -72,20 +65,25 @@ MGI_HD inline u64 length_of(JoinTable const& join, u32 head, bool unique) {
     return length;
 }
 
+// Calls `each(tile, first, end)` for each tile of rows that is this group's; `word`, in its scratch, is 0 then.
+template <class T, class Each>
+MGI_HD void each_tile(device::Group const& group, u64 rows, T* word, Each&& each) {
+    for (u64 tile = group.block; tile * kProbeTile < rows; tile += group.blocks) {
+        group.sync();
+        if (group.leads()) *word = 0;
+        group.sync();
+        u64 const first = tile * kProbeTile;
+        each(tile, first, device::min_of<u64>(first + kProbeTile, rows));
+    }
+}
+
 // Finds the chain of each left row, and reserves room for the pairs of each tile.
 template <bool kWide>
 struct FindPartners {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            ProbeArgs args) const {
         u64* const sum = shared.take<u64>(1);
-        u64 const step = u64{group.blocks} * kProbeTile;
-        u64 tile = group.block;
-        for (u64 first = tile * kProbeTile; first < args.left.rows;
-             first += step, tile += group.blocks) {
-            group.sync();
-            if (group.leads()) *sum = 0;
-            group.sync();
-            u64 const end = device::min_of<u64>(first + kProbeTile, args.left.rows);
+        each_tile(group, args.left.rows, sum, [&](u64 tile, u64 first, u64 end) {
             u64 mine = 0;
             for (u64 i = first + group.thread; i < end; i += group.threads) {
                 u64 const index =
@@ -100,7 +98,7 @@ struct FindPartners {
                 args.tile_firsts[tile] =
                     shared_word(&args.counts->pairs).fetch_add(*sum, device::relaxed);
             }
-        }
+        });
     }
     static constexpr u32 scratch_bytes() { return 32; }
 };
@@ -115,22 +113,15 @@ struct WritePairs {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared, ProbeArgs args,
                            Pair* pairs) const {
         u32* const cursor = shared.take<u32>(1);
-        u64 const step = u64{group.blocks} * kProbeTile;
-        u64 tile = group.block;
-        for (u64 first = tile * kProbeTile; first < args.left.rows;
-             first += step, tile += group.blocks) {
-            group.sync();
-            if (group.leads()) *cursor = 0;
-            group.sync();
+        each_tile(group, args.left.rows, cursor, [&](u64 tile, u64 first, u64 end) {
             Pair* const to = pairs + args.tile_firsts[tile];
-            u64 const end = device::min_of<u64>(first + kProbeTile, args.left.rows);
             for (u64 i = first + group.thread; i < end; i += group.threads) {
                 for (u32 at = args.heads[i]; at != 0;) {
                     to[device::shared_add(cursor, 1)] = {u32(i), at - 1};
                     at = args.unique ? 0 : args.join->next[at - 1];
                 }
             }
-        }
+        });
     }
     static constexpr u32 scratch_bytes() { return 32; }
 };

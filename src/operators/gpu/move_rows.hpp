@@ -22,7 +22,7 @@ inline std::vector<GpuTable> move_rows(Operation& operation, Input const& input,
     }
     std::vector<std::string> key_names;
     for (u32 const key : keys) key_names.push_back(input.schema()[key].name);
-    Channel const channel = operation.open(name, Schema(travelling), key_names);
+    Channel const channel = operation.open(name, Schema(travelling), key_names, input.rows());
 
     std::vector<UploadedPart> parts;
     std::vector<OutputTable> outputs;
@@ -67,8 +67,6 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     Wanted wanted;
     wanted.keys = input.columns(keys);
     check_keys(input, wanted.keys, operation.options().hash);
-    std::vector<u32> all(input.schema().size());
-    for (u32 c = 0; c < all.size(); ++c) all[c] = c;
     if (operation.size() == 1) {
         // Nothing moves: the part is the result, in no memory of its own.
         GpuTable result = parts[0];
@@ -78,7 +76,7 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     }
     wanted.rows_for = true;
     Facts const facts = find_facts(operation, input, wanted);
-    return move_rows(operation, input, all, wanted.keys, facts, "exchange");
+    return move_rows(operation, input, input.columns_or_all({}), wanted.keys, facts, "exchange");
 }
 
 }  // namespace mgi::operators::on_gpu

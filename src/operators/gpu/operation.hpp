@@ -5,17 +5,15 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
+#include <map>
 #include <tuple>
 
-#include <mgi/operators.hpp>
-
+#include "operators/caller.hpp"
 #include "operators/gpu/place.hpp"
+#include "operators/rules.hpp"
 
 namespace mgi::operators::on_gpu {
-
-[[noreturn]] inline void refuse(std::string const& what, std::string const& why) {
-    throw Error(ErrorCode::InvalidArgument, what + ": " + why);
-}
 
 class Operation {
 public:
@@ -30,6 +28,7 @@ public:
           runtime_(runtime),
           endpoints_(std::move(endpoints)),
           options_(options),
+          caller_(what_, options.cancel),
           report_(report) {
         if (endpoints_.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
         if (options.two_level == TwoLevel::On) {
@@ -55,15 +54,27 @@ public:
     [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
 
     // Throws Error(Interrupted) if the caller wants to stop.
-    void check() const {
-        if (cancelled()) {
-            throw Error(ErrorCode::Interrupted, what_ + ": stopped at the caller's request");
+    void check() const { caller_.check(); }
+
+    // Runs `work(e)` for every endpoint and throws the first failure: for those of different GPUs at the same
+    // time, for those of one in turn, since its kernels fill a GPU.
+    template <class Work>
+    void each(Work const& work) const {
+        std::map<u32, std::vector<std::size_t>> on_device;
+        for (std::size_t e = 0; e < size(); ++e) on_device[endpoints_[e].device].push_back(e);
+        auto const how = on_device.size() == 1 ? std::launch::deferred : std::launch::async;
+        std::vector<std::future<void>> devices;  // each waits when it dies
+        for (auto const& device : on_device) {
+            devices.push_back(std::async(how, [&work, &here = device.second] {
+                for (std::size_t const e : here) work(e);
+            }));
         }
+        for (auto& device : devices) device.get();
     }
 
-    // A channel from all endpoints to all, by the keys.
+    // A channel from all endpoints to all, by the keys, for so many rows.
     Channel open(std::string const& name, Schema const& schema,
-                 std::vector<std::string> const& keys) {
+                 std::vector<std::string> const& keys, u64 rows) {
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints_;
         spec.schema = schema;
@@ -71,6 +82,7 @@ public:
         spec.options.name = name;
         spec.options.by_reference = options_.by_reference;
         spec.options.segment_bytes = options_.segment_bytes;
+        spec.options.expected_bytes = std::max<u64>(rows * schema.row_bytes(), 1);
         for (std::size_t e = 0; e < size(); ++e) {
             spec.options.max_groups = std::max(spec.options.max_groups, most_groups(e));
         }
@@ -95,10 +107,14 @@ public:
                     [&](auto... args) { return start_at<Kernel>(e, channel, scratch, args...); },
                     args_of(e)));
             } catch (...) {
-                note(channel, failure);
+                note(channel, failure, std::current_exception());
             }
         }
-        for (Launch& launch : launches) wait_for(launch, channel, failure);
+        for (Launch& launch : launches) {
+            caller_.wait_for(
+                launch, [&] { return failure != nullptr; },
+                [&](std::exception_ptr const& now) { note(channel, failure, now); });
+        }
         if (failure) std::rethrow_exception(failure);
         channel.check();
     }
@@ -117,8 +133,6 @@ public:
     }
 
 private:
-    static constexpr auto kLook = std::chrono::milliseconds(20);
-
     void count(Channel const& channel) const {
         if (report_ == nullptr) return;
         ChannelStats const stats = channel.stats();
@@ -126,10 +140,6 @@ private:
         report_->rows += stats.rows;
         report_->bytes += stats.bytes;
         report_->channels.push_back(stats);
-    }
-
-    [[nodiscard]] bool cancelled() const {
-        return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
     }
 
     // How many of the endpoints are on the device of one.
@@ -149,21 +159,21 @@ private:
         device::Channel const on = channel.on(endpoints_[e]);
         LaunchOptions shape;
         shape.threads = places_[e]->threads();
-        // What the channel and the kernel take together ends at a multiple of 16.
-        shape.shared_bytes = whole_words(scratch + on.shared_bytes()) - on.shared_bytes();
-        shape.groups = most_groups(e);
-        if (places_[e]->is_gpu()) {
-            u32 const fit = places_[e]->template fitting<Kernel, device::Channel, Args...>(
-                shape.threads, shape.shared_bytes + on.shared_bytes());
-            // All of the GPU's endpoints at the same time.
-            shape.groups = std::min(shape.groups, std::max(1u, fit / neighbours(e)));
+        shape.shared_bytes = scratch;
+        // All of a device's endpoints have to be there at the same time.
+        u32 const here = neighbours(e);
+        u32 const fit = runtime_.most_groups(endpoints_[e], shape, Kernel{}, on, args...) / here;
+        if (fit == 0) {
+            refuse(what_, places_[e]->name() + " has no room for a group of each of its " +
+                              std::to_string(here) + " endpoints at the same time; use fewer");
         }
+        shape.groups = std::min(most_groups(e), fit);
         return runtime_.launch(endpoints_[e], shape, Kernel{}, on, args...);
     }
 
     // Keeps the first failure, and ends what waits for others.
-    void note(Channel const& channel, std::exception_ptr& failure) const {
-        std::exception_ptr const now = std::current_exception();
+    void note(Channel const& channel, std::exception_ptr& failure,
+              std::exception_ptr const& now) const {
         if (failure) return;
         failure = now;
         try {
@@ -177,36 +187,11 @@ private:
         }
     }
 
-    void wait_for(Launch& launch, Channel const& channel, std::exception_ptr& failure) const {
-        for (;;) {
-            // Asked first: a launch that ends just as the wait times out has not failed.
-            bool const ended = launch.done();
-            bool const looks = options_.cancel != nullptr && !failure;
-            try {
-                launch.wait(looks ? kLook : std::chrono::milliseconds::max());
-                return;
-            } catch (Error const& error) {
-                if (error.code() != ErrorCode::Timeout || ended) {
-                    note(channel, failure);
-                    if (launch.done()) return;
-                }
-            } catch (...) {
-                note(channel, failure);
-                if (launch.done()) return;
-            }
-            if (failure || !cancelled()) continue;
-            try {
-                check();
-            } catch (...) {
-                note(channel, failure);
-            }
-        }
-    }
-
     std::string what_;
     Runtime runtime_;
     std::vector<Endpoint> endpoints_;
     OperatorOptions options_;
+    Caller caller_;
     OperatorReport* report_;
     std::vector<std::unique_ptr<Place>> places_;
     std::vector<Channel> channels_;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <mgi/device/group.hpp>
@@ -19,12 +21,6 @@ using device::u16;
 using device::u32;
 using device::u64;
 using device::u8;
-
-// Groups of a kernel that calls no channel. No groups: as many as the place runs at a time.
-struct Grid {
-    u32 groups = 0;
-    u32 shared_bytes = 0;
-};
 
 // Scratch of so many bytes, of which Shared::take hands out pieces of 16 from the end.
 inline u32 whole_words(u32 bytes) {
@@ -62,12 +58,26 @@ public:
                 }};
     }
 
-    template <class T>
-    T* upload(std::vector<T> const& values, std::vector<Memory>& keep) {
-        Memory memory = allocate(values.size() * sizeof(T), "a plan");
-        copy_in(memory.get(), values.data(), values.size() * sizeof(T));
+    // Copies of arrays, one behind the other: all of them by one copy.
+    template <class... T>
+    std::tuple<T*...> upload(std::vector<Memory>& keep, std::vector<T> const&... arrays) {
+        std::vector<char> all((0 + ... + in_whole_words(arrays)));
+        Memory const memory = allocate(all.size(), "a plan");
         keep.push_back(memory);
-        return static_cast<T*>(memory.get());
+        u64 at = 0;
+        auto const add = [&]<class Value>(std::vector<Value> const& array) {
+            if (!array.empty()) std::memcpy(&all[at], array.data(), array.size() * sizeof(Value));
+            auto* const to = reinterpret_cast<Value*>(static_cast<char*>(memory.get()) + at);
+            at += in_whole_words(array);
+            return to;
+        };
+        std::tuple<T*...> const places{add(arrays)...};
+        copy_in(memory.get(), all.data(), all.size());
+        return places;
+    }
+    template <class T>
+    T* upload_one(std::vector<Memory>& keep, std::vector<T> const& array) {
+        return std::get<0>(upload(keep, array));
     }
     template <class T>
     std::vector<T> download(T const* from, u64 count) {
@@ -88,48 +98,20 @@ public:
     // Until all that was put in is done.
     virtual void wait() = 0;
 
-    // Runs `kernel(group, shared, args...)` behind what was put in before.
+    // Runs `kernel(group, shared, args...)`, which calls no channel and takes so many bytes of scratch, behind what was
+    // put in before: in as many groups as the place runs at a time.
     template <class Kernel, class... Args>
-    void run(Grid grid, Kernel kernel, Args... args) {
-        grid.shared_bytes = whole_words(grid.shared_bytes);
+    void run(u32 scratch, Kernel kernel, Args... args) {
+        scratch = whole_words(scratch);
         if (is_gpu()) {
 #if defined(__CUDACC__)
-            if (grid.groups == 0)
-                grid.groups = fitting<Kernel, Args...>(threads(), grid.shared_bytes);
-            start_gpu_kernel(
-                GpuLaunch{gpu(), stream(), grid.groups, threads(), grid.shared_bytes, 0}, kernel,
-                args...);
+            start_gpu_kernel(GpuLaunch{gpu(), stream(), 0, threads(), scratch, 0}, kernel, args...);
 #endif
             return;
         }
-        run_groups(grid, [&](device::Group const& group, device::Shared& shared) {
+        run_groups(scratch, [&](device::Group const& group, device::Shared& shared) {
             kernel(group, shared, args...);
         });
-    }
-
-    // Groups of a kernel with channels that fit at the same time, when each takes so much scratch.
-    template <class Kernel, class... Args>
-    [[nodiscard]] u32 fitting([[maybe_unused]] u32 of_threads, [[maybe_unused]] u32 shared_bytes) {
-#if defined(__CUDACC__)
-        if (is_gpu()) {
-            GpuOfThread const here(gpu());
-            auto* const code = &gpu_kernel<Kernel, Args...>;
-            std::lock_guard const lock(gpu_limit_mutex());
-            check_gpu_launch(cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(shared_bytes)),
-                             gpu(), "a group wants more shared memory than a block can have");
-            int each = 0;
-            int multiprocessors = 0;
-            check_gpu_launch(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                                 &each, code, static_cast<int>(of_threads), shared_bytes),
-                             gpu(), "see how many groups fit");
-            check_gpu_launch(
-                cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu()),
-                gpu(), "count multiprocessors");
-            return static_cast<u32>(each * multiprocessors);
-        }
-#endif
-        return most_groups();
     }
 
     // Groups that a place runs at a time at most, whatever they take.
@@ -138,17 +120,20 @@ public:
 protected:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
     virtual Memory take(u64 bytes, std::string const& what, bool given_out) = 0;
-    virtual void run_groups(Grid grid, Body const& body) = 0;
+    virtual void run_groups(u32 scratch, Body const& body) = 0;
     [[nodiscard]] virtual void* stream() const = 0;
 
 private:
+    template <class T>
+    static u64 in_whole_words(std::vector<T> const& array) {
+        return (array.size() * sizeof(T) + 15) / 16 * 16;
+    }
+
     u64 const limit_;
     u64 used_ = 0;
 };
 
-// On threads of the host, for tests.
-std::unique_ptr<Place> host_place(u32 groups, u32 threads, u64 limit);
-// On a GPU.
+// For nvcc alone; tests have a HostPlace.
 std::unique_ptr<Place> gpu_place(int gpu, u64 limit);
 
 }  // namespace mgi::operators::on_gpu

@@ -50,39 +50,22 @@ inline void check_column(std::string const& what, Field const& field, GpuColumn 
 }
 
 // The parts of a table, checked. What they point to must outlive it.
-class Input {
+class Input : public InputColumns {
 public:
-    Input(Operation const& operation, std::vector<GpuTable> const& parts, std::string side = "")
-        : what_(operation.what() + side), parts_(parts) {
-        if (parts.size() != operation.size()) {
-            refuse(what_, std::to_string(parts.size()) + " parts for " +
-                              std::to_string(operation.size()) +
-                              " endpoints; part i is what lies at endpoint i");
-        }
-        std::vector<Field> fields;
-        for (std::size_t p = 0; p < parts.size(); ++p) join_in(operation, p, fields);
-        if (fields.empty()) refuse(what_, "no part has any columns");
-        schema_ = Schema(std::move(fields));
+    Input(Operation const& operation, std::vector<GpuTable> const& parts,
+          std::string const& side = "")
+        : InputColumns(operation.what() + side), parts_(parts) {
+        check_parts(parts.size(), operation.size());
+        for (std::size_t p = 0; p < parts.size(); ++p) add_part(operation.place(p), p);
+        finish([&](u32 c) {
+            return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
+                return !part.columns.empty() && part.columns[c].validity != nullptr;
+            });
+        });
     }
 
-    [[nodiscard]] Schema const& schema() const { return schema_; }
-    [[nodiscard]] u64 rows() const { return rows_; }
+    using InputColumns::rows;
     [[nodiscard]] u64 rows(std::size_t part) const { return u64(parts_[part].rows); }
-    [[nodiscard]] std::string const& what() const { return what_; }
-
-    [[nodiscard]] u32 column(std::string const& name) const {
-        std::string names;
-        for (u32 c = 0; c < schema_.size(); ++c) {
-            if (schema_[c].name == name) return c;
-            names += (names.empty() ? "" : ", ") + schema_[c].name;
-        }
-        refuse(what_, "no column '" + name + "'; there are: " + names);
-    }
-    [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const {
-        std::vector<u32> found;
-        for (std::string const& name : names) found.push_back(column(name));
-        return found;
-    }
     // Whether some part has validity for the column.
     [[nodiscard]] bool may_be_null(u32 column) const {
         return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
@@ -103,9 +86,8 @@ public:
     }
 
 private:
-    void join_in(Operation const& operation, std::size_t p, std::vector<Field>& fields) {
+    void add_part(Place const& place, std::size_t p) {
         GpuTable const& part = parts_[p];
-        Place const& place = operation.place(p);
         std::string const where = "part " + std::to_string(p);
         // A part that says nothing about its columns and has no rows is an empty one.
         if (part.schema.empty() && part.rows == 0) return;
@@ -123,30 +105,20 @@ private:
             refuse(what_, where + " has " + std::to_string(part.columns.size()) +
                               " columns in place of " + std::to_string(part.schema.size()));
         }
-        if (fields.empty()) {
-            fields = part.schema.fields();
-        } else if (!part.schema.same_columns(Schema(fields))) {
-            refuse(what_, where + " has columns " + part.schema.to_string() + ", others have " +
-                              Schema(fields).to_string());
-        }
-        for (std::size_t c = 0; c < fields.size(); ++c) {
-            check_column(what_, fields[c], part.columns[c], part.rows);
-            fields[c].nullable = fields[c].nullable || part.schema[c].nullable ||
-                                 part.columns[c].validity != nullptr;
+        join_in(part.schema, where);
+        for (std::size_t c = 0; c < part.columns.size(); ++c) {
+            check_column(what_, part.schema[c], part.columns[c], part.rows);
         }
         rows_ += u64(part.rows);
     }
 
-    std::string what_;
     std::vector<GpuTable> const& parts_;
-    Schema schema_;
-    u64 rows_ = 0;
 };
 
 // A part's columns in the memory of its place.
 struct UploadedPart {
     UploadedPart(Place& place, std::vector<ColumnView> const& views, u64 rows) {
-        to_send.columns = place.upload(views, keep);
+        to_send.columns = place.upload_one(keep, views);
         to_send.column_count = u32(views.size());
         to_send.rows = rows;
     }
@@ -198,10 +170,9 @@ public:
             columns_.push_back(column);
             results_.push_back(result);
         }
-        uploaded_ = place.upload(columns_, keep_);
+        uploaded_ = place.upload_one(keep_, columns_);
     }
 
-    [[nodiscard]] u64 rows() const { return rows_; }
     // In the host's memory, and in the place's.
     [[nodiscard]] std::vector<OutputColumn> const& columns() const { return columns_; }
     [[nodiscard]] OutputColumn const* uploaded() const { return uploaded_; }
@@ -209,7 +180,7 @@ public:
     // The table, once all rows were written.
     GpuTable finish() {
         for (auto const& [bytes, bits] : packed_) {
-            if (rows_ != 0) place_->run({}, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
+            if (rows_ != 0) place_->run(0, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
         }
         place_->wait();
         GpuTable table;

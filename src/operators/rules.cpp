@@ -1,0 +1,180 @@
+#include "operators/rules.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mgi::operators {
+
+namespace {
+
+bool is_unsigned(Type const& type) {
+    return type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64;
+}
+
+// Whether values of the types can be compared as they are.
+bool comparable(Type const& a, Type const& b) {
+    if (a.is_integer() && b.is_integer()) return true;
+    if (a.is_float() && b.is_float()) return true;
+    if (a.id == TypeId::Decimal128 && b.id == TypeId::Decimal128) return a.scale == b.scale;
+    return a == b;
+}
+
+bool has_name(Schema const& schema, std::string const& name) {
+    return std::any_of(schema.fields().begin(), schema.fields().end(),
+                       [&](Field const& field) { return field.name == name; });
+}
+
+}  // namespace
+
+void refuse(std::string const& what, std::string const& why) {
+    throw Error(ErrorCode::InvalidArgument, what + ": " + why);
+}
+
+char const* name_of(AggregateFunction function) {
+    switch (function) {
+        case AggregateFunction::Sum: return "sum";
+        case AggregateFunction::Count: return "count";
+        case AggregateFunction::Min: return "min";
+        case AggregateFunction::Max: return "max";
+        default: return "avg";
+    }
+}
+
+u32 InputColumns::column(std::string const& name) const {
+    std::string names;
+    for (u32 c = 0; c < schema_.size(); ++c) {
+        if (schema_[c].name == name) return c;
+        names += (names.empty() ? "" : ", ") + schema_[c].name;
+    }
+    refuse(what_, "no column '" + name + "'; there are: " + names);
+}
+
+std::vector<u32> InputColumns::columns(std::vector<std::string> const& names) const {
+    std::vector<u32> columns;
+    columns.reserve(names.size());
+    for (std::string const& name : names) columns.push_back(column(name));
+    return columns;
+}
+
+std::vector<u32> InputColumns::columns_or_all(std::vector<std::string> const& names) const {
+    if (!names.empty()) return columns(names);
+    std::vector<u32> all(schema_.size());
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+}
+
+void InputColumns::check_parts(std::size_t parts, std::size_t endpoints) const {
+    if (parts == endpoints) return;
+    refuse(what_, std::to_string(parts) + " parts for " + std::to_string(endpoints) +
+                      " endpoints; part i is what lies at endpoint i");
+}
+
+void InputColumns::join_in(Schema const& schema, std::string const& where) {
+    if (schema.empty()) refuse(what_, where + " has no columns");
+    if (schema_.empty()) {
+        schema_ = schema;
+        return;
+    }
+    if (schema == schema_) return;
+    if (!schema.same_columns(schema_)) {
+        refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
+                          schema_.to_string());
+    }
+    std::vector<Field> fields = schema_.fields();
+    for (std::size_t c = 0; c < fields.size(); ++c) {
+        fields[c].nullable = fields[c].nullable || schema[c].nullable;
+    }
+    schema_ = Schema(std::move(fields));
+}
+
+void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash) {
+    if (keys.empty()) refuse(input.what(), "no key columns");
+    for (auto key = keys.begin(); key != keys.end(); ++key) {
+        if (std::find(keys.begin(), key, *key) == key) continue;
+        refuse(input.what(), "key column '" + input.schema()[*key].name + "' is given twice");
+    }
+    if (hash != Hash::Modulo) return;
+    if (keys.size() != 1) {
+        refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
+    }
+    Field const& field = input.schema()[keys[0]];
+    if (!field.type.is_integer()) {
+        refuse(input.what(),
+               "Modulo takes an integer key; '" + field.name + "' is " + field.type.to_string());
+    }
+}
+
+void check_result(std::string const& what, std::vector<Field> const& fields) {
+    for (std::size_t a = 0; a < fields.size(); ++a) {
+        for (std::size_t b = 0; b < a; ++b) {
+            if (fields[a].name != fields[b].name) continue;
+            refuse(what, "two columns of the result are named '" + fields[a].name + "'");
+        }
+    }
+}
+
+void check_aggregate(std::string const& what, Aggregate const& aggregate) {
+    std::string const function = name_of(aggregate.function);
+    if (aggregate.name.empty()) {
+        refuse(what, function + "(" + aggregate.column + ") has no name for its result");
+    }
+    if (aggregate.column.empty() && aggregate.function != AggregateFunction::Count) {
+        refuse(what, function + " needs a column (result '" + aggregate.name + "')");
+    }
+}
+
+void refuse_type(std::string const& what, AggregateFunction function, Field const& column,
+                 std::string const& instead) {
+    refuse(what, std::string(name_of(function)) + " of column '" + column.name + "', which is " +
+                     column.type.to_string() + "; " + instead);
+}
+
+JoinKeys::JoinKeys(std::string const& what, InputColumns const& left_input,
+                   InputColumns const& right_input, JoinSpec const& spec, Hash hash) {
+    if (spec.left_keys.size() != spec.right_keys.size()) {
+        refuse(what, std::to_string(spec.left_keys.size()) + " left keys and " +
+                         std::to_string(spec.right_keys.size()) + " right keys");
+    }
+    left = left_input.columns(spec.left_keys);
+    right = right_input.columns(spec.right_keys);
+    check_keys(left_input, left, hash);
+    check_keys(right_input, right, hash);
+    for (std::size_t k = 0; k < left.size(); ++k) {
+        Field const& a = left_input.schema()[left[k]];
+        Field const& b = right_input.schema()[right[k]];
+        if (comparable(a.type, b.type)) continue;
+        refuse(what, "key '" + a.name + "' is " + a.type.to_string() + " on the left, '" + b.name +
+                         "' is " + b.type.to_string() + " on the right; cast one of them");
+    }
+}
+
+std::vector<JoinedColumn> joined_columns(std::string const& what, InputColumns const& left,
+                                         InputColumns const& right, JoinSpec const& spec,
+                                         JoinKeys const& keys) {
+    std::vector<JoinedColumn> columns;
+    for (u32 const column : left.columns_or_all(spec.left_columns)) {
+        columns.push_back({true, column, left.schema()[column]});
+    }
+    for (u32 const column : right.columns_or_all(spec.right_columns)) {
+        Field field = right.schema()[column];
+        bool same_key = false;
+        for (std::size_t k = 0; k < keys.right.size(); ++k) {
+            same_key = same_key ||
+                       (keys.right[k] == column && left.schema()[keys.left[k]].name == field.name);
+        }
+        if (same_key && spec.right_columns.empty()) continue;
+        if (has_name(left.schema(), field.name)) field.name += "_right";
+        columns.push_back({false, column, std::move(field)});
+    }
+    std::vector<Field> fields;
+    for (JoinedColumn const& column : columns) fields.push_back(column.field);
+    check_result(what, fields);
+    if (columns.empty()) refuse(what, "the result has no columns");
+    return columns;
+}
+
+bool signs_differ(Type const& a, Type const& b) {
+    return a.is_integer() && b.is_integer() && is_unsigned(a) != is_unsigned(b);
+}
+
+}  // namespace mgi::operators

@@ -1,0 +1,92 @@
+// What operators are asked for, and by which rules: the same on CPU devices and on GPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <mgi/device/config.hpp>
+#include <mgi/operators.hpp>
+
+namespace mgi::operators {
+
+using device::u32;
+using device::u64;
+
+// Throws Error(InvalidArgument, "what: why").
+[[noreturn]] void refuse(std::string const& what, std::string const& why);
+
+// "sum"
+char const* name_of(AggregateFunction function);
+
+// The columns of an operator's input, wherever its parts lie.
+class InputColumns {
+public:
+    // `what` starts every message: "join: left".
+    explicit InputColumns(std::string what) : what_(std::move(what)) {}
+
+    // Of all parts of all processes; a column is nullable if it is in any of them.
+    [[nodiscard]] Schema const& schema() const { return schema_; }
+    [[nodiscard]] std::string const& what() const { return what_; }
+    // Of all parts of all processes.
+    [[nodiscard]] u64 rows() const { return rows_; }
+    // Throws Error(InvalidArgument) that lists the names there are.
+    [[nodiscard]] u32 column(std::string const& name) const;
+    [[nodiscard]] std::vector<u32> columns(std::vector<std::string> const& names) const;
+    // All of them where none is named.
+    [[nodiscard]] std::vector<u32> columns_or_all(std::vector<std::string> const& names) const;
+
+protected:
+    // Throws Error(InvalidArgument).
+    void check_parts(std::size_t parts, std::size_t endpoints) const;
+    // Joins columns in that `where` has; throws where they are others.
+    void join_in(Schema const& schema, std::string const& where);
+    // Once all were joined in: a column is nullable also where `has_nulls(c)` says so.
+    template <class HasNulls>
+    void finish(HasNulls const& has_nulls) {
+        std::vector<Field> fields = schema_.fields();
+        if (fields.empty()) refuse(what_, "no part has any columns");
+        for (u32 c = 0; c < fields.size(); ++c) {
+            fields[c].nullable = fields[c].nullable || has_nulls(c);
+        }
+        schema_ = Schema(std::move(fields));
+    }
+
+    std::string what_;
+    Schema schema_;
+    u64 rows_ = 0;
+};
+
+// All of these throw Error(InvalidArgument).
+
+// Keys that can be routed by this hash.
+void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash);
+// Names that differ.
+void check_result(std::string const& what, std::vector<Field> const& fields);
+// A name for its result, and a column where the function wants one.
+void check_aggregate(std::string const& what, Aggregate const& aggregate);
+// Of the right function's column, whose type it does not take: "it takes integers".
+[[noreturn]] void refuse_type(std::string const& what, AggregateFunction function,
+                              Field const& column, std::string const& instead);
+
+// The input columns of both sides that a join compares, pair by pair.
+struct JoinKeys {
+    JoinKeys(std::string const& what, InputColumns const& left, InputColumns const& right,
+             JoinSpec const& spec, Hash hash);
+    std::vector<u32> left;
+    std::vector<u32> right;
+};
+
+// A column of a join's result.
+struct JoinedColumn {
+    bool left = true;
+    u32 column = 0;  // of that side's input
+    Field field;     // as the result has it
+};
+std::vector<JoinedColumn> joined_columns(std::string const& what, InputColumns const& left,
+                                         InputColumns const& right, JoinSpec const& spec,
+                                         JoinKeys const& keys);
+
+// Whether one type of integers has a sign and the other has none.
+bool signs_differ(Type const& a, Type const& b);
+
+}  // namespace mgi::operators
