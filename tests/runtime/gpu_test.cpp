@@ -109,7 +109,7 @@ TEST(GpuRuntime, ExchangesRowsBetweenTheBlocksOfAnEndpoint) {
     std::atomic<u64> received{0};
     std::atomic<long long> sum{0};
     device::Channel const on = channel.on(endpoint);
-    EXPECT_NE(on.state().staged_bytes, 0u) << "tiles go through a block's shared memory";
+    EXPECT_EQ(on.state().staged_bytes, 0u) << "there is one lane: nothing to deal out";
     LaunchOptions options;
     options.groups = 3;
     options.threads = 32;
@@ -147,12 +147,39 @@ TEST(GpuRuntime, ExchangesRowsBetweenTheBlocksOfAnEndpoint) {
     runtime.delete_channel(channel);
 }
 
+TEST(GpuRuntime, OnlyTilesThatAreDealtOutByKeyTakeSharedMemory) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_cpu());
+    Endpoint const one = runtime.create_endpoint("cuda:0");
+    Endpoint const other = runtime.create_endpoint("cuda:0");
+    struct Case {
+        std::vector<Endpoint> endpoints;
+        Routing routing;
+        bool staged;
+    };
+    for (Case const& of : {Case{{one, other}, Routing::partition("key"), true},
+                           Case{{one}, Routing::partition("key"), false},
+                           Case{{one, other}, Routing::direct(), false},
+                           Case{{one, other}, Routing::broadcast(), false},
+                           Case{{one, other}, Routing::balance(), false}}) {
+        ChannelSpec spec = exchange(of.endpoints);
+        spec.routing = of.routing;
+        Channel const channel = runtime.create_channel(spec);
+        device::Channel const on = channel.on(one);
+        EXPECT_EQ(on.state().staged_bytes != 0, of.staged) << int(of.routing.kind);
+        // The values of a tile are 64 KiB.
+        EXPECT_EQ(on.shared_bytes() > (64u << 10), of.staged) << int(of.routing.kind);
+        runtime.delete_channel(channel);
+    }
+}
+
 TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
     FakeDriver const gpus;
     Runtime runtime = Runtime::local(one_cpu());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    Endpoint const other = runtime.create_endpoint("cuda:0");
     for (int const bytes : {8, 1000, 4000, 8000, 65'000}) {
-        ChannelSpec spec = exchange({endpoint});
+        ChannelSpec spec = exchange({endpoint, other});
         spec.schema = Schema{{"key", int64()}, {"value", fixed_size_binary(bytes)}};
         spec.options.max_groups = 2;
         Channel const channel = runtime.create_channel(spec);
@@ -162,6 +189,7 @@ TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
         runtime.delete_channel(channel);
     }
     device::ChannelState<device::LibcuAtomics> state;
+    state.lane_count = 2;
     state.tile_rows = 1 << 15;
     state.layout.row_bytes = 1 << 17;  // times tile_rows no number of 32 bits
     stage_tiles(state);
