@@ -23,7 +23,9 @@ Context primary_context(Driver const& driver, int gpu) {
     if (known.empty() || known.back().first != &driver) {
         known.emplace_back(&driver, std::vector<Context>(std::size_t(driver.gpus()), nullptr));
     }
-    Context& context = known.back().second.at(std::size_t(gpu));
+    auto& contexts = known.back().second;
+    if (std::size_t(gpu) >= contexts.size()) driver.check(kInvalidDevice, "use the GPU", gpu);
+    Context& context = contexts[std::size_t(gpu)];
     if (context == nullptr) {
         driver.check(driver.cuDevicePrimaryCtxRetain(&context, gpu), "use the GPU", gpu);
     }

@@ -30,6 +30,16 @@ void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads
                 "before the process starts");
 }
 
+GpuOfThread::GpuOfThread(int gpu) : current_(std::make_unique<gpu::Current const>(gpu)) {}
+
+GpuOfThread::~GpuOfThread() = default;
+
+void throw_gpu_error(int error, int gpu, std::string const& name, std::string const& what) {
+    Error const failure = gpu::error_of(error, name, what, gpu);
+    if (failure.code() != ErrorCode::Internal) throw failure;
+    throw Error(ErrorCode::InvalidArgument, failure.what());
+}
+
 Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    Device const& device, LaunchOptions const& options,
                                    std::uint32_t scratch, GpuStart const& on_gpu,

@@ -207,6 +207,45 @@ TEST(GpuRuntime, RefusesBlocksOfNoWholeWarpsAndLazyLoading) {
     expect_error(ErrorCode::InvalidArgument, {"CUDA_MODULE_LOADING=EAGER"}, [&] { start(64); });
 }
 
+TEST(GpuRuntime, ALaunchThatCudaRefusesSaysWhatToDo) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_device());
+    Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    auto const launch = [&](int error) {
+        launch_blocks(runtime, endpoint, 1, {}, nothing, [error](GpuLaunch const& on) {
+            throw_gpu_error(error, on.gpu, "cudaErrorOfSomeKind", "start a kernel");
+        });
+    };
+    expect_error(ErrorCode::GroupFailed,
+                 {"cuda:0: start a kernel: cudaErrorOfSomeKind", "restart the process"},
+                 [&] { launch(719); });
+    expect_error(ErrorCode::OutOfMemory, {"cuda:0"}, [&] { launch(2); });
+    expect_error(ErrorCode::InvalidArgument, {"cudaErrorOfSomeKind"}, [&] { launch(98); });
+}
+
+TEST(GpuRuntime, AThreadGetsBackTheGpuThatItHadOrNone) {
+    FakeDriver const gpus({{"DEVICES", "8"}});
+    auto const current = [] {
+        gpu::Context context = nullptr;
+        EXPECT_EQ(gpu::Driver::get().cuCtxGetCurrent(&context), gpu::kSuccess);
+        return context;
+    };
+    std::size_t const before = gpus.alive("contexts");
+    {
+        GpuOfThread const here(7);
+        gpu::Context const seventh = current();
+        EXPECT_NE(seventh, nullptr);
+        {
+            GpuOfThread const there(6);
+            EXPECT_NE(current(), seventh);
+        }
+        EXPECT_EQ(current(), seventh);
+    }
+    EXPECT_EQ(current(), nullptr);
+    EXPECT_LE(gpus.alive("contexts"), before + 2) << "of these two and no other";
+    expect_error(ErrorCode::NotFound, {"cuda:8"}, [] { GpuOfThread const none(8); });
+}
+
 TEST(GpuRuntime, AKernelThatFaultsFailsItsChannelAndItsLaunch) {
     FakeDriver const gpus;
     Runtime runtime = Runtime::local(one_device());
