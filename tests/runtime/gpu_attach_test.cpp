@@ -2,6 +2,7 @@
 // that a thread of its stream runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -101,6 +102,13 @@ protected:
                 [&](device::ReceivedBatch const& batch) { received_ += batch.rows; });
         };
     }
+    // Whether the group of that number has not ended.
+    [[nodiscard]] bool runs(u64 number) const {
+        auto const& registry = *runtime_->impl()->registry();
+        std::lock_guard const lock(runtime_->impl()->registry()->mutex);
+        auto const numbers = registry.groups_on(endpoint_, true);
+        return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+    }
     void expect_failure(std::string const& word) const {
         expect_error(ErrorCode::GroupFailed, {word}, [&] { channel_.check(); });
     }
@@ -163,6 +171,47 @@ TEST_F(GpuAttach, GroupsThatNeverComeFailTheirChannel) {
         Attachment const attached = runtime_->attach(endpoint_, groups(2));
     }
     expect_failure("launched");
+}
+
+// The channel has room for few of the rows, and whoever is to receive them is not launched.
+TEST_F(GpuAttach, NobodyWaitsForEverForGroupsThatWereNotLaunched) {
+    ChannelSpec spec = exchange_among({endpoint_});
+    spec.options.segment_rows = 64;
+    spec.options.gone_limit = std::chrono::milliseconds(300);
+    runtime_->delete_channel(std::exchange(channel_, runtime_->create_channel(spec)));
+    Attachment sending = runtime_->attach(endpoint_, groups(1));
+    Attachment receiving = runtime_->attach(endpoint_, groups(2));
+    Kernel const sender(sending.groups(), sends());
+    sending.launched(sender.stream());
+    // Who hears of the failure ends without having flushed, which is no failure of its own.
+    sending.wait(kLimit);
+    expect_error(ErrorCode::Stalled,
+                 {"nobody receives", "endpoint " + std::to_string(endpoint_.id),
+                  "Attachment::launched was not called for 2 of 2 attached groups"},
+                 [&] { channel_.check(); });
+    EXPECT_FALSE(receiving.done());
+}
+
+// A group that ends leaves nobody in the lurch as long as others may still come.
+TEST_F(GpuAttach, GroupsThatAreLaunchedLateAreAwaited) {
+    Attachment sending = runtime_->attach(endpoint_, groups(2));
+    Attachment receiving = runtime_->attach(endpoint_, groups(1));
+    Kernel const first(sending.groups().part(0, 1),
+                       [on = channel_.on(endpoint_)](Group const& group, Shared& shared) {
+                           (void)on.flush(group, shared);
+                       });
+    sending.launched(first.stream(), 0, 1);
+    while (runs(sending.groups().first_number)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    Kernel const second(sending.groups().part(1, 1), sends());
+    sending.launched(second.stream(), 1, 1);
+    Kernel const receiver(receiving.groups(), receives());
+    receiving.launched(receiver.stream());
+    sending.wait(kLimit);
+    receiving.wait(kLimit);
+    EXPECT_EQ(received_.load(), kRows / 2);
+    channel_.check();
 }
 
 TEST_F(GpuAttach, WhatIsAbandonedMayBeAttachedAgain) {

@@ -189,6 +189,22 @@ TEST(GpuChannelsOnce, GiveAllMemoryBack) {
     for (auto const& kind : kinds) EXPECT_LE(gpus.alive(kind), before[kind]) << kind;
 }
 
+// Freeing a GPU's memory waits for its kernels, also for those that have nothing to do with it.
+TEST(GpuChannelsOnce, KernelsKeepWhatIsDeletedMeanwhile) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    Runtime runtime = Runtime::local(one_device());
+    Endpoint const used = runtime.create_endpoint("cuda:0");
+    std::size_t const before = gpus.alive("memory");
+    Channel channel = runtime.create_channel(exchange_among({used}));
+    Endpoint const other = runtime.create_endpoint("cuda:1");
+    launch_blocks(runtime, other, 1, {}, [&](Group const&, Shared&) {
+        runtime.delete_channel(channel);
+        channel = Channel();
+        EXPECT_GT(gpus.alive("memory"), before);
+    }).wait(std::chrono::seconds(60));
+    EXPECT_LE(gpus.alive("memory"), before);
+}
+
 TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
     FakeDriver const gpus({{"DEVICES", "2"}});
     Exchange exchange({"cpu:0", "cuda:0"}, Routing::partition("key"), small());
