@@ -36,8 +36,9 @@ GpuOfThread::~GpuOfThread() = default;
 
 void throw_gpu_error(int error, int gpu, std::string const& name, std::string const& what) {
     Error const failure = gpu::error_of(error, name, what, gpu);
-    if (failure.code() != ErrorCode::Internal) throw failure;
-    throw Error(ErrorCode::InvalidArgument, failure.what());
+    // What is no failure of the GPU's is what was asked of it.
+    bool const refused = failure.code() == ErrorCode::Internal;
+    throw Error(refused ? ErrorCode::InvalidArgument : failure.code(), failure.what());
 }
 
 Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,

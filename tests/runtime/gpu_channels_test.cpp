@@ -19,7 +19,6 @@ namespace {
 
 using device::Group;
 using device::Shared;
-using device::Status;
 using device::u32;
 using device::u64;
 
