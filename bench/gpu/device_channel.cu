@@ -89,9 +89,7 @@ DeviceChannel::DeviceChannel(ChannelSizes const& sizes) : parts_(std::make_uniqu
     shape.tile_rows = sizes.tile_rows;
     shape.chunk_rows = sizes.chunk_rows;
     shape.max_groups = sizes.groups;
-    if (sizes.staged) {
-        shape.staged_bytes = device::staged_tile_bytes(shape.layout, sizes.tile_rows);
-    }
+    if (sizes.staged) shape.staged_bytes = device::staged_tile_bytes(shape);
     ChannelTables sized(shape, p.plan, p.here);
     p.table_bytes = sized.bytes() + kExtra;
     p.tables = Owner<void*, cudaFree>(managed(p.table_bytes));

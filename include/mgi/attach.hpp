@@ -25,8 +25,9 @@ struct AttachOptions {
 };
 
 /// Groups of an endpoint that run in kernels of the user's own (Runtime::attach). Copies name the same
-/// groups; thread-safe. When the last one dies with groups whose kernel was not told of, the channels that
-/// they were given fail with GroupFailed; groups that run go on.
+/// groups; thread-safe. Groups whose kernel was not told of are not there: where they are awaited, gone_limit
+/// runs as if they had not been attached, and the error names them. When the last copy dies with such
+/// groups, the channels that they were given fail with GroupFailed; groups that run go on.
 ///
 ///     mgi::Attachment attached = runtime.attach(endpoint, {.groups = 8, .channels = {channel.on(endpoint)}});
 ///     my_kernel<<<8, 256, attached.shared_bytes(), stream>>>(attached.groups(), channel.on(endpoint));
@@ -55,7 +56,7 @@ public:
     /// happened; with others of them it is as if these had ended at once.
     void abandon();
 
-    /// Waits for the groups, as Launch::wait.
+    /// Waits for the groups, as Launch::wait; also for those that were not told of yet.
     void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
     [[nodiscard]] bool done() const;
 

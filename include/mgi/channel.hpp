@@ -190,7 +190,8 @@ private:
 };
 
 /// A channel. Copies name the same one. Thread-safe. The memory lives until the channel was deleted
-/// and nothing uses it any more: no launch runs and no batch of it is held.
+/// and nothing uses it any more: no launch runs that was given it or is at an endpoint of it, where it has memory on
+/// GPUs none on any GPU, and no batch of it is held.
 class Channel {
 public:
     Channel() = default;
@@ -202,8 +203,8 @@ public:
     [[nodiscard]] Plan const& plan() const;
     [[nodiscard]] ChannelStats stats() const;
 
-    /// The channel as kernels of this endpoint see it; throws Error(InvalidArgument) if it is neither
-    /// source nor destination, Error(Deleted).
+    /// The channel as kernels of this endpoint see it, and only those may use it; throws
+    /// Error(InvalidArgument) if it is neither source nor destination, Error(Deleted).
     [[nodiscard]] device::Channel on(Endpoint endpoint) const;
     [[nodiscard]] Sender sender(Endpoint source, std::uint32_t group = 0,
                                 std::uint32_t groups = 1) const;

@@ -23,26 +23,10 @@ __global__ void gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint3
 inline void check_gpu_launch(cudaError_t error, int gpu, char const* what) {
     if (error == cudaSuccess) return;
     cudaGetLastError();
-    throw Error(
-        error == cudaErrorMemoryAllocation ? ErrorCode::OutOfMemory : ErrorCode::InvalidArgument,
-        "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) + " (" +
-            cudaGetErrorString(error) + ")");
+    throw_gpu_error(error, gpu,
+                    std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")",
+                    what);
 }
-
-/// Sets the calling thread's GPU while it lives.
-class GpuOfThread {
-public:
-    explicit GpuOfThread(int gpu) {
-        check_gpu_launch(cudaGetDevice(&before_), gpu, "find the thread's GPU");
-        check_gpu_launch(cudaSetDevice(gpu), gpu, "use the GPU");
-    }
-    ~GpuOfThread() { cudaSetDevice(before_); }
-    GpuOfThread(GpuOfThread const&) = delete;
-    GpuOfThread& operator=(GpuOfThread const&) = delete;
-
-private:
-    int before_ = 0;
-};
 
 /// A kernel has one limit on shared memory: held from where it is set until that is used.
 inline std::mutex& gpu_limit_mutex() {
@@ -54,8 +38,7 @@ inline std::mutex& gpu_limit_mutex() {
 /// sets is used.
 template <class Kernel, class... Args>
 std::uint32_t fitting_gpu_groups(GpuLaunch const& launch) {
-    int const gpu = launch.gpu;
-    GpuOfThread const here(gpu);
+    int const gpu = launch.gpu;  // the calling thread's
     auto* const code = &gpu_kernel<Kernel, Args...>;
     check_gpu_launch(
         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -76,7 +59,6 @@ std::uint32_t fitting_gpu_groups(GpuLaunch const& launch) {
 template <class Kernel, class... Args>
 void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&... args) {
     int const gpu = launch.gpu;
-    GpuOfThread const here(gpu);
     std::lock_guard const lock(gpu_limit_mutex());
     std::uint32_t const most = fitting_gpu_groups<Kernel, Args...>(launch);
     std::uint32_t const groups = launch.groups == 0 ? most : launch.groups;

@@ -64,6 +64,28 @@ using GpuStart = std::function<void(GpuLaunch const&)>;
 /// How many groups of a kernel have room on a GPU at the same time, whatever `groups` says. Empty as above.
 using GpuFit = std::function<std::uint32_t(GpuLaunch const&)>;
 
+namespace gpu {
+class Current;
+}
+/// Makes a GPU the calling thread's while it lives, for CUDA's runtime and driver. Then the thread has what it
+/// had before, which may be nothing: cudaSetDevice cannot give that back, and makes a context on GPU 0 instead.
+/// Throws Error: NotFound (driver, GPU), GroupFailed (the GPU's context is lost).
+class GpuOfThread {
+public:
+    explicit GpuOfThread(int gpu);
+    ~GpuOfThread();
+    GpuOfThread(GpuOfThread const&) = delete;
+    GpuOfThread& operator=(GpuOfThread const&) = delete;
+
+private:
+    std::unique_ptr<gpu::Current const> current_;
+};
+/// Throws Error for a call of CUDA's runtime that has failed: `error` is its cudaError_t, `name` that in words,
+/// `what` what was tried. GroupFailed where the GPU's context is lost, OutOfMemory, NotFound (the GPU), else
+/// InvalidArgument.
+[[noreturn]] void throw_gpu_error(int error, int gpu, std::string const& name,
+                                  std::string const& what);
+
 /// What the launch of a source's sorters on a GPU is told (ChannelOptions::sorters).
 struct GpuSorters {
     using State = device::ChannelState<device::LibcuAtomics>;

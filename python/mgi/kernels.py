@@ -28,7 +28,8 @@ class KernelGroups:
     :attr:`arg` as ``mgi::device::KernelGroups`` and :meth:`channel_arg` as
     ``mgi::device::Channel``, both by value; Numba's take :meth:`words`.
 
-    The channels fail if this goes before the launch was told of.
+    The channels fail if this goes before the launch was told of. Until it is, the blocks are not
+    there: whom they keep waiting fails after the channel's ``gone_limit``.
     """
 
     def __init__(self, native: _mgi.Attachment, device: str) -> None:

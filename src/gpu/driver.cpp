@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <mgi/error.hpp>
-
 namespace mgi::gpu {
 namespace {
 
@@ -200,11 +198,15 @@ std::string Driver::text_of(Result result) const {
 }
 
 void Driver::fail(Result result, std::string_view what, int gpu) const {
+    throw error_of(result, text_of(result), what, gpu);
+}
+
+Error error_of(Result result, std::string_view name, std::string_view what, int gpu) {
     std::string text;
     if (gpu != kNoGpu) text = "cuda:" + std::to_string(gpu) + ": ";
-    text += std::string(what) + ": " + text_of(result);
+    text += std::string(what) + ": " + std::string(name);
     if (auto const todo = remedy(result); !todo.empty()) text += ": " + std::string(todo);
-    throw Error(code_of(result), text);
+    return Error(code_of(result), text);
 }
 
 std::string version_text(int version) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include <mgi/error.hpp>
+
 #include "core/shared_library.hpp"
 #include "gpu/functions.hpp"
 
@@ -17,6 +19,9 @@ namespace mgi::gpu {
 /// The driver's version as it counts: 13.0. Kernels that CUDA 13 compiled run on none that is older.
 inline constexpr int kOldestDriver = 13000;
 inline constexpr int kNoGpu = -1;
+
+/// What check() throws of a call that failed, with its name in words. CUDA's runtime has the same numbers.
+Error error_of(Result result, std::string_view name, std::string_view what, int gpu);
 
 /// A driver that is initialized and has at least one GPU. Lives to the end of the process, as the driver
 /// itself does.

@@ -46,7 +46,7 @@ bool may_receive(ChannelImpl& channel, Registry const& registry, std::uint32_t d
     if (channel.has_receiver(destination)) return true;
     Endpoint const endpoint = channel.spec().destinations[destination];
     std::uint32_t const source = channel.source_index(endpoint);
-    auto const groups = registry.groups_on(endpoint);
+    auto const groups = registry.groups_on(endpoint, false);
     return std::any_of(groups.begin(), groups.end(), [&](std::uint64_t number) {
         return !only_sends(channel.state(), source, destination, number);
     });
@@ -66,7 +66,7 @@ bool is_alive(ChannelImpl& channel, Registry const& registry, Silent const& sile
 bool may_send(ChannelImpl& channel, Registry const& registry, std::uint32_t source) {
     // With sorters it is they who send, and they go on to the end.
     return channel.has_sorters() || channel.has_sender(source) ||
-           !registry.groups_on(channel.spec().sources[source]).empty();
+           !registry.groups_on(channel.spec().sources[source], false).empty();
 }
 
 // Whether a source is open, and nobody will close it.
@@ -198,6 +198,20 @@ std::string members_report(ChannelImpl const& channel, Silent const& silent) {
 }
 
 }  // namespace
+
+std::string unlaunched_report(ChannelImpl const& channel, Registry const& registry) {
+    std::string text;
+    for (auto const& launch : registry.launches) {
+        if (!has_endpoint(channel, launch->endpoint)) continue;
+        std::lock_guard const lock(launch->mutex);
+        std::uint32_t const missing = launch->not_launched();
+        if (missing == 0) continue;
+        text += "\n  endpoint " + std::to_string(launch->endpoint.id) +
+                ": Attachment::launched was not called for " + std::to_string(missing) + " of " +
+                std::to_string(launch->groups) + " attached groups";
+    }
+    return text;
+}
 
 std::string stall_report(ChannelImpl& channel, Silent const& silent) {
     constexpr int kMostLines = 8;

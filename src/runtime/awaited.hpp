@@ -21,6 +21,9 @@ void attend(ChannelImpl& channel, Registry const& registry);
 // Who is awaited and gone, as "nobody receives at endpoint 3"; empty if nobody is.
 std::string who_is_gone(ChannelImpl& channel, Registry const& registry, Silent const& silent);
 
+// Attachments at the channel's endpoints whose kernels nobody has said to run: these are not there.
+std::string unlaunched_report(ChannelImpl const& channel, Registry const& registry);
+
 // State of every lane and queue that holds rows, and of every member, for a stall's error.
 std::string stall_report(ChannelImpl& channel, Silent const& silent = {});
 

@@ -17,7 +17,8 @@ public:
           watch_(std::move(watch)),
           device_(device.name),
           gpu_(device.ordinal),
-          told_(launch_->groups, false) {
+          told_(launch_->group_launched) {
+        told_.assign(launch_->groups, false);
         groups_.first_number = launch_->first_number;
         groups_.count = groups_.blocks = launch_->groups;
         groups_.shared_bytes = shared_bytes;
@@ -51,14 +52,14 @@ public:
         }
         auto const event = std::make_shared<gpu::OwnEvent>(gpu_, static_cast<gpu::Stream>(stream));
         watch_->add(first, count, [event] { return event->is_done(); });
-        std::fill(from, from + count, true);
+        tell(first, count);
     }
 
     void abandon() {
         std::lock_guard const lock(mutex_);
         bool const none = std::find(told_.begin(), told_.end(), true) == told_.end();
         if (!none) return end_rest(nullptr);
-        told_.assign(told_.size(), true);
+        tell(0, launch_->groups);
         watch_->never_ran();
     }
 
@@ -75,9 +76,14 @@ private:
     void end_rest(std::exception_ptr const& exception) {
         for (std::uint32_t g = 0; g < told_.size(); ++g) {
             if (told_[g]) continue;
-            told_[g] = true;
+            tell(g, 1);
             watch_->end(g, 1, exception);
         }
+    }
+
+    void tell(std::uint32_t first, std::uint32_t count) {
+        std::lock_guard const lock(launch_->mutex);
+        std::fill_n(told_.begin() + first, count, true);
     }
 
     std::shared_ptr<Launch::State> const launch_;
@@ -86,7 +92,8 @@ private:
     int const gpu_;
     device::KernelGroups groups_;
     std::mutex mutex_;
-    std::vector<bool> told_;  // by group
+    // By group: its kernel was told of, or never comes. Written under both mutexes, since the watchdog looks.
+    std::vector<bool>& told_;
 };
 
 Attachment Runtime::Impl::attach(Endpoint endpoint, AttachOptions const& options) {

@@ -124,11 +124,9 @@ std::uint32_t stage_rows_on_gpu(Schema const& schema, std::uint32_t segment_rows
 }
 
 void stage_tiles(device::ChannelState<device::LibcuAtomics>& state) {
-    // Rows with long strings are claimed one by one.
-    if (state.layout.has_views) return;
     // Their sizes are counted in 32 bits.
     if (std::uint64_t{state.tile_rows} * state.layout.row_bytes > kMostScratch) return;
-    state.staged_bytes = device::staged_tile_bytes(state.layout, state.tile_rows);
+    state.staged_bytes = device::staged_tile_bytes(state);
     if (device::tile_shape(state).scratch_bytes() > kMostScratch) state.staged_bytes = 0;
 }
 

@@ -37,6 +37,17 @@ void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads
                 "before the process starts");
 }
 
+GpuOfThread::GpuOfThread(int gpu) : current_(std::make_unique<gpu::Current const>(gpu)) {}
+
+GpuOfThread::~GpuOfThread() = default;
+
+void throw_gpu_error(int error, int gpu, std::string const& name, std::string const& what) {
+    Error const failure = gpu::error_of(error, name, what, gpu);
+    // What is no failure of the GPU's is what was asked of it.
+    bool const refused = failure.code() == ErrorCode::Internal;
+    throw Error(refused ? ErrorCode::InvalidArgument : failure.code(), failure.what());
+}
+
 Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    Device const& device, LaunchOptions const& options,
                                    std::uint32_t scratch, GpuStart const& on_gpu,
@@ -83,6 +94,7 @@ std::uint32_t Runtime::Impl::fitting(Endpoint endpoint, LaunchOptions const& opt
     for (auto const& [channel, source] : without_gpu_sorters(*launch)) {
         beside += channel->spec().options.sorters;
     }
+    gpu::Current const here(device.ordinal);
     return on_gpu({device.ordinal, nullptr, 0, options.threads, scratch, 0, beside});
 }
 

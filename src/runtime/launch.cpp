@@ -202,6 +202,7 @@ std::shared_ptr<Launch::State> Runtime::Impl::new_launch(
     auto launch = std::make_shared<Launch::State>();
     launch->endpoint = endpoint;
     launch->sorts = sorts;
+    launch->on_gpu = devices_[endpoint.device].kind == VertexKind::Gpu;
     launch->groups = groups;
     launch->running = groups;
     launch->group_runs.assign(groups, true);
@@ -224,11 +225,9 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch, std::uint32_t mor
             named = &channel->state();
         }
         bool const is_given = launch.was_given(channel->state());
-        bool const member = channel->source_index(launch.endpoint) != ChannelImpl::kNone ||
-                            channel->destination_index(launch.endpoint) != ChannelImpl::kNone;
         if (is_given) launch.channels.push_back(channel);
         given += is_given ? 1 : 0;
-        if (!is_given && !member) continue;
+        if (!is_given && !has_endpoint(*channel, launch.endpoint)) continue;
         scratch = std::max(scratch, device::shared_bytes_of(channel->state_at(launch.endpoint)));
     }
     std::set<State const*> const distinct(launch.given.begin(), launch.given.end());

@@ -23,6 +23,13 @@ std::string group_name(Endpoint endpoint, std::uint32_t block) {
     return "group " + std::to_string(block) + " of endpoint " + std::to_string(endpoint.id);
 }
 
+// Whether a launch must keep a channel's memory although it was not given the channel. A kernel may have the
+// handle of its endpoint from elsewhere: captured, in a struct, out of memory. And memory of GPUs cannot be freed
+// beside resident kernels, whosever they are: freeing waits for all of them.
+bool could_touch(Launch::State const& launch, ChannelImpl const& channel) {
+    return has_endpoint(channel, launch.endpoint) || (launch.on_gpu && !channel.places().empty());
+}
+
 // Whether a group has called a channel, or was given it. A kernel that was given none may have it
 // from elsewhere.
 bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
@@ -45,13 +52,13 @@ bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
 
 }  // namespace
 
-std::vector<std::uint64_t> Registry::groups_on(Endpoint endpoint) const {
+std::vector<std::uint64_t> Registry::groups_on(Endpoint endpoint, bool or_may_come) const {
     std::vector<std::uint64_t> numbers;
     for (auto const& launch : launches) {
         if (!(launch->endpoint == endpoint) || launch->sorts) continue;
         std::lock_guard const lock(launch->mutex);
         for (std::uint32_t g = 0; g < launch->groups; ++g) {
-            if (launch->group_runs[g]) numbers.push_back(launch->first_number + g);
+            if (launch->is_there(g, or_may_come)) numbers.push_back(launch->first_number + g);
         }
     }
     return numbers;
@@ -64,7 +71,9 @@ std::shared_ptr<ChannelImpl> Registry::remove_channel(std::uint32_t id) {
     auto const channel = at->second;
     for (auto const& launch : launches) {
         std::lock_guard const launch_lock(launch->mutex);
-        if (launch->running != 0) launch->channels.push_back(channel);
+        if (launch->running != 0 && could_touch(*launch, *channel)) {
+            launch->channels.push_back(channel);
+        }
     }
     channels.erase(at);
     return channel;
@@ -86,11 +95,7 @@ void Registry::forget_launches() noexcept {
 void Registry::fail_all_of(Endpoint endpoint) noexcept {
     std::lock_guard const lock(mutex);
     for (auto const& [id, channel] : channels) {
-        if (channel->source_index(endpoint) == ChannelImpl::kNone &&
-            channel->destination_index(endpoint) == ChannelImpl::kNone) {
-            continue;
-        }
-        if (channel->complete()) continue;
+        if (!has_endpoint(*channel, endpoint) || channel->complete()) continue;
         channel->fail(ErrorCode::OutOfMemory, "no memory to look into the end of a group");
     }
 }
@@ -99,12 +104,12 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
                            std::exception_ptr const& exception) {
     std::lock_guard const lock(mutex);
     // Who runs is asked before who has registered: a group that has ended has registered before.
-    std::vector<std::uint64_t> const running = groups_on(launch.endpoint);
+    std::vector<std::uint64_t> const running = groups_on(launch.endpoint, true);
     for (auto const& [id, channel] : channels) {
         std::uint32_t const source = channel->source_index(launch.endpoint);
         std::uint32_t const destination = channel->destination_index(launch.endpoint);
-        bool const member = source != ChannelImpl::kNone || destination != ChannelImpl::kNone;
-        if (!member || channel->failed() || channel->complete()) continue;
+        if (!has_endpoint(*channel, launch.endpoint) || channel->failed() || channel->complete())
+            continue;
         if (exception != nullptr) {
             if (!uses(*channel, source, destination, launch, block)) continue;
             channel->fail(ErrorCode::GroupFailed, "the kernel of " +

@@ -23,8 +23,9 @@ namespace mgi {
 struct Launch::State {
     Endpoint endpoint;
     std::uint32_t groups = 0;
-    std::uint64_t first_number = 0;        // Group::launch of group 0; the others follow
-    bool sorts = false;                    // MGI's own sorters
+    std::uint64_t first_number = 0;  // Group::launch of group 0; the others follow
+    bool sorts = false;              // MGI's own sorters
+    bool on_gpu = false;
     std::vector<mgi::State const*> given;  // channels among the kernel's arguments
     // Channels whose memory the groups may touch although nobody else holds it.
     std::vector<std::shared_ptr<ChannelImpl>> channels;
@@ -33,11 +34,23 @@ struct Launch::State {
     std::condition_variable ended;
     std::uint32_t running = 0;  // groups
     std::vector<bool> group_runs;
+    // Of an attachment: those whose kernel somebody has said to run. Empty where all do.
+    std::vector<bool> group_launched;
     std::exception_ptr failure;
 
     [[nodiscard]] bool runs() const {
         std::lock_guard const lock(mutex);
         return running != 0;
+    }
+    // Whether a group is there, or at least may come. The caller holds the mutex, as for the next.
+    [[nodiscard]] bool is_there(std::uint32_t group, bool or_may_come) const {
+        return group_runs[group] &&
+               (or_may_come || group_launched.empty() || group_launched[group]);
+    }
+    [[nodiscard]] std::uint32_t not_launched() const {
+        std::uint32_t count = 0;
+        for (std::uint32_t g = 0; g < groups; ++g) count += group_runs[g] && !is_there(g, false);
+        return count;
     }
     [[nodiscard]] bool has(std::uint64_t number) const { return number - first_number < groups; }
     [[nodiscard]] bool was_given(mgi::State const& channel) const {
@@ -48,6 +61,12 @@ struct Launch::State {
         if (failure == nullptr) failure = exception;
     }
 };
+
+// Whether an endpoint is a source or destination of a channel.
+inline bool has_endpoint(ChannelImpl const& channel, Endpoint endpoint) {
+    return channel.source_index(endpoint) != ChannelImpl::kNone ||
+           channel.destination_index(endpoint) != ChannelImpl::kNone;
+}
 
 class Registry {
 public:
@@ -67,9 +86,10 @@ public:
     void fail_all_of(Endpoint endpoint) noexcept;
     // Forgets launches that have ended; without memory for that, another time.
     void forget_launches() noexcept;
-    // Numbers of the groups of users' launches that run on the endpoint. The caller holds the mutex.
-    [[nodiscard]] std::vector<std::uint64_t> groups_on(Endpoint endpoint) const;
-    // Takes a channel out; launches that run keep its memory until they have ended. When it throws
+    // Numbers of the groups of users' launches that run on the endpoint, with those of attachments that may
+    // still be launched or without. The caller holds the mutex.
+    [[nodiscard]] std::vector<std::uint64_t> groups_on(Endpoint endpoint, bool or_may_come) const;
+    // Takes a channel out; launches that could touch its memory keep it until they have ended. When it throws
     // (std::bad_alloc) the channel is still there.
     std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
 

@@ -150,8 +150,7 @@ void Runtime::Impl::delete_endpoint(Endpoint endpoint) {
     {
         std::lock_guard const lock(registry_->mutex);
         for (auto const& [id, channel] : registry_->channels) {
-            if (channel->source_index(endpoint) != ChannelImpl::kNone ||
-                channel->destination_index(endpoint) != ChannelImpl::kNone) {
+            if (has_endpoint(*channel, endpoint)) {
                 throw Error(ErrorCode::InvalidArgument, "endpoint " + std::to_string(endpoint.id) +
                                                             " is used by " + channel->describe() +
                                                             "; delete the channel first");

@@ -111,7 +111,8 @@ Silent Watchdog::listen(ChannelImpl& channel, Seen& seen, Clock::time_point now)
 
 std::string Watchdog::report(ChannelImpl& channel, Silent const& silent,
                              Clock::time_point now) const {
-    return waits_report(channel, registry_->counters[channel.id()], now) +
+    return unlaunched_report(channel, *registry_) +
+           waits_report(channel, registry_->counters[channel.id()], now) +
            stall_report(channel, silent);
 }
 

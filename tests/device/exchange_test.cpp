@@ -172,6 +172,73 @@ INSTANTIATE_TEST_SUITE_P(
                       ExchangeCase{2, 1, 5, 200, 4, 100, 0, RoutingKind::Partition, 20, true},
                       ExchangeCase{3, 1, 2, 66, 2, 64, 0, RoutingKind::Broadcast, 50, true}));
 
+/// Takes the rows of all destinations of a channel that has one source, by one thread.
+std::vector<std::string> receive_all(TinyChannel& tiny, Schema const& schema, u64 launch) {
+    std::vector<std::string> got;
+    Group group;
+    group.launch = launch;
+    test::Scratch scratch(tiny.on(Channel::kNone, 0).shared_bytes());
+    Shared shared = scratch.shared();
+    std::vector<bool> ended(tiny.options().destinations, false);
+    for (u32 d = 0, left = u32(ended.size()), idle = 0; left != 0; d = (d + 1) % ended.size()) {
+        if (ended[d]) continue;
+        Channel const channel = tiny.on(Channel::kNone, d);
+        ReceivedBatch batch;
+        Status const status = channel.recv(group, shared, batch);
+        if (status == Status::Ok) {
+            for (u32 i = 0; i < batch.rows; ++i) {
+                got.push_back(test::encode_row(batch, schema, i));
+            }
+            channel.release(group, shared, batch);
+            idle = 0;
+        } else if (status == Status::Pending) {
+            if (d == 0) backoff(idle++);
+        } else {
+            EXPECT_EQ(status, Status::End);
+            ended[d] = true;
+            --left;
+        }
+    }
+    return got;
+}
+
+// With so many lanes each thread of a group is a clerk and a worker; rows that find room late, or at once.
+TEST(DevicePasses, ThreadsThatAreClerksAndWorkers) {
+    Schema const schema{{"key", int64()}, {"value", int32(), true}, {"flag", boolean()}};
+    for (u32 const threads : {2, 3}) {
+        for (u32 const segment_rows : {2, 64}) {
+            SCOPED_TRACE(std::to_string(threads) + " threads, segments of " +
+                         std::to_string(segment_rows));
+            test::Random random(threads * segment_rows);
+            TinyOptions options;
+            options.staged = true;
+            options.destinations = 150;
+            options.segment_rows = segment_rows;
+            options.slots = 1;
+            options.tile_rows = 200;
+            TinyChannel tiny(schema, options);
+            std::vector<test::DeviceBatch> batches;
+            std::vector<std::string> all;
+            for (u32 g = 0; g < 2; ++g) {
+                auto const rows = test::random_rows(schema, 1500, random);
+                for (auto const& row : rows) all.push_back(test::encode(row));
+                batches.emplace_back(test::make_batch(schema, rows, random));
+            }
+            Received none;
+            std::vector<std::string> got;
+            std::thread receiving([&] { got = receive_all(tiny, schema, 10); });
+            Channel const channel = tiny.on(0, Channel::kNone);
+            test::run_groups(2, threads, channel.shared_bytes(),
+                             [&](Group const& group, Shared& shared) {
+                                 exchange(channel, group, shared, schema, &batches[group.block],
+                                          none, test::Yields(group.block, 30));
+                             });
+            receiving.join();
+            EXPECT_TRUE(test::same_rows(got, all));
+        }
+    }
+}
+
 // A shard without rows may have no columns at all.
 TEST(DevicePasses, ABatchWithoutRowsNeedsNoColumns) {
     TinyOptions options;

@@ -2,17 +2,17 @@
 // that a thread of its stream runs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <mgi/runtime.hpp>
-
 #include "gpu/memory.hpp"
-#include "support/fake_driver.hpp"
+#include "support/expect_error.hpp"
+#include "support/gpu_blocks.hpp"
 
 namespace mgi::test::attached {
 namespace {
@@ -20,47 +20,36 @@ namespace {
 using device::Group;
 using device::KernelGroups;
 using device::Shared;
-using device::Status;
 using device::u32;
 using device::u64;
-
-struct Row {
-    long long key;
-    long long value;
-};
 
 constexpr u64 kRows = 10'000;
 constexpr auto kLimit = std::chrono::seconds(60);
 
-// What a kernel is given: blocks of it run as threads.
+// What a kernel is given. It is the kernel's own, since who started it hears nothing of it when a context is lost.
 struct Arguments {
     KernelGroups groups;
-    std::function<void(Group const&, Shared&)> body;
+    BlockKernel body;
+    void* parameters[1] = {this};
 };
 
-void run_blocks(void** parameters) {
-    Arguments const& arguments = **static_cast<Arguments**>(parameters[0]);
-    std::vector<std::thread> blocks;
-    for (u32 b = 0; b < arguments.groups.count; ++b) {
-        blocks.emplace_back([&arguments, b] {
-            std::vector<std::byte> scratch(arguments.groups.shared_bytes);
-            Shared shared = arguments.groups.shared(scratch.data());
-            arguments.body(arguments.groups.group(b, 0, 1), shared);
-        });
-    }
-    for (auto& block : blocks) block.join();
+void run_kernel(void** parameters) {
+    std::unique_ptr<Arguments const> const arguments(static_cast<Arguments*>(parameters[0]));
+    run_blocks(arguments->groups, arguments->body);
 }
 
 // A stream of the user's, with one kernel in it.
 class Kernel {
 public:
-    Kernel(KernelGroups const& groups, std::function<void(Group const&, Shared&)> body)
-        : arguments_{groups, std::move(body)} {
+    Kernel(KernelGroups const& groups, BlockKernel const& body) {
         gpu::Current const here(0);
         gpu::Driver const& driver = gpu::Driver::get();
-        driver.check(driver.cuLaunchKernel(reinterpret_cast<gpu::Function>(&run_blocks),
+        auto arguments = std::make_unique<Arguments>();
+        arguments->groups = groups;
+        arguments->body = body;
+        driver.check(driver.cuLaunchKernel(reinterpret_cast<gpu::Function>(&run_kernel),
                                            groups.count, 1, 1, 32, 1, 1, groups.shared_bytes,
-                                           stream_.get(), parameters_.data(), nullptr),
+                                           stream_.get(), arguments.release()->parameters, nullptr),
                      "launch");
     }
     ~Kernel() {
@@ -76,25 +65,15 @@ public:
     [[nodiscard]] void* stream() const { return stream_.get(); }
 
 private:
-    Arguments arguments_;
-    Arguments* at_ = &arguments_;
-    std::vector<void*> parameters_{static_cast<void*>(&at_)};
     gpu::OwnStream stream_{0};
 };
 
 class GpuAttach : public testing::Test {
 protected:
     GpuAttach() {
-        RuntimeOptions options;
-        options.cpu_devices = 1;
-        runtime_ = Runtime::local(options);
+        runtime_ = Runtime::local(one_device());
         endpoint_ = runtime_->create_endpoint("cuda:0");
-        ChannelSpec spec;
-        spec.sources = spec.destinations = {endpoint_};
-        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
-        spec.routing = Routing::partition("key");
-        spec.options.name = "attached";
-        channel_ = runtime_->create_channel(spec);
+        channel_ = runtime_->create_channel(exchange_among({endpoint_}));
     }
     // The fake's streams end what is in them before the memory goes.
     ~GpuAttach() override { runtime_->delete_channel(channel_); }
@@ -107,56 +86,34 @@ protected:
     }
 
     // Sends its part of the rows.
-    [[nodiscard]] std::function<void(Group const&, Shared&)> sends() const {
+    [[nodiscard]] BlockKernel sends() const {
         return [on = channel_.on(endpoint_)](Group const& group, Shared& shared) {
-            std::vector<Row> rows;
+            std::vector<KeyValue> rows;
             for (u64 i = group.block; i < kRows; i += group.blocks) {
-                rows.push_back({static_cast<long long>(i), 1});
+                rows.push_back({std::int64_t(i), 1});
             }
-            for (u64 sent = 0; sent < rows.size();) {
-                auto const result =
-                    on.send_rows(group, shared, rows.data() + sent, rows.size() - sent);
-                if (result.status == Status::Error) return;
-                sent += result.rows;
-            }
-            (void)on.flush_wait(group, shared);
+            send_all(on, group, shared, rows);
         };
     }
-    [[nodiscard]] std::function<void(Group const&, Shared&)> receives() {
+    [[nodiscard]] BlockKernel receives() {
         return [this, on = channel_.on(endpoint_)](Group const& group, Shared& shared) {
-            for (u32 idle = 0;;) {
-                device::ReceivedBatch batch;
-                Status const status = on.recv(group, shared, batch);
-                if (status == Status::Pending) {
-                    device::backoff(idle++);
-                    continue;
-                }
-                if (status != Status::Ok) return;
-                received_ += batch.rows;
-                on.release(group, shared, batch);
-                idle = 0;
-            }
+            receive_rows(
+                on, group, shared, [] {},
+                [&](device::ReceivedBatch const& batch) { received_ += batch.rows; });
         };
     }
-    [[nodiscard]] std::string failure() const {
-        try {
-            channel_.check();
-        } catch (Error const& error) {
-            EXPECT_EQ(error.code(), ErrorCode::GroupFailed);
-            return error.what();
-        }
-        return "";
+    // Whether the group of that number has not ended.
+    [[nodiscard]] bool runs(u64 number) const {
+        auto const& registry = *runtime_->impl()->registry();
+        std::lock_guard const lock(runtime_->impl()->registry()->mutex);
+        auto const numbers = registry.groups_on(endpoint_, true);
+        return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
     }
-    template <class Call>
-    static std::string refusal(Call const& call) {
-        try {
-            call();
-        } catch (Error const& error) {
-            EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-            return error.what();
-        }
-        ADD_FAILURE() << "not refused";
-        return "";
+    void expect_failure(std::string const& word) const {
+        expect_error(ErrorCode::GroupFailed, {word}, [&] { channel_.check(); });
+    }
+    static void expect_refusal(std::string const& word, std::function<void()> const& call) {
+        expect_error(ErrorCode::InvalidArgument, {word}, call);
     }
 
     FakeDriver const gpus_{{"STREAMS", "threads"}};
@@ -178,7 +135,7 @@ TEST_F(GpuAttach, KernelsOnStreamsOfTheirOwnSendAndReceive) {
     receiving.wait(kLimit);
     EXPECT_TRUE(sending.done());
     EXPECT_EQ(received_.load(), kRows);
-    EXPECT_EQ(failure(), "");
+    channel_.check();
 }
 
 TEST_F(GpuAttach, TwoKernelsShareAnEndpointsGroups) {
@@ -194,26 +151,67 @@ TEST_F(GpuAttach, TwoKernelsShareAnEndpointsGroups) {
     sending.wait(kLimit);
     receiving.wait(kLimit);
     EXPECT_EQ(received_.load(), kRows);
-    EXPECT_EQ(failure(), "");
+    channel_.check();
 }
 
 TEST_F(GpuAttach, AKernelThatEndsWithoutFlushingFailsItsChannel) {
     Attachment attached = runtime_->attach(endpoint_, groups(1));
     Kernel const kernel(attached.groups(),
                         [on = channel_.on(endpoint_)](Group const& group, Shared& shared) {
-                            Row const row{1, 1};
+                            KeyValue const row{1, 1};
                             (void)on.send_rows(group, shared, &row, 1);
                         });
     attached.launched(kernel.stream());
     EXPECT_THROW(attached.wait(kLimit), Error);
-    EXPECT_NE(failure().find("without having flushed"), std::string::npos) << failure();
+    expect_failure("without having flushed");
 }
 
 TEST_F(GpuAttach, GroupsThatNeverComeFailTheirChannel) {
     {
         Attachment const attached = runtime_->attach(endpoint_, groups(2));
     }
-    EXPECT_NE(failure().find("launched"), std::string::npos) << failure();
+    expect_failure("launched");
+}
+
+// The channel has room for few of the rows, and whoever is to receive them is not launched.
+TEST_F(GpuAttach, NobodyWaitsForEverForGroupsThatWereNotLaunched) {
+    ChannelSpec spec = exchange_among({endpoint_});
+    spec.options.segment_rows = 64;
+    spec.options.gone_limit = std::chrono::milliseconds(300);
+    runtime_->delete_channel(std::exchange(channel_, runtime_->create_channel(spec)));
+    Attachment sending = runtime_->attach(endpoint_, groups(1));
+    Attachment receiving = runtime_->attach(endpoint_, groups(2));
+    Kernel const sender(sending.groups(), sends());
+    sending.launched(sender.stream());
+    // Who hears of the failure ends without having flushed, which is no failure of its own.
+    sending.wait(kLimit);
+    expect_error(ErrorCode::Stalled,
+                 {"nobody receives", "endpoint " + std::to_string(endpoint_.id),
+                  "Attachment::launched was not called for 2 of 2 attached groups"},
+                 [&] { channel_.check(); });
+    EXPECT_FALSE(receiving.done());
+}
+
+// A group that ends leaves nobody in the lurch as long as others may still come.
+TEST_F(GpuAttach, GroupsThatAreLaunchedLateAreAwaited) {
+    Attachment sending = runtime_->attach(endpoint_, groups(2));
+    Attachment receiving = runtime_->attach(endpoint_, groups(1));
+    Kernel const first(sending.groups().part(0, 1),
+                       [on = channel_.on(endpoint_)](Group const& group, Shared& shared) {
+                           (void)on.flush(group, shared);
+                       });
+    sending.launched(first.stream(), 0, 1);
+    while (runs(sending.groups().first_number)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    Kernel const second(sending.groups().part(1, 1), sends());
+    sending.launched(second.stream(), 1, 1);
+    Kernel const receiver(receiving.groups(), receives());
+    receiving.launched(receiver.stream());
+    sending.wait(kLimit);
+    receiving.wait(kLimit);
+    EXPECT_EQ(received_.load(), kRows / 2);
+    channel_.check();
 }
 
 TEST_F(GpuAttach, WhatIsAbandonedMayBeAttachedAgain) {
@@ -222,7 +220,7 @@ TEST_F(GpuAttach, WhatIsAbandonedMayBeAttachedAgain) {
         attached.abandon();
         EXPECT_TRUE(attached.done());
     }
-    EXPECT_EQ(failure(), "");
+    channel_.check();
     Attachment again = runtime_->attach(endpoint_, groups(1));
     Kernel const kernel(again.groups(), [this](Group const& group, Shared& shared) {
         sends()(group, shared);
@@ -239,8 +237,7 @@ TEST_F(GpuAttach, GroupsAbandonedAmongOthersAreMissed) {
     attached.launched(kernel.stream(), 0, 1);
     attached.abandon();
     EXPECT_THROW(attached.wait(kLimit), Error);
-    EXPECT_NE(failure().find("2 groups of this endpoint were to flush"), std::string::npos)
-        << failure();
+    expect_failure("2 groups of this endpoint were to flush");
 }
 
 TEST_F(GpuAttach, AKernelThatFaultsFailsItsChannel) {
@@ -249,36 +246,30 @@ TEST_F(GpuAttach, AKernelThatFaultsFailsItsChannel) {
     gpus_.fail("cuEventQuery:1+:700");
     attached.launched(kernel.stream());
     EXPECT_THROW(attached.wait(kLimit), Error);
-    EXPECT_NE(failure().find("restart the process"), std::string::npos) << failure();
+    expect_failure("restart the process");
 }
 
 TEST_F(GpuAttach, RefusesWhatCannotBe) {
     Endpoint const cpu = runtime_->create_endpoint("cpu:0");
-    EXPECT_NE(refusal([&] { (void)runtime_->attach(cpu, {}); }).find("cpu:0"), std::string::npos);
-    EXPECT_NE(refusal([&] { (void)runtime_->attach(endpoint_, groups(0)); }).find("no groups"),
-              std::string::npos);
+    expect_refusal("cpu:0", [&] { (void)runtime_->attach(cpu, {}); });
+    expect_refusal("no groups", [&] { (void)runtime_->attach(endpoint_, groups(0)); });
     AttachOptions options = groups(1);
     options.threads = 48;
-    EXPECT_NE(refusal([&] { (void)runtime_->attach(endpoint_, options); }).find("48"),
-              std::string::npos);
+    expect_refusal("48", [&] { (void)runtime_->attach(endpoint_, options); });
     Attachment attached = runtime_->attach(endpoint_, groups(2));
     gpu::OwnStream const stream(0);
-    EXPECT_NE(refusal([&] { attached.launched(stream.get(), 1, 2); }).find("has 2"),
-              std::string::npos);
+    expect_refusal("has 2", [&] { attached.launched(stream.get(), 1, 2); });
     int no_stream = 0;
-    EXPECT_NE(refusal([&] { attached.launched(&no_stream); }).find("no stream"), std::string::npos);
+    expect_refusal("no stream", [&] { attached.launched(&no_stream); });
     attached.launched(stream.get(), 0, 1);
-    EXPECT_NE(refusal([&] { attached.launched(stream.get()); }).find("told of before"),
-              std::string::npos);
+    expect_refusal("told of before", [&] { attached.launched(stream.get()); });
     attached.abandon();
 }
 
 TEST(GpuAttachOnce, GivesItsEventsBack) {
     FakeDriver const gpus({{"STREAMS", "late:5"}});
     std::size_t const before = gpus.alive("events");
-    RuntimeOptions options;
-    options.cpu_devices = 1;
-    Runtime runtime = Runtime::local(options);
+    Runtime runtime = Runtime::local(one_device());
     Attachment attached = runtime.attach(runtime.create_endpoint("cuda:0"), {});
     gpu::OwnStream const stream(0);
     attached.launched(stream.get());

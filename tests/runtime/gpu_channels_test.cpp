@@ -12,25 +12,15 @@
 #include <thread>
 #include <vector>
 
-#include <mgi/runtime.hpp>
-
-#include "runtime/runtime_impl.hpp"
-#include "support/fake_driver.hpp"
+#include "support/gpu_blocks.hpp"
 
 namespace mgi::test::between_gpus {
 namespace {
 
 using device::Group;
-using device::RoutingKind;
 using device::Shared;
-using device::Status;
 using device::u32;
 using device::u64;
-
-struct Row {
-    long long key;
-    long long value;
-};
 
 constexpr u64 kRows = 20'000;  // of each source
 constexpr u32 kBlocks = 2;
@@ -40,18 +30,13 @@ class Exchange {
 public:
     Exchange(std::vector<std::string> const& devices, Routing const& routing,
              ChannelOptions const& options) {
-        RuntimeOptions local;
-        local.cpu_devices = 1;
-        runtime_ = Runtime::local(local);
+        runtime_ = Runtime::local(one_device());
         for (std::string const& device : devices) {
             endpoints_.push_back(runtime_->create_endpoint(device));
         }
-        ChannelSpec spec;
-        spec.sources = spec.destinations = endpoints_;
-        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
+        ChannelSpec spec = exchange_among(endpoints_);
         spec.routing = routing;
         spec.options = options;
-        spec.options.name = "between";
         channel_ = runtime_->create_channel(spec);
         received_.resize(devices.size());
     }
@@ -73,67 +58,30 @@ public:
     }
 
     // How often each destination saw each value.
-    [[nodiscard]] std::vector<std::map<long long, int>> const& received() const {
+    [[nodiscard]] std::vector<std::map<std::int64_t, int>> const& received() const {
         return received_;
     }
     [[nodiscard]] Channel const& channel() const { return channel_; }
     [[nodiscard]] Runtime& runtime() { return *runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
 
-    static long long value_of(std::size_t source, u64 row) {
-        return static_cast<long long>(source) << 32 | static_cast<long long>(row);
-    }
-
 private:
     Launch start(std::size_t e) {
         device::Channel const on = channel_.on(endpoints_[e]);
-        auto const kernel = [this, e, on](Group const& group, Shared& shared) {
-            exchange(e, on, group, shared);
-        };
-        // As a stream would: it comes back when the blocks have ended.
-        GpuStart const blocks = [kernel](GpuLaunch const& launch) {
-            std::vector<std::thread> threads;
-            for (u32 b = 0; b < launch.groups; ++b) {
-                threads.emplace_back([&, b] {
-                    std::vector<std::byte> scratch(launch.shared_bytes);
-                    Shared shared{scratch.data(), launch.shared_bytes};
-                    kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
-                });
-            }
-            for (auto& thread : threads) thread.join();
-        };
-        LaunchOptions options;
-        options.groups = kBlocks;
-        bool const on_gpu = runtime_->devices()[endpoints_[e].device].kind == VertexKind::Gpu;
-        options.threads = on_gpu ? 32 : 1;
-        return runtime_->impl()->start(endpoints_[e], options, {on}, kernel, blocks);
+        return launch_blocks(
+            *runtime_, endpoints_[e], kBlocks, {on},
+            [this, e, on](Group const& group, Shared& shared) { exchange(e, on, group, shared); });
     }
 
     void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
-        std::vector<Row> rows;
+        std::vector<KeyValue> rows;
         for (u64 i = group.block; i < kRows; i += group.blocks) {
-            rows.push_back({static_cast<long long>(i * 7 + e), value_of(e, i)});
+            rows.push_back({std::int64_t(i * 7 + e), std::int64_t(e << 32 | i)});
         }
-        std::map<long long, int> seen;
-        u64 sent = 0;
-        bool flushed = false;
-        for (u32 idle = 0;;) {
-            if (sent < rows.size()) {
-                sent += on.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
-            } else if (!flushed) {
-                flushed = on.flush(group, shared) != Status::Pending;
-            }
-            device::ReceivedBatch batch;
-            Status const status = on.recv(group, shared, batch);
-            if (status == Status::Pending) {
-                device::backoff(idle++);
-                continue;
-            }
-            if (status != Status::Ok) break;
-            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<long long>(1)[i]];
-            on.release(group, shared, batch);
-            idle = 0;
-        }
+        std::map<std::int64_t, int> seen;
+        exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
+        });
         std::lock_guard const lock(mutex_);
         for (auto const& [value, count] : seen) received_[e][value] += count;
     }
@@ -142,7 +90,7 @@ private:
     std::vector<Endpoint> endpoints_;
     Channel channel_;
     std::mutex mutex_;
-    std::vector<std::map<long long, int>> received_;
+    std::vector<std::map<std::int64_t, int>> received_;
 };
 
 ChannelOptions small() {
@@ -155,7 +103,7 @@ ChannelOptions small() {
 }
 
 void expect_each_row_once(Exchange const& exchange) {
-    std::map<long long, int> all;
+    std::map<std::int64_t, int> all;
     for (auto const& destination : exchange.received()) {
         for (auto const& [value, count] : destination) all[value] += count;
     }
@@ -240,6 +188,22 @@ TEST(GpuChannelsOnce, GiveAllMemoryBack) {
     for (auto const& kind : kinds) EXPECT_LE(gpus.alive(kind), before[kind]) << kind;
 }
 
+// Freeing a GPU's memory waits for its kernels, also for those that have nothing to do with it.
+TEST(GpuChannelsOnce, KernelsKeepWhatIsDeletedMeanwhile) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    Runtime runtime = Runtime::local(one_device());
+    Endpoint const used = runtime.create_endpoint("cuda:0");
+    std::size_t const before = gpus.alive("memory");
+    Channel channel = runtime.create_channel(exchange_among({used}));
+    Endpoint const other = runtime.create_endpoint("cuda:1");
+    launch_blocks(runtime, other, 1, {}, [&](Group const&, Shared&) {
+        runtime.delete_channel(channel);
+        channel = Channel();
+        EXPECT_GT(gpus.alive("memory"), before);
+    }).wait(std::chrono::seconds(60));
+    EXPECT_LE(gpus.alive("memory"), before);
+}
+
 TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
     FakeDriver const gpus({{"DEVICES", "2"}});
     Exchange exchange({"cpu:0", "cuda:0"}, Routing::partition("key"), small());
@@ -262,16 +226,11 @@ TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
 
 TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
     FakeDriver const gpus;
-    RuntimeOptions options;
-    options.cpu_devices = 1;
-    Runtime runtime = Runtime::local(options);
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const host = runtime.create_endpoint("cpu:0");
     Endpoint const gpu = runtime.create_endpoint("cuda:0");
-    ChannelSpec spec;
-    spec.sources = {host};
+    ChannelSpec spec = exchange_among({host});
     spec.destinations = {gpu};
-    spec.schema = Schema{{"key", int64()}, {"value", int64()}};
-    spec.routing = Routing::partition("key");
     Channel const there = runtime.create_channel(spec);
     std::swap(spec.sources, spec.destinations);
     Channel const back = runtime.create_channel(spec);
@@ -280,44 +239,26 @@ TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
     device::Channel const in = there.on(gpu);
     device::Channel const out = back.on(gpu);
     auto const kernel = [in, out](Group const& group, Shared& shared) {
-        for (u32 idle = 0;;) {
-            device::ReceivedBatch batch;
-            Status const status = in.recv(group, shared, batch);
-            if (status == Status::Pending) {
-                device::backoff(idle++);
-                continue;
-            }
-            if (status != Status::Ok) break;
-            std::vector<Row> rows(batch.rows);
+        auto const nothing_else = [] {};
+        receive_rows(in, group, shared, nothing_else, [&](device::ReceivedBatch const& batch) {
+            std::vector<KeyValue> rows(batch.rows);
             for (u32 i = 0; i < batch.rows; ++i) {
-                rows[i] = {batch.column<long long>(0)[i], batch.column<long long>(1)[i]};
+                rows[i] = {batch.column<std::int64_t>(0)[i], batch.column<std::int64_t>(1)[i]};
             }
-            in.release(group, shared, batch);
             for (u64 sent = 0; sent < rows.size();) {
                 sent += out.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
             }
-        }
+        });
         (void)out.flush_wait(group, shared);
     };
-    LaunchOptions launch;
-    launch.threads = 32;
-    std::thread echo([&] {
-        runtime.impl()
-            ->start(
-                gpu, launch, {in, out}, [](auto&, auto&) {},
-                [&](GpuLaunch const& on) {
-                    std::vector<std::byte> scratch(on.shared_bytes);
-                    Shared shared{scratch.data(), on.shared_bytes};
-                    kernel({0, 1, 0, 1, on.first_number, nullptr}, shared);
-                })
-            .wait(std::chrono::seconds(60));
-    });
-    std::vector<Row> rows(kRows);
-    for (u64 i = 0; i < kRows; ++i) rows[i] = {static_cast<long long>(i), 3};
+    std::thread echo(
+        [&] { launch_blocks(runtime, gpu, 1, {in, out}, kernel).wait(std::chrono::seconds(60)); });
+    std::vector<KeyValue> rows(kRows);
+    for (u64 i = 0; i < kRows; ++i) rows[i] = {std::int64_t(i), 3};
     std::thread sending([&] {
         Sender sender = there.sender(host);
         for (u64 sent = 0; sent < kRows;) {
-            sent += static_cast<u64>(sender.try_send_rows(rows.data() + sent, sizeof(Row),
+            sent += static_cast<u64>(sender.try_send_rows(rows.data() + sent, sizeof(KeyValue),
                                                           static_cast<std::int64_t>(kRows - sent)));
         }
         sender.flush(std::chrono::seconds(60));

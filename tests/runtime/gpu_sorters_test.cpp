@@ -11,11 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include <mgi/runtime.hpp>
-
 #include "gpu/memory.hpp"
-#include "runtime/runtime_impl.hpp"
-#include "support/fake_driver.hpp"
+#include "support/gpu_blocks.hpp"
 
 namespace mgi::test::gpu_sorters {
 namespace {
@@ -26,30 +23,17 @@ using device::Status;
 using device::u32;
 using device::u64;
 
-struct Row {
-    long long key;
-    long long value;
-};
-
 constexpr u64 kRows = 20'000;  // of each source
 constexpr u32 kBlocks = 2;
 constexpr auto kLimit = std::chrono::seconds(60);
 
 void run_sorters(void* at) {
     std::unique_ptr<GpuSorters const> const sorters(static_cast<GpuSorters*>(at));
-    std::vector<std::thread> blocks;
-    for (u32 b = 0; b < sorters->launch.groups; ++b) {
-        blocks.emplace_back([&sorters, b] {
-            GpuLaunch const& launch = sorters->launch;
-            std::vector<std::byte> scratch(launch.shared_bytes);
-            Shared shared{scratch.data(), launch.shared_bytes};
-            ErrorCode const code = device::Sorter<device::LibcuAtomics>()(
-                {b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared,
-                sorters->channel, sorters->source, sorters->stage);
-            sorters->failures[b] = static_cast<u32>(code);
-        });
-    }
-    for (auto& block : blocks) block.join();
+    run_blocks(sorters->launch, [&](Group const& group, Shared& shared) {
+        ErrorCode const code = device::Sorter<device::LibcuAtomics>()(
+            group, shared, sorters->channel, sorters->source, sorters->stage);
+        sorters->failures[group.block] = static_cast<u32>(code);
+    });
 }
 
 std::atomic<u32> started{0};
@@ -64,70 +48,40 @@ void start_sorters(GpuSorters const& sorters) {
         "start sorters");
 }
 
-// Its blocks run as threads; it comes back when they have ended.
-GpuStart blocks_of(std::function<void(Group const&, Shared&)> const& kernel) {
-    return [kernel](GpuLaunch const& launch) {
-        beside = launch.beside;
-        std::vector<std::thread> blocks;
-        for (u32 b = 0; b < launch.groups; ++b) {
-            blocks.emplace_back([&, b] {
-                std::vector<std::byte> scratch(launch.shared_bytes);
-                Shared shared{scratch.data(), launch.shared_bytes};
-                kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
-            });
-        }
-        for (auto& block : blocks) block.join();
-    };
-}
-
 class GpuSorting : public testing::TestWithParam<std::vector<std::string>> {
 protected:
     GpuSorting() {
         started = 0;
         provide_gpu_sorters(&start_sorters);
-        RuntimeOptions options;
-        options.cpu_devices = 1;
-        runtime_ = Runtime::local(options);
+        runtime_ = Runtime::local(one_device());
     }
     ~GpuSorting() override { provide_gpu_sorters(nullptr); }
 
     void make(std::vector<std::string> const& devices) {
-        ChannelSpec spec;
         for (auto const& device : devices) endpoints_.push_back(runtime_->create_endpoint(device));
-        spec.sources = spec.destinations = endpoints_;
-        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
-        spec.routing = Routing::partition("key");
+        ChannelSpec spec = exchange_among(endpoints_);
         spec.options.sorters = 3;
         spec.options.max_groups = 4;
-        spec.options.name = "sorted";
         channel_ = runtime_->create_channel(spec);
     }
     void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
-        std::map<long long, int> seen;
+        std::map<std::int64_t, int> seen;
         u64 next = group.block;
         bool flushed = false;
-        for (u32 idle = 0;;) {
-            if (next < kRows) {
-                Row const row{static_cast<long long>(next * 7 + e),
-                              static_cast<long long>(e * kRows + next)};
-                auto const sent = on.send_row(group, row);
-                if (sent.status == Status::Error) return;
-                next += sent.rows * group.blocks;
-                if (sent.rows != 0 && next % 64 != group.block) continue;
-            } else if (!flushed) {
+        auto const step = [&] {
+            if (next >= kRows && !flushed) {
                 flushed = on.flush(group, shared) != Status::Pending;
             }
-            device::ReceivedBatch batch;
-            Status const status = on.recv(group, shared, batch);
-            if (status == Status::Pending) {
-                device::backoff(idle++);
-                continue;
+            // Some at a time, as far as there is room.
+            for (u64 sent = 1, tries = 0; sent != 0 && next < kRows && tries < 32; ++tries) {
+                KeyValue const row{std::int64_t(next * 7 + e), std::int64_t(e * kRows + next)};
+                sent = on.send_row(group, row).rows;
+                next += sent * group.blocks;
             }
-            if (status != Status::Ok) break;
-            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<long long>(1)[i]];
-            on.release(group, shared, batch);
-            idle = 0;
-        }
+        };
+        receive_rows(on, group, shared, step, [&](device::ReceivedBatch const& batch) {
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
+        });
         std::lock_guard const lock(mutex_);
         for (auto const& [value, count] : seen) received_[value] += count;
     }
@@ -136,11 +90,11 @@ protected:
         auto const kernel = [this, e, on](Group const& group, Shared& shared) {
             exchange(e, on, group, shared);
         };
-        LaunchOptions options;
-        options.groups = kBlocks;
-        bool const on_gpu = runtime_->devices()[endpoints_[e].device].kind == VertexKind::Gpu;
-        options.threads = on_gpu ? 32 : 1;
-        return runtime_->impl()->start(endpoints_[e], options, {on}, kernel, blocks_of(kernel));
+        return launch_blocks(*runtime_, endpoints_[e], kBlocks, {on}, kernel,
+                             [kernel](GpuLaunch const& launch) {
+                                 beside = launch.beside;
+                                 run_blocks(launch, kernel);
+                             });
     }
 
     FakeDriver const gpus_{{"DEVICES", "2"}, {"STREAMS", "threads"}};
@@ -148,7 +102,7 @@ protected:
     std::vector<Endpoint> endpoints_;
     Channel channel_;
     std::mutex mutex_;
-    std::map<long long, int> received_;
+    std::map<std::int64_t, int> received_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, GpuSorting,

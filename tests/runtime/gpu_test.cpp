@@ -7,76 +7,23 @@
 #include <thread>
 #include <vector>
 
-#include <mgi/runtime.hpp>
-
 #include "runtime/gpu_channels.hpp"
-#include "runtime/runtime_impl.hpp"
-#include "support/fake_driver.hpp"
+#include "support/expect_error.hpp"
+#include "support/gpu_blocks.hpp"
 
 namespace mgi::test::on_gpus {
 namespace {
 
 using device::Group;
 using device::Shared;
-using device::Status;
 using device::u32;
 using device::u64;
 
-RuntimeOptions one_cpu() {
-    RuntimeOptions options;
-    options.cpu_devices = 1;
-    return options;
-}
-
-Schema two_columns() {
-    return Schema{{"key", int64()}, {"value", int64()}};
-}
-
-struct Row {
-    long long key;
-    long long value;
-};
-
-ChannelSpec exchange(std::vector<Endpoint> const& endpoints) {
-    ChannelSpec spec;
-    spec.sources = spec.destinations = endpoints;
-    spec.schema = two_columns();
-    spec.routing = Routing::partition("key");
-    spec.options.name = "on a gpu";
-    return spec;
-}
-
-template <class Call>
-std::string error_of(ErrorCode code, Call const& call) {
-    try {
-        call();
-    } catch (Error const& error) {
-        EXPECT_EQ(error.code(), code) << error.what();
-        return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return "";
-}
-
-// A launch whose blocks are threads, one for each; it returns when they have ended, as a stream does whose
-// work is over.
-GpuStart blocks_of(std::function<void(Group const&, Shared&)> const& kernel) {
-    return [kernel](GpuLaunch const& launch) {
-        std::vector<std::thread> blocks;
-        for (u32 b = 0; b < launch.groups; ++b) {
-            blocks.emplace_back([&, b] {
-                std::vector<std::byte> scratch(launch.shared_bytes);
-                Shared shared{scratch.data(), launch.shared_bytes};
-                kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
-            });
-        }
-        for (auto& block : blocks) block.join();
-    };
-}
+void nothing(Group const&, Shared&) {}
 
 TEST(GpuRuntime, HasItsGpusBehindTheCpuDevices) {
     FakeDriver const gpus({{"DEVICES", "2"}});
-    Runtime const runtime = Runtime::local(one_cpu());
+    Runtime const runtime = Runtime::local(one_device());
     ASSERT_EQ(runtime.devices().size(), 3u);
     EXPECT_EQ(runtime.devices()[0].name, "cpu:0");
     EXPECT_EQ(runtime.devices()[2].name, "cuda:1");
@@ -85,74 +32,77 @@ TEST(GpuRuntime, HasItsGpusBehindTheCpuDevices) {
 
 TEST(GpuRuntime, FindsNoneWhereItIsToldNotToLook) {
     FakeDriver const gpus;
-    RuntimeOptions options = one_cpu();
+    RuntimeOptions options = one_device();
     options.gpus = false;
     EXPECT_EQ(Runtime::local(options).devices().size(), 1u);
 }
 
 TEST(GpuRuntime, EndpointsWithoutADeviceAreOnCpus) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     for (int i = 0; i < 3; ++i) EXPECT_EQ(runtime.create_endpoint().device, 0u);
     EXPECT_EQ(runtime.create_endpoint("cuda:0").device, 1u);
 }
 
 TEST(GpuRuntime, ExchangesRowsBetweenTheBlocksOfAnEndpoint) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
-    Channel const channel = runtime.create_channel(exchange({endpoint}));
+    Channel const channel = runtime.create_channel(exchange_among({endpoint}));
     EXPECT_EQ(channel.plan().transfer, Transfer::ByReference);
-    constexpr u64 kRows = 50'000;
-    std::vector<Row> rows(kRows);
-    for (u64 i = 0; i < kRows; ++i) rows[i] = {static_cast<long long>(i * 7), 1};
-    std::atomic<u64> received{0};
-    std::atomic<long long> sum{0};
+    constexpr std::int64_t kRows = 50'000;
+    std::atomic<std::int64_t> received{0};
+    std::atomic<std::int64_t> sum{0};
     device::Channel const on = channel.on(endpoint);
-    EXPECT_NE(on.state().staged_bytes, 0u) << "tiles go through a block's shared memory";
-    LaunchOptions options;
-    options.groups = 3;
-    options.threads = 32;
+    EXPECT_EQ(on.state().staged_bytes, 0u) << "there is one lane: nothing to deal out";
     auto const kernel = [&](Group const& group, Shared& shared) {
-        u64 sent = kRows * group.block / group.blocks;
-        u64 const end = kRows * (group.block + 1) / group.blocks;
-        bool flushed = false;
-        for (u32 idle = 0;;) {
-            if (sent < end) {
-                sent += on.send_rows(group, shared, rows.data() + sent, end - sent).rows;
-            } else if (!flushed) {
-                flushed = on.flush(group, shared) != Status::Pending;
-            }
-            device::ReceivedBatch batch;
-            Status const status = on.recv(group, shared, batch);
-            if (status == Status::Ok) {
-                for (u32 i = 0; i < batch.rows; ++i) sum += batch.column<long long>(0)[i];
-                received += batch.rows;
-                on.release(group, shared, batch);
-                idle = 0;
-            } else if (status == Status::Pending) {
-                device::backoff(idle++);
-            } else {
-                return;
-            }
-        }
+        std::vector<KeyValue> rows;
+        for (std::int64_t i = group.block; i < kRows; i += group.blocks) rows.push_back({i * 7, 1});
+        exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+            for (u32 i = 0; i < batch.rows; ++i) sum += batch.column<std::int64_t>(0)[i];
+            received += batch.rows;
+        });
     };
-    Launch launch =
-        runtime.impl()->start(endpoint, options, {on}, [](auto&, auto&) {}, blocks_of(kernel));
-    launch.wait(std::chrono::seconds(30));
+    launch_blocks(runtime, endpoint, 3, {on}, kernel).wait(std::chrono::seconds(30));
     EXPECT_EQ(received.load(), kRows);
-    EXPECT_EQ(sum.load(),
-              7 * static_cast<long long>(kRows) * (static_cast<long long>(kRows) - 1) / 2);
-    EXPECT_EQ(channel.stats().rows, kRows);
+    EXPECT_EQ(sum.load(), 7 * kRows * (kRows - 1) / 2);
+    EXPECT_EQ(channel.stats().rows, u64(kRows));
     runtime.delete_channel(channel);
+}
+
+TEST(GpuRuntime, OnlyTilesThatAreDealtOutByKeyTakeSharedMemory) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_device());
+    Endpoint const one = runtime.create_endpoint("cuda:0");
+    Endpoint const other = runtime.create_endpoint("cuda:0");
+    struct Case {
+        std::vector<Endpoint> endpoints;
+        Routing routing;
+        bool staged;
+    };
+    for (Case const& of : {Case{{one, other}, Routing::partition("key"), true},
+                           Case{{one}, Routing::partition("key"), false},
+                           Case{{one, other}, Routing::direct(), false},
+                           Case{{one, other}, Routing::broadcast(), false},
+                           Case{{one, other}, Routing::balance(), false}}) {
+        ChannelSpec spec = exchange_among(of.endpoints);
+        spec.routing = of.routing;
+        Channel const channel = runtime.create_channel(spec);
+        device::Channel const on = channel.on(one);
+        EXPECT_EQ(on.state().staged_bytes != 0, of.staged) << int(of.routing.kind);
+        // The values of a tile are 64 KiB.
+        EXPECT_EQ(on.shared_bytes() > (64u << 10), of.staged) << int(of.routing.kind);
+        runtime.delete_channel(channel);
+    }
 }
 
 TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    Endpoint const other = runtime.create_endpoint("cuda:0");
     for (int const bytes : {8, 1000, 4000, 8000, 65'000}) {
-        ChannelSpec spec = exchange({endpoint});
+        ChannelSpec spec = exchange_among({endpoint, other});
         spec.schema = Schema{{"key", int64()}, {"value", fixed_size_binary(bytes)}};
         spec.options.max_groups = 2;
         Channel const channel = runtime.create_channel(spec);
@@ -162,6 +112,7 @@ TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
         runtime.delete_channel(channel);
     }
     device::ChannelState<device::LibcuAtomics> state;
+    state.lane_count = 2;
     state.tile_rows = 1 << 15;
     state.layout.row_bytes = 1 << 17;  // times tile_rows no number of 32 bits
     stage_tiles(state);
@@ -191,8 +142,9 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
     // What other tests have left: a GPU whose context is lost frees nothing.
     std::size_t const before = gpus.alive("memory");
     {
-        Runtime runtime = Runtime::local(one_cpu());
-        Channel channel = runtime.create_channel(exchange({runtime.create_endpoint("cuda:0")}));
+        Runtime runtime = Runtime::local(one_device());
+        Channel channel =
+            runtime.create_channel(exchange_among({runtime.create_endpoint("cuda:0")}));
         EXPECT_GT(gpus.alive("memory"), before);
         runtime.delete_channel(channel);
     }
@@ -202,13 +154,8 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
 TEST(GpuRuntime, GivesTheStreamOfALaunchBack) {
     FakeDriver const gpus;
     std::size_t const before = gpus.alive("streams");
-    Runtime runtime = Runtime::local(one_cpu());
-    LaunchOptions options;
-    options.threads = 32;
-    runtime.impl()
-        ->start(
-            runtime.create_endpoint("cuda:0"), options, {}, [](auto&, auto&) {},
-            blocks_of([](Group const&, Shared&) {}))
+    Runtime runtime = Runtime::local(one_device());
+    launch_blocks(runtime, runtime.create_endpoint("cuda:0"), 1, {}, nothing)
         .wait(std::chrono::seconds(30));
     // The thread that watched it does so, which has no context of its own.
     for (u32 idle = 0; gpus.alive("streams") > before && idle < 10'000; ++idle) {
@@ -219,91 +166,117 @@ TEST(GpuRuntime, GivesTheStreamOfALaunchBack) {
 
 TEST(GpuRuntime, SaysThatAGpuHasNoMemoryLeft) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     std::size_t const before = gpus.alive("memory");
     gpus.fail("cuMemAlloc:1+:2");
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
-    std::string const text =
-        error_of(ErrorCode::OutOfMemory, [&] { runtime.create_channel(exchange({endpoint})); });
-    EXPECT_NE(text.find("cuda:0"), std::string::npos) << text;
+    expect_error(ErrorCode::OutOfMemory, {"cuda:0"},
+                 [&] { runtime.create_channel(exchange_among({endpoint})); });
     EXPECT_EQ(gpus.alive("memory"), before);
 }
 
 TEST(GpuRuntime, RefusesWhatAGpuCannotHaveYet) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
-    auto const refusal = [&](ChannelSpec const& spec) {
-        return error_of(ErrorCode::InvalidArgument, [&] { runtime.create_channel(spec); });
-    };
-    ChannelSpec spec = exchange({endpoint});
+    ChannelSpec spec = exchange_among({endpoint});
     spec.options.receive_limit = 1 << 20;
-    EXPECT_NE(refusal(spec).find("receive_limit"), std::string::npos);
+    expect_error(ErrorCode::InvalidArgument, {"receive_limit"},
+                 [&] { runtime.create_channel(spec); });
 }
 
 TEST(GpuRuntime, RefusesHostCodeOnAGpusChannel) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
-    Channel const channel = runtime.create_channel(exchange({endpoint}));
+    Channel const channel = runtime.create_channel(exchange_among({endpoint}));
     for (auto const& call : std::vector<std::function<void()>>{
              [&] { (void)channel.sender(endpoint); }, [&] { (void)channel.receiver(endpoint); }}) {
-        std::string const text = error_of(ErrorCode::InvalidArgument, call);
-        EXPECT_NE(text.find("only kernels"), std::string::npos) << text;
+        expect_error(ErrorCode::InvalidArgument, {"only kernels"}, call);
     }
 }
 
 TEST(GpuRuntime, RefusesKernelsThatNvccHasNotSeen) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
     LaunchOptions options;
     options.threads = 32;
-    std::string const text = error_of(ErrorCode::InvalidArgument, [&] {
-        runtime.launch(endpoint, options, [](Group const&, Shared&) {});
-    });
-    EXPECT_NE(text.find("nvcc"), std::string::npos) << text;
+    expect_error(ErrorCode::InvalidArgument, {"nvcc"},
+                 [&] { runtime.launch(endpoint, options, nothing); });
 }
 
 TEST(GpuRuntime, RefusesBlocksOfNoWholeWarpsAndLazyLoading) {
-    auto const nothing = blocks_of([](Group const&, Shared&) {});
     auto const start = [&](u32 threads) {
-        Runtime runtime = Runtime::local(one_cpu());
+        Runtime runtime = Runtime::local(one_device());
         Endpoint const endpoint = runtime.create_endpoint("cuda:0");
         LaunchOptions options;
         options.threads = threads;
-        runtime.impl()->start(endpoint, options, {}, [](auto&, auto&) {}, nothing).wait();
+        runtime.impl()->start(endpoint, options, {}, nothing, blocks_of(nothing)).wait();
     };
     {
         FakeDriver const gpus;
         start(64);
         for (u32 const threads : {1u, 48u, 2048u}) {
-            error_of(ErrorCode::InvalidArgument, [&] { start(threads); });
+            expect_error(ErrorCode::InvalidArgument, {}, [&] { start(threads); });
         }
     }
     FakeDriver const gpus({{"LOADING", "LAZY"}});
-    std::string const text = error_of(ErrorCode::InvalidArgument, [&] { start(64); });
-    EXPECT_NE(text.find("CUDA_MODULE_LOADING=EAGER"), std::string::npos) << text;
+    expect_error(ErrorCode::InvalidArgument, {"CUDA_MODULE_LOADING=EAGER"}, [&] { start(64); });
+}
+
+TEST(GpuRuntime, ALaunchThatCudaRefusesSaysWhatToDo) {
+    FakeDriver const gpus;
+    Runtime runtime = Runtime::local(one_device());
+    Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+    auto const launch = [&](int error) {
+        launch_blocks(runtime, endpoint, 1, {}, nothing, [error](GpuLaunch const& on) {
+            throw_gpu_error(error, on.gpu, "cudaErrorOfSomeKind", "start a kernel");
+        });
+    };
+    expect_error(ErrorCode::GroupFailed,
+                 {"cuda:0: start a kernel: cudaErrorOfSomeKind", "restart the process"},
+                 [&] { launch(719); });
+    expect_error(ErrorCode::OutOfMemory, {"cuda:0"}, [&] { launch(2); });
+    expect_error(ErrorCode::InvalidArgument, {"cudaErrorOfSomeKind"}, [&] { launch(98); });
+}
+
+TEST(GpuRuntime, AThreadGetsBackTheGpuThatItHadOrNone) {
+    FakeDriver const gpus({{"DEVICES", "8"}});
+    auto const current = [] {
+        gpu::Context context = nullptr;
+        EXPECT_EQ(gpu::Driver::get().cuCtxGetCurrent(&context), gpu::kSuccess);
+        return context;
+    };
+    std::size_t const before = gpus.alive("contexts");
+    {
+        GpuOfThread const here(7);
+        gpu::Context const seventh = current();
+        EXPECT_NE(seventh, nullptr);
+        {
+            GpuOfThread const there(6);
+            EXPECT_NE(current(), seventh);
+        }
+        EXPECT_EQ(current(), seventh);
+    }
+    EXPECT_EQ(current(), nullptr);
+    EXPECT_LE(gpus.alive("contexts"), before + 2) << "of these two and no other";
+    expect_error(ErrorCode::NotFound, {"cuda:8"}, [] { GpuOfThread const none(8); });
 }
 
 TEST(GpuRuntime, AKernelThatFaultsFailsItsChannelAndItsLaunch) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
-    Channel const channel = runtime.create_channel(exchange({endpoint}));
-    LaunchOptions options;
-    options.threads = 32;
+    Channel const channel = runtime.create_channel(exchange_among({endpoint}));
     gpus.fail("cuStreamQuery:1:700");
-    Launch launch = runtime.impl()->start(
-        endpoint, options, {channel.on(endpoint)}, [](auto&, auto&) {},
-        blocks_of([](Group const&, Shared&) {}));
-    std::string const text =
-        error_of(ErrorCode::GroupFailed, [&] { launch.wait(std::chrono::seconds(10)); });
-    EXPECT_NE(text.find("cuda:0"), std::string::npos) << text;
-    error_of(ErrorCode::GroupFailed, [&] { channel.check(); });
+    Launch launch = launch_blocks(runtime, endpoint, 1, {channel.on(endpoint)}, nothing);
+    expect_error(ErrorCode::GroupFailed, {"cuda:0"},
+                 [&] { launch.wait(std::chrono::seconds(10)); });
+    expect_error(ErrorCode::GroupFailed, {}, [&] { channel.check(); });
     // CPU endpoints go on.
     Endpoint const cpu = runtime.create_endpoint("cpu:0");
-    Channel const other = runtime.create_channel(exchange({cpu}));
+    Channel const other = runtime.create_channel(exchange_among({cpu}));
     other.check();
 }
 

@@ -154,6 +154,25 @@ TEST_P(Lifetime, ManyChannelsComeAndGo) {
     EXPECT_EQ(runtime_->memory_left(), before);
 }
 
+TEST_P(Lifetime, MemoryGoesUnlessALaunchCouldTouchIt) {
+    std::uint64_t const before = runtime_->memory_left();
+    for (bool const stranger : {true, false}) {
+        Channel channel = open();
+        Endpoint const where = stranger ? runtime_->create_endpoint() : ends_[0];
+        std::atomic<bool> on{true};
+        // It may have the channel from elsewhere, as kernels at its endpoints may.
+        Launch launch = runtime_->launch(where, {}, [&](Group const&, Shared&) {
+            while (on) std::this_thread::sleep_for(1ms);
+        });
+        runtime_->delete_channel(channel);
+        channel = Channel();
+        EXPECT_EQ(runtime_->memory_left() == before, stranger);
+        on = false;
+        launch.wait(30s);
+        EXPECT_EQ(runtime_->memory_left(), before);
+    }
+}
+
 TEST_P(Lifetime, TwoRuntimesInOneProcess) {
     Runtime other = Runtime::local();
     Endpoint const foreign = other.create_endpoint();

@@ -37,9 +37,7 @@ void BasicTinyChannel<A>::fill_in_state() {
     state_.destination_count = options_.destinations;
     state_.lane_count = lanes();
     state_.tile_rows = options_.tile_rows;
-    if (options_.staged) {
-        state_.staged_bytes = device::staged_tile_bytes(state_.layout, options_.tile_rows);
-    }
+    if (options_.staged) state_.staged_bytes = device::staged_tile_bytes(state_);
     state_.chunk_rows = options_.chunk_rows;
     state_.max_groups = options_.max_groups;
     state_.sources = sources_.get();

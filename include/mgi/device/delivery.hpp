@@ -69,6 +69,20 @@ MGI_HD MGI_COLD bool collect(ChannelState<A> const& state, Lane<A>& lane) {
     return moved != first;
 }
 
+/// For who has claimed in vain: whether it is worth another try, as a mover has given slots back.
+template <class A>
+MGI_HD bool finds_room(ChannelState<A> const& state, Lane<A>& lane) {
+    return lane.mail != nullptr && collect(state, lane);
+}
+
+/// `Lane::claim`, by who has looked at the lane, with what movers have given back.
+template <class A>
+MGI_HD Claim claim_room(ChannelState<A> const& state, Lane<A>& lane, u32 rows,
+                        LaneForm<A> const& form, LaneLook const& seen) {
+    Claim const taken = lane.claim(rows, form, seen);
+    return taken.rows == 0 && finds_room(state, lane) ? lane.claim(rows) : taken;
+}
+
 /// Hands on the filled slots of a lane: puts each into its readers' receive queues, where they read it in
 /// place, and lets the mover find it behind `published`.
 template <class A>

@@ -207,7 +207,8 @@ public:
 #endif
         group_.sync();
     }
-    /// Clerks wait for all workers, who do not wait for clerks. Two kinds, to be called by turns.
+    /// Workers wait for each other, and clerks for all workers, who do not wait for clerks. Two kinds, to be
+    /// called by turns.
     MGI_HD void await_counts() const { await_workers<kCounted>(); }
     MGI_HD void await_rows() const { await_workers<kWritten>(); }
 
@@ -231,6 +232,7 @@ private:
             if (is_worker()) {
                 asm volatile("barrier.arrive %0, %1;" ::"n"(kBarrier), "r"(group_.threads)
                              : "memory");
+                wait_at<kWorkersMeet>(group_.threads - clerks_);
             } else {
                 wait_at<kBarrier>(group_.threads);
             }

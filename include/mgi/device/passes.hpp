@@ -11,15 +11,6 @@
 
 namespace mgi::device {
 
-static_assert(sizeof(LaneTarget) == TileShape::kTargetBytes);
-
-/// Whether a channel's tiles go in passes, where their rows have lanes of their own. Rows with long strings
-/// are claimed one by one, and do not.
-template <class A>
-MGI_HD bool has_passes(ChannelState<A> const& state) {
-    return state.staged_bytes != 0 && state.lane_count > 1 && !state.layout.has_views;
-}
-
 /// What is the same for all passes of a call, at the start of the group's scratch.
 template <class A>
 struct PassPlan {
@@ -69,7 +60,6 @@ public:
             crew().sync_workers();
             if (crew().is_worker()) rank(number);
             crew().await_counts();
-            crew().sync_workers();
             if (crew().is_worker())
                 shared_sums(crew().workers(), tile().count, lanes(), tile().start);
             crew().sync_workers();
@@ -82,7 +72,6 @@ public:
             bool const stop = plan().stop != 0;
             if (crew().is_worker()) write(crew().workers(), number);
             crew().await_rows();
-            crew().sync_workers();
             bool const more = first_of(number + 1) < plan().batch.count;
             if (more && !stop && crew().is_worker()) bring(number + 1);
             if (crew().is_clerk()) {
@@ -352,11 +341,7 @@ private:
         u32 const wanted = tile.end[d] - next;
         Claim taken;
         if (wanted != 0) {
-            Lane<A>& lane = plan.lanes[d];
-            taken = lane.claim(wanted, form(tile, d), seen);
-            if (taken.rows == 0 && lane.mail != nullptr && collect(*plan.state, lane)) {
-                taken = lane.claim(wanted);
-            }
+            taken = claim_room(*plan.state, plan.lanes[d], wanted, form(tile, d), seen);
         }
         tile.claims[d] = taken;
         tile.targets[d] = {plan.pool + taken.offset, taken, next};

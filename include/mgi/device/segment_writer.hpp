@@ -32,21 +32,6 @@ struct ClaimedSegments {
     MGI_HD char* operator()(u32 lane) const { return pool + claims[lane].offset; }
 };
 
-/// Where the claimed rows of a lane go: those from position `begin` of the tile on, so many.
-struct alignas(16) LaneTarget {
-    char* segment = nullptr;
-    u32 shift = 0;  ///< position + shift is the row in the segment; wraps
-    u16 begin = 0;
-    u16 rows = 0;
-
-    LaneTarget() = default;
-    MGI_HD LaneTarget(char* start, Claim const& claim, u32 next)
-        : segment(start), shift(claim.row - next), begin(u16(next)), rows(u16(claim.rows)) {}
-
-    /// Whether the row at that position of the tile is among them.
-    [[nodiscard]] MGI_HD bool has(u32 position) const { return position - begin < rows; }
-};
-
 /// The targets that a tile's claims come to.
 template <class Base>
 struct ClaimedTargets {

@@ -72,7 +72,7 @@ public:
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
         // Behind the carried rows; there may be no columns, either.
         if (batch.count == 0) return {0, Status::Ok, ErrorCode::Ok};
-        if (lane < 0 && has_passes(state_)) {
+        if (state_.staged_bytes != 0) {
             return send_in_passes(group_, shared_, state_, source_index_, batch);
         }
         return send_in_tiles(group_, shared_, state_, source_index_, batch, lane);
@@ -289,9 +289,7 @@ private:
         LaneForm<A> const form = form_of(l);
         if (form.units != 0) return claim_text(tile_, state_, source_index_, l);
         Lane<A>& lane = lanes_[l];
-        Claim const taken = lane.claim(wanted, form, {lane.ticket.load(relaxed)});
-        if (taken.rows != 0 || lane.mail == nullptr) return taken;
-        return collect(state_, lane) ? lane.claim(wanted) : taken;
+        return claim_room(state_, lane, wanted, form, {lane.ticket.load(relaxed)});
     }
 
     MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
@@ -315,9 +313,7 @@ private:
         Lane<A>& lane = state.sources[source].lanes[l];
         auto const publish = [&](u64 sequence) { publish_slot(state, source, l, sequence); };
         Claim taken = lane.claim_fitting(fit, publish);
-        if (taken.rows == 0 && lane.mail != nullptr && collect(state, lane)) {
-            taken = lane.claim_fitting(fit, publish);
-        }
+        if (taken.rows == 0 && finds_room(state, lane)) taken = lane.claim_fitting(fit, publish);
         lay_text(tile, next, taken);
         return taken;
     }

@@ -44,8 +44,27 @@ MGI_HD inline ColumnMove move_of(ColumnLayout const& column, Batch const& batch,
             column.width};
 }
 
-/// Where the claimed rows of a lane go.
-struct LaneTarget;
+/// Where the claimed rows of a lane go: those from position `begin` of the tile on, so many.
+struct alignas(16) LaneTarget {
+    char* segment = nullptr;
+    u32 shift = 0;  ///< position + shift is the row in the segment; wraps
+    u16 begin = 0;
+    u16 rows = 0;
+
+    LaneTarget() = default;
+    MGI_HD LaneTarget(char* start, Claim const& claim, u32 next)
+        : segment(start), shift(claim.row - next), begin(u16(next)), rows(u16(claim.rows)) {}
+
+    /// Whether the row at that position of the tile is among them.
+    [[nodiscard]] MGI_HD bool has(u32 position) const { return position - begin < rows; }
+};
+
+/// Where a column's values come from.
+struct ColumnSource {
+    char const* values = nullptr;  ///< the first row's of the batch
+    u32 staged_at = 0;             ///< where a tile's are brought, from `Tile::staged` on
+    bool brought = false;          ///< else they stay where they are
+};
 
 /// What a tile needs of a group's scratch.
 struct TileShape {
@@ -57,15 +76,13 @@ struct TileShape {
 
     static constexpr u32 kPlanBytes =
         256;  ///< with `staged`: what is the same for all tiles of a call
-    static constexpr u32 kTargetBytes = 16;  ///< with `staged`: a LaneTarget
-    static constexpr u32 kFormBytes = 24;    ///< with `staged`: a LaneForm
-    static constexpr u32 kSourceBytes = 16;  ///< with `staged`: a ColumnSource
+    static constexpr u32 kFormBytes = 24;  ///< with `staged`: a LaneForm
 
     [[nodiscard]] MGI_HD constexpr u32 staged_bytes() const {
-        u32 const by_column = u32(sizeof(ColumnMove) + sizeof(ColumnLayout)) + kSourceBytes;
-        return staged == 0 ? 0
-                           : staged + kPlanBytes + lanes * kTargetBytes +
-                                 (lanes * (kFormBytes + 4) + columns * by_column + 15) / 16 * 16;
+        if (staged == 0) return 0;
+        u32 const by_lane = u32(sizeof(LaneTarget)) + kFormBytes + u32(sizeof(u32));
+        u32 const by_column = u32(sizeof(ColumnMove) + sizeof(ColumnSource) + sizeof(ColumnLayout));
+        return staged + kPlanBytes + (lanes * by_lane + columns * by_column + 15) / 16 * 16;
     }
     [[nodiscard]] MGI_HD constexpr u32 scratch_bytes() const {
         u32 const by_lane = u32(sizeof(Claim)) + 3 * u32(sizeof(u32));
@@ -81,14 +98,6 @@ MGI_HD TileShape tile_shape(ChannelState<A> const& state) {
     return {state.tile_rows, state.lane_count, state.layout.has_views,
             state.staged_bytes == 0 ? 0 : state.layout.column_count, state.staged_bytes};
 }
-
-/// Where a column's values come from.
-struct ColumnSource {
-    char const* values = nullptr;  ///< the first row's of the batch
-    u32 staged_at = 0;             ///< where a tile's are brought, from `Tile::staged` on
-    bool brought = false;          ///< else they stay where they are
-};
-static_assert(sizeof(ColumnSource) == TileShape::kSourceBytes);
 
 /// Arrays of a tile in group-shared memory.
 struct Tile {
@@ -130,7 +139,7 @@ struct Tile {
             tile.staged = own;
             own += shape.staged;
             tile.targets = reinterpret_cast<LaneTarget*>(own);
-            own += shape.lanes * TileShape::kTargetBytes;
+            own += shape.lanes * sizeof(LaneTarget);
             tile.moves = reinterpret_cast<ColumnMove*>(own);
             own += shape.columns * sizeof(ColumnMove);
             tile.sources = reinterpret_cast<ColumnSource*>(own);
@@ -162,13 +171,18 @@ MGI_HD inline u32 staged_column_bytes(ColumnLayout const& column, u32 rows) {
     return column.storage == Storage::Fixed ? scratch_for_copy(rows * column.width) : 0;
 }
 
-/// Scratch for the values of a tile's rows.
-MGI_HD inline u32 staged_tile_bytes(SegmentLayout const& layout, u32 rows) {
+/// Scratch for the values of a tile's rows; 0 where tiles never go in passes (passes.hpp): in these each row
+/// has a lane by its key, and each lane's rows are claimed at once, as those with long strings cannot be.
+template <class A>
+MGI_HD u32 staged_tile_bytes(ChannelState<A> const& state) {
+    SegmentLayout const& layout = state.layout;
+    bool const by_key = state.routing == RoutingKind::Partition && state.lane_count > 1;
+    if (!by_key || layout.has_views) return 0;
     u32 columns = 0;
     for (u32 c = 0; c < layout.column_count; ++c) {
-        columns += staged_column_bytes(layout.columns[c], rows);
+        columns += staged_column_bytes(layout.columns[c], state.tile_rows);
     }
-    return max_of(columns, scratch_for_copy(rows * layout.row_bytes));
+    return max_of(columns, scratch_for_copy(state.tile_rows * layout.row_bytes));
 }
 
 /// `find_parts` of keys of any kind.
