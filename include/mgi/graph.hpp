@@ -41,6 +41,7 @@ struct Device {
     VertexKind kind = VertexKind::Cpu;  ///< or Gpu
     int ordinal = -1;                   ///< N of "cuda:N", as the driver counts; -1: no GPU
     std::string bus_id;                 ///< of a GPU: "0000:0a:00.0"
+    std::string uuid;                   ///< of a GPU: "GPU-0123...", as nvidia-smi prints it
 };
 
 char const* to_string(VertexKind kind) noexcept;

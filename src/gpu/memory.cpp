@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -30,6 +31,11 @@ Context primary_context(Driver const& driver, int gpu) {
     }
     return context;
 }
+
+constexpr char const* kShare =
+    "share a channel's pool with other processes (set MGI_GPU_IPC=off where that cannot be)";
+constexpr char const* kImport =
+    "use another process' pool of a channel (set MGI_GPU_IPC=off where that cannot be)";
 
 }  // namespace
 
@@ -120,17 +126,13 @@ DeviceMemory::~DeviceMemory() {
 IpcHandle DeviceMemory::handle() const {
     Current const here(driver_, gpu_);
     IpcHandle handle{};
-    driver_.check(driver_.cuIpcGetMemHandle(&handle, at_), "share a channel's pool with a process",
-                  gpu_);
+    driver_.check(driver_.cuIpcGetMemHandle(&handle, at_), kShare, gpu_);
     return handle;
 }
 
 ImportedMemory::ImportedMemory(int gpu, IpcHandle const& handle) : gpu_(gpu) {
     Current const here(driver_, gpu);
-    driver_.check(
-        driver_.cuIpcOpenMemHandle(&at_, handle, kIpcLazyPeerAccess),
-        "use another process' pool of a channel (set MGI_GPU_IPC=off where processes may not)",
-        gpu);
+    driver_.check(driver_.cuIpcOpenMemHandle(&at_, handle, kIpcLazyPeerAccess), kImport, gpu);
 }
 
 ImportedMemory::~ImportedMemory() {
@@ -140,6 +142,30 @@ ImportedMemory::~ImportedMemory() {
     } catch (std::exception const&) {
         // The GPU's context is lost, and its memory with it.
     }
+}
+
+int ImportedMemory::on() const {
+    Current const here(driver_, gpu_);
+    int gpu = 0;
+    driver_.check(driver_.cuPointerGetAttribute(&gpu, kPointerOrdinal, at_), kImport, gpu_);
+    return gpu;
+}
+
+void free_later(std::unique_ptr<DeviceMemory> memory) {
+    using Clock = std::chrono::steady_clock;
+    // A link whose other end is gone is over after 14 s.
+    constexpr std::chrono::seconds kLongestUse{15};
+    // Never destroyed, as above.
+    static auto& mutex = *new std::mutex;
+    static auto& kept =
+        *new std::deque<std::pair<Clock::time_point, std::unique_ptr<DeviceMemory>>>;
+    std::vector<std::unique_ptr<DeviceMemory>> over;  // die behind the lock
+    std::lock_guard const lock(mutex);
+    while (!kept.empty() && kept.front().first <= Clock::now()) {
+        over.push_back(std::move(kept.front().second));
+        kept.pop_front();
+    }
+    if (memory != nullptr) kept.emplace_back(Clock::now() + kLongestUse, std::move(memory));
 }
 
 ManagedMemory::ManagedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {

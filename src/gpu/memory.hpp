@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "gpu/driver.hpp"
 
@@ -89,12 +90,18 @@ public:
     ImportedMemory& operator=(ImportedMemory const&) = delete;
 
     [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
+    /// The GPU that has it.
+    [[nodiscard]] int on() const;
 
 private:
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     Address at_ = 0;
 };
+
+/// Memory that others may still have imported: freed some time after all of them should have let go, when memory is
+/// next asked for or given back by this. What is left then goes with the process.
+void free_later(std::unique_ptr<DeviceMemory> memory);
 
 /// Memory that the host and the GPU's kernels have at the same addresses, also at the same time: pages move
 /// to who touches them, some microseconds each. Throws Error(InvalidArgument) for a GPU that cannot.

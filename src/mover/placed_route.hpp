@@ -2,8 +2,9 @@
 // receive ring there, and the link only says that they stand there.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <map>
+#include <vector>
 
 #include "mover/far_route.hpp"
 #include "transport/transport.hpp"
@@ -23,7 +24,8 @@ public:
                      transport::Transport& transport, std::uint64_t index)
         : BasicFarRoute<A>(state, source, lane, destination, end),
           transport_(transport),
-          index_(index) {}
+          index_(index),
+          copies_(std::bit_ceil(end.flow->window())) {}
 
     [[nodiscard]] bool has_credit() const override {
         return end_.ring->is_set() && BasicFarRoute<A>::has_credit();
@@ -37,14 +39,18 @@ private:
     using BasicFarRoute<A>::sent_;
     using BasicFarRoute<A>::state_;
 
+    // By the lowest bits of a sequence under way, of which there are no more than a window.
     struct Copy {
         std::uint64_t sequence = 0;
         std::uint64_t content = 0;
     };
+    [[nodiscard]] Copy& copy_of(std::uint64_t sequence) {
+        return copies_[sequence & (copies_.size() - 1)];
+    }
 
     transport::Transport& transport_;
     std::uint64_t const index_;
-    std::map<std::uint64_t, Copy> copies_;  // under way, by token
+    std::vector<Copy> copies_;
 };
 
 template <class A>
@@ -55,14 +61,14 @@ bool BasicPlacedRoute<A>::start(std::uint64_t sequence) {
     std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
     char* const to = end_.ring->segment(sent_ % end_.flow->window());
     if (!transport_.submit({token, this->lane_.segment(sequence), to, ranges_})) return false;
-    copies_.emplace(token, Copy{sent_, content});
+    copy_of(sent_) = {sent_, content};
     this->depart(sequence);
     return true;
 }
 
 template <class A>
 void BasicPlacedRoute<A>::complete_copy(std::uint64_t token) {
-    Copy const copy = copies_.extract(token).mapped();
+    Copy const& copy = copy_of(token);
     end_.carrier->start(this->transfer_of(copy.sequence, copy.content));
 }
 

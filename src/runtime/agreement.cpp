@@ -105,22 +105,27 @@ Terms terms_in(std::string_view text) {
     return terms;
 }
 
-// "peers peer ... destinations number bus_id ... home"
+// "own gpu ... peers gpu ... destinations number gpu ... home", each word but the last the number that follow
 std::string text_of(GpuCard const& card) {
-    std::string text = std::to_string(card.peers.size());
-    for (std::string const& peer : card.peers) text += ' ' + peer;
-    text += ' ' + std::to_string(card.destinations.size());
-    for (auto const& [destination, bus_id] : card.destinations) {
-        text += ' ' + std::to_string(destination) + ' ' + bus_id;
+    std::string text;
+    for (auto const* gpus : {&card.own, &card.peers}) {
+        text += std::to_string(gpus->size()) + ' ';
+        for (std::string const& gpu : *gpus) text += gpu + ' ';
     }
-    return text + ' ' + one_line(card.home);
+    text += std::to_string(card.destinations.size()) + ' ';
+    for (auto const& [destination, gpu] : card.destinations) {
+        text += std::to_string(destination) + ' ' + gpu + ' ';
+    }
+    return text + one_line(card.home);
 }
 
 GpuCard gpu_card_in(std::string_view text) {
     auto const next = [&text] { return take_word(text, ' '); };
     GpuCard card;
-    for (auto left = number(next()); left != 0 && !text.empty(); --left) {
-        card.peers.emplace_back(next());
+    for (auto* const gpus : {&card.own, &card.peers}) {
+        for (auto left = number(next()); left != 0 && !text.empty(); --left) {
+            gpus->emplace_back(next());
+        }
     }
     for (auto left = number(next()); left != 0 && !text.empty(); --left) {
         std::uint32_t const destination = number(next());
@@ -130,15 +135,14 @@ GpuCard gpu_card_in(std::string_view text) {
     return card;
 }
 
-// "bytes bus_id handle"
+// "bytes handle"
 std::string text_of(SharedGpuPool const& pool) {
-    return std::to_string(pool.bytes) + ' ' + pool.bus_id + ' ' + hex(pool.handle.bytes);
+    return std::to_string(pool.bytes) + ' ' + hex(pool.handle.bytes);
 }
 
 SharedGpuPool pool_in(std::string_view text) {
     SharedGpuPool pool;
     pool.bytes = number<std::uint64_t>(take_word(text, ' '));
-    pool.bus_id = take_word(text, ' ');
     from_hex(text, pool.handle.bytes);
     return pool;
 }

@@ -105,9 +105,9 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     ChannelTables tables(state_, plan_, here);
     plan_.pool_bytes = tables.pool_bytes();
     if (sharing) {
-        share(tables, std::move(*sharing), std::move(account));
+        share(tables, std::move(*sharing), account);
     } else {
-        build(tables, std::move(account));
+        build(tables, account);
     }
     if (!gpus.empty() && pool_ != nullptr && pool_->fixed_bytes() != 0) {
         pinned_ = std::make_unique<gpu::PinnedRange>(gpus.front().gpu, pool_->base(),
@@ -115,7 +115,7 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     }
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
-        add_place(gpus[i]);
+        add_place(gpus[i], account);
     }
 }
 
@@ -131,11 +131,12 @@ void ChannelImpl::build(ChannelTables& tables, std::shared_ptr<memory::Account> 
     tables.build(*tables_, carver);
 }
 
-void ChannelImpl::add_place(GpuMembers const& members) {
+void ChannelImpl::add_place(GpuMembers const& members,
+                            std::shared_ptr<memory::Account> const& account) {
     State shape;
     fill_in(shape, true);
-    auto& place = *places_.emplace_back(
-        std::make_unique<GpuPlace>(members.gpu, members.here, far_of(members.here), shape, plan_));
+    auto& place = *places_.emplace_back(std::make_unique<GpuPlace>(
+        members.gpu, members.here, far_of(members.here), shape, plan_, account));
     gpu_memories_->add(place.memory());
     fill_in(place.state(), true);
     place.build(plan_);
@@ -166,7 +167,7 @@ Here ChannelImpl::far_of(Here const& here) const {
     return far;
 }
 
-SharedGpus ChannelImpl::share_gpus(std::vector<Device> const& devices) const {
+SharedGpus ChannelImpl::share_gpus() const {
     SharedGpus shared;
     PartMembers const& members = part_->members();
     for (auto const& place : places_) {
@@ -179,44 +180,53 @@ SharedGpus ChannelImpl::share_gpus(std::vector<Device> const& devices) const {
             }
         }
         if (shared.rings.empty() || shared.rings.back().pool != pool) continue;
-        auto const device = std::find_if(devices.begin(), devices.end(), [&](Device const& one) {
-            return one.ordinal == place->gpu();
-        });
-        shared.pools.push_back({place->handle(), place->memory().bytes, device->bus_id});
+        shared.pools.push_back({place->share(), place->memory().bytes});
     }
     return shared;
 }
 
-void ChannelImpl::use_shared(SharedGpus const& theirs, std::vector<Device> const& devices) {
+void ChannelImpl::use_shared(std::vector<SharedGpus> const& by_member) {
+    PartMembers const& members = part_->members();
+    for (std::uint32_t m = 0; m < by_member.size(); ++m) {
+        if (m != members.me) use_shared(m, by_member[m]);
+    }
+    for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
+        for (std::uint32_t d = 0; moves_source(s) && d < members.destination_member.size(); ++d) {
+            if (!members.writes_into(members.me, d)) continue;
+            if (crossing_->links().ring(s, d).is_set()) continue;
+            throw Error(ErrorCode::Internal, describe() + ": " +
+                                                 members.name(members.destination_member[d]) +
+                                                 " shares no memory for its destination " +
+                                                 std::to_string(spec_.destinations[d].id));
+        }
+    }
+}
+
+void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs) {
+    PartMembers const& members = part_->members();
+    std::uint64_t const stride = memory::Carver::piece(layout_.get().size);
     std::vector<char*> opened(theirs.pools.size());
-    for (SharedGpuRing const& ring : theirs.rings) {
-        if (ring.source >= state_.source_count || ring.destination >= state_.destination_count ||
-            ring.pool >= opened.size()) {
-            throw Error(ErrorCode::Internal,
-                        "another process shares what is no ring of " + describe());
+    for (auto const& [number, source, destination, offset] : theirs.rings) {
+        bool const possible = source < state_.source_count &&
+                              destination < state_.destination_count && number < opened.size() &&
+                              members.destination_member[destination] == member &&
+                              members.writes_into(mover_of(source), destination) &&
+                              offset <= theirs.pools[number].bytes &&
+                              plan_.credits * stride <= theirs.pools[number].bytes - offset;
+        if (!possible) {
+            throw Error(ErrorCode::Internal, describe() + ": " + members.name(member) +
+                                                 " shares GPU memory that is no ring of it");
         }
-        if (!moves_source(ring.source)) continue;
-        SharedGpuPool const& pool = theirs.pools[ring.pool];
-        std::uint64_t const stride = memory::Carver::piece(layout_.get().size);
-        if (ring.offset > pool.bytes || plan_.credits * stride > pool.bytes - ring.offset) {
-            throw Error(ErrorCode::Internal,
-                        "another process shares a ring that is too short for " + describe());
-        }
-        char*& at = opened[ring.pool];
+        if (!moves_source(source)) continue;
+        SharedGpuPool const& pool = theirs.pools[number];
+        char*& at = opened[number];
         if (at == nullptr) {
-            auto const device = std::find_if(
-                devices.begin(), devices.end(),
-                [&](Device const& one) { return one.ordinal >= 0 && one.bus_id == pool.bus_id; });
-            if (device == devices.end()) {
-                throw Error(ErrorCode::Internal,
-                            describe() + ": this process has no GPU " + pool.bus_id);
-            }
             int const by = places_.front()->gpu();
             imported_.push_back(std::make_unique<gpu::ImportedMemory>(by, pool.handle));
             at = imported_.back()->data();
-            gpu_memories_->add({by, at, pool.bytes, device->ordinal});
+            gpu_memories_->add({by, at, pool.bytes, imported_.back()->on(), true});
         }
-        crossing_->links().ring(ring.source, ring.destination).set(at + ring.offset, stride);
+        crossing_->links().ring(source, destination).set(at + offset, stride);
     }
 }
 

@@ -63,11 +63,13 @@ public:
     [[nodiscard]] std::shared_ptr<transport::GpuMemories const> gpu_memories() const {
         return gpu_memories_;
     }
-    // What other processes copy into, of the GPUs of `devices`.
-    [[nodiscard]] SharedGpus share_gpus(std::vector<Device> const& devices) const;
-    // Opens what another process shares, as far as this one copies into it. Once for each process, after the
-    // crossing was set and before it begins.
-    void use_shared(SharedGpus const& theirs, std::vector<Device> const& devices);
+    // What other processes copy into.
+    [[nodiscard]] SharedGpus share_gpus() const;
+    // Opens what all members share, as far as this one copies into it; once, after the crossing was set and before it
+    // begins. Throws Error(Internal) where that is not what it has to be.
+    void use_shared(std::vector<SharedGpus> const& by_member);
+    // Nobody copies any more.
+    void forget_shared() { imported_.clear(); }
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
 
@@ -174,7 +176,8 @@ private:
                 std::vector<GpuMembers> const& gpus);
     void fill_in(State& state, bool on_gpu) const;
     void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
-    void add_place(GpuMembers const& members);
+    void add_place(GpuMembers const& members, std::shared_ptr<memory::Account> const& account);
+    void use_shared(std::uint32_t member, SharedGpus const& theirs);
     [[nodiscard]] Here far_of(Here const& here) const;
     std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;

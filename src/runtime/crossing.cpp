@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -41,7 +42,7 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
     : channel_(channel),
       network_(network),
       terms_(terms),
-      own_addresses_(network.addresses()),
+      own_addresses_(network.own_addresses()),
       nics_(network.nics()),
       addresses_(std::make_shared<MemberAddresses const>(addresses)) {
     PartMembers const& members = channel.part()->members();
@@ -90,7 +91,8 @@ transport::wire::LinkName Crossing::name_of(Peer const& peer) const {
 
 std::vector<std::uint32_t> Crossing::servers_of(std::vector<std::uint32_t> const& members) const {
     std::vector<std::uint32_t> servers;
-    for (std::uint32_t const m : members) servers.push_back(channel_.part()->members().server[m]);
+    for (std::uint32_t const m : members)
+        servers.push_back(channel_.part()->members().machine_of(m));
     return servers;
 }
 
@@ -130,7 +132,9 @@ void Crossing::connect() {
         peer.link->set_weight(channel_.id(), channel_.spec().options.weight);
         links_->set_carrier(p, peer.link.get());
     }
-    bool const are_third = *std::max_element(members.server.begin(), members.server.end()) >= 2;
+    std::set<std::uint32_t> machines;
+    for (std::uint32_t m = 0; m < members.count; ++m) machines.insert(members.machine_of(m));
+    bool const are_third = machines.size() > 2;
     if (!are_third || !terms_.relays || !ChannelNetwork::relays()) return;
     network_.wires().pass_on(relays_name(terms_.number), terms_.secret,
                              ways_on(members.me, own_addresses_, addresses_, reach_));
@@ -256,7 +260,9 @@ void Crossing::failed(ErrorCode code, std::string const& why) {
     std::string const name = channel_.describe() + ", ";
     std::size_t const at = why.find(name);
     if (at == std::string::npos) return channel_.fail(code, why);
-    channel_.fail(code, "from another server: ", why.substr(at + name.size()));
+    bool const on_gpus = channel_.part()->members().on_gpus();
+    channel_.fail(code, on_gpus ? "from another process: " : "from another server: ",
+                  why.substr(at + name.size()));
 }
 
 void Crossing::progressed(std::uint64_t count) {

@@ -1,7 +1,10 @@
 #include "runtime/gpu_place.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
+
+#include "core/text.hpp"
 
 namespace mgi {
 
@@ -31,15 +34,41 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
             plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes(), tables.far_bytes()};
 }
 
-GpuPlace::GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan)
-    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far)) {}
+GpuPlace::Charge::Charge(std::shared_ptr<memory::Account> of, std::uint64_t much)
+    : account(std::move(of)), bytes(much) {
+    if (account->take(bytes)) return;
+    throw Error(ErrorCode::OutOfMemory,
+                "a channel's segments on their way between a GPU and other processes take " +
+                    bytes_text(bytes) + " of the host's memory, more than the " +
+                    bytes_text(account->left()) + " left of the memory limit");
+}
 
-GpuPlace::GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes)
+GpuPlace::GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
+                   std::shared_ptr<memory::Account> account)
+    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far), std::move(account)) {}
+
+GpuPlace::~GpuPlace() {
+    if (!shared_) return;
+    try {
+        gpu::free_later(std::move(pool_));
+    } catch (std::bad_alloc const&) {
+        // Then it is freed now.
+    }
+}
+
+gpu::IpcHandle GpuPlace::share() {
+    shared_ = true;
+    return pool_->handle();
+}
+
+GpuPlace::GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
+                   std::shared_ptr<memory::Account> account)
     : gpu_(gpu),
       here_(std::move(here)),
       far_(std::move(far)),
       managed_(gpu, bytes_of(shape) + sizes.tables),
-      pool_(gpu, sizes.pool),
+      charge_(std::move(account), sizes.host),
+      pool_(std::make_unique<gpu::DeviceMemory>(gpu, sizes.pool)),
       mail_(gpu, sizes.mail),
       host_(gpu, sizes.host),
       memory_(managed_.data(), managed_.bytes(), std::pmr::null_memory_resource()),
@@ -63,8 +92,8 @@ void GpuPlace::build(Plan const& plan) {
     bring(state.keys, state.key_count);
     bring(state.owners, state.part_count);
     bring(state.destination_ids, state.destination_count);
-    state.pool = pool_.bytes() != 0 ? pool_.data() : host_.data();
-    Carver carver(pool_.data(), pool_.bytes(), true);
+    state.pool = pool_->bytes() != 0 ? pool_->data() : host_.data();
+    Carver carver(pool_->data(), pool_->bytes(), true);
     Carver host(host_.data(), host_.bytes(), true, state.pool);
     std::pmr::monotonic_buffer_resource mail(mail_.data(), mail_.bytes(),
                                              std::pmr::null_memory_resource());

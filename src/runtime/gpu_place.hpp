@@ -6,10 +6,12 @@
 // where kernels read and write them.
 #pragma once
 
+#include <memory>
 #include <memory_resource>
 #include <vector>
 
 #include "gpu/memory.hpp"
+#include "memory/account.hpp"
 #include "runtime/channel_tables.hpp"
 #include "transport/gpu_copy.hpp"
 
@@ -17,20 +19,24 @@ namespace mgi {
 
 class GpuPlace {
 public:
-    // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead. Throws
-    // Error(OutOfMemory, ...).
-    GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan);
+    // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead. Memory of the
+    // host's for their segments is at the charge of `account`. Throws Error(OutOfMemory, ...).
+    GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
+             std::shared_ptr<memory::Account> account);
+    ~GpuPlace();
+    GpuPlace(GpuPlace const&) = delete;
+    GpuPlace& operator=(GpuPlace const&) = delete;
 
     [[nodiscard]] int gpu() const { return gpu_; }
     [[nodiscard]] Here const& here() const { return here_; }
     [[nodiscard]] State& state() const { return *state_; }
-    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_.bytes() + host_.bytes(); }
+    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_->bytes() + host_.bytes(); }
     // The GPU's memory that its segments lie in.
     [[nodiscard]] transport::GpuRange memory() const {
-        return {gpu_, pool_.data(), pool_.bytes(), gpu_};
+        return {gpu_, pool_->data(), pool_->bytes(), gpu_};
     }
-    // By which other processes import it.
-    [[nodiscard]] gpu::IpcHandle handle() const { return pool_.handle(); }
+    // By which other processes import it, who may do so from now on.
+    [[nodiscard]] gpu::IpcHandle share();
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
     void build(Plan const& plan);
     // The stages of a channel with sorters, by source.
@@ -47,13 +53,25 @@ private:
         std::uint64_t host = 0;
     };
     static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here, Here const& far);
-    GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes);
+    // Gives back what it took.
+    struct Charge {
+        Charge(std::shared_ptr<memory::Account> of, std::uint64_t much);
+        ~Charge() { account->give(bytes); }
+        Charge(Charge const&) = delete;
+        Charge& operator=(Charge const&) = delete;
+        std::shared_ptr<memory::Account> const account;
+        std::uint64_t const bytes;
+    };
+    GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
+             std::shared_ptr<memory::Account> account);
 
     int const gpu_;
     Here const here_;
     Here const far_;
     gpu::ManagedMemory managed_;
-    gpu::DeviceMemory pool_;
+    Charge const charge_;
+    std::unique_ptr<gpu::DeviceMemory> pool_;
+    bool shared_ = false;  // with other processes
     gpu::PinnedMemory mail_;
     gpu::PinnedMemory host_;
     std::pmr::monotonic_buffer_resource memory_;

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <system_error>
 
 #include <mgi/error.hpp>
@@ -23,17 +22,22 @@ bool is_wanted() {
     throw Error(ErrorCode::InvalidArgument, "MGI_GPU_IPC is '" + said + "'; expected on or off");
 }
 
-// Memory is handed over within one kernel and its namespaces of processes and of IPC.
+// Memory is handed over within one kernel and its namespaces of processes and of IPC. Empty where these are
+// not to be seen.
 std::string home_on(std::string const& server) {
-    std::string home = server;
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    home += ' ' + boot;
+    std::string home;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> home;
+    if (home.empty()) return home;
     for (char const* space : {"/proc/self/ns/pid", "/proc/self/ns/ipc"}) {
-        std::error_code none;
-        home += ' ' + std::filesystem::read_symlink(space, none).string();
+        std::error_code failed;
+        home += ' ' + std::filesystem::read_symlink(space, failed).string();
+        if (failed) return {};
     }
-    return home;
+    return home + ' ' + server;
+}
+
+bool contains(std::vector<std::string> const& gpus, std::string const& uuid) {
+    return std::find(gpus.begin(), gpus.end(), uuid) != gpus.end();
 }
 
 }  // namespace
@@ -42,45 +46,48 @@ GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
                  std::string const& server) {
     GpuCard card;
     if (!is_wanted()) return card;
-    std::set<int> own;
+    std::vector<Device const*> own;
     auto const gpu_of = [&](Endpoint endpoint) -> Device const* {
-        if (endpoint.device >= devices.size()) return nullptr;
-        Device const& device = devices[endpoint.device];
-        if (device.kind != VertexKind::Gpu) return nullptr;
-        own.insert(device.ordinal);
-        return &device;
+        bool const is_here = endpoint.device < devices.size();
+        if (!is_here || devices[endpoint.device].kind != VertexKind::Gpu) return nullptr;
+        return own.emplace_back(&devices[endpoint.device]);
     };
     for (Endpoint const source : spec.sources) (void)gpu_of(source);
     for (std::uint32_t d = 0; d < spec.destinations.size(); ++d) {
         Device const* const gpu = gpu_of(spec.destinations[d]);
-        if (gpu != nullptr) card.destinations[d] = gpu->bus_id;
+        if (gpu != nullptr) card.destinations[d] = gpu->uuid;
     }
     if (own.empty()) return card;
     card.home = home_on(server);
+    for (Device const* gpu : own) {
+        if (!contains(card.own, gpu->uuid)) card.own.push_back(gpu->uuid);
+    }
     for (Device const& device : devices) {
-        bool const is_peer =
-            device.kind == VertexKind::Gpu && std::all_of(own.begin(), own.end(), [&](int gpu) {
-                return gpu::reaches(gpu, device.ordinal);
-            });
-        if (is_peer) card.peers.push_back(device.bus_id);
+        bool const is_peer = device.kind == VertexKind::Gpu &&
+                             std::all_of(own.begin(), own.end(), [&](Device const* gpu) {
+                                 return gpu::reaches(gpu->ordinal, device.ordinal);
+                             });
+        if (is_peer) card.peers.push_back(device.uuid);
     }
     return card;
 }
 
-std::vector<std::vector<bool>> who_writes(std::vector<GpuCard> const& cards,
-                                          std::size_t destinations) {
-    std::vector<std::vector<bool>> writes(cards.size(), std::vector<bool>(destinations));
-    for (std::size_t from = 0; from < cards.size(); ++from) {
-        auto const& peers = cards[from].peers;
-        for (std::size_t to = 0; to < cards.size(); ++to) {
+void note_cards(PartMembers& members, std::vector<GpuCard> const& cards) {
+    std::size_t const destinations = members.destination_member.size();
+    members.writes.assign(cards.size(), std::vector<bool>(destinations));
+    members.writes_own_gpus = false;
+    for (std::uint32_t d = 0; d < destinations; ++d) {
+        std::uint32_t const to = members.destination_member[d];
+        auto const at = cards[to].destinations.find(d);
+        if (cards[to].home.empty() || at == cards[to].destinations.end()) continue;
+        for (std::uint32_t from = 0; from < cards.size(); ++from) {
             if (from == to || cards[from].home != cards[to].home) continue;
-            for (auto const& [destination, bus_id] : cards[to].destinations) {
-                writes[from].at(destination) =
-                    std::find(peers.begin(), peers.end(), bus_id) != peers.end();
-            }
+            bool const writes = contains(cards[from].peers, at->second);
+            members.writes[from][d] = writes;
+            members.writes_own_gpus |=
+                writes && from == members.me && contains(cards[from].own, at->second);
         }
     }
-    return writes;
 }
 
 }  // namespace mgi

@@ -11,21 +11,23 @@
 #include <mgi/graph.hpp>
 
 #include "gpu/types.hpp"
+#include "runtime/part.hpp"
 
 namespace mgi {
 
 // Of one process, before it has memory for a channel.
+// GPUs by their UUIDs.
 struct GpuCard {
-    std::string home;                // equal for processes that can hand memory to each other
-    std::vector<std::string> peers;  // bus ids of the GPUs that its GPUs in the channel copy to
-    std::map<std::uint32_t, std::string> destinations;  // its own on GPUs, by number: bus id
+    std::string home;  // equal for processes that can hand memory to each other; empty: cannot
+    std::vector<std::string> own;                       // that it has endpoints on
+    std::vector<std::string> peers;                     // that all of these copy to
+    std::map<std::uint32_t, std::string> destinations;  // its own on GPUs, by number
 };
 
 // A GPU's memory of a channel, which others import.
 struct SharedGpuPool {
     gpu::IpcHandle handle{};
     std::uint64_t bytes = 0;
-    std::string bus_id;
 };
 // And where it has the segments that come from a source in another process: the first one's place.
 struct SharedGpuRing {
@@ -44,8 +46,7 @@ struct SharedGpus {
 // Error(InvalidArgument) for other words.
 GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
                  std::string const& server);
-// By process and destination: whether the one copies into the other's GPU itself.
-std::vector<std::vector<bool>> who_writes(std::vector<GpuCard> const& cards,
-                                          std::size_t destinations);
+// Says which members copy into which other ones' GPUs, whose cards these are.
+void note_cards(PartMembers& members, std::vector<GpuCard> const& cards);
 
 }  // namespace mgi

@@ -35,7 +35,8 @@ public:
     // Refused) for one that cannot be had.
     std::vector<std::string> addresses(bool within_server = false);
 
-    // Behind a call of `addresses`: the names of these NICs, in the same order.
+    // Behind a call of `addresses`: what it has found, and the names of these NICs, in the same order.
+    [[nodiscard]] std::vector<std::string> const& own_addresses() const { return addresses_; }
     [[nodiscard]] std::vector<std::string> const& nics() const { return nics_; }
     // The NICs that are a device's own, as Transfer::nics; 0 for a device of another process.
     [[nodiscard]] std::uint64_t nics_of(std::uint32_t device) const {

@@ -32,6 +32,7 @@ bool is_near(Device const& device, int node, std::vector<topology::NumaNode> con
         return one.number == node;
     });
     if (at == nodes.end()) return true;
+    if (device.cores.empty()) return device.numa_node < 0 || device.numa_node == node;
     return std::any_of(device.cores.begin(), device.cores.end(), [&](int core) {
         return std::binary_search(at->cores.begin(), at->cores.end(), core);
     });

@@ -95,14 +95,14 @@ Runtime::Impl::Company Runtime::Impl::company_of(std::vector<Endpoint> const& en
     std::map<std::uint32_t, std::string> ranks;  // and their servers
     for (Endpoint const endpoint : endpoints) {
         if (resolved(endpoint).device != Endpoint::kElsewhere) {
-            company.on_gpus |= device_of(endpoint).kind == VertexKind::Gpu;
+            company.on_gpu.push_back(device_of(endpoint).kind == VertexKind::Gpu);
             company.rank_of.push_back(company.job.rank);
             ranks.emplace(company.job.rank, server);
             continue;
         }
         std::lock_guard const lock(registry_->mutex);
         Other const& other = others_.at(endpoint.id);
-        company.on_gpus |= other.on_gpu;
+        company.on_gpu.push_back(other.on_gpu);
         company.rank_of.push_back(other.rank);
         ranks.emplace(other.rank, other.server);
     }

@@ -83,6 +83,13 @@ std::string PartMembers::name(std::uint32_t member) const {
     return member < names.size() ? names[member] : "process " + std::to_string(member);
 }
 
+bool PartMembers::on_gpus() const {
+    auto const any = [](std::vector<bool> const& of) {
+        return std::find(of.begin(), of.end(), true) != of.end();
+    };
+    return any(source_on_gpu) || any(destination_on_gpu);
+}
+
 bool PartMembers::cross_servers() const {
     return std::any_of(server.begin(), server.end(),
                        [this](std::uint32_t one) { return one != server[me]; });

@@ -31,11 +31,19 @@ struct PartMembers {
     std::uint32_t count = 1;
     std::vector<std::string> names;     // "rank 3", for errors; empty: "process 0", "process 1" ...
     std::vector<std::uint32_t> server;  // by member; empty: all are on one
-    // Some endpoints are on GPUs. Then each process counts as a server: nobody reads a GPU's segments in place
-    // from another one, and links join them.
-    bool on_gpus = false;
+    // By endpoint; empty: none is. Where one is, each process counts as a server: nobody reads a GPU's segments
+    // in place from another one, and links join them.
+    std::vector<bool> source_on_gpu;
+    std::vector<bool> destination_on_gpu;
+    // By member: which server that is really; empty: `server` says it.
+    std::vector<std::uint32_t> machine;
+    [[nodiscard]] bool on_gpus() const;
+    [[nodiscard]] std::uint32_t machine_of(std::uint32_t member) const {
+        return machine.empty() ? server[member] : machine[member];
+    }
     // By member and destination: whether the one copies into the other's GPU itself. Empty: nobody does.
     std::vector<std::vector<bool>> writes;
+    bool writes_own_gpus = false;  // this one does so into GPUs that it uses itself
     [[nodiscard]] bool writes_into(std::uint32_t member, std::uint32_t destination) const {
         return !writes.empty() && writes[member][destination];
     }

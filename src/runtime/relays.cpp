@@ -55,8 +55,8 @@ std::vector<std::uint32_t> relays_between(PartMembers const& members, std::uint3
                                           std::uint32_t other) {
     std::vector<std::uint32_t> found;
     for (std::uint32_t m = 0; m < members.count; ++m) {
-        std::uint32_t const server = members.server[m];
-        if (server != members.server[one] && server != members.server[other]) found.push_back(m);
+        std::uint32_t const on = members.machine_of(m);
+        if (on != members.machine_of(one) && on != members.machine_of(other)) found.push_back(m);
     }
     if (found.empty()) return found;
     auto const first = std::ptrdiff_t((one + other) % found.size());
@@ -64,7 +64,7 @@ std::vector<std::uint32_t> relays_between(PartMembers const& members, std::uint3
     // One of each server, and then another one: those of one server have the same NICs.
     std::map<std::uint32_t, std::size_t> of_server;
     std::map<std::uint32_t, std::size_t> turn;
-    for (std::uint32_t const m : found) turn[m] = of_server[members.server[m]]++;
+    for (std::uint32_t const m : found) turn[m] = of_server[members.machine_of(m)]++;
     std::stable_sort(found.begin(), found.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
     found.resize(std::min(found.size(), kMostRelaysOfPair));

@@ -349,11 +349,12 @@ void Runtime::Impl::take_apart(ChannelImpl const& channel) {
 }
 
 // Movers and links touch its memory no more.
-void Runtime::Impl::end_work(ChannelImpl const& channel) noexcept {
+void Runtime::Impl::end_work(ChannelImpl& channel) noexcept {
     {
         std::lock_guard const lock(movers_mutex_);
         for (auto& [device, mover] : movers_) mover.remove(channel.id());
     }
+    channel.forget_shared();
     if (channel.crossing() != nullptr) channel.crossing()->close();
 }
 

@@ -52,7 +52,10 @@ public:
         std::vector<std::uint32_t> rank_of;  // by endpoint
         std::uint32_t me = 0;                // index in ranks
         std::vector<std::string> servers;    // by rank of `ranks`
-        bool on_gpus = false;                // some of the endpoints are
+        std::vector<bool> on_gpu;            // by endpoint
+        [[nodiscard]] bool on_gpus() const {
+            return std::find(on_gpu.begin(), on_gpu.end(), true) != on_gpu.end();
+        }
         [[nodiscard]] bool on_one_server() const {
             return std::adjacent_find(servers.begin(), servers.end(), std::not_equal_to<>()) ==
                    servers.end();
@@ -152,7 +155,7 @@ private:
     void open_channel(std::shared_ptr<ChannelImpl> const& channel);
     void abandon(ChannelImpl const& channel) noexcept;
     void take_apart(ChannelImpl const& channel);
-    void end_work(ChannelImpl const& channel) noexcept;
+    void end_work(ChannelImpl& channel) noexcept;
     [[nodiscard]] std::shared_ptr<Launch::State> new_launch(
         Endpoint endpoint, std::uint32_t groups, std::vector<device::Channel> const& channels,
         bool sorts) const;

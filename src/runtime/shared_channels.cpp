@@ -149,15 +149,21 @@ void Runtime::Impl::check_members(ChannelSpec const& spec, PartMembers const& me
     check(spec.sources, members.source_member, "source");
     check(spec.destinations, members.destination_member, "destination");
     check_spec(spec, schema_of(spec));
+    bool const on_gpus = members.on_gpus();
+    auto const& received = members.destination_on_gpu;
+    if (on_gpus && spec.options.receive_limit != 0 &&
+        std::find(received.begin(), received.end(), false) == received.end()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    who + ": batches cannot be kept on a GPU; leave receive_limit at 0");
+    }
     auto const& of = members.source_member;
     if (!has_one_order(spec) || members.server.empty()) return;
     for (std::size_t s = 1; s < of.size(); ++s) {
         if (members.server[of[s]] == members.server[of[0]]) continue;
         throw Error(ErrorCode::InvalidArgument,
-                    who +
-                        ": an ordered broadcast has one order of all rows, which one server makes; "
-                        "sources " +
-                        std::to_string(spec.sources[0].id) + " and " +
+                    who + ": an ordered broadcast has one order of all rows, which one " +
+                        (on_gpus ? "process makes where endpoints are on GPUs" : "server makes") +
+                        "; sources " + std::to_string(spec.sources[0].id) + " and " +
                         std::to_string(spec.sources[s].id) + " are on two");
     }
 }
@@ -168,8 +174,10 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
     if (!members.cross_servers()) return plan_channel(fitting, schema_of(spec));
     LargestServer const largest{most_on_a_server(members, members.source_member),
                                 most_on_a_server(members, members.destination_member)};
-    if (members.on_gpus) {
-        fitting.options = options_on_gpus(spec, schema_of(spec), {}, memory_left());
+    if (members.on_gpus()) {
+        auto const& sent = members.source_on_gpu;
+        OnlyGpus const only{std::find(sent.begin(), sent.end(), false) == sent.end(), false};
+        fitting.options = options_on_gpus(spec, schema_of(spec), only, memory_left());
         fitting.options.by_reference = false;
         Plan plan = plan_channel(fitting, schema_of(spec), largest);
         plan.transfer = transfer_across(spec);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "core/log.hpp"
 #include "runtime/agreement.hpp"
@@ -37,7 +38,11 @@ std::vector<Said> all_said(std::vector<std::string> const& shares) {
 class Runtime::Impl::Founding {
 public:
     Founding(Impl& runtime, ChannelSpec const& spec, Company const& company)
-        : runtime_(runtime), spec_(spec), company_(company), leads_(company.rank_of[0] == me()) {
+        : runtime_(runtime),
+          spec_(spec),
+          company_(company),
+          leads_(company.rank_of[0] == me()),
+          on_gpus_(company.on_gpus()) {
         auto const index = [&](std::size_t i) {
             auto const at =
                 std::lower_bound(company.ranks.begin(), company.ranks.end(), company.rank_of[i]);
@@ -45,9 +50,11 @@ public:
         };
         for (std::size_t s = 0; s < spec.sources.size(); ++s) {
             members_.source_member.push_back(index(s));
+            members_.source_on_gpu.push_back(company.on_gpu[s]);
         }
         for (std::size_t d = 0; d < spec.destinations.size(); ++d) {
             members_.destination_member.push_back(index(spec.sources.size() + d));
+            members_.destination_on_gpu.push_back(company.on_gpu[spec.sources.size() + d]);
         }
         members_.me = company.me;
         members_.count = static_cast<std::uint32_t>(company.ranks.size());
@@ -69,14 +76,13 @@ public:
             found_terms();
             bool taken = make_or_find("channel opened", crossing_ ? makes_ : !makes_);
             if (third_step_) taken |= make_or_find("channel opened by all", !makes_);
-            if (!taken && company_.on_gpus) use_shared_gpus();
             if (!taken) {
+                if (on_gpus_) use_shared_gpus();
                 if (crossing_) channel_->impl()->crossing()->begin();
                 done_ = true;
                 return *channel_;
             }
             drop();
-            shared_gpus_.clear();
         }
         throw Error(ErrorCode::OutOfMemory,
                     name_of(spec_) +
@@ -87,14 +93,16 @@ public:
 private:
     // Numbers the servers, and says who makes the part of each: the first of its members, or who leads.
     void find_servers() {
-        members_.on_gpus = company_.on_gpus;
         std::map<std::string, std::uint32_t> numbers;
-        for (std::size_t m = 0; m < company_.servers.size(); ++m) {
+        for (std::string const& name : company_.servers) {
             auto const number = static_cast<std::uint32_t>(numbers.size());
-            std::string const& name = company_.on_gpus ? members_.names[m] : company_.servers[m];
             members_.server.push_back(numbers.try_emplace(name, number).first->second);
         }
-        crossing_ = numbers.size() > 1;
+        if (on_gpus_) {
+            members_.machine = members_.server;
+            std::iota(members_.server.begin(), members_.server.end(), 0U);
+        }
+        crossing_ = on_gpus_ || numbers.size() > 1;
         if (!crossing_) members_.server.clear();
         std::uint32_t const leader = members_.source_member[0];
         std::uint32_t first = members_.me;
@@ -116,15 +124,15 @@ private:
         step(mine, [&] {
             runtime_.check_members(spec_, members_);
             if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
-            if (company_.on_gpus) {
+            if (on_gpus_) {
                 mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
             }
             if (!leads_) return;
             if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
             mine.id = id_;
             if (crossing_) {
-                mine.terms =
-                    Terms::of(runtime_.plan_together(spec_, members_), ChannelNetwork::relays());
+                mine.terms = Terms::of(runtime_.plan_together(spec_, members_),
+                                       ChannelNetwork::relays() && !company_.on_one_server());
             }
             if (!crossing_) make();
         });
@@ -136,7 +144,7 @@ private:
             elsewhere_.addresses.push_back(std::move(said.addresses));
             cards.push_back(std::move(said.gpus));
         }
-        if (company_.on_gpus) members_.writes = who_writes(cards, spec_.destinations.size());
+        if (on_gpus_) note_cards(members_, cards);
         if (crossing_ && !elsewhere_.terms) {
             throw Error(ErrorCode::Internal, name_of(spec_) + ": nobody said what its plan is");
         }
@@ -149,12 +157,13 @@ private:
             if (!acts) return;
             if (makes_) {
                 make();
-                mine.shared_gpus = channel_->impl()->share_gpus(runtime_.devices());
+                if (on_gpus_) mine.shared_gpus = channel_->impl()->share_gpus();
             } else {
                 mine.taken = !open();
             }
         });
         auto const all = say(what, mine);
+        shared_gpus_.clear();
         for (Said const& said : all) shared_gpus_.push_back(said.shared_gpus);
         return std::any_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
     }
@@ -162,11 +171,7 @@ private:
     // All open what they may write of others' GPUs' memory, and hear how it went.
     void use_shared_gpus() {
         Said mine;
-        step(mine, [&] {
-            for (SharedGpus const& theirs : shared_gpus_) {
-                channel_->impl()->use_shared(theirs, runtime_.devices());
-            }
-        });
+        step(mine, [&] { channel_->impl()->use_shared(shared_gpus_); });
         (void)say("GPUs shared", mine);
     }
 
@@ -199,7 +204,7 @@ private:
     void make() {
         MadePart const made = runtime_.make_part(id_, spec_, members_, elsewhere_);
         channel_ = made.channel;
-        if (!members_.on_gpus) runtime_.coordinator_->put_part(id_, made.descriptor);
+        if (!on_gpus_) runtime_.coordinator_->put_part(id_, made.descriptor);
     }
 
     bool open() {
@@ -228,6 +233,7 @@ private:
     ChannelSpec const& spec_;
     Company const& company_;
     bool const leads_;
+    bool const on_gpus_;  // some endpoints are: then each process counts as a server
     PartMembers members_;
     bool crossing_ = false;  // servers are crossed
     bool makes_ = false;     // this server's part

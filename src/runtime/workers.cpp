@@ -23,7 +23,8 @@ constexpr std::uint32_t kGpuStageBuffers = 256;
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
     // Another process may have the same GPU.
-    bool const within = channel.plan().transfer == Transfer::ByCopy || channel.shared();
+    bool const within = channel.plan().transfer == Transfer::ByCopy ||
+                        (channel.shared() && channel.part()->members().writes_own_gpus);
     return std::make_unique<transport::GpuCopy>(channel.gpu_memories(),
                                                 within ? channel.plan().segment_bytes : 0);
 }

@@ -168,6 +168,7 @@ Device device_of(Gpu const& gpu, std::uint32_t index) {
     device.memory_bytes = gpu.memory_bytes;
     device.numa_node = gpu.numa_node;
     device.bus_id = gpu.bus_id;
+    device.uuid = gpu.uuid;
     return device;
 }
 

@@ -118,7 +118,7 @@ GpuCopy::Line* GpuCopy::line_of(int gpu) {
 bool GpuCopy::submit(Copy const& copy) {
     auto const from = memories_->find(copy.from);
     auto const to = memories_->find(copy.to);
-    auto const& range = from ? from : to;
+    auto const& range = from && !(to && to->imported) ? from : to;
     if (!range) {
         for (memory::Range const& part : copy.ranges) {
             std::memcpy(copy.to + part.offset, copy.from + part.offset, part.bytes);

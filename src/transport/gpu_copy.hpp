@@ -15,10 +15,12 @@ namespace mgi::transport {
 
 // Memory of a GPU's.
 struct GpuRange {
-    int gpu = 0;  // whose copy engines reach it
+    int gpu =
+        0;  // whose copy engines bring segments from there or, of another process' memory, to it
     char const* data = nullptr;
     std::uint64_t bytes = 0;
-    int on = gpu;  // whose it is; another one's where another process has it
+    int on = gpu;           // whose it is
+    bool imported = false;  // another process'
 };
 
 // Where a channel's segments lie; all other memory is the host's, pinned where copies are not to wait.

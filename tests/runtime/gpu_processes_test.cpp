@@ -228,7 +228,8 @@ TEST(GpuProcessesOnce, GiveAllMemoryBack) {
     {
         ChannelSpec spec;
         spec.routing = Routing::partition("key");
-        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec);
+        // What they share is kept for a while.
+        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec, false);
         EXPECT_GT(gpus.alive("pinned"), before["pinned"]);
         exchange.run();
         std::jthread const other(

@@ -45,11 +45,11 @@ PartMembers Members::members_of(std::uint32_t member, std::vector<Owned> const& 
     PartMembers members;
     for (Owned const& one : sources) {
         members.source_member.push_back(one.member);
-        members.on_gpus |= is_on_gpu(one);
+        members.source_on_gpu.push_back(is_on_gpu(one));
     }
     for (Owned const& one : destinations) {
         members.destination_member.push_back(one.member);
-        members.on_gpus |= is_on_gpu(one);
+        members.destination_on_gpu.push_back(is_on_gpu(one));
     }
     members.me = member;
     members.count = count();
@@ -78,7 +78,7 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
     }
     auto const members = [&](std::uint32_t m) {
         PartMembers of = members_of(m, sources, destinations);
-        of.writes = who_writes(cards, destinations.size());
+        note_cards(of, cards);
         return of;
     };
     Runtime::Impl::Elsewhere elsewhere;
@@ -101,11 +101,10 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
             channels.push_back(impl.open_part(id, seen(m), members(m), part, elsewhere).value());
         }
     }
-    for (std::uint32_t to = 0; servers_ == count() && to < count(); ++to) {
-        SharedGpus const theirs = channels[to].impl()->share_gpus(runtime(to).devices());
-        for (std::uint32_t m = 0; m < count(); ++m) {
-            channels[m].impl()->use_shared(theirs, runtime(m).devices());
-        }
+    if (members(0).on_gpus()) {
+        std::vector<SharedGpus> shared;
+        for (Channel const& channel : channels) shared.push_back(channel.impl()->share_gpus());
+        for (Channel const& channel : channels) channel.impl()->use_shared(shared);
     }
     return channels;
 }

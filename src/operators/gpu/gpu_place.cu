@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -96,10 +97,8 @@ public:
 
     // Behind what was put into a stream.
     void give_back(void* data, cudaStream_t stream) noexcept {
-        int before = 0;
-        cudaGetDevice(&before);
-        cudaSetDevice(gpu_);
-        {
+        try {
+            GpuOfThread const here(gpu_);
             std::lock_guard const lock(mutex_);
             auto const at = in_use_.find(data);
             auto const [size, event] = at->second;
@@ -108,9 +107,10 @@ public:
             kept_.emplace(size, Block{data, event});
             kept_bytes_ += size;
             while (kept_bytes_ > most_kept_) drop(std::prev(kept_.end()));
+            cudaGetLastError();
+        } catch (std::exception const&) {
+            // The GPU's context is lost, and its memory with it; or there is no memory to note it, and it stays taken.
         }
-        cudaSetDevice(before);
-        cudaGetLastError();
     }
 
     u64 trim() {
