@@ -121,10 +121,10 @@ TEST(GpuRuntime, TilesTooLargeForSharedMemoryStayWhereTheyLie) {
 
 TEST(GpuRuntime, SegmentsAreNoLargerThanWhatIsExpectedFills) {
     FakeDriver const gpus;
-    Runtime runtime = Runtime::local(one_cpu());
+    Runtime runtime = Runtime::local(one_device());
     Endpoint const endpoint = runtime.create_endpoint("cuda:0");
     auto const segment = [&](u64 expected) {
-        ChannelSpec spec = exchange({endpoint});
+        ChannelSpec spec = exchange_among({endpoint});
         spec.options.expected_bytes = expected;
         spec.options.max_groups = 2;
         Channel const channel = runtime.create_channel(spec);
