@@ -69,7 +69,7 @@ class Current;
 }
 /// Makes a GPU the calling thread's while it lives, for CUDA's runtime and driver. Then the thread has what it
 /// had before, which may be nothing: cudaSetDevice cannot give that back, and makes a context on GPU 0 instead.
-/// Throws Error: NotFound (driver, GPU), GroupFailed (the GPU's context is lost).
+/// Throws Error: NotFound (no driver), InvalidArgument (no such GPU), GroupFailed (the GPU's context is lost).
 class GpuOfThread {
 public:
     explicit GpuOfThread(int gpu);

@@ -113,8 +113,9 @@ struct Machine {
                                                                   std::size_t bytes) const;
 };
 
-// The context of this thread.
-extern thread_local CUctx_st* current;
+// The context of this thread. With the thread's own memory: a library's that was opened later is given back by the
+// loader, which ThreadSanitizer does not see.
+[[gnu::tls_model("initial-exec")]] extern thread_local CUctx_st* current;
 
 // By ordinals.
 bool reaches(Machine const& machine, int from, int to);

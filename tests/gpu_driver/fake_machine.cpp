@@ -43,7 +43,7 @@ bool reaches(Machine const& machine, int from, int to) {
            pair_reaches(machine, machine.gpus[std::size_t(from)], machine.gpus[std::size_t(to)]);
 }
 
-thread_local CUctx_st* current = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local CUctx_st* current = nullptr;
 
 Machine& Machine::one() {
     static auto* const made = new Machine;  // outlives every thread, as the driver does

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -41,19 +42,26 @@ public:
         received_.resize(devices.size());
     }
 
-    // Every block of every endpoint sends its part and receives.
+    // Every block of every endpoint sends its part and receives. Throws what a start throws, or a launch.
     void run() {
         std::vector<Launch> launches;
         std::vector<std::thread> starters;
         std::mutex mutex;
+        std::exception_ptr failure;
         for (std::size_t e = 0; e < endpoints_.size(); ++e) {
             starters.emplace_back([&, e] {
-                Launch launch = start(e);
-                std::lock_guard const lock(mutex);
-                launches.push_back(launch);
+                try {
+                    Launch launch = start(e);
+                    std::lock_guard const lock(mutex);
+                    launches.push_back(launch);
+                } catch (Error const&) {  // the channel may have failed by then
+                    std::lock_guard const lock(mutex);
+                    failure = std::current_exception();
+                }
             });
         }
         for (auto& starter : starters) starter.join();
+        if (failure) std::rethrow_exception(failure);
         for (Launch& launch : launches) launch.wait(std::chrono::seconds(60));
     }
 

@@ -56,7 +56,13 @@ public:
     void run() {
         std::vector<std::jthread> endpoints;
         for (std::size_t e = 0; e < ends_.size(); ++e) {
-            endpoints.emplace_back([this, e] { start(e).wait(kPatience); });
+            endpoints.emplace_back([this, e] {
+                try {
+                    start(e).wait(kPatience);
+                } catch (Error const& error) {
+                    ADD_FAILURE() << error.what();
+                }
+            });
         }
     }
 

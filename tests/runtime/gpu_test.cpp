@@ -261,7 +261,7 @@ TEST(GpuRuntime, AThreadGetsBackTheGpuThatItHadOrNone) {
     }
     EXPECT_EQ(current(), nullptr);
     EXPECT_LE(gpus.alive("contexts"), before + 2) << "of these two and no other";
-    expect_error(ErrorCode::NotFound, {"cuda:8"}, [] { GpuOfThread const none(8); });
+    expect_error(ErrorCode::InvalidArgument, {"cuda:8"}, [] { GpuOfThread const none(8); });
 }
 
 TEST(GpuRuntime, AKernelThatFaultsFailsItsChannelAndItsLaunch) {
