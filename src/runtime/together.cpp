@@ -259,7 +259,12 @@ Channel Runtime::Impl::create_together(ChannelSpec const& spec) {
                     name_of(spec) + " has no " + (spec.sources.empty() ? "source" : "destination") +
                         " endpoints");
     }
-    return Founding(*this, spec, company).found();
+    ChannelSpec fitting = spec;
+    // What is left may be nothing: on GPUs no batch can be kept. Not every process knows who is on one.
+    auto const received = company.on_gpu.begin() + std::ptrdiff_t(spec.sources.size());
+    bool const keeps = std::find(received, company.on_gpu.end(), false) != company.on_gpu.end();
+    if (!keeps && spec.options.receive_limit == UINT64_MAX) fitting.options.receive_limit = 0;
+    return Founding(*this, fitting, company).found();
 }
 
 }  // namespace mgi

@@ -1,6 +1,8 @@
-"""GPUs that are made up, in several processes of a cluster: channels between them are made and left."""
+"""GPUs that are made up, in several processes of a cluster: channels between them."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 from gpu_support import driver_environment, driver_library
@@ -17,12 +19,16 @@ with mgi.Runtime.connect(timeout=30) as runtime:
     assert len(both) == 2, both
     try:
         channel = runtime.create_channel(
-            both, both, schema=mgi.Schema([("key", "int64")]), routing=mgi.Partition("key"), name="far"
+            both[:1],
+            both[1:],
+            schema=mgi.Schema([("key", "int64")]),
+            routing=mgi.Partition("key"),
+            name="far",
         )
     except mgi.errors.Error as error:
         print(rank, "refused", error)
         sys.exit()
-    print(rank, "made", channel.plan.transfer)
+    print(rank, "made")
     runtime.delete_channel(channel)
 """
 
@@ -30,7 +36,7 @@ with mgi.Runtime.connect(timeout=30) as runtime:
 def run(runner: Runner, *devices: str, **env: str) -> list[str]:
     """What both processes print, in order."""
     made_up = {n: v for n, v in driver_environment().items() if "CUDA" in n}
-    words = ("-n", "2", "--no-tag", "--", "python", "-c", PROGRAM, *devices)
+    words = ("-n", "2", "--no-tag", "--", sys.executable, "-c", PROGRAM, *devices)
     status, out, err = runner.finish(runner.start(*words, **made_up, **env))
     assert status == 0, err
     return sorted(out.splitlines())
@@ -39,11 +45,8 @@ def run(runner: Runner, *devices: str, **env: str) -> list[str]:
 @needs_control
 @pytest.mark.skipif(driver_library() is None, reason="the made-up driver is not built")
 def test_processes_with_gpus_make_a_channel(runner: Runner) -> None:
-    for devices in (("cpu:0", "cuda:0"), ("cuda:1", "cpu:0")):
-        first, second = run(runner, *devices)
-        assert "made" in first and "made" in second, (first, second)
-    first, second = run(runner, "cuda:0", "cuda:1", MGI_GPU_IPC="off")
-    assert "made" in first and "made" in second, (first, second)
+    for devices in (("cpu:0", "cuda:0"), ("cuda:1", "cpu:0"), ("cuda:0", "cuda:1")):
+        assert run(runner, *devices, MGI_GPU_IPC="off") == ["0 made", "1 made"]
 
 
 @needs_control
@@ -51,4 +54,5 @@ def test_processes_with_gpus_make_a_channel(runner: Runner) -> None:
 def test_memory_that_cannot_be_shared_is_an_error_that_says_what_to_do(runner: Runner) -> None:
     # The made-up driver hands memory to its own process alone.
     for line in run(runner, "cuda:0", "cuda:1"):
-        assert "refused" in line and "MGI_GPU_IPC=off" in line
+        assert "refused" in line
+        assert "MGI_GPU_IPC=off" in line
