@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gpu/runtime_rig.hpp"
+#include "support/shared_channel.hpp"
 
 namespace mgi::test::gpu {
 
@@ -15,7 +16,8 @@ struct Flow {
     Routing routing;
     ChannelOptions options = {};
     bool wide = false;
-    bool in_small = true;
+    bool processes =
+        false;  ///< a runtime for each endpoint, as if it were another process': links join them
 };
 
 u64 rows_of(Flow const& flow) {
@@ -192,36 +194,63 @@ void check_counts(Flow const& flow, std::vector<std::unique_ptr<Station>> const&
     }
 }
 
-void run(Flow const& flow) {
-    Runtime runtime = runtime_of_tests();
-    ChannelSpec spec;
-    std::vector<std::string> devices;
-    std::vector<Endpoint> endpoints;
-    auto const add_all = [&](std::vector<std::string> const& on, std::vector<Endpoint>& to) {
-        for (std::string const& device : on) {
-            devices.push_back(device);
-            endpoints.push_back(runtime.create_endpoint(named(device)));
-            to.push_back(endpoints.back());
+RuntimeOptions options_of_tests() {
+    RuntimeOptions options;
+    options.cpu_devices = 1;
+    options.gpus = !settings.cpu;
+    return options;
+}
+
+/// A flow's endpoints, and its channel as each of them has it.
+class Stage {
+public:
+    explicit Stage(Flow const& flow)
+        : devices(flow.from),
+          members_(flow.processes ? u32(flow.from.size() + flow.to.size()) : 1, options_of_tests(),
+                   UINT32_MAX) {
+        devices.insert(devices.end(), flow.to.begin(), flow.to.end());
+        for (u32 e = 0; e < devices.size(); ++e) {
+            ends.push_back(members_.create_endpoint(flow.processes ? e : 0, named(devices[e])));
         }
-    };
-    add_all(flow.from, spec.sources);
-    if (flow.to.empty()) {
-        spec.destinations = spec.sources;
-    } else {
-        add_all(flow.to, spec.destinations);
+        auto const behind = ends.begin() + std::ptrdiff_t(flow.from.size());
+        std::vector<Owned> const sources(ends.begin(), behind);
+        destinations = flow.to.empty() ? sources : std::vector<Owned>(behind, ends.end());
+        ChannelSpec spec;
+        spec.schema = schema_of(flow);
+        spec.routing = flow.routing;
+        spec.options = flow.options;
+        spec.options.name = flow.name;
+        spec.options.stall_limit = settings.limit() / 2;
+        // A process does not import its own memory.
+        members_.share_gpus(false);
+        if (flow.processes) {
+            channels_ = members_.open(spec, sources, destinations);
+        } else {
+            channels_ = {runtime(0).create_channel(
+                Members::seen_from(0, std::move(spec), sources, destinations))};
+        }
     }
-    spec.schema = schema_of(flow);
-    spec.routing = flow.routing;
-    spec.options = flow.options;
-    spec.options.name = flow.name;
-    spec.options.stall_limit = settings.limit() / 2;
-    Channel const channel = runtime.create_channel(spec);
+    [[nodiscard]] Runtime& runtime(std::size_t e) { return members_.runtime(ends[e].member); }
+    [[nodiscard]] Channel const& channel(std::size_t e) const { return channels_[ends[e].member]; }
+
+    std::vector<std::string> devices;  ///< of each endpoint
+    std::vector<Owned> ends;
+    std::vector<Owned> destinations;
+
+private:
+    Members members_;
+    std::vector<Channel> channels_;
+};
+
+void run(Flow const& flow) {
+    Stage stage(flow);
+    auto const& devices = stage.devices;
 
     std::vector<u32> ids;
-    for (Endpoint const endpoint : spec.destinations) ids.push_back(endpoint.id);
+    for (Owned const& end : stage.destinations) ids.push_back(end.endpoint.id);
     std::vector<std::unique_ptr<Station>> stations;
     std::vector<bool> receives;
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+    for (std::size_t e = 0; e < devices.size(); ++e) {
         bool const sends = e < flow.from.size();
         receives.push_back(flow.to.empty() || !sends);
         Task task;
@@ -234,16 +263,17 @@ void run(Flow const& flow) {
         task.source = u32(e);
         task.sources = u32(flow.from.size());
         task.destination = u32(flow.to.empty() ? e : e - flow.from.size());
-        task.destinations = u32(spec.destinations.size());
+        task.destinations = u32(stage.destinations.size());
         auto& station =
             *stations.emplace_back(std::make_unique<Station>(devices[e], flow, task, sends));
         station.ids = std::make_unique<Room<u32>>(devices[e], ids);
         station.task.ids = station.ids->get();
     }
     std::vector<Launch> launches;
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        launches.push_back(launch(runtime, endpoints[e], shape_on(devices[e]),
-                                  channel.on(endpoints[e]), stations[e]->task));
+    for (std::size_t e = 0; e < devices.size(); ++e) {
+        Endpoint const endpoint = stage.ends[e].endpoint;
+        launches.push_back(launch(stage.runtime(e), endpoint, shape_on(devices[e]),
+                                  stage.channel(e).on(endpoint), stations[e]->task));
     }
     std::string problem;
     for (Launch& one : launches) {
@@ -252,14 +282,17 @@ void run(Flow const& flow) {
         } catch (Error const& error) {
             if (problem.empty()) problem = error.what();
             // So that no kernel stays behind.
-            channel.fail(ErrorCode::Timeout, "given up");
+            stage.channel(0).fail(ErrorCode::Timeout, "given up");
         }
     }
     expect(problem.empty(), problem);
-    channel.check();
+    stage.channel(0).check();
     check_counts(flow, stations, receives);
-    expect(channel.stats().rows == rows_of(flow) * flow.from.size(), "the statistics miss rows");
-    runtime.delete_channel(channel);
+    u64 const counted = rows_of(flow) * (flow.processes ? 1 : flow.from.size());
+    expect(stage.channel(0).stats().rows == counted, "the statistics miss rows");
+    for (std::size_t e = 0; e < (flow.processes ? devices.size() : 1); ++e) {
+        stage.runtime(e).delete_channel(stage.channel(e));
+    }
 }
 
 ChannelOptions small_pools() {
@@ -343,6 +376,29 @@ void add_flows(std::vector<Test>& tests) {
                          Routing::partition("key", Hash::Modulo), sorted});
         flows.push_back({where + ", strings and nulls by copy", of.from, of.to,
                          Routing::partition("key"), wide_copied, true});
+    }
+    for (Case const& of : {Case{"processes of a GPU", {"cuda:0", "cuda:0"}, {}},
+                           Case{"processes with and without", {"cpu:0", "cuda:0"}, {}}}) {
+        std::string const where = of.name;
+        flows.push_back(
+            {where + ", partition", of.from, {}, Routing::partition("key"), {}, false, true});
+        flows.push_back({where + ", small pools",
+                         of.from,
+                         {},
+                         Routing::partition("key"),
+                         small_pools(),
+                         false,
+                         true});
+        flows.push_back(
+            {where + ", broadcast", of.from, {}, Routing::broadcast(), {}, false, true});
+        flows.push_back({where + ", balance", of.from, {}, Routing::balance(), {}, false, true});
+        flows.push_back({where + ", strings and nulls",
+                         of.from,
+                         {},
+                         Routing::partition("key"),
+                         {},
+                         true,
+                         true});
     }
     for (Flow const& flow : flows) {
         bool const few = flow.from.size() < 3 && flow.name.find("within") == std::string::npos;
