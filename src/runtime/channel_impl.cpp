@@ -74,17 +74,17 @@ using device::relaxed;
 
 std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec spec, Schema schema,
                                                  Plan plan,
-                                                 std::shared_ptr<memory::Account> account,
+                                                 std::shared_ptr<memory::Account> const& account,
                                                  std::optional<Sharing> sharing,
                                                  std::vector<GpuMembers> const& gpus) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
-                                                        std::move(plan), std::move(account),
+                                                        std::move(plan), account,
                                                         std::move(sharing), gpus));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                         std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
-                         std::vector<GpuMembers> const& gpus)
+                         std::shared_ptr<memory::Account> const& account,
+                         std::optional<Sharing> sharing, std::vector<GpuMembers> const& gpus)
     : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),

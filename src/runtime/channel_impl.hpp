@@ -39,7 +39,8 @@ public:
     // memory where there is a sharing, on GPUs for the endpoints that they have. Throws Error(OutOfMemory,
     // InvalidArgument).
     static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
-                                               Plan plan, std::shared_ptr<memory::Account> account,
+                                               Plan plan,
+                                               std::shared_ptr<memory::Account> const& account,
                                                std::optional<Sharing> sharing = {},
                                                std::vector<GpuMembers> const& gpus = {});
     ChannelImpl(ChannelImpl const&) = delete;
@@ -172,7 +173,7 @@ public:
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                std::shared_ptr<memory::Account> account, std::optional<Sharing> sharing,
+                std::shared_ptr<memory::Account> const& account, std::optional<Sharing> sharing,
                 std::vector<GpuMembers> const& gpus);
     void fill_in(State& state, bool on_gpu) const;
     void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
