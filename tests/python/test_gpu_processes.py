@@ -9,8 +9,10 @@ from gpu_support import driver_environment, driver_library
 from run_support import Runner, needs_control
 
 PROGRAM = """
-import sys
+import os, sys
 import mgi
+def say(words):
+    os.write(1, f"{mgi.job().rank} {words}\\n".encode())  # in one piece
 devices = sys.argv[1:]
 rank = mgi.job().rank
 with mgi.Runtime.connect(timeout=30) as runtime:
@@ -26,9 +28,9 @@ with mgi.Runtime.connect(timeout=30) as runtime:
             name="far",
         )
     except mgi.errors.Error as error:
-        print(rank, "refused", error)
+        say(f"refused {error}")
         sys.exit()
-    print(rank, "made")
+    say("made")
     runtime.delete_channel(channel)
 """
 
