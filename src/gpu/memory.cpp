@@ -165,7 +165,7 @@ void free_later(std::unique_ptr<DeviceMemory> memory) {
         over.push_back(std::move(kept.front().second));
         kept.pop_front();
     }
-    if (memory != nullptr) kept.emplace_back(Clock::now() + kLongestUse, std::move(memory));
+    kept.emplace_back(Clock::now() + kLongestUse, std::move(memory));
 }
 
 ManagedMemory::ManagedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {

@@ -99,8 +99,8 @@ private:
     Address at_ = 0;
 };
 
-/// Memory that others may still have imported: freed some time after all of them should have let go, when memory is
-/// next asked for or given back by this. What is left then goes with the process.
+/// Memory that others may still have imported: freed some time after all of them should have let go, when other
+/// memory is next given back so. What is left then goes with the process.
 void free_later(std::unique_ptr<DeviceMemory> memory);
 
 /// Memory that the host and the GPU's kernels have at the same addresses, also at the same time: pages move

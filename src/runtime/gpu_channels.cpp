@@ -35,10 +35,6 @@ constexpr std::uint32_t kGroupsBeside = 320;
 // Of shared memory a block has up to 227 KiB, on an A100 163; the rest is for what kernels take themselves.
 constexpr std::uint64_t kMostScratch = 144 << 10;
 
-[[noreturn]] void cannot_have(ChannelSpec const& spec, std::string const& why) {
-    throw Error(ErrorCode::InvalidArgument, name_of(spec) + ": " + why);
-}
-
 }  // namespace
 
 std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device> const& devices) {
@@ -57,10 +53,14 @@ std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device>
     std::vector<GpuMembers> gpus;
     for (auto& [gpu, here] : found) gpus.push_back({gpu, std::move(here)});
     if (gpus.empty()) return gpus;
-    if (spec.options.receive_limit != 0 && !keeps) {
-        cannot_have(spec, "batches cannot be kept on a GPU; leave receive_limit at 0");
-    }
+    check_kept(spec, keeps);
     return gpus;
+}
+
+void check_kept(ChannelSpec const& spec, bool keeps) {
+    if (spec.options.receive_limit == 0 || keeps) return;
+    throw Error(ErrorCode::InvalidArgument,
+                name_of(spec) + ": batches cannot be kept on a GPU; leave receive_limit at 0");
 }
 
 Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {

@@ -15,6 +15,9 @@ namespace mgi {
 // have: a growing pool where no destination is on a CPU device.
 std::vector<GpuMembers> gpu_members(ChannelSpec const& spec, std::vector<Device> const& devices);
 
+// Throws Error(InvalidArgument) where batches are to be kept and no destination `keeps` any, since all are on GPUs.
+void check_kept(ChannelSpec const& spec, bool keeps);
+
 // How its segments travel, of a channel with endpoints on `gpus`: `planned` unless some of its destinations can
 // read in place although not all can.
 Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);

@@ -53,9 +53,6 @@ public:
         std::uint32_t me = 0;                // index in ranks
         std::vector<std::string> servers;    // by rank of `ranks`
         std::vector<bool> on_gpu;            // by endpoint
-        [[nodiscard]] bool on_gpus() const {
-            return std::find(on_gpu.begin(), on_gpu.end(), true) != on_gpu.end();
-        }
         [[nodiscard]] bool on_one_server() const {
             return std::adjacent_find(servers.begin(), servers.end(), std::not_equal_to<>()) ==
                    servers.end();

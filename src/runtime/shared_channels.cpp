@@ -151,10 +151,8 @@ void Runtime::Impl::check_members(ChannelSpec const& spec, PartMembers const& me
     check_spec(spec, schema_of(spec));
     bool const on_gpus = members.on_gpus();
     auto const& received = members.destination_on_gpu;
-    if (on_gpus && spec.options.receive_limit != 0 &&
-        std::find(received.begin(), received.end(), false) == received.end()) {
-        throw Error(ErrorCode::InvalidArgument,
-                    who + ": batches cannot be kept on a GPU; leave receive_limit at 0");
+    if (on_gpus) {
+        check_kept(spec, std::find(received.begin(), received.end(), false) != received.end());
     }
     auto const& of = members.source_member;
     if (!has_one_order(spec) || members.server.empty()) return;

@@ -38,11 +38,7 @@ std::vector<Said> all_said(std::vector<std::string> const& shares) {
 class Runtime::Impl::Founding {
 public:
     Founding(Impl& runtime, ChannelSpec const& spec, Company const& company)
-        : runtime_(runtime),
-          spec_(spec),
-          company_(company),
-          leads_(company.rank_of[0] == me()),
-          on_gpus_(company.on_gpus()) {
+        : runtime_(runtime), spec_(spec), company_(company), leads_(company.rank_of[0] == me()) {
         auto const index = [&](std::size_t i) {
             auto const at =
                 std::lower_bound(company.ranks.begin(), company.ranks.end(), company.rank_of[i]);
@@ -77,7 +73,7 @@ public:
             bool taken = make_or_find("channel opened", crossing_ ? makes_ : !makes_);
             if (third_step_) taken |= make_or_find("channel opened by all", !makes_);
             if (!taken) {
-                if (on_gpus_) use_shared_gpus();
+                if (members_.on_gpus()) use_shared_gpus();
                 if (crossing_) channel_->impl()->crossing()->begin();
                 done_ = true;
                 return *channel_;
@@ -98,11 +94,11 @@ private:
             auto const number = static_cast<std::uint32_t>(numbers.size());
             members_.server.push_back(numbers.try_emplace(name, number).first->second);
         }
-        if (on_gpus_) {
+        if (members_.on_gpus()) {
             members_.machine = members_.server;
             std::iota(members_.server.begin(), members_.server.end(), 0U);
         }
-        crossing_ = on_gpus_ || numbers.size() > 1;
+        crossing_ = members_.on_gpus() || numbers.size() > 1;
         if (!crossing_) members_.server.clear();
         std::uint32_t const leader = members_.source_member[0];
         std::uint32_t first = members_.me;
@@ -124,7 +120,7 @@ private:
         step(mine, [&] {
             runtime_.check_members(spec_, members_);
             if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
-            if (on_gpus_) {
+            if (members_.on_gpus()) {
                 mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
             }
             if (!leads_) return;
@@ -144,7 +140,7 @@ private:
             elsewhere_.addresses.push_back(std::move(said.addresses));
             cards.push_back(std::move(said.gpus));
         }
-        if (on_gpus_) note_cards(members_, cards);
+        if (members_.on_gpus()) note_cards(members_, cards);
         if (crossing_ && !elsewhere_.terms) {
             throw Error(ErrorCode::Internal, name_of(spec_) + ": nobody said what its plan is");
         }
@@ -157,7 +153,7 @@ private:
             if (!acts) return;
             if (makes_) {
                 make();
-                if (on_gpus_) mine.shared_gpus = channel_->impl()->share_gpus();
+                if (members_.on_gpus()) mine.shared_gpus = channel_->impl()->share_gpus();
             } else {
                 mine.taken = !open();
             }
@@ -204,7 +200,7 @@ private:
     void make() {
         MadePart const made = runtime_.make_part(id_, spec_, members_, elsewhere_);
         channel_ = made.channel;
-        if (!on_gpus_) runtime_.coordinator_->put_part(id_, made.descriptor);
+        if (!members_.on_gpus()) runtime_.coordinator_->put_part(id_, made.descriptor);
     }
 
     bool open() {
@@ -233,7 +229,6 @@ private:
     ChannelSpec const& spec_;
     Company const& company_;
     bool const leads_;
-    bool const on_gpus_;  // some endpoints are: then each process counts as a server
     PartMembers members_;
     bool crossing_ = false;  // servers are crossed
     bool makes_ = false;     // this server's part

@@ -194,13 +194,6 @@ void check_counts(Flow const& flow, std::vector<std::unique_ptr<Station>> const&
     }
 }
 
-RuntimeOptions options_of_tests() {
-    RuntimeOptions options;
-    options.cpu_devices = 1;
-    options.gpus = !settings.cpu;
-    return options;
-}
-
 /// A flow's endpoints, and its channel as each of them has it.
 class Stage {
 public:

@@ -210,11 +210,14 @@ inline LaunchOptions shape_on(std::string const& device) {
 }
 
 /// A runtime for a test.
-inline Runtime runtime_of_tests() {
+inline RuntimeOptions options_of_tests() {
     RuntimeOptions options;
     options.cpu_devices = 1;
     options.gpus = !settings.cpu;
-    return Runtime::local(options);
+    return options;
+}
+inline Runtime runtime_of_tests() {
+    return Runtime::local(options_of_tests());
 }
 
 struct Test {

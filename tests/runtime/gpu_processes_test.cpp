@@ -11,24 +11,16 @@
 #include <vector>
 
 #include "runtime/channel_impl.hpp"
-#include "runtime/runtime_impl.hpp"
-#include "support/fake_driver.hpp"
+#include "support/gpu_blocks.hpp"
 #include "support/shared_channel.hpp"
-#include "support/tables.hpp"
 
 namespace mgi::test::gpu_processes {
 namespace {
 
 using device::Group;
 using device::Shared;
-using device::Status;
 using device::u32;
 using device::u64;
-
-struct Row {
-    long long key;
-    long long value;
-};
 
 constexpr u64 kRows = 6'000;  // of each source
 constexpr u32 kBlocks = 2;
@@ -46,7 +38,7 @@ public:
                 ends_.push_back(members_.create_endpoint(m, device));
             }
         }
-        spec.schema = Schema{{"key", int64()}, {"value", int64()}};
+        spec.schema = numbered_schema();
         spec.options.name = "far";
         channels_ = members_.open(spec, ends_, ends_);
         received_.resize(ends_.size());
@@ -67,7 +59,7 @@ public:
     }
 
     /// How often each destination saw each value.
-    [[nodiscard]] std::vector<std::map<long long, int>> const& received() const {
+    [[nodiscard]] std::vector<std::map<std::int64_t, int>> const& received() const {
         return received_;
     }
     [[nodiscard]] std::vector<Owned> const& ends() const { return ends_; }
@@ -78,55 +70,21 @@ private:
     Launch start(std::size_t e) {
         Owned const& end = ends_[e];
         device::Channel const on = channels_[end.member].on(end.endpoint);
-        auto const kernel = [this, e, on](Group const& group, Shared& shared) {
-            exchange(e, on, group, shared);
-        };
-        // As a stream would: it comes back when the blocks have ended.
-        GpuStart const blocks = [kernel](GpuLaunch const& launch) {
-            std::vector<std::jthread> threads;
-            for (u32 b = 0; b < launch.groups; ++b) {
-                threads.emplace_back([&, b] {
-                    std::vector<std::byte> scratch(launch.shared_bytes);
-                    Shared shared{scratch.data(), launch.shared_bytes};
-                    kernel({b, launch.groups, 0, 1, launch.first_number + b, nullptr}, shared);
-                });
-            }
-        };
-        LaunchOptions options;
-        options.groups = kBlocks;
-        options.threads = members_.is_on_gpu(end) ? 32 : 1;
-        return members_.runtime(end.member)
-            .impl()
-            ->start(end.endpoint, options, {on}, kernel, blocks);
+        return launch_blocks(
+            members_.runtime(end.member), end.endpoint, kBlocks, {on},
+            [this, e, on](Group const& group, Shared& shared) { exchange(e, on, group, shared); });
     }
 
     void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
-        std::vector<Row> rows;
+        std::vector<KeyValue> rows;
         for (u64 i = group.block; i < kRows; i += group.blocks) {
-            auto const n = static_cast<long long>(i);
-            rows.push_back(
-                {n * 7 + static_cast<long long>(e), static_cast<long long>(e) << 32 | n});
+            auto const n = std::int64_t(i);
+            rows.push_back({n * 7 + std::int64_t(e), std::int64_t(e) << 32 | n});
         }
-        std::map<long long, int> seen;
-        u64 sent = 0;
-        bool flushed = false;
-        for (u32 idle = 0;;) {
-            if (sent < rows.size()) {
-                sent += on.send_rows(group, shared, rows.data() + sent, rows.size() - sent).rows;
-            } else if (!flushed) {
-                flushed = on.flush(group, shared) != Status::Pending;
-            }
-            device::ReceivedBatch batch;
-            Status const status = on.recv(group, shared, batch);
-            if (status == Status::Pending) {
-                device::backoff(idle++);
-                continue;
-            }
-            if (status != Status::Ok) break;
-            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<long long>(1)[i]];
-            on.release(group, shared, batch);
-            idle = 0;
-        }
+        std::map<std::int64_t, int> seen;
+        exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
+        });
         std::lock_guard const lock(mutex_);
         for (auto const& [value, count] : seen) received_[e][value] += count;
     }
@@ -135,7 +93,7 @@ private:
     std::vector<Owned> ends_;
     std::vector<Channel> channels_;
     std::mutex mutex_;
-    std::vector<std::map<long long, int>> received_;
+    std::vector<std::map<std::int64_t, int>> received_;
 };
 
 struct Case {
@@ -159,7 +117,7 @@ protected:
     }
     /// Each row came to one destination, once.
     static void expect_each_row_once(Exchange const& exchange) {
-        std::map<long long, int> all;
+        std::map<std::int64_t, int> all;
         for (auto const& destination : exchange.received()) {
             for (auto const& [value, count] : destination) all[value] += count;
         }
