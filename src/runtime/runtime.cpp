@@ -56,6 +56,16 @@ Runtime::Impl::Impl(RuntimeOptions const& options, ClusterOptions const& cluster
     network_.share_board_by([this](int board) { return coordinator_->share_board(board); });
 }
 
+Runtime::Impl::Impl(RuntimeOptions const& options, std::unique_ptr<Coordinator> coordinator)
+    : Impl(options) {
+    coordinator_ = std::move(coordinator);
+}
+
+Runtime Runtime::Impl::joined(RuntimeOptions const& options,
+                              std::unique_ptr<Coordinator> coordinator) {
+    return Runtime(std::make_shared<Impl>(options, std::move(coordinator)));
+}
+
 Runtime::Impl::~Impl() {
     std::vector<std::shared_ptr<Launch::State>> launches;
     leave_all();

@@ -30,9 +30,13 @@ class Runtime::Impl {
 public:
     explicit Impl(RuntimeOptions const& options);
     Impl(RuntimeOptions const& options, ClusterOptions const& cluster);
+    Impl(RuntimeOptions const& options, std::unique_ptr<Coordinator> coordinator);
     ~Impl();
     Impl(Impl const&) = delete;
     Impl& operator=(Impl const&) = delete;
+
+    // A runtime of what `coordinator` joins, for tests.
+    static Runtime joined(RuntimeOptions const& options, std::unique_ptr<Coordinator> coordinator);
 
     [[nodiscard]] RuntimeOptions const& options() const { return options_; }
     [[nodiscard]] std::vector<Device> const& devices() const { return devices_; }

@@ -1,5 +1,5 @@
 // The runtime on a GPU: channels between GPUs and the CPU with their movers, kernels of the user's own, what goes
-// wrong, and how fast movers are. Needs CUDA, a compiler and libmgi.
+// wrong, processes that share a GPU, and how fast movers are. Needs CUDA, a compiler and libmgi.
 //
 //   runtime [--small] [--cpu] [--only WORDS] [--movers FILE.json]
 //
@@ -41,6 +41,7 @@ int run_all(std::string const& only) {
     add_flows(tests);
     add_own_kernels(tests);
     add_faults(tests);
+    add_processes(tests);
     int passed = 0;
     int failed = 0;
     for (Test const& test : tests) {
@@ -95,6 +96,9 @@ int run(int count, char** words) {
             movers = words[++i];
         } else if (word == "--child" && more) {
             return run_child_fault(words[++i]);
+        } else if (word == "--member" && i + 3 < count) {
+            return run_member(words[i + 1], u32(std::stoul(words[i + 2])),
+                              u32(std::stoul(words[i + 3])));
         } else {
             std::fprintf(stderr, "runtime: no '%s'\n", word.c_str());
             return 2;

@@ -231,6 +231,10 @@ void add_own_kernels(std::vector<Test>& tests);
 void add_faults(std::vector<Test>& tests);
 /// What a child process does for add_faults; its exit status.
 int run_child_fault(std::string const& what);
+/// Processes that share a GPU; each is this program again, as a member of a meeting (support/meeting.hpp).
+void add_processes(std::vector<Test>& tests);
+/// What such a one does; its exit status.
+int run_member(std::string const& what, u32 rank, u32 size);
 /// Latency and throughput between a GPU and the host; a JSON object a line.
 std::vector<std::string> measure_movers();
 

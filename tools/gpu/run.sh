@@ -50,7 +50,7 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
 {
     printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
         src/memory/segment_ranges.cpp
-    printf "$build/runtime %s\n" tests/gpu/runtime*.cu tests/support/shared_channel.cpp
+    printf "$build/runtime %s\n" tests/gpu/runtime*.cu tests/support/{meeting,shared_channel}.cpp
     printf "$build/operators %s\n" src/operators/gpu/*.cu
     printf "$build/operator_tests %s\n" tests/gpu/operators.cu
     printf "$build/bench %s\n" bench/gpu/*.cu
@@ -66,7 +66,7 @@ echo "-- built in $SECONDS s"
 
 failed=0
 timeout 120 "$build/exchange" --json "$build/exchange.json" || failed=1
-if ! timeout 120 "$build/runtime/runtime" 2>"$build/runtime.log"; then
+if ! timeout 180 "$build/runtime/runtime" 2>"$build/runtime.log"; then
     failed=1
     tail -n 30 "$build/runtime.log"
 fi

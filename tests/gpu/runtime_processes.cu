@@ -1,0 +1,242 @@
+// Processes of one machine with endpoints on one GPU: each copies into the memory of the others, or sends by links;
+// one is killed in the middle. They take turns on the GPU, so a wait for each other is some milliseconds: rows are few.
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "gpu/runtime_rig.hpp"
+#include "support/meeting.hpp"
+
+namespace mgi::test::gpu {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Told {
+    char const* name;
+    Routing routing;
+    u64 rows;  ///< of each process
+    u32 segment_rows = 0;
+};
+
+std::vector<Told> flows_of_processes() {
+    return {{"partition", Routing::partition("key"), 100'000},
+            {"modulo", Routing::partition("key", Hash::Modulo), 100'000},
+            {"small segments", Routing::partition("key"), 10'000, 512},
+            {"broadcast", Routing::broadcast(), 30'000}};
+}
+
+/// One process' endpoint on the GPU, which sends and receives.
+class Party {
+public:
+    Party(u32 rank, u32 size)
+        : rank_(rank),
+          runtime_(join_meeting(rank, size, options_of_tests())),
+          mine_(runtime_.create_endpoint(named("cuda:0"))),
+          all_(runtime_.gather_endpoints({mine_})) {
+        expect(all_.size() == size, "not all processes have come");
+    }
+
+    /// Among the processes of these ranks, which is one of them.
+    void make(Told const& told, std::vector<u32> const& ranks) {
+        ChannelSpec spec;
+        for (u32 const rank : ranks) {
+            if (rank == rank_) place_ = u32(spec.sources.size());
+            spec.sources.push_back(all_[rank]);
+        }
+        spec.destinations = spec.sources;
+        spec.schema = Schema{{"key", int64()}, {"id", int64()}};
+        spec.routing = told.routing;
+        spec.options.name = told.name;
+        spec.options.segment_rows = told.segment_rows;
+        if (told.segment_rows != 0) {
+            spec.options.slots = 4;
+            spec.options.credits = 2;
+            spec.options.tile_rows = spec.options.chunk_rows = told.segment_rows / 2;
+        }
+        spec.options.gone_limit = milliseconds(4000);
+        spec.options.stall_limit = settings.limit() / 2;
+        channel_ = runtime_.create_channel(spec);
+        if (!settings.cpu) {
+            char const* const ipc = std::getenv("MGI_GPU_IPC");
+            bool const copies = ipc == nullptr || std::string(ipc) != "off";
+            expect(
+                copied_into(*channel_) == (copies ? ranks.size() - 1 : 0),
+                "copies into " + std::to_string(copied_into(*channel_)) + " other processes' GPUs");
+        }
+        set_task(told, u32(ranks.size()));
+    }
+
+    /// Sends, receives; throws the channel's error.
+    void run() {
+        start();
+        finish();
+    }
+    void start() {
+        char const* const device = "cuda:0";
+        launch_ = launch(runtime_, mine_, shape_on(device), channel_->on(mine_), task_);
+    }
+    void finish() {
+        try {
+            launch_->wait(settings.limit());
+        } catch (Error const&) {
+            channel_->fail(ErrorCode::Timeout, "given up");
+            throw;
+        }
+        channel_->check();
+        auto const tally = tally_->values()[0];
+        expect(tally.failure == 0, "the kernel got error " + std::to_string(tally.failure));
+        expect(tally.wrong == 0, "wrong rows: " + std::to_string(tally.wrong));
+        expect(tally.astray == 0, "rows astray: " + std::to_string(tally.astray));
+        auto const seen = seen_->values();
+        for (u64 id = 0; id < seen.size(); ++id) {
+            u32 const wanted = is_mine(id) ? 1 : 0;
+            expect(seen[id] == wanted,
+                   "row " + std::to_string(id) + " came " + std::to_string(seen[id]) + " times");
+        }
+    }
+    void leave() {
+        runtime_.delete_channel(*channel_);
+        channel_.reset();
+    }
+
+private:
+    void set_task(Told const& told, u32 members) {
+        char const* const device = "cuda:0";
+        task_ = {};
+        task_.routing = told.routing.kind;
+        task_.modulo = told.routing.hash == Hash::Modulo;
+        task_.rows = told.rows;
+        task_.source = task_.destination = place_;
+        task_.sources = task_.destinations = members;
+        std::vector<Row> rows;
+        for (u64 i = 0; i < told.rows; ++i) {
+            u64 const id = place_ * told.rows + i;
+            rows.push_back({key_of(id), i64(id)});
+        }
+        data_ = std::make_unique<Room<Row>>(device, rows);
+        seen_ = std::make_unique<Room<u32>>(device, told.rows * members);
+        tally_ = std::make_unique<Room<Task::Tally>>(device, 1);
+        task_.data = data_->get();
+        task_.seen = seen_->get();
+        task_.tally = tally_->get();
+    }
+    [[nodiscard]] bool is_mine(u64 id) const {
+        if (task_.routing == RoutingKind::Broadcast) return true;
+        u64 const key = u64(key_of(id));
+        u32 const to = task_.modulo ? u32(key % task_.destinations)
+                                    : device::destination_of_hash(device::murmur3_mix(key),
+                                                                  task_.destinations);
+        return to == task_.destination;
+    }
+
+    u32 rank_;
+    Runtime runtime_;
+    Endpoint mine_;
+    std::vector<Endpoint> all_;
+    std::optional<Channel> channel_;
+    std::optional<Launch> launch_;
+    u32 place_ = 0;  ///< among those of the channel
+    Task task_;
+    std::unique_ptr<Room<Row>> data_;
+    std::unique_ptr<Room<u32>> seen_;
+    std::unique_ptr<Room<Task::Tally>> tally_;
+};
+
+std::vector<u32> ranks_below(u32 size) {
+    std::vector<u32> ranks(size);
+    for (u32 i = 0; i < size; ++i) ranks[i] = i;
+    return ranks;
+}
+
+void exchange_all(u32 rank, u32 size) {
+    Party party(rank, size);
+    for (Told const& told : flows_of_processes()) {
+        try {
+            party.make(told, ranks_below(size));
+            party.run();
+            party.leave();
+        } catch (std::exception const& error) {
+            throw std::runtime_error(std::string(told.name) + ": " + error.what());
+        }
+    }
+}
+
+constexpr u32 kKilled = 1;
+
+/// The first process comes late: so the second is killed while it waits for it, with rows under way. Nobody has room
+/// for all that the others send.
+void lose_one(u32 rank, u32 size) {
+    Party party(rank, size);
+    Told const told{"bereaved", Routing::partition("key"), 100'000, 512};
+    party.make(told, ranks_below(size));
+    if (rank == 0) std::this_thread::sleep_for(milliseconds(1500));
+    if (rank == kKilled) {
+        party.start();
+        std::this_thread::sleep_for(milliseconds(500));
+        raise(SIGKILL);
+    }
+    std::string why;
+    try {
+        party.run();
+    } catch (Error const& error) {
+        expect(error.code() == ErrorCode::GroupFailed || error.code() == ErrorCode::Stalled,
+               error.what());
+        why = error.what();
+    }
+    expect(why.find("bereaved") != why.npos && why.find("rank 1") != why.npos,
+           "no error that names who was killed: " + why);
+    party.leave();
+    // The others go on, and so does the GPU.
+    party.make({"survivors", Routing::partition("key"), 10'000}, {0, 2});
+    party.run();
+    party.leave();
+}
+
+void hold_meeting(std::string const& what, bool by_links, u32 size) {
+    Meeting meeting(size);
+    for (u32 rank = 0; rank < size; ++rank) {
+        std::vector<std::string> command{settings.program, "--member", what, std::to_string(rank),
+                                         std::to_string(size)};
+        if (settings.cpu) command.insert(command.begin() + 1, "--cpu");
+        meeting.start(command, {{"MGI_GPU_IPC", by_links ? "off" : "on"}, {"MGI_LOG", "off"}});
+    }
+    std::string problems;
+    for (u32 rank = 0; rank < size; ++rank) {
+        std::string const ended = meeting.wait(rank, 2 * settings.limit());
+        bool const was_killed = what == "lose" && rank == kKilled;
+        if (was_killed ? ended == "ended by Killed" : ended.empty()) continue;
+        problems += "rank " + std::to_string(rank) + ": " + ended + "; ";
+    }
+    expect(problems.empty(), problems);
+}
+
+}  // namespace
+
+int run_member(std::string const& what, u32 rank, u32 size) {
+    try {
+        if (what == "exchange") {
+            exchange_all(rank, size);
+        } else {
+            lose_one(rank, size);
+        }
+        return 0;
+    } catch (std::exception const& error) {
+        std::printf("rank %u: %s\n", rank, error.what());
+        return 1;
+    }
+}
+
+void add_processes(std::vector<Test>& tests) {
+    for (bool const by_links : {false, true}) {
+        tests.push_back({std::string("two processes of a GPU, by ") + (by_links ? "links" : "IPC"),
+                         [=] { hold_meeting("exchange", by_links, 2); }, false, true});
+    }
+    // On a GPU its links are given up after 10 to 14 s.
+    tests.push_back({"three processes of a GPU, one is killed",
+                     [] { hold_meeting("lose", false, 3); }, false, true});
+}
+
+}  // namespace mgi::test::gpu
