@@ -93,6 +93,23 @@ public:
     Call<"cuIpcOpenMemHandle_v2", Address*, IpcHandle, unsigned> cuIpcOpenMemHandle{all_};
     Call<"cuIpcCloseMemHandle", Address> cuIpcCloseMemHandle{all_};
 
+    // Memory that is mapped.
+    Call<"cuMemGetAllocationGranularity", Bytes*, MappedKind const*, int>
+        cuMemGetAllocationGranularity{all_};
+    Call<"cuMemCreate", MappedMemory*, Bytes, MappedKind const*, unsigned long long> cuMemCreate{
+        all_};
+    Call<"cuMemRelease", MappedMemory> cuMemRelease{all_};
+    Call<"cuMemAddressReserve", Address*, Bytes, Bytes, Address, unsigned long long>
+        cuMemAddressReserve{all_};
+    Call<"cuMemAddressFree", Address, Bytes> cuMemAddressFree{all_};
+    Call<"cuMemMap", Address, Bytes, Bytes, MappedMemory, unsigned long long> cuMemMap{all_};
+    Call<"cuMemUnmap", Address, Bytes> cuMemUnmap{all_};
+    Call<"cuMemSetAccess", Address, Bytes, MappedAccess const*, Bytes> cuMemSetAccess{all_};
+    Call<"cuMemExportToShareableHandle", void*, MappedMemory, int, unsigned long long>
+        cuMemExportToShareableHandle{all_};
+    Call<"cuMemImportFromShareableHandle", MappedMemory*, void*, int>
+        cuMemImportFromShareableHandle{all_};
+
     // Copies.
     Call<"cuMemcpyAsync", Address, Address, Bytes, Stream> cuMemcpyAsync{all_};
     Call<"cuMemcpyHtoDAsync_v2", Address, void const*, Bytes, Stream> cuMemcpyHtoDAsync{all_};

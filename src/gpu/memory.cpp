@@ -1,12 +1,12 @@
 #include "gpu/memory.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <cstring>
-#include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <mgi/error.hpp>
@@ -32,10 +32,8 @@ Context primary_context(Driver const& driver, int gpu) {
     return context;
 }
 
-constexpr char const* kShare =
-    "share a channel's pool with other processes (set MGI_GPU_IPC=off where that cannot be)";
-constexpr char const* kImport =
-    "use another process' pool of a channel (set MGI_GPU_IPC=off where that cannot be)";
+constexpr char const* kShare = "share a channel's pool with other processes";
+constexpr char const* kImport = "use another process' pool of a channel";
 
 }  // namespace
 
@@ -100,21 +98,40 @@ bool OwnEvent::is_done() const {
     return true;
 }
 
-DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
+DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes, Shared shared)
+    : gpu_(gpu), bytes_(bytes), shared_(shared), all_(bytes) {
     if (bytes_ == 0) return;
-    OwnStream const stream(gpu);
+    if (shared == Shared::Mapped) {
+        mapping_.emplace(gpu, bytes);
+        at_ = mapping_->at();
+        all_ = mapping_->bytes();
+        zero();
+        return;
+    }
+    // A handle is of whole allocations of the driver's, where small ones lie with others.
+    constexpr std::uint64_t kWhole = std::uint64_t(2) << 20;
+    if (shared == Shared::Plainly) all_ = (bytes + kWhole - 1) / kWhole * kWhole;
     Current const here(driver_, gpu);
-    driver_.check(driver_.cuMemAlloc(&at_, bytes),
-                  "allocate " + std::to_string(bytes) + " bytes for a channel's pool", gpu);
-    Result result = driver_.cuMemsetD8Async(at_, 0, bytes, stream.get());
-    if (result == kSuccess) result = driver_.cuStreamSynchronize(stream.get());
-    if (result != kSuccess) {
+    driver_.check(driver_.cuMemAlloc(&at_, all_),
+                  "allocate " + std::to_string(all_) + " bytes for a channel's pool", gpu);
+    try {
+        zero();
+    } catch (...) {
         (void)driver_.cuMemFree(at_);
-        driver_.check(result, "zero a channel's pool", gpu);
+        throw;
     }
 }
 
+void DeviceMemory::zero() const {
+    OwnStream const stream(gpu_);
+    Current const here(driver_, gpu_);
+    Result result = driver_.cuMemsetD8Async(at_, 0, bytes_, stream.get());
+    if (result == kSuccess) result = driver_.cuStreamSynchronize(stream.get());
+    driver_.check(result, "zero a channel's pool", gpu_);
+}
+
 DeviceMemory::~DeviceMemory() {
+    if (mapping_) return;
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);
@@ -130,12 +147,22 @@ IpcHandle DeviceMemory::handle() const {
     return handle;
 }
 
+int DeviceMemory::descriptor() const {
+    return mapping_.value().descriptor(kShare);
+}
+
 ImportedMemory::ImportedMemory(int gpu, IpcHandle const& handle) : gpu_(gpu) {
     Current const here(driver_, gpu);
     driver_.check(driver_.cuIpcOpenMemHandle(&at_, handle, kIpcLazyPeerAccess), kImport, gpu);
 }
 
+ImportedMemory::ImportedMemory(std::vector<int> const& gpus, int descriptor, std::uint64_t bytes)
+    : gpu_(gpus.front()) {
+    at_ = mapping_.emplace(gpus, descriptor, bytes, kImport).at();
+}
+
 ImportedMemory::~ImportedMemory() {
+    if (mapping_) return;
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuIpcCloseMemHandle(at_);
@@ -151,21 +178,43 @@ int ImportedMemory::on() const {
     return gpu;
 }
 
-void free_later(std::unique_ptr<DeviceMemory> memory) {
-    using Clock = std::chrono::steady_clock;
-    // A link whose other end is gone is over after 14 s.
-    constexpr std::chrono::seconds kLongestUse{15};
-    // Never destroyed, as above.
-    static auto& mutex = *new std::mutex;
-    static auto& kept =
-        *new std::deque<std::pair<Clock::time_point, std::unique_ptr<DeviceMemory>>>;
-    std::vector<std::unique_ptr<DeviceMemory>> over;  // die behind the lock
-    std::lock_guard const lock(mutex);
-    while (!kept.empty() && kept.front().first <= Clock::now()) {
-        over.push_back(std::move(kept.front().second));
-        kept.pop_front();
+namespace {
+
+struct Kept {
+    std::unique_ptr<DeviceMemory> memory;
+    std::function<bool()> let_go;
+};
+
+// Never destroyed, as above.
+struct AllKept {
+    std::mutex mutex;
+    std::vector<Kept> kept;
+
+    static AllKept& one() {
+        static auto& made = *new AllKept;
+        return made;
     }
-    kept.emplace_back(Clock::now() + kLongestUse, std::move(memory));
+};
+
+}  // namespace
+
+void free_later(std::unique_ptr<DeviceMemory> memory, std::function<bool()> let_go) {
+    {
+        AllKept& all = AllKept::one();
+        std::lock_guard const lock(all.mutex);
+        all.kept.push_back({std::move(memory), std::move(let_go)});
+    }
+    free_let_go();
+}
+
+void free_let_go() {
+    std::vector<Kept> over;  // die behind the lock
+    AllKept& all = AllKept::one();
+    std::lock_guard const lock(all.mutex);
+    auto const end = std::partition(all.kept.begin(), all.kept.end(),
+                                    [](Kept const& one) { return !one.let_go(); });
+    over.assign(std::make_move_iterator(end), std::make_move_iterator(all.kept.end()));
+    all.kept.erase(end, all.kept.end());
 }
 
 ManagedMemory::ManagedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {

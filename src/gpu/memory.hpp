@@ -4,9 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "gpu/driver.hpp"
+#include "gpu/mapping.hpp"
 
 namespace mgi::gpu {
 
@@ -60,31 +64,48 @@ private:
     Event event_ = nullptr;
 };
 
-/// Zeroed memory of a GPU, for its kernels alone.
+/// How other processes get at memory.
+enum class Shared : std::uint8_t {
+    Not,
+    Plainly,  ///< by CUDA's IPC handle: it must stay until all of them have let go
+    Mapped,   ///< by a descriptor: see Mapping
+};
+
+/// Zeroed memory of a GPU.
 class DeviceMemory {
 public:
     /// None where `bytes` is 0.
-    DeviceMemory(int gpu, std::uint64_t bytes);
+    DeviceMemory(int gpu, std::uint64_t bytes, Shared shared = Shared::Not);
     ~DeviceMemory();
     DeviceMemory(DeviceMemory const&) = delete;
     DeviceMemory& operator=(DeviceMemory const&) = delete;
 
     [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-    /// By which other processes of this machine import it.
+    [[nodiscard]] Shared shared() const { return shared_; }
+    /// What others import: so many bytes, by this handle or by a new descriptor, the caller's.
+    [[nodiscard]] std::uint64_t shared_bytes() const { return all_; }
     [[nodiscard]] IpcHandle handle() const;
+    [[nodiscard]] int descriptor() const;
 
 private:
+    void zero() const;
+
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     std::uint64_t bytes_;
+    Shared shared_;
+    std::uint64_t all_;
+    std::optional<Mapping> mapping_;
     Address at_ = 0;
 };
 
-/// Another process' DeviceMemory, for copies by a GPU of this one that is its GPU or a peer of it.
+/// Another process' DeviceMemory, for copies by GPUs of this one that are its GPU or peers of it.
 class ImportedMemory {
 public:
     ImportedMemory(int gpu, IpcHandle const& handle);
+    /// So many bytes; the descriptor stays the caller's.
+    ImportedMemory(std::vector<int> const& gpus, int descriptor, std::uint64_t bytes);
     ~ImportedMemory();
     ImportedMemory(ImportedMemory const&) = delete;
     ImportedMemory& operator=(ImportedMemory const&) = delete;
@@ -96,12 +117,15 @@ public:
 private:
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
+    std::optional<Mapping> mapping_;
     Address at_ = 0;
 };
 
-/// Memory that others may still have imported: freed some time after all of them should have let go, when other
-/// memory is next given back so. What is left then goes with the process.
-void free_later(std::unique_ptr<DeviceMemory> memory);
+/// Memory that others may still have imported plainly: freed once `let_go`, which must not throw, says that they have
+/// not, here or by a later free_let_go(). What is left goes with the process.
+void free_later(std::unique_ptr<DeviceMemory> memory, std::function<bool()> let_go);
+/// As memory is made and freed: while no kernel is resident that waits for the host.
+void free_let_go();
 
 /// Memory that the host and the GPU's kernels have at the same addresses, also at the same time: pages move
 /// to who touches them, some microseconds each. Throws Error(InvalidArgument) for a GPU that cannot.

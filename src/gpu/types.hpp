@@ -73,8 +73,10 @@ inline constexpr Attribute kComputeCapabilityMajor = 75;
 inline constexpr Attribute kComputeCapabilityMinor = 76;
 inline constexpr Attribute kConcurrentManagedAccess = 89;  ///< host and kernels at the same time
 inline constexpr Attribute kCooperativeLaunch = 95;
-inline constexpr Attribute kSharedBytesOfBlock = 97;  ///< the most that a block may opt in to
-inline constexpr Attribute kHostNumaId = 134;         ///< -1: not known
+inline constexpr Attribute kSharedBytesOfBlock = 97;   ///< the most that a block may opt in to
+inline constexpr Attribute kMapsMemory = 102;          ///< cuMemCreate and what belongs to it
+inline constexpr Attribute kSharesByDescriptor = 103;  ///< and its memory as file descriptors
+inline constexpr Attribute kHostNumaId = 134;          ///< -1: not known
 
 /// CUdevice_P2PAttribute.
 using PeerAttribute = int;
@@ -96,6 +98,29 @@ struct MemoryLocation {
 inline constexpr int kLocationDevice = 1;
 inline constexpr int kAdvisePreferredLocation = 3;
 inline constexpr unsigned kAttachGlobal = 1;
+
+/// CUmemGenericAllocationHandle, CUmemAllocationProp, CUmemAccessDesc; of their values those that MGI uses.
+using MappedMemory = unsigned long long;
+struct MappedKind {
+    int type;          // kMappedPinned
+    int handle_types;  // kByDescriptor
+    MemoryLocation location;
+    void* of_windows;
+    struct {
+        unsigned char compression;
+        unsigned char for_nics;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } flags;
+};
+struct MappedAccess {
+    MemoryLocation location;
+    int flags;  // kReadAndWrite
+};
+inline constexpr int kMappedPinned = 1;
+inline constexpr int kByDescriptor = 1;
+inline constexpr int kReadAndWrite = 3;
+inline constexpr int kLeastGranularity = 0;
 
 /// CUmoduleLoadingMode.
 using LoadingMode = int;

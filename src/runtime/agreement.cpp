@@ -14,7 +14,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kTermsVersion = "4";  // of these words
+constexpr char const* kTermsVersion = "5";  // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -105,7 +105,8 @@ Terms terms_in(std::string_view text) {
     return terms;
 }
 
-// "own gpu ... peers gpu ... destinations number gpu ... home", each word but the last the number that follow
+// "own gpu ... peers gpu ... destinations number gpu ... without member ... door home", each of the first four words the
+// number that follow
 std::string text_of(GpuCard const& card) {
     std::string text;
     for (auto const* gpus : {&card.own, &card.peers}) {
@@ -116,7 +117,9 @@ std::string text_of(GpuCard const& card) {
     for (auto const& [destination, gpu] : card.destinations) {
         text += std::to_string(destination) + ' ' + gpu + ' ';
     }
-    return text + one_line(card.home);
+    text += std::to_string(card.without.size()) + ' ';
+    for (std::uint32_t const member : card.without) text += std::to_string(member) + ' ';
+    return text + card.door + ' ' + one_line(card.home);
 }
 
 GpuCard gpu_card_in(std::string_view text) {
@@ -131,19 +134,27 @@ GpuCard gpu_card_in(std::string_view text) {
         std::uint32_t const destination = number(next());
         card.destinations[destination] = next();
     }
+    for (auto left = number(next()); left != 0 && !text.empty(); --left) {
+        card.without.insert(number(next()));
+    }
+    card.door = next();
     card.home = text;
     return card;
 }
 
-// "bytes handle"
+constexpr std::string_view kMapped = "mapped";
+
+// "bytes handle", or "bytes mapped"
 std::string text_of(SharedGpuPool const& pool) {
-    return std::to_string(pool.bytes) + ' ' + hex(pool.handle.bytes);
+    return std::to_string(pool.bytes) + ' ' +
+           (pool.mapped ? std::string(kMapped) : hex(pool.handle.bytes));
 }
 
 SharedGpuPool pool_in(std::string_view text) {
     SharedGpuPool pool;
     pool.bytes = number<std::uint64_t>(take_word(text, ' '));
-    from_hex(text, pool.handle.bytes);
+    pool.mapped = text == kMapped;
+    if (!pool.mapped) from_hex(text, pool.handle.bytes);
     return pool;
 }
 

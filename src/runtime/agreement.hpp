@@ -24,7 +24,9 @@ struct Said {
     std::vector<std::string> addresses;                       // where it is reached, if so
     GpuCard gpus;                                             // of its GPUs, where there are any
     SharedGpus shared_gpus;                                   // what of their memory others use
-    bool taken = false;          // the part's address is not free in this process
+    // The part's address is not free in this process, or GPUs' memory not to be shared as it was thought: all try
+    // again.
+    bool taken = false;
     std::optional<Error> error;  // why it cannot
 };
 

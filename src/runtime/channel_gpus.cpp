@@ -1,17 +1,31 @@
 // What of a channel is on GPUs: its places there, what other processes copy into, sorters.
 #include <algorithm>
+#include <set>
+#include <stdexcept>
 
 #include "runtime/channel_impl.hpp"
 #include "runtime/crossing.hpp"
 
 namespace mgi {
 
+namespace {
+
+// Another process' memory cannot be had here.
+class NotShared : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+}  // namespace
+
 void ChannelImpl::add_place(GpuMembers const& members,
                             std::shared_ptr<memory::Account> const& account) {
     State shape;
     fill_in(shape, true);
-    auto& place = *places_.emplace_back(std::make_unique<GpuPlace>(
-        members.gpu, members.here, far_of(members.here), shape, plan_, account));
+    gpu::free_let_go();  // may make room
+    bool const shares = is_written_by_others(members.here);
+    auto& place = *places_.emplace_back(
+        std::make_unique<GpuPlace>(members.gpu, members.here, far_of(members.here), shape, plan_,
+                                   account, shares ? shared_kind(members.gpu) : gpu::Shared::Not));
     gpu_memories_->add(place.memory());
     fill_in(place.state(), true);
     place.build(plan_);
@@ -42,45 +56,90 @@ Here ChannelImpl::far_of(Here const& here) const {
     return far;
 }
 
-SharedGpus ChannelImpl::share_gpus() const {
+bool ChannelImpl::is_written_by_others(Here const& here) const {
+    for (std::uint32_t s = 0; shared() && s < state_.source_count; ++s) {
+        // All destinations of a GPU are written by the same processes.
+        if (here.destinations.empty()) return false;
+        if (part_->members().writes_into(mover_of(s), here.destinations.front())) return true;
+    }
+    return false;
+}
+
+SharedGpus ChannelImpl::share_gpus(std::vector<std::string> const& doors) {
     SharedGpus shared;
     PartMembers const& members = part_->members();
+    importers_ = std::make_shared<GpuImporters>();
+    std::set<std::uint32_t> to;
+    std::vector<Descriptor> memories;
     for (auto const& place : places_) {
-        auto const pool = std::uint32_t(shared.pools.size());
+        if (!is_written_by_others(place->here())) continue;
+        auto const number = std::uint32_t(shared.pools.size());
         for (std::uint32_t const d : place->here().destinations) {
             for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
                 if (!members.writes_into(mover_of(s), d)) continue;
                 auto const& ring = place->state().destinations[d].rings[s];
-                shared.rings.push_back({pool, s, d, ring.slots[0].offset});
+                shared.rings.push_back({number, s, d, ring.slots[0].offset});
+                to.insert(mover_of(s));
             }
         }
-        if (shared.rings.empty() || shared.rings.back().pool != pool) continue;
-        shared.pools.push_back({place->share(), place->memory().bytes});
+        auto const& memory = place->share(importers_);
+        SharedGpuPool& pool = shared.pools.emplace_back();
+        pool.bytes = memory.shared_bytes();
+        pool.mapped = memory.shared() == gpu::Shared::Mapped;
+        if (pool.mapped) {
+            memories.emplace_back(memory.descriptor());
+        } else {
+            pool.handle = memory.handle();
+        }
+    }
+    std::vector<int> numbers;
+    for (Descriptor const& memory : memories) numbers.push_back(memory.get());
+    for (std::uint32_t const m : to) {
+        importers_->add(hand_over(doors.at(m), members.me, numbers));
     }
     return shared;
 }
 
-void ChannelImpl::use_shared(std::vector<SharedGpus> const& by_member) {
+std::map<std::uint32_t, std::string> ChannelImpl::use_shared(
+    std::vector<SharedGpus> const& by_member, GpuDoor const& door) {
     PartMembers const& members = part_->members();
+    std::map<std::uint32_t, std::string> refused;
+    handed_ = door.all_that_came();
     for (std::uint32_t m = 0; m < by_member.size(); ++m) {
-        if (m != members.me) use_shared(m, by_member[m]);
+        if (m == members.me) continue;
+        try {
+            use_shared(m, by_member[m], handed_[m]);
+        } catch (NotShared const& error) {
+            refused[m] = error.what();
+        }
     }
+    for (auto& [m, handed] : handed_) handed.memories.clear();
     for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
         for (std::uint32_t d = 0; moves_source(s) && d < members.destination_member.size(); ++d) {
-            if (!members.writes_into(members.me, d)) continue;
+            std::uint32_t const m = members.destination_member[d];
+            if (!members.writes_into(members.me, d) || refused.contains(m)) continue;
             if (crossing_->links().ring(s, d).is_set()) continue;
-            throw Error(ErrorCode::Internal, describe() + ": " +
-                                                 members.name(members.destination_member[d]) +
+            throw Error(ErrorCode::Internal, describe() + ": " + members.name(m) +
                                                  " shares no memory for its destination " +
                                                  std::to_string(spec_.destinations[d].id));
         }
     }
+    return refused;
 }
 
-void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs) {
+void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs,
+                             GpuHandover const& handed) {
     PartMembers const& members = part_->members();
     std::uint64_t const stride = memory::Carver::piece(layout_.get().size);
     std::vector<char*> opened(theirs.pools.size());
+    // Mapped pools' memories have come in their order.
+    std::vector<Descriptor const*> memories;
+    std::size_t mapped = 0;
+    for (SharedGpuPool const& pool : theirs.pools) {
+        bool const has_come = pool.mapped && mapped < handed.memories.size();
+        memories.push_back(has_come ? &handed.memories[mapped] : nullptr);
+        if (pool.mapped) ++mapped;
+    }
     for (auto const& [number, source, destination, offset] : theirs.rings) {
         bool const possible = source < state_.source_count &&
                               destination < state_.destination_count && number < opened.size() &&
@@ -96,12 +155,27 @@ void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs) {
         SharedGpuPool const& pool = theirs.pools[number];
         char*& at = opened[number];
         if (at == nullptr) {
-            int const by = places_.front()->gpu();
-            imported_.push_back(std::make_unique<gpu::ImportedMemory>(by, pool.handle));
-            at = imported_.back()->data();
-            gpu_memories_->add({by, at, pool.bytes, imported_.back()->on(), true});
+            auto const& memory = *imported_.emplace_back(import(pool, memories[number]));
+            at = memory.data();
+            gpu_memories_->add({places_.front()->gpu(), at, pool.bytes, memory.on(), true});
         }
         crossing_->links().ring(source, destination).set(at + offset, stride);
+    }
+}
+
+std::unique_ptr<gpu::ImportedMemory> ChannelImpl::import(SharedGpuPool const& pool,
+                                                         Descriptor const* memory) const {
+    try {
+        if (!pool.mapped) {
+            return std::make_unique<gpu::ImportedMemory>(places_.front()->gpu(), pool.handle);
+        }
+        if (memory == nullptr) throw NotShared("its descriptor has not come");
+        std::vector<int> gpus;
+        for (auto const& place : places_) gpus.push_back(place->gpu());
+        return std::make_unique<gpu::ImportedMemory>(gpus, memory->get(), pool.bytes);
+    } catch (Error const& error) {
+        if (!is_refusal(error)) throw;
+        throw NotShared(error.what());
     }
 }
 

@@ -19,6 +19,7 @@
 #include "memory/pool.hpp"
 #include "memory/segment_layout.hpp"
 #include "runtime/channel_tables.hpp"
+#include "runtime/gpu_handover.hpp"
 #include "runtime/gpu_place.hpp"
 #include "runtime/gpu_sharing.hpp"
 #include "runtime/part.hpp"
@@ -64,13 +65,18 @@ public:
     [[nodiscard]] std::shared_ptr<transport::GpuMemories const> gpu_memories() const {
         return gpu_memories_;
     }
-    // What other processes copy into.
-    [[nodiscard]] SharedGpus share_gpus() const;
-    // Opens what all members share, as far as this one copies into it; once, after the crossing was set and before it
-    // begins. Throws Error(Internal) where that is not what it has to be.
-    void use_shared(std::vector<SharedGpus> const& by_member);
-    // Nobody copies any more.
-    void forget_shared() { imported_.clear(); }
+    // What other processes copy into, which is handed to them at their doors, by member; once.
+    [[nodiscard]] SharedGpus share_gpus(std::vector<std::string> const& doors);
+    // Opens what all members share, as far as this one copies into it, and what came to its door; once, after the
+    // crossing was set and before it begins. Throws Error(Internal) where that is not what it has to be. Whose memory
+    // cannot be had, and why: then the channel is of no use.
+    [[nodiscard]] std::map<std::uint32_t, std::string> use_shared(
+        std::vector<SharedGpus> const& by_member, GpuDoor const& door);
+    // Nobody copies any more; who shares hears of it.
+    void forget_shared() {
+        imported_.clear();
+        handed_.clear();
+    }
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
 
@@ -178,7 +184,10 @@ private:
     void fill_in(State& state, bool on_gpu) const;
     void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
     void add_place(GpuMembers const& members, std::shared_ptr<memory::Account> const& account);
-    void use_shared(std::uint32_t member, SharedGpus const& theirs);
+    void use_shared(std::uint32_t member, SharedGpus const& theirs, GpuHandover const& handed);
+    std::unique_ptr<gpu::ImportedMemory> import(SharedGpuPool const& pool,
+                                                Descriptor const* memory) const;
+    [[nodiscard]] bool is_written_by_others(Here const& here) const;
     [[nodiscard]] Here far_of(Here const& here) const;
     std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
@@ -211,6 +220,8 @@ private:
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;
     std::vector<std::unique_ptr<GpuPlace>> places_;
+    std::shared_ptr<GpuImporters> importers_;      // of places' memory
+    std::map<std::uint32_t, GpuHandover> handed_;  // by member
     std::vector<std::unique_ptr<gpu::ImportedMemory>> imported_;
     std::shared_ptr<transport::GpuMemories> gpu_memories_ =
         std::make_shared<transport::GpuMemories>();

@@ -44,31 +44,33 @@ GpuPlace::Charge::Charge(std::shared_ptr<memory::Account> of, std::uint64_t much
 }
 
 GpuPlace::GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
-                   std::shared_ptr<memory::Account> account)
-    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far), std::move(account)) {}
+                   std::shared_ptr<memory::Account> account, gpu::Shared shared)
+    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far), std::move(account),
+               shared) {}
 
 GpuPlace::~GpuPlace() {
-    if (!shared_) return;
+    if (importers_ == nullptr || pool_->shared() != gpu::Shared::Plainly) return;
     try {
-        gpu::free_later(std::move(pool_));
+        gpu::free_later(std::move(pool_),
+                        [of = std::move(importers_)] { return of->have_let_go(); });
     } catch (std::bad_alloc const&) {
         // Then it is freed now.
     }
 }
 
-gpu::IpcHandle GpuPlace::share() {
-    shared_ = true;
-    return pool_->handle();
+gpu::DeviceMemory const& GpuPlace::share(std::shared_ptr<GpuImporters> importers) {
+    importers_ = std::move(importers);
+    return *pool_;
 }
 
 GpuPlace::GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
-                   std::shared_ptr<memory::Account> account)
+                   std::shared_ptr<memory::Account> account, gpu::Shared shared)
     : gpu_(gpu),
       here_(std::move(here)),
       far_(std::move(far)),
       managed_(gpu, bytes_of(shape) + sizes.tables),
       charge_(std::move(account), sizes.host),
-      pool_(std::make_unique<gpu::DeviceMemory>(gpu, sizes.pool)),
+      pool_(std::make_unique<gpu::DeviceMemory>(gpu, sizes.pool, shared)),
       mail_(gpu, sizes.mail),
       host_(gpu, sizes.host),
       memory_(managed_.data(), managed_.bytes(), std::pmr::null_memory_resource()),

@@ -13,6 +13,7 @@
 #include "gpu/memory.hpp"
 #include "memory/account.hpp"
 #include "runtime/channel_tables.hpp"
+#include "runtime/gpu_handover.hpp"
 #include "transport/gpu_copy.hpp"
 
 namespace mgi {
@@ -20,9 +21,10 @@ namespace mgi {
 class GpuPlace {
 public:
     // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead. Memory of the
-    // host's for their segments is at the charge of `account`. Throws Error(OutOfMemory, ...).
+    // host's for their segments is at the charge of `account`; `shared` is the GPU's. Throws
+    // Error(OutOfMemory, ...).
     GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
-             std::shared_ptr<memory::Account> account);
+             std::shared_ptr<memory::Account> account, gpu::Shared shared = gpu::Shared::Not);
     ~GpuPlace();
     GpuPlace(GpuPlace const&) = delete;
     GpuPlace& operator=(GpuPlace const&) = delete;
@@ -35,8 +37,8 @@ public:
     [[nodiscard]] transport::GpuRange memory() const {
         return {gpu_, pool_->data(), pool_->bytes(), gpu_};
     }
-    // By which other processes import it, who may do so from now on.
-    [[nodiscard]] gpu::IpcHandle share();
+    // Other processes import it from now on; plain memory stays until they have let go.
+    gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
     // Brings the arrays over that the state names, gives it the pool, and builds the tables.
     void build(Plan const& plan);
     // The stages of a channel with sorters, by source.
@@ -63,7 +65,7 @@ private:
         std::uint64_t const bytes;
     };
     GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
-             std::shared_ptr<memory::Account> account);
+             std::shared_ptr<memory::Account> account, gpu::Shared shared);
 
     int const gpu_;
     Here const here_;
@@ -71,7 +73,7 @@ private:
     gpu::ManagedMemory managed_;
     Charge const charge_;
     std::unique_ptr<gpu::DeviceMemory> pool_;
-    bool shared_ = false;  // with other processes
+    std::shared_ptr<GpuImporters> importers_;
     gpu::PinnedMemory mail_;
     gpu::PinnedMemory host_;
     std::pmr::monotonic_buffer_resource memory_;

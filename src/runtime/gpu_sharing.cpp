@@ -8,27 +8,32 @@
 
 #include <mgi/error.hpp>
 
+#include "core/log.hpp"
 #include "gpu/memory.hpp"
 
 namespace mgi {
 
 namespace {
 
-bool is_wanted() {
+enum class Wanted : std::uint8_t { Any, Plain, None };
+
+Wanted wanted() {
     char const* const set = std::getenv("MGI_GPU_IPC");
     std::string const said = set == nullptr ? "" : set;
-    if (said.empty() || said == "on") return true;
-    if (said == "off") return false;
-    throw Error(ErrorCode::InvalidArgument, "MGI_GPU_IPC is '" + said + "'; expected on or off");
+    if (said.empty() || said == "on") return Wanted::Any;
+    if (said == "plain") return Wanted::Plain;
+    if (said == "off") return Wanted::None;
+    throw Error(ErrorCode::InvalidArgument,
+                "MGI_GPU_IPC is '" + said + "'; expected on, plain or off");
 }
 
-// Memory is handed over within one kernel and its namespaces of processes and of IPC. Empty where these are
-// not to be seen.
+// Memory is handed over within one kernel and its namespaces: of processes and of IPC for handles, of the network
+// for sockets. Empty where these are not to be seen.
 std::string home_on(std::string const& server) {
     std::string home;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> home;
     if (home.empty()) return home;
-    for (char const* space : {"/proc/self/ns/pid", "/proc/self/ns/ipc"}) {
+    for (char const* space : {"/proc/self/ns/pid", "/proc/self/ns/ipc", "/proc/self/ns/net"}) {
         std::error_code failed;
         home += ' ' + std::filesystem::read_symlink(space, failed).string();
         if (failed) return {};
@@ -42,10 +47,42 @@ bool contains(std::vector<std::string> const& gpus, std::string const& uuid) {
 
 }  // namespace
 
+void GpuRefusals::note_own() {
+    std::lock_guard const lock(mutex_);
+    own_ = true;
+}
+
+bool GpuRefusals::own() const {
+    std::lock_guard const lock(mutex_);
+    return own_;
+}
+
+void GpuRefusals::note(std::uint32_t rank) {
+    std::lock_guard const lock(mutex_);
+    ranks_.insert(rank);
+}
+
+bool GpuRefusals::of(std::uint32_t rank) const {
+    std::lock_guard const lock(mutex_);
+    return ranks_.contains(rank);
+}
+
+bool is_refusal(Error const& error) {
+    return error.code() != ErrorCode::GroupFailed && error.code() != ErrorCode::OutOfMemory;
+}
+
+gpu::Shared shared_kind(int gpu) {
+    if (wanted() == Wanted::Plain) return gpu::Shared::Plainly;
+    std::string const why = gpu::why_not_mapped(gpu);
+    if (why.empty()) return gpu::Shared::Mapped;
+    log::info("cuda:{} shares plain memory, since it has none that is mapped: {}", gpu, why);
+    return gpu::Shared::Plainly;
+}
+
 GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
                  std::string const& server) {
     GpuCard card;
-    if (!is_wanted()) return card;
+    if (wanted() == Wanted::None) return card;
     std::vector<Device const*> own;
     auto const gpu_of = [&](Endpoint endpoint) -> Device const* {
         bool const is_here = endpoint.device < devices.size();
@@ -82,6 +119,7 @@ void note_cards(PartMembers& members, std::vector<GpuCard> const& cards) {
         if (cards[to].home.empty() || at == cards[to].destinations.end()) continue;
         for (std::uint32_t from = 0; from < cards.size(); ++from) {
             if (from == to || cards[from].home != cards[to].home) continue;
+            if (cards[from].without.contains(to)) continue;
             bool const writes = contains(cards[from].peers, at->second);
             members.writes[from][d] = writes;
             members.writes_own_gpus |=

@@ -1,16 +1,18 @@
 // What processes of one server tell each other so that one copies segments straight into the memory of another
-// one's GPU (CUDA's IPC), where a link would bring them by the host's.
+// one's GPU, where a link would bring them by the host's. The memory itself goes by gpu_handover.hpp.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <mgi/channel.hpp>
 #include <mgi/graph.hpp>
 
-#include "gpu/types.hpp"
+#include "gpu/memory.hpp"
 #include "runtime/part.hpp"
 
 namespace mgi {
@@ -22,10 +24,13 @@ struct GpuCard {
     std::vector<std::string> own;                       // that it has endpoints on
     std::vector<std::string> peers;                     // that all of these copy to
     std::map<std::uint32_t, std::string> destinations;  // its own on GPUs, by number
+    std::set<std::uint32_t> without;  // members whose memory it has found that it cannot use
+    std::string door;                 // where memory is handed to it
 };
 
 // A GPU's memory of a channel, which others import.
 struct SharedGpuPool {
+    bool mapped = false;  // handed over as a descriptor, in the order of those; else by its handle
     gpu::IpcHandle handle{};
     std::uint64_t bytes = 0;
 };
@@ -41,6 +46,28 @@ struct SharedGpus {
     std::vector<SharedGpuPool> pools;
     std::vector<SharedGpuRing> rings;
 };
+
+// What a process has found that it cannot share; it stays so, and links do it. Thread-safe.
+class GpuRefusals {
+public:
+    // Another process could not have its own memory.
+    void note_own();
+    [[nodiscard]] bool own() const;
+    // It could not have that of a rank.
+    void note(std::uint32_t rank);
+    [[nodiscard]] bool of(std::uint32_t rank) const;
+
+private:
+    mutable std::mutex mutex_;
+    bool own_ = false;
+    std::set<std::uint32_t> ranks_;
+};
+
+// Whether that is of the driver's making, and links do without; else the GPU is lost, or its memory full.
+bool is_refusal(Error const& error);
+
+// How a GPU shares its memory: mapped where its driver has that, unless $MGI_GPU_IPC says plain.
+gpu::Shared shared_kind(int gpu);
 
 // This process' card; an empty one where none of its GPUs takes part. $MGI_GPU_IPC: off makes it empty. Throws
 // Error(InvalidArgument) for other words.

@@ -72,18 +72,20 @@ public:
             found_terms();
             bool taken = make_or_find("channel opened", crossing_ ? makes_ : !makes_);
             if (third_step_) taken |= make_or_find("channel opened by all", !makes_);
+            if (!taken && members_.on_gpus()) taken = !use_shared_gpus();
             if (!taken) {
-                if (members_.on_gpus()) use_shared_gpus();
                 if (crossing_) channel_->impl()->crossing()->begin();
                 done_ = true;
                 return *channel_;
             }
             drop();
         }
-        throw Error(ErrorCode::OutOfMemory,
-                    name_of(spec_) +
-                        ": no address was found that is free in all of its processes, in " +
-                        std::to_string(kMostAttempts) + " attempts");
+        throw Error(
+            ErrorCode::OutOfMemory,
+            name_of(spec_) +
+                ": no address was found that is free in all of its processes, or no way to share "
+                "their GPUs' memory (set MGI_GPU_IPC=off), in " +
+                std::to_string(kMostAttempts) + " attempts");
     }
 
 private:
@@ -122,6 +124,7 @@ private:
             if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
             if (members_.on_gpus()) {
                 mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
+                complete(mine.gpus);
             }
             if (!leads_) return;
             if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
@@ -140,23 +143,58 @@ private:
             elsewhere_.addresses.push_back(std::move(said.addresses));
             cards.push_back(std::move(said.gpus));
         }
-        if (members_.on_gpus()) note_cards(members_, cards);
+        if (members_.on_gpus()) {
+            note_cards(members_, cards);
+            doors_.clear();
+            for (GpuCard const& card : cards) doors_.push_back(card.door);
+        }
         if (crossing_ && !elsewhere_.terms) {
             throw Error(ErrorCode::Internal, name_of(spec_) + ": nobody said what its plan is");
         }
     }
 
-    // Some make their server's part or find it, all hear how it went. True: an address was taken.
+    // Without what has been refused before, and with a door.
+    void complete(GpuCard& card) {
+        if (card.home.empty()) return;
+        GpuRefusals const& refused = runtime_.gpu_refusals_;
+        if (refused.own()) card.destinations.clear();
+        for (std::uint32_t m = 0; m < members_.count; ++m) {
+            if (refused.of(company_.ranks[m])) card.without.insert(m);
+        }
+        try {
+            door_ = std::make_unique<GpuDoor>();
+            card.door = door_->name();
+        } catch (Error const& error) {
+            log::warn("{}: links bring all rows of GPUs by the host's memory: {}", name_of(spec_),
+                      error.what());
+            card = {};
+        }
+    }
+
+    // Makes this process' part; false where its GPUs' memory cannot be shared as it was thought.
+    bool make(Said& mine) {
+        make();
+        if (!members_.on_gpus()) return true;
+        try {
+            mine.shared_gpus = channel_->impl()->share_gpus(doors_);
+            return true;
+        } catch (Error const& error) {
+            if (!is_refusal(error) || runtime_.gpu_refusals_.own()) throw;
+            runtime_.gpu_refusals_.note_own();
+            log::warn(
+                "{}: other processes cannot copy into this one's GPUs, and links bring their rows "
+                "by the host's memory: {}",
+                name_of(spec_), error.what());
+            return false;
+        }
+    }
+
+    // Some make their server's part or find it, all hear how it went. True: all try again.
     bool make_or_find(std::string const& what, bool acts) {
         Said mine;
         step(mine, [&] {
             if (!acts) return;
-            if (makes_) {
-                make();
-                if (members_.on_gpus()) mine.shared_gpus = channel_->impl()->share_gpus();
-            } else {
-                mine.taken = !open();
-            }
+            mine.taken = !(makes_ ? make(mine) : open());
         });
         auto const all = say(what, mine);
         shared_gpus_.clear();
@@ -164,11 +202,24 @@ private:
         return std::any_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
     }
 
-    // All open what they may write of others' GPUs' memory, and hear how it went.
-    void use_shared_gpus() {
+    // All open what they may write of others' GPUs' memory, and hear how it went. False: all try again.
+    bool use_shared_gpus() {
         Said mine;
-        step(mine, [&] { channel_->impl()->use_shared(shared_gpus_); });
-        (void)say("GPUs shared", mine);
+        step(mine, [&] {
+            if (door_ == nullptr) return;
+            auto const refused = channel_->impl()->use_shared(shared_gpus_, *door_);
+            for (auto const& [m, why] : refused) {
+                runtime_.gpu_refusals_.note(company_.ranks[m]);
+                log::warn(
+                    "{}: this process cannot copy into the GPUs of {}, and links bring its rows by "
+                    "the host's memory: {}",
+                    name_of(spec_), members_.names[m], why);
+            }
+            mine.taken = !refused.empty();
+            door_.reset();
+        });
+        auto const all = say("GPUs shared", mine);
+        return std::none_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
     }
 
     [[nodiscard]] std::uint32_t me() const { return company_.job.rank; }
@@ -234,7 +285,9 @@ private:
     bool makes_ = false;     // this server's part
     bool third_step_ = false;
     Elsewhere elsewhere_;
-    std::vector<SharedGpus> shared_gpus_;  // by member
+    std::unique_ptr<GpuDoor> door_;
+    std::vector<std::string> doors_;       // by member
+    std::vector<SharedGpus> shared_gpus_;  // the same
     std::uint32_t id_ = 0;
     std::optional<Channel> channel_;
     bool done_ = false;

@@ -93,6 +93,9 @@ static_assert(gpu::kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABI
 static_assert(gpu::kComputeCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(gpu::kCooperativeLaunch == CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
 static_assert(gpu::kSharedBytesOfBlock == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(gpu::kMapsMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+static_assert(gpu::kSharesByDescriptor ==
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 static_assert(gpu::kHostNumaId == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
 static_assert(gpu::kPeerRank == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);
 static_assert(gpu::kPeerAtomics == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
@@ -100,6 +103,10 @@ static_assert(gpu::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(gpu::kPointerOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(gpu::kMemoryOfHost == CU_MEMORYTYPE_HOST);
 static_assert(gpu::kMemoryOfDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(gpu::kMappedPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(gpu::kByDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+static_assert(gpu::kReadAndWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(gpu::kLeastGranularity == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 static_assert(gpu::kEagerLoading == CU_MODULE_EAGER_LOADING);
 static_assert(gpu::kLazyLoading == CU_MODULE_LAZY_LOADING);
 static_assert(gpu::kHostPortable == CU_MEMHOSTALLOC_PORTABLE);

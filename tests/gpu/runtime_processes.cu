@@ -1,5 +1,6 @@
 // Processes of one machine with endpoints on one GPU: each copies into the memory of the others, or sends by links;
 // one is killed in the middle. They take turns on the GPU, so a wait for each other is some milliseconds: rows are few.
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -59,6 +60,7 @@ public:
         spec.options.gone_limit = milliseconds(4000);
         spec.options.stall_limit = settings.limit() / 2;
         channel_ = runtime_.create_channel(spec);
+        pool_bytes_ = channel_->plan().pool_bytes;
         if (!settings.cpu) {
             char const* const ipc = std::getenv("MGI_GPU_IPC");
             bool const copies = ipc == nullptr || std::string(ipc) != "off";
@@ -97,6 +99,9 @@ public:
                    "row " + std::to_string(id) + " came " + std::to_string(seen[id]) + " times");
         }
     }
+    [[nodiscard]] u64 pool_bytes() const { return pool_bytes_; }
+    /// Waits for all of them.
+    void meet() { (void)runtime_.gather_endpoints({mine_}); }
     void leave() {
         runtime_.delete_channel(*channel_);
         channel_.reset();
@@ -138,6 +143,7 @@ private:
     std::vector<Endpoint> all_;
     std::optional<Channel> channel_;
     std::optional<Launch> launch_;
+    u64 pool_bytes_ = 0;
     u32 place_ = 0;  ///< among those of the channel
     Task task_;
     std::unique_ptr<Room<Row>> data_;
@@ -145,10 +151,39 @@ private:
     std::unique_ptr<Room<Task::Tally>> tally_;
 };
 
+u64 free_bytes() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    if (!settings.cpu) cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return free;
+}
+
 std::vector<u32> ranks_below(u32 size) {
     std::vector<u32> ranks(size);
     for (u32 i = 0; i < size; ++i) ranks[i] = i;
     return ranks;
+}
+
+/// What all processes have of the GPU comes back, whoever has it last.
+void come_and_go(Party& party, u32 size) {
+    Told const told{"comes and goes", Routing::partition("key"), 10'000};
+    constexpr int kRounds = 8;
+    std::vector<u64> free;
+    for (int i = 0; i < kRounds; ++i) {
+        party.make(told, ranks_below(size));
+        party.run();
+        party.leave();
+        party.meet();
+        free.push_back(free_bytes());
+        party.meet();
+    }
+    std::string all;
+    for (u64 const bytes : free) all.append(1, ' ').append(std::to_string(bytes >> 20));
+    // Plain memory stays until the next channel if another process was the last to let go.
+    u64 const kept = (8u << 20) + size * party.pool_bytes();
+    auto const middle = free.begin() + kRounds / 2;
+    expect(*std::max_element(middle, free.end()) + kept >= *std::max_element(free.begin(), middle),
+           "the GPU's free memory becomes less, in MiB:" + all);
 }
 
 void exchange_all(u32 rank, u32 size) {
@@ -162,6 +197,7 @@ void exchange_all(u32 rank, u32 size) {
             throw std::runtime_error(std::string(told.name) + ": " + error.what());
         }
     }
+    come_and_go(party, size);
 }
 
 constexpr u32 kKilled = 1;
@@ -195,13 +231,13 @@ void lose_one(u32 rank, u32 size) {
     party.leave();
 }
 
-void hold_meeting(std::string const& what, bool by_links, u32 size) {
+void hold_meeting(std::string const& what, std::string const& ipc, u32 size) {
     Meeting meeting(size);
     for (u32 rank = 0; rank < size; ++rank) {
         std::vector<std::string> command{settings.program, "--member", what, std::to_string(rank),
                                          std::to_string(size)};
         if (settings.cpu) command.insert(command.begin() + 1, "--cpu");
-        meeting.start(command, {{"MGI_GPU_IPC", by_links ? "off" : "on"}, {"MGI_LOG", "off"}});
+        meeting.start(command, {{"MGI_GPU_IPC", ipc}, {"MGI_LOG", "off"}});
     }
     std::string problems;
     for (u32 rank = 0; rank < size; ++rank) {
@@ -230,13 +266,18 @@ int run_member(std::string const& what, u32 rank, u32 size) {
 }
 
 void add_processes(std::vector<Test>& tests) {
-    for (bool const by_links : {false, true}) {
-        tests.push_back({std::string("two processes of a GPU, by ") + (by_links ? "links" : "IPC"),
-                         [=] { hold_meeting("exchange", by_links, 2); }, false, true});
+    struct Way {
+        char const* name;
+        char const* ipc;
+    };
+    for (Way const way :
+         {Way{"mapped memory", "on"}, Way{"plain memory", "plain"}, Way{"links", "off"}}) {
+        tests.push_back({std::string("two processes of a GPU, by ") + way.name,
+                         [ipc = way.ipc] { hold_meeting("exchange", ipc, 2); }, false, true});
     }
     // On a GPU its links are given up after 10 to 14 s.
     tests.push_back({"three processes of a GPU, one is killed",
-                     [] { hold_meeting("lose", false, 3); }, false, true});
+                     [] { hold_meeting("lose", "on", 3); }, false, true});
 }
 
 }  // namespace mgi::test::gpu

@@ -138,6 +138,8 @@ Result cuDeviceGetAttribute(int* value, Attribute attribute, Ordinal gpu) {
         case kConcurrentManagedAccess: *value = 1; break;
         case kCooperativeLaunch: *value = 1; break;
         case kSharedBytesOfBlock: *value = 232'448; break;
+        case kMapsMemory:
+        case kSharesByDescriptor: *value = machine.maps ? 1 : 0; break;
         case kHostNumaId: *value = -1; break;
         default: return kInvalidValue;
     }
@@ -236,8 +238,8 @@ void mgi_fake_cuda_fail(char const* failures) {
     machine.read_failures(failures);
 }
 
-// For tests: how many there are of "contexts" (retained), "memory" (of GPUs), "pinned", "registered",
-// "streams", "events".
+// For tests: how many there are of "contexts" (retained), "memory" (of GPUs), "mapped" (what was created for that),
+// "pinned", "registered", "streams", "events".
 std::size_t mgi_fake_cuda_alive(char const* what) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);
@@ -245,6 +247,7 @@ std::size_t mgi_fake_cuda_alive(char const* what) {
     auto const count = [](auto const& all, auto const& is) {
         return std::size_t(std::count_if(all.begin(), all.end(), is));
     };
+    if (kind == "mapped") return machine.physical.size();
     if (kind == "streams") return machine.streams.size();
     if (kind == "events") return machine.events.size();
     if (kind == "contexts") {

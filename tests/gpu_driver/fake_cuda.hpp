@@ -8,6 +8,7 @@
 //   MGI_FAKE_CUDA_SM        compute capability (90)
 //   MGI_FAKE_CUDA_BUS       their bus ids, with commas between (0000:01:00.0, 0000:02:00.0, ...)
 //   MGI_FAKE_CUDA_PEERS     "all", "none", or pairs that reach each other: "0-1,2-3"
+//   MGI_FAKE_CUDA_MAPS      whether they have memory that is mapped, and shared by descriptors (1)
 //   MGI_FAKE_CUDA_LOADING   "EAGER" or "LAZY"
 //   MGI_FAKE_CUDA_STREAMS   when work is done: "at once" (inside the call that asks for it), "late:N" (only
 //                           once the stream or an event behind it was asked for the Nth time), "threads" (by
@@ -18,7 +19,7 @@
 // A kernel (gpu::Function) is a pointer to a host function that gets cuLaunchKernel's parameters, which
 // must stay until it has run. A second cuInit() is another machine: contexts are well again. Stricter than
 // the driver: streams must be non-blocking, and never null; who destroys one has a current context. More
-// lenient: an IPC handle opens in the process that made it, and in no other.
+// lenient: an IPC handle opens in the process that made it, and in no other; mapped memory goes to any.
 #pragma once
 
 #include <cstddef>
@@ -73,6 +74,16 @@ struct Block {
     bool registered = false;
 };
 
+// What was created to be mapped.
+struct Physical {
+    int file = -1;
+    std::size_t bytes = 0;
+    int gpu = kHost;
+    bool is_own = true;  // not imported
+    bool released = false;
+    int maps = 0;
+};
+
 struct Failure {
     std::string call;
     std::uint64_t at = 1;
@@ -92,12 +103,17 @@ struct Machine {
     std::vector<std::string> bus;  // by physical number
     std::string peers = "all";
     bool lazy = false;
+    bool maps = true;
     When when;
     std::vector<Failure> failures;
     std::map<std::string, std::uint64_t> calls;
 
     std::map<int, CUctx_st> contexts;  // by ordinal; a primary context keeps its address
     std::map<Address, Block> blocks;
+    std::map<gpu::MappedMemory, Physical> physical;
+    std::map<Address, gpu::MappedMemory> mapped;  // by where
+    std::map<Address, std::size_t> reserved;
+    gpu::MappedMemory next_physical = 1;
     std::map<int, std::size_t> used;
     std::set<CUstream_st*> streams;
     std::set<CUevent_st*> events;

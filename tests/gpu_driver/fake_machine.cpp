@@ -56,6 +56,7 @@ void Machine::read_environment() {
     name = setting("NAME", "NVIDIA H100 80GB HBM3");
     sm = std::stoi(setting("SM", "90"));
     peers = setting("PEERS", "all");
+    maps = setting("MAPS", "1") == "1";
     lazy = setting("LOADING", "EAGER") == "LAZY";
     std::string const streams_run = setting("STREAMS", "at once");
     when = {};

@@ -192,8 +192,7 @@ TEST(GpuProcessesOnce, GiveAllMemoryBack) {
     {
         ChannelSpec spec;
         spec.routing = Routing::partition("key");
-        // What they share is kept for a while.
-        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec, false);
+        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec);
         EXPECT_GT(gpus.alive("pinned"), before["pinned"]);
         exchange.run();
         std::jthread const other(

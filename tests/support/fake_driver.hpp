@@ -42,7 +42,7 @@ public:
         void (*call)(char const*) = nullptr;
         if (library_.get("mgi_fake_cuda_fail", call)) call(failures.c_str());
     }
-    /// How many there are of "contexts", "memory", "pinned", "registered", "streams" or "events".
+    /// How many there are of "contexts", "memory", "mapped" (memory for that), "pinned", "registered", "streams" or "events".
     [[nodiscard]] std::size_t alive(std::string const& what) const {
         std::size_t (*call)(char const*) = nullptr;
         return library_.get("mgi_fake_cuda_alive", call) ? call(what.c_str()) : 0;

@@ -72,9 +72,13 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
                                         std::vector<Owned> const& destinations) {
     std::uint32_t const id = next_channel_++;
     auto const seen = [&](std::uint32_t m) { return seen_from(m, spec, sources, destinations); };
+    std::vector<GpuDoor> doors(count());
+    std::vector<std::string> names;
+    for (GpuDoor const& door : doors) names.push_back(door.name());
     std::vector<GpuCard> cards(count());
     for (std::uint32_t m = 0; shares_gpus_ && m < count(); ++m) {
         cards[m] = gpu_card(seen(m), runtime(m).devices(), "here");
+        cards[m].door = doors[m].name();
     }
     auto const members = [&](std::uint32_t m) {
         PartMembers of = members_of(m, sources, destinations);
@@ -103,8 +107,13 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
     }
     if (members(0).on_gpus()) {
         std::vector<SharedGpus> shared;
-        for (Channel const& channel : channels) shared.push_back(channel.impl()->share_gpus());
-        for (Channel const& channel : channels) channel.impl()->use_shared(shared);
+        for (Channel const& channel : channels) shared.push_back(channel.impl()->share_gpus(names));
+        for (std::uint32_t m = 0; m < count(); ++m) {
+            auto const refused = channels[m].impl()->use_shared(shared, doors[m]);
+            if (!refused.empty()) {
+                throw Error(ErrorCode::Internal, refused.begin()->second);
+            }
+        }
     }
     return channels;
 }
