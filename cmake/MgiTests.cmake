@@ -24,7 +24,7 @@ endif()
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/member|gpu_driver/fake_.*)\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/(gpu_)?member|gpu_driver/fake_.*)\\.cpp$)")
 if(MGI_SANITIZE STREQUAL "thread")
     # What has one thread has nothing for ThreadSanitizer to see.
     list(FILTER test_sources EXCLUDE REGEX
@@ -66,16 +66,23 @@ target_link_libraries(mgi_fake_cuda PRIVATE Threads::Threads)
 add_dependencies(mgi_tests mgi_fake_cuda)
 target_compile_definitions(mgi_tests PRIVATE MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
 
-# A process of its own that tests/process starts.
+# Processes of their own that tests/process starts.
 add_executable(mgi_test_member tests/process/member.cpp tests/process/exchange.cpp)
-mgi_target_defaults(mgi_test_member)
-target_include_directories(mgi_test_member PRIVATE
-    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(mgi_test_member PRIVATE mgi mgi_spdlog)
-add_dependencies(mgi_tests mgi_test_member)
+add_executable(mgi_test_gpu_member tests/process/gpu_member.cpp
+    tests/support/meeting.cpp tests/support/rows.cpp tests/support/tables.cpp)
+target_compile_definitions(mgi_test_gpu_member PRIVATE
+    MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
+foreach(member mgi_test_member mgi_test_gpu_member)
+    mgi_target_defaults(${member})
+    target_include_directories(${member} PRIVATE
+        "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(${member} PRIVATE mgi mgi_spdlog GTest::gtest)
+    add_dependencies(mgi_tests ${member})
+endforeach()
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/process/process_test.cpp" PROPERTIES
     COMPILE_DEFINITIONS "MGI_TEST_MEMBER=\"$<TARGET_FILE:mgi_test_member>\"")
-
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/process/gpu_process_test.cpp" PROPERTIES
+    COMPILE_DEFINITIONS "MGI_TEST_GPU_MEMBER=\"$<TARGET_FILE:mgi_test_gpu_member>\"")
 
 # The device headers' protocols under hostile schedules: a program of its own, run by seeds.
 mgi_glob(hostile_sources tests/hostile/*.cpp
@@ -89,7 +96,7 @@ add_test(NAME mgi_hostile COMMAND mgi_hostile --seeds 200)
 
 # The device tests alone, without the runtime: what tools/mutate builds to see barriers missed.
 mgi_glob(device_test_sources tests/device/*.cpp tests/support/*.cpp src/core/*.cpp src/memory/*.cpp)
-list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/(flow|flow_runtimes|shared_channel)\\.cpp$")
+list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/(flow|flow_runtimes|meeting|shared_channel)\\.cpp$")
 add_executable(mgi_device_tests EXCLUDE_FROM_ALL ${device_test_sources})
 mgi_target_defaults(mgi_device_tests)
 target_compile_definitions(mgi_device_tests PRIVATE MGI_VERSION="${PROJECT_VERSION}")

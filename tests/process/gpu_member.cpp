@@ -1,0 +1,144 @@
+// A process with an endpoint on a GPU that is made up: what gpu_process_test.cpp starts, in a meeting.
+//
+//     mgi_test_gpu_member WHAT RANK SIZE COPIES
+//
+// WHAT: "exchange", in which it copies into so many other processes' GPUs, or "lose" with 3 processes, the second of
+// which is killed. Prints what went wrong, and ends with 1 then.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "support/gpu_blocks.hpp"
+#include "support/meeting.hpp"
+
+namespace mgi::test {
+namespace {
+
+using device::u32;
+using device::u64;
+
+constexpr std::chrono::seconds kLimit{30};
+
+void require(bool holds, std::string const& what) {
+    if (!holds) throw std::runtime_error(what);
+}
+
+class GpuMember {
+public:
+    GpuMember(u32 rank, u32 size)
+        : rank_(rank),
+          runtime_(join_meeting(rank, size, one_device())),
+          mine_(runtime_.create_endpoint("cuda:0")),
+          all_(runtime_.gather_endpoints({mine_})) {}
+
+    void make(std::vector<u32> const& ranks, u32 copies) {
+        std::vector<Endpoint> endpoints;
+        for (u32 const rank : ranks) {
+            if (rank == rank_) place_ = u32(endpoints.size());
+            endpoints.push_back(all_[rank]);
+        }
+        ChannelSpec spec = exchange_among(endpoints);
+        spec.options.segment_rows = spec.options.tile_rows = spec.options.chunk_rows = 64;
+        spec.options.slots = spec.options.credits = 2;
+        spec.options.gone_limit = std::chrono::milliseconds(3000);
+        channel_ = runtime_.create_channel(spec);
+        require(copied_into(channel_) == copies,
+                "copies into " + std::to_string(copied_into(channel_)));
+        members_ = u32(ranks.size());
+        seen_.clear();
+    }
+    void run() {
+        device::Channel const on = channel_.on(mine_);
+        auto const kernel = [this, on](device::Group const& group, device::Shared& shared) {
+            std::vector<KeyValue> rows;
+            for (u64 i = place_ * kRows; i < (place_ + 1) * kRows; ++i) {
+                rows.push_back({std::int64_t(i), std::int64_t(i)});
+            }
+            exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+                for (u32 i = 0; i < batch.rows; ++i) ++seen_[batch.column<std::int64_t>(1)[i]];
+            });
+        };
+        launch_blocks(runtime_, mine_, 1, {on}, kernel).wait(kLimit);
+        channel_.check();
+        u64 mine = 0;
+        for (u64 id = 0; id < kRows * members_; ++id) {
+            if (device::destination_of_hash(device::murmur3_mix(id), members_) != place_) continue;
+            ++mine;
+            require(seen_[std::int64_t(id)] == 1, "row " + std::to_string(id) + " came " +
+                                                      std::to_string(seen_[std::int64_t(id)]) +
+                                                      " times");
+        }
+        require(seen_.size() == mine, "rows of others came");
+    }
+    void leave() { runtime_.delete_channel(channel_); }
+
+private:
+    static constexpr u64 kRows = 5000;
+    u32 const rank_;
+    Runtime runtime_;
+    Endpoint mine_;
+    std::vector<Endpoint> all_;
+    Channel channel_;
+    u32 place_ = 0;
+    u32 members_ = 0;
+    std::map<std::int64_t, int> seen_;
+};
+
+void exchange(u32 rank, u32 size, u32 copies) {
+    GpuMember member(rank, size);
+    std::vector<u32> ranks;
+    for (u32 i = 0; i < size; ++i) ranks.push_back(i);
+    for (int round = 0; round < 3; ++round) {
+        member.make(ranks, copies);
+        member.run();
+        member.leave();
+    }
+}
+
+// The first one comes late, so that the second waits for it when it is killed.
+void lose(u32 rank) {
+    GpuMember member(rank, 3);
+    member.make({0, 1, 2}, 2);
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    // What stands for its kernel runs in this thread.
+    std::jthread const killer([rank] {
+        if (rank != 1) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        raise(SIGKILL);
+    });
+    std::string why;
+    try {
+        member.run();
+    } catch (Error const& error) {
+        why = error.what();
+    }
+    require(why.find("rank 1") != why.npos, "no error that names who was killed: " + why);
+    member.leave();
+    member.make({0, 2}, 1);
+    member.run();
+    member.leave();
+}
+
+}  // namespace
+}  // namespace mgi::test
+
+int main(int count, char** words) {
+    if (count != 5) return 2;
+    alarm(120);  // whoever started it may be gone
+    auto const number = [&](int index) { return mgi::device::u32(std::stoul(words[index])); };
+    try {
+        if (std::string(words[1]) == "exchange") {
+            mgi::test::exchange(number(2), number(3), number(4));
+        } else {
+            mgi::test::lose(number(2));
+        }
+        return 0;
+    } catch (std::exception const& error) {
+        std::printf("rank %s: %s\n", words[2], error.what());
+        return 1;
+    }
+}
