@@ -178,6 +178,10 @@ protected:
         set_log_level("warn");
         unsetenv("MGI_GPU_IPC");
     }
+    /// What is alive of a kind that was not when it was asked for.
+    static std::function<std::size_t()> counted(FakeDriver const& gpus, std::string const& kind) {
+        return [&gpus, kind, before = gpus.alive(kind)] { return gpus.alive(kind) - before; };
+    }
     void expect_links(Processes& processes) {
         for (int round = 0; round < 2; ++round) {
             processes.make();
@@ -193,34 +197,38 @@ protected:
 
 TEST_F(GpuFounding, GpusShareMappedMemory) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
+    auto const memory = counted(gpus, "memory");
     for (char const* second : {"cuda:0", "cuda:1"}) {
         Processes processes({"cuda:0", second});
         processes.make();
         ASSERT_EQ(processes.error(0) + processes.error(1), "");
         EXPECT_EQ(processes.copied_into(0), 1);
         EXPECT_EQ(processes.copied_into(1), 1);
-        EXPECT_GT(gpus.alive("mapped"), 0);
+        EXPECT_GT(mapped(), 0);
         processes.exchange();
         processes.leave();
-        EXPECT_EQ(gpus.alive("mapped"), 0);
-        EXPECT_EQ(gpus.alive("memory"), 0);
+        EXPECT_EQ(mapped(), 0);
+        EXPECT_EQ(memory(), 0);
     }
 }
 
 TEST_F(GpuFounding, MappedMemoryOfWhoHasLeftIsStillTheOthers) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
     Processes processes({"cuda:0", "cuda:1"});
     processes.make();
     processes.exchange();
-    std::size_t const before = gpus.alive("mapped");
+    std::size_t const before = mapped();
     processes.leave(0);
-    EXPECT_LT(gpus.alive("mapped"), before);
+    EXPECT_LT(mapped(), before);
     processes.leave(1);
-    EXPECT_EQ(gpus.alive("mapped"), 0);
+    EXPECT_EQ(mapped(), 0);
 }
 
 TEST_F(GpuFounding, PlainMemoryStaysUntilOthersHaveLetGo) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}, {"MAPS", "0"}};
+    auto const memory = counted(gpus, "memory");
     Processes processes({"cuda:0", "cuda:1"});
     for (int round = 0; round < 2; ++round) {
         processes.make();
@@ -228,22 +236,23 @@ TEST_F(GpuFounding, PlainMemoryStaysUntilOthersHaveLetGo) {
         EXPECT_EQ(processes.copied_into(0), 1);
         EXPECT_EQ(processes.copied_into(1), 1);
         processes.exchange();
-        std::size_t const before = gpus.alive("memory");
+        std::size_t const before = memory();
         processes.leave(0);
         // Its tables have gone, its pool has not.
-        EXPECT_EQ(gpus.alive("memory"), before - 1);
+        EXPECT_EQ(memory(), before - 1);
         processes.leave(1);
-        EXPECT_EQ(gpus.alive("memory"), 0);
+        EXPECT_EQ(memory(), 0);
     }
 }
 
 TEST_F(GpuFounding, PlainMemoryIfTheUserSaysSo) {
     setenv("MGI_GPU_IPC", "plain", 1);
     FakeDriver const gpus{{"DEVICES", "1"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
     Processes processes({"cuda:0", "cuda:0"});
     processes.make();
     ASSERT_EQ(processes.error(0) + processes.error(1), "");
-    EXPECT_EQ(gpus.alive("mapped"), 0);
+    EXPECT_EQ(mapped(), 0);
     EXPECT_EQ(processes.copied_into(0), 1);
     processes.exchange();
     processes.leave();
@@ -266,6 +275,7 @@ TEST_F(GpuFounding, LinksWhereMemoryCannotBeImported) {
 
 TEST_F(GpuFounding, LinksWhereOneOfThemCannotImport) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const memory = counted(gpus, "memory");
     Processes processes({"cuda:0", "cuda:1"});
     gpus.fail("cuMemImportFromShareableHandle:1:801");
     processes.make();
@@ -274,7 +284,7 @@ TEST_F(GpuFounding, LinksWhereOneOfThemCannotImport) {
     EXPECT_EQ(processes.copied_into(0) + processes.copied_into(1), 1);
     processes.exchange();
     processes.leave();
-    EXPECT_EQ(gpus.alive("memory"), 0);
+    EXPECT_EQ(memory(), 0);
 }
 
 TEST_F(GpuFounding, LinksWhereMemoryCannotBeExported) {
@@ -287,6 +297,7 @@ TEST_F(GpuFounding, LinksWhereMemoryCannotBeExported) {
 
 TEST_F(GpuFounding, AGpuWithoutMemoryIsAnErrorForBoth) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const memory = counted(gpus, "memory");
     Processes processes({"cuda:0", "cuda:1"});
     gpus.fail("cuMemImportFromShareableHandle:1+:2");
     processes.make();
@@ -295,7 +306,7 @@ TEST_F(GpuFounding, AGpuWithoutMemoryIsAnErrorForBoth) {
         EXPECT_NE(processes.error(rank).find("OUT_OF_MEMORY"), std::string::npos)
             << processes.error(rank);
     }
-    EXPECT_EQ(gpus.alive("memory"), 0);
+    EXPECT_EQ(memory(), 0);
 }
 
 }  // namespace
