@@ -38,16 +38,7 @@ MGI_HD void Kernel::look(Group const& group, Task const& task, device::ReceivedB
             continue;
         }
         add(task.seen[id], 1);
-        u32 to = task.destination;
-        u64 const key = u64(key_of(id));
-        if (task.routing == RoutingKind::Partition) {
-            to = task.modulo
-                     ? u32(key % task.destinations)
-                     : device::destination_of_hash(device::murmur3_mix(key), task.destinations);
-        } else if (task.routing == RoutingKind::Direct) {
-            to = u32(id % task.rows / 64 % task.destinations);
-        }
-        if (to != task.destination) add(task.tally->astray, 1);
+        if (!task.is_mine(id)) add(task.tally->astray, 1);
     }
     if (!group.leads()) return;
     if (task.ordered) look_at_order(task, batch);

@@ -94,7 +94,7 @@ public:
         expect(tally.astray == 0, "rows astray: " + std::to_string(tally.astray));
         auto const seen = seen_->values();
         for (u64 id = 0; id < seen.size(); ++id) {
-            u32 const wanted = is_mine(id) ? 1 : 0;
+            u32 const wanted = task_.is_mine(id) ? 1 : 0;
             expect(seen[id] == wanted,
                    "row " + std::to_string(id) + " came " + std::to_string(seen[id]) + " times");
         }
@@ -127,14 +127,6 @@ private:
         task_.data = data_->get();
         task_.seen = seen_->get();
         task_.tally = tally_->get();
-    }
-    [[nodiscard]] bool is_mine(u64 id) const {
-        if (task_.routing == RoutingKind::Broadcast) return true;
-        u64 const key = u64(key_of(id));
-        u32 const to = task_.modulo ? u32(key % task_.destinations)
-                                    : device::destination_of_hash(device::murmur3_mix(key),
-                                                                  task_.destinations);
-        return to == task_.destination;
     }
 
     u32 rank_;

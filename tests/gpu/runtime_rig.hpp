@@ -163,6 +163,19 @@ struct Task {
         u32 received = 0;
     };
     Tally* tally = nullptr;
+
+    /// Whether a row may come to my destination.
+    [[nodiscard]] MGI_HD bool is_mine(u64 id) const {
+        u32 to = destination;
+        u64 const key = u64(key_of(id));
+        if (routing == RoutingKind::Partition) {
+            to = modulo ? u32(key % destinations)
+                        : device::destination_of_hash(device::murmur3_mix(key), destinations);
+        } else if (routing == RoutingKind::Direct) {
+            to = u32(id % rows / 64 % destinations);
+        }
+        return to == destination;
+    }
 };
 
 MGI_HD inline u32 add(u32& to, u32 value) {
