@@ -14,9 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/channel_impl.hpp"
+#include "runtime/runtime_impl.hpp"
 #include "support/expect_error.hpp"
 #include "support/gpu_blocks.hpp"
+#include "support/meeting.hpp"
 
 namespace mgi::test::gpu_founding {
 namespace {
@@ -148,10 +149,7 @@ public:
         for (auto const& [value, count] : seen) ASSERT_EQ(count, 1) << value;
     }
     /// How many destinations elsewhere a process copies into.
-    [[nodiscard]] u32 copied_into(u32 rank) const {
-        PartMembers const& members = channels_[rank]->impl()->part()->members();
-        return u32(members.writes_into(rank, 0)) + u32(members.writes_into(rank, 1));
-    }
+    [[nodiscard]] u32 copied_into(u32 rank) const { return test::copied_into(*channels_[rank]); }
     void leave(u32 rank) {
         runtimes_[rank]->delete_channel(*channels_[rank]);
         channels_[rank].reset();
