@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "link/transfers.hpp"
+#include "mover/choice.hpp"
 #include "mover/link/arrivals.hpp"
 #include "mover/link/checksum.hpp"
-#include "mover/link/choice.hpp"
 #include "mover/link/fair_queue.hpp"
 #include "mover/link/nic_board.hpp"
 #include "mover/link/word_book.hpp"

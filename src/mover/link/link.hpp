@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "mover/choice.hpp"
 #include "mover/link/arrivals.hpp"
-#include "mover/link/choice.hpp"
 #include "mover/link/fair_queue.hpp"
 #include "mover/link/nic_board.hpp"
 #include "mover/link/receiver.hpp"
