@@ -84,6 +84,10 @@ struct ChannelOptions {
     /// Share of a NIC that several channels of a process want: bytes that leave by it are shared as 3 to 1
     /// by channels of weights 3 and 1. What one does not use the others have. From 0.001 to 1000.
     double weight = 1.0;
+    /// Between two GPUs of a process segments may go through a third one's memory, and through the host's, where
+    /// that adds capacity. Where two GPUs are no peers the host's is used all the same if nothing else is left.
+    bool relay_gpus = true;
+    bool relay_host = true;
 };
 
 /// What `create_channel` is given. No schema makes a channel of raw byte messages (one Binary column

@@ -88,11 +88,12 @@ struct ClusterPathUse {
     static constexpr std::uint32_t kAll = UINT32_MAX;
     std::uint32_t source = kAll;       ///< endpoint; kAll: of all of them
     std::uint32_t destination = kAll;  ///< endpoint; kAll: one lane, or wire, is for all of them
-    /// "reference", "copy", "wire" to another server, or two of them: "reference and wire".
+    /// "reference", "copy", "wire" to another server, or two of them: "reference and wire"; of a way between two
+    /// GPUs that have several "copy from cuda:0 by cuda:2".
     std::string by;
     std::string nic;   ///< of a wire: by which it leaves this server
-    std::string peer;  ///< of a wire: whom it leads to, "rank 3 on server b"
-    ClusterFlow flow;  ///< of a wire: bytes as they travel, and no rows
+    std::string peer;  ///< of a wire: whom it leads to, "rank 3 on server b"; of a way, "cuda:1"
+    ClusterFlow flow;  ///< of a wire or a way: bytes as they travel, and no rows
 };
 
 /// The part of a channel's flow that leaves this server by one NIC.

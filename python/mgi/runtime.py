@@ -137,6 +137,8 @@ class Runtime(Closing):
         tile_rows: int | None = None,
         max_groups: int | None = None,
         expected_bytes: int | None = None,
+        relay_gpus: bool = True,
+        relay_host: bool = True,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
 
@@ -170,6 +172,9 @@ class Runtime(Closing):
         :param max_groups: most groups that the kernels of an endpoint have.
         :param expected_bytes: payload that all sources send together, where you know it: segments
             on GPUs whose size is left to MGI take no more memory than that fills.
+        :param relay_gpus: segments between two GPUs of a process may go through a third one, where
+            that adds capacity; `relay_host`, through the host's memory. Between GPUs that are no
+            peers the host's is used all the same if nothing else is left.
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
@@ -193,6 +198,8 @@ class Runtime(Closing):
             "max_groups": _whole("max_groups", max_groups, 1),
             "expected_bytes": _whole("expected_bytes", expected_bytes, 1),
             "weight": _weight(weight),
+            "relay_gpus": bool(relay_gpus),
+            "relay_host": bool(relay_host),
             "stall_limit": _milliseconds("stall_limit", stall_limit),
             "gone_limit": _milliseconds("gone_limit", gone_limit),
         }

@@ -47,6 +47,8 @@ ChannelOptions channel_options(nb::dict const& options) {
     read_option(options, "receive_limit", made.receive_limit);
     read_option(options, "sorters", made.sorters);
     read_option(options, "weight", made.weight);
+    read_option(options, "relay_gpus", made.relay_gpus);
+    read_option(options, "relay_host", made.relay_host);
     read_milliseconds(options, "stall_limit", made.stall_limit);
     read_milliseconds(options, "gone_limit", made.gone_limit);
     std::string layout = "columns";

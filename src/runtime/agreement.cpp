@@ -14,7 +14,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kTermsVersion = "5";  // of these words
+constexpr char const* kTermsVersion = "6";  // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -210,6 +210,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
         {"gone_limit", number(options.gone_limit.count()) + " ms"},
         {"sorters", number(options.sorters)},
         {"weight", number(options.weight)},
+        {"relay_gpus", flag(options.relay_gpus)},
+        {"relay_host", flag(options.relay_host)},
     };
     for (auto& [name, value] : fields) value = value_of(std::move(value));
     return fields;

@@ -179,6 +179,21 @@ std::unique_ptr<gpu::ImportedMemory> ChannelImpl::import(SharedGpuPool const& po
     }
 }
 
+void ChannelImpl::add_relays(Graph const& graph, std::vector<Device> const& devices,
+                             std::shared_ptr<memory::Account> account) {
+    if (places_.size() < 2 || plan_.transfer == Transfer::ByReference) return;
+    GpuRelays::Between between;
+    for (auto const& place : places_) {
+        if (!place->here().sources.empty()) between.from.push_back(place->gpu());
+        if (!place->here().destinations.empty()) between.to.push_back(place->gpu());
+    }
+    relays_ = std::make_unique<GpuRelays>(
+        graph, devices, between,
+        planner::PathRules{spec_.options.relay_gpus, spec_.options.relay_host, 0},
+        layout_.get().size, std::move(account), *gpu_memories_, describe());
+    plan_.pool_bytes += relays_->bytes();
+}
+
 GpuPlace* ChannelImpl::place_of(Endpoint endpoint) const {
     std::uint32_t const source = source_index(endpoint);
     std::uint32_t const destination = destination_index(endpoint);

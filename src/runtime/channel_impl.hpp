@@ -21,6 +21,7 @@
 #include "runtime/channel_tables.hpp"
 #include "runtime/gpu_handover.hpp"
 #include "runtime/gpu_place.hpp"
+#include "runtime/gpu_relays.hpp"
 #include "runtime/gpu_sharing.hpp"
 #include "runtime/part.hpp"
 
@@ -65,6 +66,11 @@ public:
     [[nodiscard]] std::shared_ptr<transport::GpuMemories const> gpu_memories() const {
         return gpu_memories_;
     }
+    // Finds the ways between its GPUs here; once, before anybody else knows this channel. Throws as GpuRelays does.
+    void add_relays(Graph const& graph, std::vector<Device> const& devices,
+                    std::shared_ptr<memory::Account> account);
+    // Null where it has not several GPUs here, or reads all in place.
+    [[nodiscard]] GpuRelays const* relays() const { return relays_.get(); }
     // What other processes copy into, which is handed to them at their doors, by member; once.
     [[nodiscard]] SharedGpus share_gpus(std::vector<std::string> const& doors);
     // Opens what all members share, as far as this one copies into it, and what came to its door; once, after the
@@ -220,6 +226,7 @@ private:
     std::unique_ptr<std::pmr::monotonic_buffer_resource> tables_;
     State state_;
     std::vector<std::unique_ptr<GpuPlace>> places_;
+    std::unique_ptr<GpuRelays> relays_;
     std::shared_ptr<GpuImporters> importers_;      // of places' memory
     std::map<std::uint32_t, GpuHandover> handed_;  // by member
     std::vector<std::unique_ptr<gpu::ImportedMemory>> imported_;

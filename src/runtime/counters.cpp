@@ -199,6 +199,7 @@ ClusterUse Counters::use(ChannelImpl& channel, Clock::time_point now) const {
             use.paths.push_back(std::move(path));
         }
     }
+    if (channel.relays() != nullptr) channel.relays()->add_use(use);
     if (channel.crossing() != nullptr) channel.crossing()->add_use(use);
     std::stable_sort(use.paths.begin(), use.paths.end(),
                      [](auto const& a, auto const& b) { return a.flow.bytes > b.flow.bytes; });

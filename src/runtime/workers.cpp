@@ -1,5 +1,8 @@
 // What works for a channel beside its users' groups: movers, and sorters with their stages.
+#include <chrono>
+
 #include "mover/channel_moves.hpp"
+#include "mover/way_copy.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/gpu_channels.hpp"
 #include "runtime/runtime_impl.hpp"
@@ -20,13 +23,22 @@ constexpr std::uint32_t kStageBuffer = UINT32_MAX;
 constexpr std::uint32_t kNoEndpoint = 1u << 31;
 constexpr std::uint32_t kGpuStageBuffers = 256;
 
+std::uint64_t steady_now() {
+    return std::uint64_t(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
     // Another process may have the same GPU.
     bool const within = channel.plan().transfer == Transfer::ByCopy ||
                         (channel.shared() && channel.part()->members().writes_own_gpus);
-    return std::make_unique<transport::GpuCopy>(channel.gpu_memories(),
-                                                within ? channel.plan().segment_bytes : 0);
+    auto engines = std::make_unique<transport::GpuCopy>(channel.gpu_memories(),
+                                                        within ? channel.plan().segment_bytes : 0);
+    auto const* const relays = channel.relays();
+    return std::make_unique<mover::WayCopy>(std::move(engines), channel.gpu_memories(),
+                                            relays != nullptr ? relays->ways() : mover::Ways{},
+                                            steady_now, channel.describe());
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ GpuCopy::Line::~Line() {
     try {
         gpu::Current const here(gpu_);
         (void)driver_.cuStreamSynchronize(stream_.get());
-        for (Flight const& flight : flights_) (void)driver_.cuEventDestroy(flight.event);
+        for (Flight const& flight : flights_) {
+            if (flight.event != nullptr) (void)driver_.cuEventDestroy(flight.event);
+        }
         for (gpu::Event const event : free_) (void)driver_.cuEventDestroy(event);
     } catch (Error const&) {
         // The GPU's context is lost, and its streams with it.
@@ -42,8 +44,19 @@ void GpuCopy::Line::put(gpu::Address to, gpu::Address from, std::uint64_t bytes)
 }
 
 void GpuCopy::Line::submit(Copy const& copy, bool within) {
+    Flight& flight = flights_.emplace_back();
+    flight.token = copy.token;
+    try {
+        start(flight, copy, within);
+    } catch (Error const& error) {
+        flight.failure = error;
+        failing_ = true;
+    }
+}
+
+void GpuCopy::Line::start(Flight& flight, Copy const& copy, bool within) {
     gpu::Current const here(gpu_);
-    flights_.push_back({copy.token, take_event()});
+    flight.event = take_event();
     for (memory::Range const& range : copy.ranges) {
         if (range.bytes == 0) continue;
         gpu::Address from = address_of(copy.from + range.offset);
@@ -54,21 +67,63 @@ void GpuCopy::Line::submit(Copy const& copy, bool within) {
         }
         put(address_of(copy.to + range.offset), from, range.bytes);
     }
-    driver_.check(driver_.cuEventRecord(flights_.back().event, stream_.get()),
-                  "mark the end of a copy", gpu_);
+    driver_.check(driver_.cuEventRecord(flight.event, stream_.get()), "mark the end of a copy",
+                  gpu_);
 }
 
-void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete) {
+void GpuCopy::Line::poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) {
     if (flights_.empty()) return;
-    gpu::Current const here(gpu_);
-    while (!flights_.empty()) {
-        gpu::Result const result = driver_.cuEventQuery(flights_.front().event);
+    try {
+        gpu::Current const here(gpu_);
+        take_complete(complete);
+        if (!failing_ || !is_at_rest()) return;
+    } catch (Error const& error) {
+        // The GPU's context is lost: nothing runs there.
+        for (Flight& flight : flights_) {
+            if (!flight.failure) flight.failure = error;
+        }
+    }
+    end_all(complete, failed);
+}
+
+// In their order, up to the first that is under way or has failed.
+void GpuCopy::Line::take_complete(std::vector<std::uint64_t>& complete) {
+    while (!flights_.empty() && !flights_.front().failure) {
+        Flight& flight = flights_.front();
+        gpu::Result const result = driver_.cuEventQuery(flight.event);
         if (result == gpu::kNotReady) return;
-        driver_.check(result, "copy a segment", gpu_);
-        complete.push_back(flights_.front().token);
-        free_.push_back(flights_.front().event);
+        try {
+            driver_.check(result, "copy a segment", gpu_);
+        } catch (Error const& error) {
+            flight.failure = error;
+            failing_ = true;
+            return;
+        }
+        complete.push_back(flight.token);
+        free_.push_back(flight.event);
         flights_.pop_front();
     }
+}
+
+// Whether nothing of the stream touches memory any more: of a copy that has failed some parts may have been asked for.
+bool GpuCopy::Line::is_at_rest() {
+    gpu::Result const result = driver_.cuStreamQuery(stream_.get());
+    if (result == gpu::kNotReady) return false;
+    driver_.check(result, "copy a segment", gpu_);
+    return true;
+}
+
+void GpuCopy::Line::end_all(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) {
+    for (Flight& flight : flights_) {
+        if (flight.failure) {
+            failed.push_back({flight.token, *flight.failure});
+        } else {
+            complete.push_back(flight.token);
+        }
+        if (flight.event != nullptr) free_.push_back(flight.event);
+    }
+    flights_.clear();
+    failing_ = false;
 }
 
 void GpuMemories::add(GpuRange const& range) {
@@ -132,11 +187,11 @@ bool GpuCopy::submit(Copy const& copy) {
     return true;
 }
 
-void GpuCopy::poll(std::vector<std::uint64_t>& complete) {
+void GpuCopy::poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) {
     complete.insert(complete.end(), complete_.begin(), complete_.end());
     complete_.clear();
     for (auto const& [gpu, lines] : lines_) {
-        for (auto const& line : lines) line->poll(complete);
+        for (auto const& line : lines) line->poll(complete, failed);
     }
 }
 

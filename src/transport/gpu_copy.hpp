@@ -1,4 +1,4 @@
-// The transport where GPUs' memory is concerned: the copy engines, by several streams of each GPU.
+// Where GPUs' memory is concerned: the copy engines, by several streams of each GPU.
 #pragma once
 
 #include <deque>
@@ -37,9 +37,8 @@ private:
 };
 
 // A copy is on a stream of the GPU that it leaves, or else of the one that it comes to; peers that do not reach
-// each other are copied between by the driver, through the host's memory. Throws Error as gpu::Driver::check
-// does.
-class GpuCopy final : public Transport {
+// each other are copied between by the driver, through the host's memory.
+class GpuCopy final : public Engines {
 public:
     // Makes all streams, for the GPUs of `memories`; what is added to them later has the same. `bounce`: the largest copy within one GPU's memory, 0 for none: such copies go through
     // pinned memory of the host, since the driver makes kernels of them, which do not run beside kernels that
@@ -51,9 +50,14 @@ public:
     GpuCopy& operator=(GpuCopy const&) = delete;
 
     bool submit(Copy const& copy) override;
-    void poll(std::vector<std::uint64_t>& complete) override;
+    void poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) override;
 
 private:
+    // Enough to keep a GPU's copy engines busy while the next copy is asked for; no more, since the driver's
+    // queues are shared with launches.
+    static constexpr std::size_t kLines = 4;
+    static constexpr std::size_t kUnderWay = 8;  // of a line
+
     // One stream, and what is under way on it, in its order.
     class Line {
     public:
@@ -62,17 +66,25 @@ private:
         Line(Line const&) = delete;
         Line& operator=(Line const&) = delete;
 
-        [[nodiscard]] std::size_t under_way() const { return flights_.size(); }
+        // One on which a copy has failed takes no other until it is empty.
+        [[nodiscard]] std::size_t under_way() const {
+            return failing_ ? kUnderWay : flights_.size();
+        }
         // `within`: both ends are this GPU's memory.
         void submit(Copy const& copy, bool within);
-        void poll(std::vector<std::uint64_t>& complete);
+        void poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed);
 
     private:
         struct Flight {
             std::uint64_t token = 0;
-            gpu::Event event = nullptr;
+            gpu::Event event = nullptr;  // null: its copy could not be asked for
+            std::optional<Error> failure;
         };
         gpu::Event take_event();
+        void start(Flight& flight, Copy const& copy, bool within);
+        void take_complete(std::vector<std::uint64_t>& complete);
+        [[nodiscard]] bool is_at_rest();
+        void end_all(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed);
         void put(gpu::Address to, gpu::Address from, std::uint64_t bytes);
 
         gpu::Driver const& driver_ = gpu::Driver::get();
@@ -81,12 +93,9 @@ private:
         gpu::PinnedMemory bounce_;  // one copy at a time: they are on one stream
         std::deque<Flight> flights_;
         std::vector<gpu::Event> free_;
+        bool failing_ = false;
     };
 
-    // Enough to keep a GPU's copy engines busy while the next copy is asked for; no more, since the driver's
-    // queues are shared with launches.
-    static constexpr std::size_t kLines = 4;
-    static constexpr std::size_t kUnderWay = 8;  // of a line
     // The line with the least to do; null when all are full.
     Line* line_of(int gpu);
 

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include <mgi/error.hpp>
+
 #include "memory/segment_layout.hpp"
 
 namespace mgi::transport {
@@ -29,6 +31,23 @@ public:
     // Appends the tokens of copies that have become complete, in any order. Their bytes are visible
     // to the calling thread. Never blocks.
     virtual void poll(std::vector<std::uint64_t>& complete) = 0;
+};
+
+// A copy that will not be complete, and does not touch memory any more.
+struct FailedCopy {
+    std::uint64_t token = 0;
+    Error error;
+};
+
+// What makes single copies, each of which may fail by itself. Used as a transport is.
+class Engines {
+public:
+    virtual ~Engines() = default;
+
+    // As Transport::submit. What fails is said by `poll`.
+    virtual bool submit(Copy const& copy) = 0;
+    // As Transport::poll, and those that have failed.
+    virtual void poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) = 0;
 };
 
 }  // namespace mgi::transport

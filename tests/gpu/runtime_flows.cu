@@ -319,6 +319,22 @@ void come_and_go() {
            "the GPU's free memory becomes less, in MiB:" + all);
 }
 
+/// Segments go straight, or by other GPUs and the host, as planned; and with no relay.
+void add_between_gpus(std::vector<Flow>& flows) {
+    std::vector<std::string> const gpus{"cuda:0", "cuda:1"};
+    std::string const where = "between GPUs";
+    ChannelOptions plain;
+    plain.relay_gpus = false;
+    plain.relay_host = false;
+    flows.push_back({where + ", partition", gpus, {}, Routing::partition("key")});
+    flows.push_back({where + ", no relays", gpus, {}, Routing::partition("key"), plain});
+    flows.push_back({where + ", small pools", gpus, {}, Routing::partition("key"), small_pools()});
+    flows.push_back({where + ", broadcast", gpus, {}, Routing::broadcast()});
+    flows.push_back({where + ", balance", gpus, {}, Routing::balance()});
+    flows.push_back(
+        {where + ", strings and nulls", gpus, {}, Routing::partition("key"), small_pools(), true});
+}
+
 }  // namespace
 
 void add_flows(std::vector<Test>& tests) {
@@ -393,6 +409,7 @@ void add_flows(std::vector<Test>& tests) {
                          true,
                          true});
     }
+    if (gpus_of_tests() > 1) add_between_gpus(flows);
     for (Flow const& flow : flows) {
         bool const few = flow.from.size() < 3 && flow.name.find("within") == std::string::npos;
         tests.push_back({flow.name, [flow] { run(flow); }, few, true});

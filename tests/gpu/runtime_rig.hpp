@@ -48,6 +48,12 @@ inline void cuda_check(cudaError_t error, char const* what) {
 inline bool is_gpu(std::string const& device) {
     return !settings.cpu && device.starts_with("cuda:");
 }
+/// GPUs that tests may use.
+inline int gpus_of_tests() {
+    int count = 2;
+    if (!settings.cpu) cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    return count;
+}
 inline std::string named(std::string const& device) {
     return is_gpu(device) ? device : "cpu:0";
 }
@@ -59,6 +65,7 @@ public:
     Room(std::string const& device, std::size_t count) : on_gpu_(is_gpu(device)), count_(count) {
         std::size_t const bytes = (count + 1) * sizeof(T);
         if (on_gpu_) {
+            GpuOfThread const there(std::atoi(device.c_str() + std::strlen("cuda:")));
             cuda_check(cudaMalloc(&at_, bytes), "cudaMalloc");
             cuda_check(cudaMemset(at_, 0, bytes), "cudaMemset");
         } else {

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/channel_impl.hpp"
+#include "support/expect_error.hpp"
 #include "support/gpu_blocks.hpp"
 
 namespace mgi::test::between_gpus {
@@ -65,6 +67,9 @@ public:
         for (Launch& launch : launches) launch.wait(std::chrono::seconds(60));
     }
 
+    // So long destinations look at each batch.
+    void look_for(std::chrono::microseconds time) { look_ = time; }
+
     // How often each destination saw each value.
     [[nodiscard]] std::vector<std::map<std::int64_t, int>> const& received() const {
         return received_;
@@ -88,6 +93,7 @@ private:
         }
         std::map<std::int64_t, int> seen;
         exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+            if (look_.count() != 0) std::this_thread::sleep_for(look_);
             for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
         });
         std::lock_guard const lock(mutex_);
@@ -97,6 +103,7 @@ private:
     std::optional<Runtime> runtime_;
     std::vector<Endpoint> endpoints_;
     Channel channel_;
+    std::chrono::microseconds look_{0};
     std::mutex mutex_;
     std::vector<std::map<std::int64_t, int>> received_;
 };
@@ -230,6 +237,149 @@ TEST(GpuChannelsOnce, ACopyThatFailsFailsTheChannelEverywhere) {
     }
     auto const on_gpu = exchange.channel();
     EXPECT_THROW((void)on_gpu.on(exchange.endpoints()[1]), Error);
+}
+
+// Three GPUs; between the first two segments go by some ways.
+using WaysOf = std::vector<std::pair<std::string, u64>>;  // names, and segments that went by them
+WaysOf ways_of(Exchange const& exchange) {
+    WaysOf found;
+    for (mover::Way const& way : exchange.channel().impl()->relays()->ways().at({0, 1})) {
+        found.emplace_back(way.name, way.counts->segments.value());
+    }
+    return found;
+}
+std::vector<std::string> names(WaysOf const& ways) {
+    std::vector<std::string> all;
+    for (auto const& way : ways) all.push_back(way.first);
+    return all;
+}
+u64 segments(WaysOf const& ways) {
+    u64 all = 0;
+    for (auto const& way : ways) all += way.second;
+    return all;
+}
+// Of a channel that fails: groups may hear of it before they have flushed.
+void run_until_it_fails(Exchange& exchange) {
+    try {
+        exchange.run();
+    } catch (Error const&) {
+        // The channel says why.
+    }
+}
+constexpr char const* kMesh = "0-1:4,0-2:4,1-2:4";
+using Names = std::vector<std::string>;
+
+class GpuWayChannels : public testing::TestWithParam<char const*> {
+protected:
+    void run(char const* peers, char const* links, ChannelOptions const& options,
+             Names const& expected) {
+        FakeDriver const gpus(
+            {{"DEVICES", "3"}, {"STREAMS", GetParam()}, {"PEERS", peers}, {"LINKS", links}});
+        Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), options);
+        EXPECT_EQ(names(ways_of(exchange)), expected);
+        exchange.run();
+        expect_each_row_once(exchange);
+        EXPECT_GT(segments(ways_of(exchange)), 0U);
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Streams, GpuWayChannels, testing::Values("at once", "late:3", "threads"),
+                         [](auto const& of) {
+                             std::string const streams = of.param;
+                             return std::string(streams == "at once"   ? "AtOnce"
+                                                : streams == "threads" ? "Threads"
+                                                                       : "Late");
+                         });
+
+TEST_P(GpuWayChannels, ByACommonNeighbourOfGpusThatAreNoPeers) {
+    run("0-2,1-2", "0-2:4,1-2:4", small(), {"by cuda:2", "by the host"});
+}
+
+TEST_P(GpuWayChannels, StraightAndByTheThirdGpuOfAMesh) {
+    run("all", kMesh, small(), {"straight", "by cuda:2", "by the host"});
+}
+
+TEST_P(GpuWayChannels, WithTheSmallestPools) {
+    ChannelOptions options = small();
+    options.by_reference = false;
+    options.credits = 1;
+    options.slots = 2;
+    run("0-2,1-2", "0-2:4,1-2:4", options, {"by cuda:2", "by the host"});
+}
+
+TEST_P(GpuWayChannels, WithoutRelaysWhereTheyAreSwitchedOff) {
+    ChannelOptions options = small();
+    options.relay_host = false;
+    run("all", kMesh, options, {"straight", "by cuda:2"});
+    options.relay_gpus = false;
+    run("all", kMesh, options, {"straight"});
+    run("none", "", options, {"by the host"});
+}
+
+TEST_P(GpuWayChannels, SlowConsumersStopNobodyForGood) {
+    FakeDriver const gpus({{"DEVICES", "3"}, {"STREAMS", GetParam()}, {"LINKS", kMesh}});
+    Exchange exchange({"cuda:0", "cuda:1", "cuda:0"}, Routing::partition("key"), small());
+    exchange.look_for(std::chrono::microseconds(500));
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuWayChannels, CarryOnWithoutAWayThatFails) {
+    FakeDriver const gpus({{"DEVICES", "3"}, {"STREAMS", GetParam()}, {"LINKS", kMesh}});
+    Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), small());
+    gpus.fail("cuMemcpyAsync:9:2,cuEventRecord:20:2");
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuWayChannels, FailWithTheLastWay) {
+    FakeDriver const gpus({{"DEVICES", "3"}, {"STREAMS", GetParam()}, {"LINKS", kMesh}});
+    Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), small());
+    gpus.fail("cuMemcpyAsync:9+:2");
+    run_until_it_fails(exchange);
+    expect_error(ErrorCode::Internal,
+                 {"no way is left for segments from cuda:", "straight: ", "by cuda:2: ",
+                  "by the host: ", "restart the process"},
+                 [&] { exchange.channel().check(); });
+}
+
+TEST_P(GpuWayChannels, AreDeletedInTheMidst) {
+    FakeDriver const gpus({{"DEVICES", "3"}, {"STREAMS", GetParam()}, {"LINKS", kMesh}});
+    Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), small());
+    exchange.look_for(std::chrono::milliseconds(5));
+    std::thread deleting([&] {
+        while (segments(ways_of(exchange)) < 5) std::this_thread::yield();
+        exchange.runtime().delete_channel(exchange.channel());
+    });
+    run_until_it_fails(exchange);
+    deleting.join();
+    expect_error(ErrorCode::Deleted, {"was deleted"}, [&] { exchange.channel().check(); });
+}
+
+TEST(GpuChannelsOnce, DoWithoutARelayThatHasNoMemory) {
+    // The first two are segments'.
+    FakeDriver const gpus({{"DEVICES", "3"}, {"LINKS", kMesh}, {"FAIL", "cuMemAlloc:3+:2"}});
+    ChannelOptions options = small();
+    options.relay_host = false;
+    Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), options);
+    EXPECT_EQ(names(ways_of(exchange)), Names{"straight"});
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST(GpuChannelsOnce, GiveTheMemoryOfRelaysBack) {
+    FakeDriver const gpus({{"DEVICES", "3"}, {"LINKS", kMesh}});
+    std::size_t const before = gpus.alive("memory");
+    std::size_t const pinned = gpus.alive("pinned");
+    {
+        Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), small());
+        std::uint64_t const left = exchange.runtime().memory_left();
+        exchange.run();
+        exchange.runtime().delete_channel(exchange.channel());
+        EXPECT_LE(left, exchange.runtime().memory_left());
+    }
+    EXPECT_LE(gpus.alive("memory"), before);
+    EXPECT_LE(gpus.alive("pinned"), pinned);
 }
 
 TEST(GpuChannelsOnce, HostCodeSendsToAGpuAndReceivesFromIt) {
