@@ -22,8 +22,9 @@ bool is_ordered(int gpu) {
 std::string why_no_nic(int gpu) {
     std::string const name = "cuda:" + std::to_string(gpu);
     if (value_of(kNicsReach, gpu) == 0) {
-        return name + "'s driver lets no NIC reach its memory (load nvidia-peermem, or a kernel and "
-                      "a driver with dma-buf)";
+        return name +
+               "'s driver lets no NIC reach its memory (load nvidia-peermem, or a kernel and "
+               "a driver with dma-buf)";
     }
     if (!is_ordered(gpu) && (value_of(kFlushesNicWrites, gpu) & kFlushByHost) == 0) {
         return name + "'s driver cannot say when its kernels see what a NIC has written";

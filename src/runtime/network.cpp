@@ -130,7 +130,8 @@ std::vector<std::string> ChannelNetwork::addresses(bool within_server) {
 std::string ChannelNetwork::why_no_nic_is_direct() const {
     for (std::string const& nic : nics_) {
         if (topology::nic_has_rdma(nic, net_)) continue;
-        return "its NIC " + nic + " is no RDMA device, and cannot reach a GPU's memory (let "
+        return "its NIC " + nic +
+               " is no RDMA device, and cannot reach a GPU's memory (let "
                "MGI_ADDRESSES name NICs that are)";
     }
     return "";

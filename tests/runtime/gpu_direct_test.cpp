@@ -94,21 +94,21 @@ TEST(GpuDirect, WhoeverInsistsIsToldWhatIsMissing) {
     for (bool const first : {true, false}) {
         Who const unable{1, true, {false, kNoNic}};
         Who const able{0, true, insists};
-        expect_error(ErrorCode::InvalidArgument,
-                     {"orders", "MGI_GPU_DIRECT is on for rank", "no NIC carries", kNoNic,
-                      first ? "rank 1: its NIC" : "rank 0: its NIC", "MGI_GPU_DIRECT=auto"},
-                     [&] {
-                         decided(first ? std::vector<Who>{able, unable}
-                                       : std::vector<Who>{unable, able});
-                     });
+        expect_error(
+            ErrorCode::InvalidArgument,
+            {"orders", "MGI_GPU_DIRECT is on for rank", "no NIC carries", kNoNic,
+             first ? "rank 1: its NIC" : "rank 0: its NIC", "MGI_GPU_DIRECT=auto"},
+            [&] {
+                decided(first ? std::vector<Who>{able, unable} : std::vector<Who>{unable, able});
+            });
     }
     // Both that and not at all: the one who says off is named.
-    expect_error(ErrorCode::InvalidArgument, {"on for rank 0", "rank 1: MGI_GPU_DIRECT is off"}, [] {
-        decided({{0, true, {true, ""}}, {1, true, {false, "MGI_GPU_DIRECT is off there"}}});
-    });
-    expect_error(ErrorCode::InvalidArgument, {"on for rank 0", "also for rank 1"}, [&] {
-        decided({{0, true, insists}, {1, false}, {2}}, Routing::broadcast());
-    });
+    expect_error(
+        ErrorCode::InvalidArgument, {"on for rank 0", "rank 1: MGI_GPU_DIRECT is off"}, [] {
+            decided({{0, true, {true, ""}}, {1, true, {false, "MGI_GPU_DIRECT is off there"}}});
+        });
+    expect_error(ErrorCode::InvalidArgument, {"on for rank 0", "also for rank 1"},
+                 [&] { decided({{0, true, insists}, {1, false}, {2}}, Routing::broadcast()); });
     // Of what is not between GPUs of two servers nobody insists.
     EXPECT_NO_THROW(decided({{0, true, insists}, {0}, {1, false}}));
 }

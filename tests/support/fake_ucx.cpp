@@ -21,7 +21,7 @@ struct Fake {
     std::atomic<std::uint64_t> landed{0};
     std::atomic<std::uint64_t> mistaken{0};
 };
-Fake* fake = nullptr;            // while there is one
+Fake* fake = nullptr;           // while there is one
 Library const* real = nullptr;  // UCX's own functions
 
 bool is_gpus(void const* at) {

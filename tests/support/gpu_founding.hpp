@@ -112,8 +112,8 @@ public:
             RuntimeOptions options;
             options.cpu_devices = 1;
             if (servers[0] != servers[1]) options.addresses = {"127.0.0.1"};
-            runtimes_[rank] = std::make_unique<Runtime>(
-                Runtime::Impl::joined(options, std::make_unique<OfBoard>(board_, rank, servers[rank])));
+            runtimes_[rank] = std::make_unique<Runtime>(Runtime::Impl::joined(
+                options, std::make_unique<OfBoard>(board_, rank, servers[rank])));
             mine_[rank] = runtimes_[rank]->create_endpoint(devices[rank]);
             all_[rank] = runtimes_[rank]->gather_endpoints({mine_[rank]});
         });

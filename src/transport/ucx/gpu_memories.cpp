@@ -16,7 +16,8 @@ std::string GpuMemories::why_not() const {
     ucs_status_t const status = ucx_.ucp_context_query(context_, &attributes);
     if (status != UCS_OK) return std::string("UCX says: ") + ucx_.ucs_status_string(status);
     if ((attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0) return "";
-    return "its UCX knows no CUDA memory (install one that is built with CUDA, and leave cuda_copy in "
+    return "its UCX knows no CUDA memory (install one that is built with CUDA, and leave cuda_copy "
+           "in "
            "UCX_TLS)";
 }
 
@@ -33,8 +34,8 @@ void GpuMemories::add(wire::GpuMemory const& memory) {
     ucs_status_t const status = ucx_.ucp_mem_map(context_, &params, &place->second.handle);
     if (status == UCS_OK) return;
     all_.erase(place);
-    ucx_.check(status, "UCX cannot register " + std::to_string(memory.bytes) + " bytes of cuda:" +
-                           std::to_string(memory.gpu) + "'s memory");
+    ucx_.check(status, "UCX cannot register " + std::to_string(memory.bytes) +
+                           " bytes of cuda:" + std::to_string(memory.gpu) + "'s memory");
 }
 
 void GpuMemories::remove(wire::GpuMemory const& memory) noexcept {
@@ -54,9 +55,8 @@ GpuMemories::All::const_iterator GpuMemories::find(void const* at) const {
 }
 
 bool GpuMemories::are_alike(std::span<iovec const> pieces) const {
-    return pieces.size() == 1 || std::none_of(pieces.begin(), pieces.end(), [&](iovec const& one) {
-               return has(one.iov_base);
-           });
+    return pieces.size() == 1 || std::none_of(pieces.begin(), pieces.end(),
+                                              [&](iovec const& one) { return has(one.iov_base); });
 }
 
 void GpuMemories::describe(void const* at, ucp_request_param_t& param) const {

@@ -357,7 +357,8 @@ void WireThread::open(Connection& connection, std::string const& far_card) {
         connection.stream.reset();
         if (connection.entry->by_streams) {
             gone(connection,
-                 "it is one over TCP, and its link's rows are in GPUs' memory; let all processes say "
+                 "it is one over TCP, and its link's rows are in GPUs' memory; let all processes "
+                 "say "
                  "MGI_WIRES=ucx");
         }
         return;

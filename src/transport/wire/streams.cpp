@@ -42,8 +42,8 @@ std::string WireThread::why_not_gpus() {
 
 std::shared_ptr<void const> WireThread::add_memory(GpuMemory const& memory) {
     // From now on what was added to some is removed from them.
-    std::shared_ptr<void const> added(
-        memory.data, [this, memory](void const*) { remove_memory(memory); });
+    std::shared_ptr<void const> added(memory.data,
+                                      [this, memory](void const*) { remove_memory(memory); });
     run([&] {
         for (auto const& [host, medium] : media_) medium->add_memory(memory);
         memories_.push_back(memory);
@@ -55,8 +55,7 @@ void WireThread::remove_memory(GpuMemory const& memory) noexcept {
     try {
         run([&] {
             for (auto const& [host, medium] : media_) medium->remove_memory(memory);
-            std::erase_if(memories_,
-                          [&](GpuMemory const& one) { return one.data == memory.data; });
+            std::erase_if(memories_, [&](GpuMemory const& one) { return one.data == memory.data; });
         });
     } catch (std::exception const& error) {
         log::warn("memory of cuda:{} stays registered: {}", memory.gpu, error.what());

@@ -134,8 +134,7 @@ std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
 }
 
 std::shared_ptr<WireThread::Bell> WireThread::add(LinkName const& name, Secret const& secret,
-                                                  Routes routes,
-                                                  std::shared_ptr<WireClient> client,
+                                                  Routes routes, std::shared_ptr<WireClient> client,
                                                   bool by_streams) {
     auto bell = std::make_shared<Bell>();
     bell->thread_ = this;
