@@ -355,12 +355,7 @@ void WireThread::open(Connection& connection, std::string const& far_card) {
     connection.entry->touched = true;
     if (far_card.empty()) {
         connection.stream.reset();
-        if (connection.entry->by_streams) {
-            gone(connection,
-                 "it is one over TCP, and its link's rows are in GPUs' memory; let all processes "
-                 "say "
-                 "MGI_WIRES=ucx");
-        }
+        if (connection.entry->by_streams) gone(connection, kOverTcp);
         return;
     }
     try {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/error.hpp>
+
 #include "core/log.hpp"
 #include "transport/wire/wire_thread.hpp"
 
@@ -66,7 +68,11 @@ void WireThread::remove_memory(GpuMemory const& memory) noexcept {
 bool WireThread::begin_stream(Connection& connection) {
     try {
         Medium* const medium = medium_at(address_of(connection.socket));
-        if (medium != nullptr) connection.stream = medium->make_stream();
+        if (medium != nullptr) {
+            connection.stream = medium->make_stream();
+        } else if (connection.entry->by_streams) {
+            throw Error(ErrorCode::Refused, kOverTcp);
+        }
         return true;
     } catch (std::exception const& error) {
         gone(connection, error.what());

@@ -163,6 +163,11 @@ private:
         bool done = false;
     };
 
+    // Why a wire is of no use to a link that is for media alone.
+    static constexpr char const* kOverTcp =
+        "it would be one over TCP, and its link's rows are in GPUs' memory; let all processes say "
+        "MGI_WIRES=ucx";
+
     // Who moves wires, one thread at a time.
     class Role;
 
