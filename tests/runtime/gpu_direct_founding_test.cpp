@@ -102,7 +102,8 @@ TEST_F(GpuDirectFounding, SegmentsLieInTheGpusMemoryAndNicsCarryThem) {
 }
 
 TEST_F(GpuDirectFounding, ByAnyRoutingAndInSmallSegments) {
-    for (Routing const& routing : {Routing::partition("key"), Routing::balance()}) {
+    for (Routing const& routing :
+         {Routing::partition("key"), Routing::balance(), Routing::broadcast()}) {
         Far processes(*this);
         processes.make([&](ChannelSpec& spec) {
             spec.routing = routing;
@@ -112,7 +113,8 @@ TEST_F(GpuDirectFounding, ByAnyRoutingAndInSmallSegments) {
         });
         ASSERT_EQ(processes.error(0) + processes.error(1), "");
         ASSERT_TRUE(processes.is_direct(0));
-        processes.exchange();
+        bool const to_all = routing.kind == device::RoutingKind::Broadcast;
+        processes.exchange({}, to_all ? int(kProcesses) : 1);
         processes.leave();
         EXPECT_EQ(ucx_.mistaken(), 0U);
     }

@@ -130,8 +130,9 @@ public:
             }
         });
     }
-    /// Every row comes to one of them, once. `look` sees each batch of a process first.
-    void exchange(std::function<void(u32, device::ReceivedBatch const&)> const& look = {}) {
+    /// Every row comes to so many of them. `look` sees each batch of a process first.
+    void exchange(std::function<void(u32, device::ReceivedBatch const&)> const& look = {},
+                  int times = 1) {
         std::map<std::int64_t, int> seen;
         std::mutex mutex;
         in_each([&](u32 rank) {
@@ -156,7 +157,7 @@ public:
             }
         });
         EXPECT_EQ(seen.size(), kProcesses * kRows);
-        for (auto const& [value, count] : seen) ASSERT_EQ(count, 1) << value;
+        for (auto const& [value, count] : seen) ASSERT_EQ(count, times) << value;
     }
     /// How many destinations elsewhere a process copies into.
     [[nodiscard]] u32 copied_into(u32 rank) const { return test::copied_into(*channels_[rank]); }
