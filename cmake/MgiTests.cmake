@@ -40,6 +40,9 @@ target_include_directories(mgi_tests PRIVATE
 target_compile_definitions(mgi_tests PRIVATE
     MGI_TEST_UCX=$<BOOL:${MGI_UCX_INCLUDE_DIR}>
     MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
+if(MGI_UCX_INCLUDE_DIR)
+    target_include_directories(mgi_tests SYSTEM PRIVATE "${MGI_UCX_INCLUDE_DIR}")
+endif()
 target_link_libraries(mgi_tests PRIVATE
     mgi mgi_readers mgi_simulation mgi_spdlog mgi_json GTest::gtest GTest::gtest_main)
 if(TARGET GTest::gmock)

@@ -89,6 +89,7 @@ public:
     Call<"cuMemHostUnregister", void*> cuMemHostUnregister{all_};
     Call<"cuMemHostGetDevicePointer_v2", Address*, void*, unsigned> cuMemHostGetDevicePointer{all_};
     Call<"cuPointerGetAttribute", void*, PointerAttribute, Address> cuPointerGetAttribute{all_};
+    Call<"cuFlushGPUDirectRDMAWrites", int, int> cuFlushGPUDirectRDMAWrites{all_};
     Call<"cuIpcGetMemHandle", IpcHandle*, Address> cuIpcGetMemHandle{all_};
     Call<"cuIpcOpenMemHandle_v2", Address*, IpcHandle, unsigned> cuIpcOpenMemHandle{all_};
     Call<"cuIpcCloseMemHandle", Address> cuIpcCloseMemHandle{all_};

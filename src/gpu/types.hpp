@@ -76,7 +76,15 @@ inline constexpr Attribute kCooperativeLaunch = 95;
 inline constexpr Attribute kSharedBytesOfBlock = 97;   ///< the most that a block may opt in to
 inline constexpr Attribute kMapsMemory = 102;          ///< cuMemCreate and what belongs to it
 inline constexpr Attribute kSharesByDescriptor = 103;  ///< and its memory as file descriptors
+inline constexpr Attribute kNicsReach = 116;           ///< GPUDirect RDMA
+inline constexpr Attribute kFlushesNicWrites = 117;    ///< bits of how
+inline constexpr Attribute kOrdersNicWrites = 118;     ///< for whom without a flush: a scope, or 0
 inline constexpr Attribute kHostNumaId = 134;          ///< -1: not known
+
+/// CUflushGPUDirectRDMAWritesOptions, ...Target and ...Scope; of their values those that MGI uses.
+inline constexpr int kFlushByHost = 1;
+inline constexpr int kFlushCurrentContext = 0;
+inline constexpr int kVisibleToOwner = 100;
 
 /// CUdevice_P2PAttribute.
 using PeerAttribute = int;

@@ -21,7 +21,8 @@ public:
           name_(peer.name),
           server_(peer.server),
           channel_(links.channel_),
-          intake_(links.state_, links.channel_, peer.in, peer.placed),
+          intake_(links.state_, links.channel_, peer.in, peer.placed, peer.direct),
+          direct_(peer.direct.flows),
           attendance_(links.state_.destination_count) {
         for (auto const& name : peer.out) {
             numbers_.emplace(name, flows_.size());
@@ -62,6 +63,9 @@ public:
         intake_.target(key, tag, bytes, pieces);
         return true;
     }
+    [[nodiscard]] bool by_host(link::Key const& key) const override {
+        return !direct_.contains({key.source, key.destination});
+    }
     void arrived(link::Key const& key, std::uint64_t tag) override { intake_.arrived(key, tag); }
     void acknowledged(std::uint64_t token) override {
         flows_[token >> FarRoute::kSequenceBits]->acknowledge(token & FarRoute::kSequenceMask);
@@ -92,6 +96,7 @@ private:
     std::map<Intake::SourceAndDestination, std::size_t> numbers_;
     std::vector<std::unique_ptr<FarFlow>> flows_;
     Intake intake_;
+    std::set<Intake::SourceAndDestination> const direct_;
     std::vector<std::uint64_t> attendance_;  // by destination: the latest; the link's thread alone
     std::atomic<bool> left_{false};          // the other end has said farewell
     std::atomic<bool> releases_{false};      // and was answered
@@ -147,6 +152,7 @@ ChannelLinks::ChannelLinks(std::uint32_t channel, State& state, std::uint32_t cr
         for (auto const& flow : peer.out) {
             FarEnd& end = far_ends_.emplace(flow, ends_.back()->far_end(flow)).first->second;
             if (peer.placed.contains(flow)) end.ring = &rings_[flow];
+            end.by_host = !peer.direct.flows.contains(flow);
         }
     }
 }

@@ -46,6 +46,7 @@ struct ChannelPeer {
     std::vector<SourceAndDestination> in;
     std::set<SourceAndDestination> placed =
         {};  // of both: the source's process puts segments in place itself
+    DirectFlows direct = {};
 };
 
 // The mover's thread says credits; words may be said by any thread; the rest is for who makes the channel.

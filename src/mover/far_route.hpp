@@ -23,6 +23,7 @@ struct BasicFarEnd {
     BasicFarFlow<A>* flow = nullptr;
     std::uint64_t token = 0;     // the flow's number; comes back with each acknowledgement
     std::uint64_t nics = 0;      // the source's device's own, as Transfer::nics
+    bool by_host = true;         // as Transfer::by_host
     PlacedRing* ring = nullptr;  // of a flow whose segments this process puts in place itself
 };
 
@@ -68,6 +69,7 @@ protected:
         transfer.tag = content;
         transfer.token = end_.token << kSequenceBits | (sequence & kSequenceMask);
         transfer.nics = end_.nics;
+        transfer.by_host = end_.by_host;
         return transfer;
     }
 

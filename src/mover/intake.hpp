@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,13 @@
 
 namespace mgi::mover {
 
+// Flows that NICs carry from one GPU's memory to another's, and what makes visible to a destination what they have
+// written there.
+struct DirectFlows {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> flows;
+    std::function<void(std::uint32_t destination)> settle;
+};
+
 // Throws Error(Internal): the other end has sent what nobody may send.
 [[noreturn]] void refuse(link::Key const& key, std::string const& what);
 
@@ -34,7 +42,7 @@ public:
 
     // `placed`: those of the flows whose segments the other end puts in place itself; they come without bytes.
     BasicIntake(State& state, std::uint32_t channel, std::vector<SourceAndDestination> const& flows,
-                std::set<SourceAndDestination> const& placed = {});
+                std::set<SourceAndDestination> const& placed = {}, DirectFlows direct = {});
 
     // As LinkOwner's. Throw Error(Internal) for what nobody may send.
     void target(link::Key const& key, std::uint64_t tag, std::uint64_t bytes,
@@ -74,6 +82,7 @@ private:
 
     State& state_;
     std::uint32_t const channel_;
+    DirectFlows const direct_;
     std::map<SourceAndDestination, std::unique_ptr<Flow>> flows_;
     std::vector<memory::Range> ranges_;
 };
@@ -81,8 +90,8 @@ private:
 template <class A>
 BasicIntake<A>::BasicIntake(State& state, std::uint32_t channel,
                             std::vector<SourceAndDestination> const& flows,
-                            std::set<SourceAndDestination> const& placed)
-    : state_(state), channel_(channel) {
+                            std::set<SourceAndDestination> const& placed, DirectFlows direct)
+    : state_(state), channel_(channel), direct_(std::move(direct)) {
     for (SourceAndDestination const& name : flows) {
         flows_.emplace(name, std::make_unique<Flow>(state, name, placed.contains(name)));
     }
@@ -129,6 +138,8 @@ void BasicIntake<A>::target(link::Key const& key, std::uint64_t tag, std::uint64
 template <class A>
 void BasicIntake<A>::arrived(link::Key const& key, std::uint64_t tag) {
     Flow& flow = flow_of({key.source, key.destination});
+    // Ahead of its publication, now or when its turn comes.
+    if (direct_.flows.contains({key.source, key.destination})) direct_.settle(key.destination);
     flow.ahead[key.sequence % flow.ring.size()] = {true, tag};
     std::uint64_t next = flow.next.load(device::relaxed);
     while (true) {

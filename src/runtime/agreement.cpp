@@ -142,6 +142,18 @@ GpuCard gpu_card_in(std::string_view text) {
     return card;
 }
 
+// "insists why_not"
+std::string text_of(DirectCard const& card) {
+    return std::string(card.insists ? "1 " : "0 ") + one_line(card.why_not);
+}
+
+DirectCard direct_card_in(std::string_view text) {
+    DirectCard card;
+    card.insists = number(take_word(text, ' ')) != 0;
+    card.why_not = text;
+    return card;
+}
+
 constexpr std::string_view kMapped = "mapped";
 
 // "bytes handle", or "bytes mapped"
@@ -223,6 +235,7 @@ std::string encode(Said const& said) {
     if (said.terms) text += "terms\t" + text_of(*said.terms) + '\n';
     for (std::string const& address : said.addresses) text += "address\t" + address + '\n';
     if (!said.gpus.home.empty()) text += "gpus\t" + text_of(said.gpus) + '\n';
+    if (said.direct) text += "direct\t" + text_of(*said.direct) + '\n';
     for (auto const& pool : said.shared_gpus.pools) text += "pool\t" + text_of(pool) + '\n';
     for (auto const& ring : said.shared_gpus.rings) text += "ring\t" + text_of(ring) + '\n';
     if (said.taken) text += "taken\t\n";
@@ -258,6 +271,8 @@ Said decode(std::string_view text) {
             said.addresses.emplace_back(line);
         } else if (word == "gpus") {
             said.gpus = gpu_card_in(line);
+        } else if (word == "direct") {
+            said.direct = direct_card_in(line);
         } else if (word == "pool") {
             said.shared_gpus.pools.push_back(pool_in(line));
         } else if (word == "ring") {

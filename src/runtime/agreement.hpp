@@ -12,6 +12,7 @@
 #include <mgi/channel.hpp>
 
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
 
 namespace mgi {
@@ -23,6 +24,7 @@ struct Said {
     std::optional<Terms> terms;                               // the same, where servers are crossed
     std::vector<std::string> addresses;                       // where it is reached, if so
     GpuCard gpus;                                             // of its GPUs, where there are any
+    std::optional<DirectCard> direct;                         // whether NICs reach them
     SharedGpus shared_gpus;                                   // what of their memory others use
     // The part's address is not free in this process, or GPUs' memory not to be shared as it was thought: all try
     // again.

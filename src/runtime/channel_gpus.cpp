@@ -25,7 +25,7 @@ void ChannelImpl::add_place(GpuMembers const& members,
     bool const shares = is_written_by_others(members.here);
     auto& place = *places_.emplace_back(
         std::make_unique<GpuPlace>(members.gpu, members.here, far_of(members.here), shape, plan_,
-                                   account, shares ? shared_kind(members.gpu) : gpu::Shared::Not));
+                                   account, shares ? shared_as(members.gpu) : gpu::Shared::Not));
     gpu_memories_->add(place.memory());
     fill_in(place.state(), true);
     place.build(plan_);
@@ -38,7 +38,13 @@ void ChannelImpl::add_place(GpuMembers const& members,
     }
 }
 
-// The endpoints to which links lead from a GPU that has these.
+// NICs reach plain memory.
+gpu::Shared ChannelImpl::shared_as(int gpu) const {
+    return part_->members().is_direct() ? gpu::Shared::Plainly : shared_kind(gpu);
+}
+
+// The endpoints to which links lead from a GPU that has these, by the host's memory. NICs reach all of a GPU's endpoints
+// of one kind, or none.
 Here ChannelImpl::far_of(Here const& here) const {
     Here far;
     if (!shared()) return far;
@@ -47,10 +53,13 @@ Here ChannelImpl::far_of(Here const& here) const {
         // All destinations of a GPU are written by the same processes.
         bool const writes = !here.destinations.empty() &&
                             members.writes_into(mover_of(s), here.destinations.front());
-        if (!is_own_source(s) && !writes) far.sources.push_back(s);
+        bool const direct =
+            !here.destinations.empty() && members.is_direct(s, here.destinations.front());
+        if (!is_own_source(s) && !writes && !direct) far.sources.push_back(s);
     }
     for (std::uint32_t d = 0; d < members.destination_member.size(); ++d) {
         if (is_own_destination(d) || members.writes_into(members.me, d)) continue;
+        if (!here.sources.empty() && members.is_direct(here.sources.front(), d)) continue;
         far.destinations.push_back(d);
     }
     return far;

@@ -195,6 +195,7 @@ private:
                                                 Descriptor const* memory) const;
     [[nodiscard]] bool is_written_by_others(Here const& here) const;
     [[nodiscard]] Here far_of(Here const& here) const;
+    [[nodiscard]] gpu::Shared shared_as(int gpu) const;
     std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
     void set_failed(ErrorCode code);

@@ -46,6 +46,12 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
       nics_(network.nics()),
       addresses_(std::make_shared<MemberAddresses const>(addresses)) {
     PartMembers const& members = channel.part()->members();
+    for (auto const& place : channel.places()) {
+        if (!members.is_direct()) break;
+        for (std::uint32_t const d : place->here().destinations) {
+            nic_writes_.emplace(d, place->gpu());
+        }
+    }
     std::vector<mover::ChannelPeer> ends;
     for (std::uint32_t m = 0; m < members.count; ++m) {
         if (members.is_here(m)) continue;
@@ -59,13 +65,22 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
                 if (by == members.me && to == m) end.out.emplace_back(s, d);
                 if (by == m && to == members.me) end.in.emplace_back(s, d);
                 if (members.writes_into(by, d)) end.placed.emplace(s, d);
+                if (!members.is_direct(s, d)) continue;
+                if ((by == members.me && to == m) || (by == m && to == members.me)) {
+                    end.direct.flows.emplace(s, d);
+                }
             }
         }
         if (end.out.empty() && end.in.empty()) continue;
         Peer& peer = peers_.emplace_back();
         peer.member = m;
         peer.name = end.name;
-        if (terms.relays) peer.relays = relays_between(members, members.me, m);
+        peer.is_direct = !end.direct.flows.empty();
+        end.direct.settle = [this](std::uint32_t d) { nic_writes_.at(d).settle(); };
+        // A relay has memory of the host's alone.
+        if (terms.relays && !peer.is_direct) {
+            peer.relays = relays_between(members, members.me, m);
+        }
         ends.push_back(std::move(end));
     }
     std::uint32_t const servers =
@@ -116,6 +131,7 @@ void Crossing::connect() {
         }
         options.largest_segment = std::uint32_t(channel_.plan().segment_bytes);
         options.begins_later = true;
+        options.by_streams = peer.is_direct;
         std::chrono::nanoseconds const gone = channel_.spec().options.gone_limit;
         if (gone.count() != 0) options.still_limit = std::uint64_t(gone.count());
         mover::link::Routes routes;
@@ -139,6 +155,14 @@ void Crossing::connect() {
     network_.wires().pass_on(relays_name(terms_.number), terms_.secret,
                              ways_on(members.me, own_addresses_, addresses_, reach_));
     passes_on_ = true;
+}
+
+void Crossing::reach_gpus() {
+    for (auto const& place : channel_.places()) {
+        transport::GpuRange const memory = place->memory();
+        if (memory.bytes == 0) continue;
+        reached_.push_back(network_.wires().add_memory({place->gpu(), memory.data, memory.bytes}));
+    }
 }
 
 void Crossing::begin() {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <mgi/cluster.hpp>
 #include <mgi/plan.hpp>
 
+#include "gpu/nic_writes.hpp"
 #include "mover/channel_links.hpp"
 #include "mover/link/shared_link.hpp"
 #include "runtime/network.hpp"
@@ -42,6 +44,8 @@ public:
 
     // Makes the links; those who dial this process are awaited. Throws as SharedLink.
     void connect();
+    // Lets NICs reach what of its memory on GPUs they read and write themselves, behind `connect`. Throws Error(Refused).
+    void reach_gpus();
     // All processes have the channel: dials those that await it.
     void begin();
 
@@ -69,6 +73,7 @@ private:
     struct Peer {
         std::uint32_t member = 0;
         std::string name;
+        bool is_direct = false;             // NICs carry something of it from GPU to GPU
         std::vector<std::uint32_t> relays;  // members
         std::vector<mover::link::SlotOptions> slots;
         std::unique_ptr<mover::link::SharedLink> link;
@@ -87,6 +92,8 @@ private:
     std::shared_ptr<MemberAddresses const> const addresses_;
     std::shared_ptr<Reach> const reach_ = std::make_shared<Reach>();
     bool passes_on_ = false;
+    std::map<std::uint32_t, gpu::NicWrites> nic_writes_;  // by destination
+    std::vector<std::shared_ptr<void const>> reached_;    // memory of GPUs
     std::unique_ptr<mover::ChannelLinks> links_;
     std::vector<Peer> peers_;
 };

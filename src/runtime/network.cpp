@@ -127,6 +127,16 @@ std::vector<std::string> ChannelNetwork::addresses(bool within_server) {
     return addresses_;
 }
 
+std::string ChannelNetwork::why_no_nic_is_direct() const {
+    for (std::string const& nic : nics_) {
+        if (topology::nic_has_rdma(nic, net_)) continue;
+        return "its NIC " + nic +
+               " is no RDMA device, and cannot reach a GPU's memory (let "
+               "MGI_ADDRESSES name NICs that are)";
+    }
+    return "";
+}
+
 // Without it a NIC is lent among this process' devices alone.
 void ChannelNetwork::share_board() {
     try {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,11 @@ public:
     [[nodiscard]] std::uint64_t nics_of(std::uint32_t device) const {
         return device < own_nics_.size() ? own_nics_[device] : 0;
     }
+    // Why its NICs do not all reach GPUs' memory, as the graph has it of each: those that are RDMA devices do. Empty:
+    // they do.
+    [[nodiscard]] std::string why_no_nic_is_direct() const;
+    // For tests: where the machine says what its NICs are.
+    void look_in(std::filesystem::path net) { net_ = std::move(net); }
     [[nodiscard]] transport::wire::WireThread& wires() { return *wires_; }
     [[nodiscard]] mover::link::NicBoard& board() { return board_; }
     // $MGI_RELAY_SERVERS: whether third servers may pass on what goes between two; on if nothing is said. Of the
@@ -59,6 +65,7 @@ private:
     std::vector<Device> const devices_;
     std::function<int(int)> share_;
     std::vector<std::uint64_t> own_nics_;  // by device
+    std::filesystem::path net_ = "/sys/class/net";
     std::mutex mutex_;
     std::vector<std::string> addresses_;
     std::vector<std::string> nics_;

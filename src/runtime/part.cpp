@@ -90,6 +90,12 @@ bool PartMembers::on_gpus() const {
     return any(source_on_gpu) || any(destination_on_gpu);
 }
 
+bool PartMembers::is_direct() const {
+    return std::any_of(direct.begin(), direct.end(), [](std::vector<bool> const& of) {
+        return std::find(of.begin(), of.end(), true) != of.end();
+    });
+}
+
 bool PartMembers::cross_servers() const {
     return std::any_of(server.begin(), server.end(),
                        [this](std::uint32_t one) { return one != server[me]; });

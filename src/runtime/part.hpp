@@ -47,6 +47,12 @@ struct PartMembers {
     [[nodiscard]] bool writes_into(std::uint32_t member, std::uint32_t destination) const {
         return !writes.empty() && writes[member][destination];
     }
+    // By source and destination: whether NICs carry it from one GPU's memory to the other's. Empty: nothing is.
+    std::vector<std::vector<bool>> direct;
+    [[nodiscard]] bool is_direct(std::uint32_t source, std::uint32_t destination) const {
+        return !direct.empty() && direct[source][destination];
+    }
+    [[nodiscard]] bool is_direct() const;
 
     [[nodiscard]] std::string name(std::uint32_t member) const;
     // Whether a member is on this one's server.

@@ -18,6 +18,7 @@
 #include "mover/mover_thread.hpp"
 #include "runtime/coordinator.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
 #include "runtime/network.hpp"
 #include "runtime/progress.hpp"
@@ -189,6 +190,7 @@ private:
     std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
     std::unique_ptr<Coordinator> coordinator_ = std::make_unique<LocalCoordinator>();
     GpuRefusals gpu_refusals_;
+    DirectRefusal direct_refusal_;
     ChannelNetwork network_;
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device

@@ -125,6 +125,10 @@ private:
             if (members_.on_gpus()) {
                 mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
                 complete(mine.gpus);
+                if (!company_.on_one_server()) {
+                    mine.direct = direct_card(spec_, runtime_.devices(), runtime_.network(),
+                                              runtime_.direct_refusal_);
+                }
             }
             if (!leads_) return;
             if (id_ == 0) id_ = runtime_.coordinator_->create_channel(spec_);
@@ -137,14 +141,17 @@ private:
         });
         elsewhere_ = {};
         std::vector<GpuCard> cards;
+        std::vector<DirectCard> direct;
         for (Said& said : say("channel made", mine)) {
             id_ = std::max(id_, said.id);
             if (said.terms) elsewhere_.terms = said.terms;
             elsewhere_.addresses.push_back(std::move(said.addresses));
             cards.push_back(std::move(said.gpus));
+            direct.push_back(said.direct.value_or(DirectCard()));
         }
         if (members_.on_gpus()) {
             note_cards(members_, cards);
+            if (!company_.on_one_server()) note_direct(members_, direct, spec_);
             doors_.clear();
             for (GpuCard const& card : cards) doors_.push_back(card.door);
         }
@@ -175,6 +182,7 @@ private:
     bool make(Said& mine) {
         make();
         if (!members_.on_gpus()) return true;
+        if (members_.is_direct() && !reach_gpus()) return false;
         try {
             mine.shared_gpus = channel_->impl()->share_gpus(doors_);
             return true;
@@ -184,6 +192,22 @@ private:
             log::warn(
                 "{}: other processes cannot copy into this one's GPUs, and links bring their rows "
                 "by the host's memory: {}",
+                name_of(spec_), error.what());
+            return false;
+        }
+    }
+
+    // False where NICs cannot reach its GPUs' memory after all.
+    bool reach_gpus() {
+        try {
+            channel_->impl()->crossing()->reach_gpus();
+            return true;
+        } catch (Error const& error) {
+            if (!is_refusal(error) || insists_on_gpu_direct()) throw;
+            runtime_.direct_refusal_.note(error.what());
+            log::warn(
+                "{}: NICs do not reach this process' GPUs, and what goes to and from other servers "
+                "lies in the host's memory: {}",
                 name_of(spec_), error.what());
             return false;
         }

@@ -114,6 +114,11 @@ int nic_numa_node(std::string const& nic, std::filesystem::path const& directory
     return node && *node < kMostNodes ? int(*node) : -1;
 }
 
+bool nic_has_rdma(std::string const& nic, std::filesystem::path const& directory) {
+    std::error_code none;
+    return std::filesystem::exists(directory / nic / "device" / "infiniband", none);
+}
+
 std::vector<int> allowed_cores() {
     std::vector<int> cores;
     // The mask's size must be at least the kernel's, which is not known beforehand.

@@ -29,6 +29,10 @@ std::vector<NumaNode> read_numa_nodes(
 int nic_numa_node(std::string const& nic,
                   std::filesystem::path const& directory = "/sys/class/net");
 
+/// Whether a NIC ("eth0") is an RDMA device, too.
+bool nic_has_rdma(std::string const& nic,
+                  std::filesystem::path const& directory = "/sys/class/net");
+
 /// Cores that this process may run on, ascending; at least one.
 std::vector<int> allowed_cores();
 

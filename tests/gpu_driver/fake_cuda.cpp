@@ -140,6 +140,9 @@ Result cuDeviceGetAttribute(int* value, Attribute attribute, Ordinal gpu) {
         case kSharedBytesOfBlock: *value = 232'448; break;
         case kMapsMemory:
         case kSharesByDescriptor: *value = machine.maps ? 1 : 0; break;
+        case kNicsReach: *value = machine.nics == "none" ? 0 : 1; break;
+        case kFlushesNicWrites: *value = machine.nics == "flushed" ? kFlushByHost : 0; break;
+        case kOrdersNicWrites: *value = machine.nics == "ordered" ? kVisibleToOwner : 0; break;
         case kHostNumaId: *value = -1; break;
         default: return kInvalidValue;
     }
@@ -236,6 +239,13 @@ void mgi_fake_cuda_fail(char const* failures) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);
     machine.read_failures(failures);
+}
+
+// For tests: how often it was called since then.
+std::uint64_t mgi_fake_cuda_calls(char const* call) {
+    Machine& machine = Machine::one();
+    std::lock_guard const lock(machine.mutex);
+    return machine.calls[call];
 }
 
 // For tests: how many there are of "contexts" (retained), "memory" (of GPUs), "mapped" (what was created for that),

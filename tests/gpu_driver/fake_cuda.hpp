@@ -9,6 +9,8 @@
 //   MGI_FAKE_CUDA_BUS       their bus ids, with commas between (0000:01:00.0, 0000:02:00.0, ...)
 //   MGI_FAKE_CUDA_PEERS     "all", "none", or pairs that reach each other: "0-1,2-3"
 //   MGI_FAKE_CUDA_MAPS      whether they have memory that is mapped, and shared by descriptors (1)
+//   MGI_FAKE_CUDA_NICS      how NICs reach their memory: "none", "flushed" (it takes a flush until kernels see it),
+//                           "ordered" (it takes none), "unseen" (it would, and there is none) (none)
 //   MGI_FAKE_CUDA_LOADING   "EAGER" or "LAZY"
 //   MGI_FAKE_CUDA_STREAMS   when work is done: "at once" (inside the call that asks for it), "late:N" (only
 //                           once the stream or an event behind it was asked for the Nth time), "threads" (by
@@ -104,6 +106,7 @@ struct Machine {
     std::string peers = "all";
     bool lazy = false;
     bool maps = true;
+    std::string nics = "none";
     When when;
     std::vector<Failure> failures;
     std::map<std::string, std::uint64_t> calls;

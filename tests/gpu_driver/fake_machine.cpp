@@ -57,6 +57,7 @@ void Machine::read_environment() {
     sm = std::stoi(setting("SM", "90"));
     peers = setting("PEERS", "all");
     maps = setting("MAPS", "1") == "1";
+    nics = setting("NICS", "none");
     lazy = setting("LOADING", "EAGER") == "LAZY";
     std::string const streams_run = setting("STREAMS", "at once");
     when = {};

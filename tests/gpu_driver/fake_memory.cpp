@@ -157,6 +157,15 @@ Result cuPointerGetAttribute(void* value, PointerAttribute attribute, Address ad
     return kSuccess;
 }
 
+Result cuFlushGPUDirectRDMAWrites(int target, int scope) {
+    Machine& machine = Machine::one();
+    std::lock_guard const lock(machine.mutex);
+    Result const result = begin_here("cuFlushGPUDirectRDMAWrites");
+    if (result != kSuccess) return result;
+    if (target != kFlushCurrentContext || scope < kVisibleToOwner) return kInvalidValue;
+    return machine.nics == "flushed" ? kSuccess : kNotSupported;
+}
+
 Result cuIpcGetMemHandle(IpcHandle* handle, Address address) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);

@@ -36,7 +36,9 @@ struct Listener final : FrameSink {
                std::string(text) + (header.kind == FrameKind::Segment ? body : "") + " ";
         return std::nullopt;
     }
+    [[nodiscard]] bool by_host(Header const& /*header*/) const override { return !of_gpu; }
     bool drop = false;
+    bool of_gpu = false;
     std::string body;
     std::string log;
 };
@@ -236,6 +238,68 @@ TEST(LinkCodec, NoneMakesASegmentLarger) {
         EXPECT_FALSE(feed(receiver, bytes, listener, random));
         EXPECT_NE(listener.log.find(std::string(some_bytes.data(), 900)), std::string::npos);
     }
+}
+
+/// A frame of a segment of 900 bytes, by a wire that has checksums and a codec.
+std::string a_segment(WireSender& sender, bool by_host) {
+    static test::Steps const steps(7);
+    test::Random random(8);
+    sender.restart(true, 1, by_host ? nullptr : &steps);
+    some_bytes.fill('s');
+    Transfer transfer = transfer_of(5, 0, 900);
+    transfer.by_host = by_host;
+    sender.add({std::move(transfer), true});
+    return all_of(sender, random);
+}
+
+/// So many bytes at once.
+std::optional<std::string> feed(WireReceiver& receiver, std::string_view bytes, FrameSink& sink) {
+    std::array<iovec, 4> pieces{};
+    std::size_t const count = receiver.scatter(pieces);
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t const here = std::min(pieces[i].iov_len, bytes.size() - taken);
+        std::memcpy(pieces[i].iov_base, bytes.data() + taken, here);
+        taken += here;
+    }
+    EXPECT_EQ(taken, bytes.size());
+    return receiver.received(taken, sink);
+}
+
+TEST(LinkFrames, TheHostDoesNotReadWhatIsAGpus) {
+    WireSender sender;
+    std::string const bytes = a_segment(sender, false);
+    EXPECT_EQ(bytes.size(), kHeaderBytes + 900) << "coded";
+    WireReceiver receiver;
+    receiver.restart(1000);
+    Listener listener;
+    listener.of_gpu = true;
+    EXPECT_FALSE(feed(receiver, bytes.substr(0, kHeaderBytes), listener));
+    EXPECT_FALSE(feed(receiver, bytes.substr(kHeaderBytes), listener));
+    EXPECT_EQ(receiver.frames(), 1U);
+    EXPECT_EQ(listener.body, std::string(900, 's'));
+}
+
+TEST(LinkFrames, WhatTheHostWouldTouchIsRefusedWhereItIsAGpus) {
+    WireSender sender;
+    Listener listener;
+    listener.of_gpu = true;
+    WireReceiver receiver;
+    receiver.restart(1000);
+    std::string const summed = a_segment(sender, true);
+    auto wrong = feed(receiver, summed.substr(0, kHeaderBytes), listener);
+    ASSERT_TRUE(wrong);
+    EXPECT_NE(wrong->find("would have to read it"), std::string::npos) << *wrong;
+    receiver.restart(1000);
+    std::string const bytes = a_segment(sender, false);
+    wrong = feed(receiver, bytes.substr(0, kHeaderBytes + 10), listener);
+    ASSERT_TRUE(wrong);
+    EXPECT_NE(wrong->find("came by the host"), std::string::npos) << *wrong;
+    EXPECT_EQ(listener.body, std::string(900, '?'));
+    // What nobody wants lands in the host's memory.
+    receiver.restart(1000);
+    listener.drop = true;
+    EXPECT_FALSE(feed(receiver, bytes.substr(0, kHeaderBytes + 10), listener));
 }
 
 TEST(LinkFrames, RefusesWhatCannotBe) {

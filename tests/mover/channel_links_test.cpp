@@ -140,6 +140,28 @@ TEST_F(ChannelLinks, WordsThatMeanNothingAreRefused) {
     expect_refused(word(ChannelWord::End, 0, 1, 3));
 }
 
+TEST_F(ChannelLinks, WhatNicsHaveWrittenIsMadeVisibleAheadOfItsPublication) {
+    auto const transfer = one_segment();
+    auto& state = servers_.servers[1].channel->state();
+    std::vector<std::uint64_t> published;  // as it was each time
+    mover::Intake intake(state, 7, {{0, 1}}, {},
+                         {{{0, 1}}, [&](std::uint32_t destination) {
+                              EXPECT_EQ(destination, 1U);
+                              published.push_back(state.destinations[1].queue->pushed());
+                          }});
+    auto second = transfer.key;
+    second.sequence = 1;
+    std::vector<iovec> pieces;
+    for (auto const& key : {second, transfer.key}) {
+        intake.target(key, transfer.tag, transfer.bytes(), pieces);
+    }
+    intake.arrived(second, transfer.tag);  // waits for its turn
+    EXPECT_EQ(state.destinations[1].queue->pushed(), 0U);
+    intake.arrived(transfer.key, transfer.tag);
+    EXPECT_EQ(state.destinations[1].queue->pushed(), 2U);
+    EXPECT_EQ(published, (std::vector<std::uint64_t>{0, 0}));
+}
+
 TEST_F(ChannelLinks, CreditsComeWhenConsumersGiveSegmentsBack) {
     auto const transfer = one_segment();
     auto& to = servers_.servers[1];

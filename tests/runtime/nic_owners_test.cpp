@@ -51,6 +51,15 @@ TEST(NicOwners, AreThoseThatTheUserNames) {
                  [&] { (void)nic_wishes({"eth0@cpu:7"}, devices); });
 }
 
+TEST(Nics, AreRdmaDevicesOrNot) {
+    TemporaryFolder const folder;
+    std::filesystem::create_directories(folder.file("ib0/device/infiniband"));
+    std::filesystem::create_directories(folder.file("eth0/device"));
+    EXPECT_TRUE(topology::nic_has_rdma("ib0", folder.file("")));
+    EXPECT_FALSE(topology::nic_has_rdma("eth0", folder.file("")));
+    EXPECT_FALSE(topology::nic_has_rdma("lo", folder.file("")));
+}
+
 TEST(NicOwners, AreElseTheDevicesOnTheNicsNode) {
     TemporaryFolder const folder;
     auto const say = [&](char const* nic, char const* node) {

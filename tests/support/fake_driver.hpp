@@ -2,6 +2,7 @@
 /// GPUs for tests: while a FakeDriver lives, gpu::Driver finds the driver that is made up.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <string>
@@ -41,6 +42,11 @@ public:
     void fail(std::string const& failures) const {
         void (*call)(char const*) = nullptr;
         if (library_.get("mgi_fake_cuda_fail", call)) call(failures.c_str());
+    }
+    /// How often the driver was called so since `fail`, or since it began.
+    [[nodiscard]] std::uint64_t calls(std::string const& name) const {
+        std::uint64_t (*call)(char const*) = nullptr;
+        return library_.get("mgi_fake_cuda_calls", call) ? call(name.c_str()) : 0;
     }
     /// How many there are of "contexts", "memory", "mapped" (memory for that), "pinned", "registered", "streams" or "events".
     [[nodiscard]] std::size_t alive(std::string const& what) const {

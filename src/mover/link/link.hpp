@@ -170,6 +170,7 @@ private:
     // link_frames.cpp
     void take_in(std::uint32_t slot, std::size_t bytes);
     std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) override;
+    [[nodiscard]] bool by_host(Header const& header) const override;
     std::optional<std::string> complete(Header const& header, std::string_view text) override;
     std::string spoiled(Header const& header) override;
     std::optional<std::string> take_report(Header const& header);

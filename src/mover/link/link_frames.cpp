@@ -85,6 +85,10 @@ std::optional<std::string> Link::begins(Header const& header, std::vector<iovec>
                      key.channel, bytes, room);
 }
 
+bool Link::by_host(Header const& header) const {
+    return owner_.by_host(key_of(header));
+}
+
 std::string Link::spoiled(Header const& header) {
     std::string why = formatted(
         "segment {} of channel {} came undamaged, and its {} bytes are not {} by codec {}",

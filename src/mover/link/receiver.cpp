@@ -68,6 +68,10 @@ std::optional<std::string> WireReceiver::parse(FrameSink& sink) {
             wrong = begin(sink);
             if (wrong) break;
         }
+        if (!by_host_ && body_left_ != 0 && at != ahead_bytes_) {
+            return formatted("frame {} is for a GPU's memory, and came by the host",
+                             header_.number);
+        }
         while (body_left_ != 0 && at != ahead_bytes_) {
             std::size_t const here =
                 std::min({body_left_, ahead_bytes_ - at, pieces_.front().iov_len});
@@ -91,6 +95,11 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
     in_body_ = true;
     body_left_ = header_.bytes;
     sum_ = 0;
+    by_host_ = header_.kind != FrameKind::Segment || sink.by_host(header_);
+    if (!by_host_ && (header_.summed != 0 || header_.codec != 0)) {
+        return formatted("frame {} is for a GPU's memory, and the host would have to read it",
+                         header_.number);
+    }
     if (header_.kind != FrameKind::Segment) {
         text_.resize(header_.bytes);
         if (header_.bytes != 0) pieces_.push_back({text_.data(), header_.bytes});
@@ -113,7 +122,10 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
     for (iovec const& piece : pieces) {
         if (piece.iov_len != 0) pieces_.push_back(piece);
     }
-    if (pieces_.empty()) drop(header_.bytes);
+    if (pieces_.empty()) {
+        by_host_ = true;
+        drop(header_.bytes);
+    }
     return std::nullopt;
 }
 

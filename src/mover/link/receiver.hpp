@@ -24,6 +24,8 @@ public:
     // A segment begins: appends where its bytes go, `segment_bytes(header)` in all, or nothing to drop
     // them. Says what is wrong with it, if anything is.
     virtual std::optional<std::string> begins(Header const& header, std::vector<iovec>& pieces) = 0;
+    // As LinkOwner's, of a segment.
+    [[nodiscard]] virtual bool by_host(Header const& /*header*/) const { return true; }
     // A frame is complete; `text` is the body of one that is no segment.
     virtual std::optional<std::string> complete(Header const& header, std::string_view text) = 0;
     // A segment came undamaged, and its codec makes something else of it than its sender said: the other
@@ -64,6 +66,7 @@ private:
     std::array<char, kAhead> ahead_{};
     std::size_t ahead_bytes_ = 0;
     bool in_body_ = false;
+    bool by_host_ = true;  // the host may touch where the body goes
     Header header_;
     std::deque<iovec> pieces_;  // what of the body is still to come
     std::size_t body_left_ = 0;

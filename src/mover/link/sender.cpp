@@ -112,7 +112,7 @@ void WireSender::begin_word(Frame& frame) {
 void WireSender::encode(Frame& frame) {
     Transfer const& transfer = frame.flight->transfer;
     Header& header = frame.header;
-    if (codec_ == nullptr || header.bytes == 0) return;
+    if (codec_ == nullptr || header.bytes == 0 || !transfer.by_host) return;
     try {
         bool const smaller = codec_->encode(transfer.pieces, header.bytes, frame.encoded);
         if (!smaller || frame.encoded.size() >= header.bytes) frame.encoded.clear();
@@ -142,7 +142,7 @@ void WireSender::begin_flight(Frame& frame) {
         header.body_sum = crc32c(0, frame.encoded.data(), frame.encoded.size());
         return;
     }
-    if (!checksums_) return;
+    if (!checksums_ || !transfer.by_host) return;
     header.summed = 1;
     for (iovec const& piece : transfer.pieces) {
         header.body_sum = crc32c(header.body_sum, piece.iov_base, piece.iov_len);

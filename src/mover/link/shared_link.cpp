@@ -107,8 +107,9 @@ SharedLink::SharedLink(WireThread& thread, LinkName const& name, Secret const& s
                        Routes routes, LinkOptions options, LinkOwner& owner, NicBoard& board)
     : thread_(thread), name_(name) {
     options.dials = bool(routes);
+    bool const by_streams = options.by_streams;
     client_ = std::make_shared<Client>(std::move(options), owner, board);
-    bell_ = thread_.add(name_, secret, std::move(routes), client_);
+    bell_ = thread_.add(name_, secret, std::move(routes), client_, by_streams);
 }
 
 SharedLink::~SharedLink() {

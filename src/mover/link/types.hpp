@@ -38,6 +38,7 @@ struct Transfer {
     std::vector<iovec> pieces;  // its bytes; untouched by others until it is acknowledged
     std::uint64_t token = 0;    // comes back with the acknowledgement
     std::uint64_t nics = 0;     // bit n: NIC n is the source device's own. 0: any is
+    bool by_host = true;        // its bytes are the host's to read: for checksums and codecs
     [[nodiscard]] std::uint64_t bytes() const {
         std::uint64_t sum = 0;
         for (iovec const& piece : pieces) sum += piece.iov_len;
@@ -67,6 +68,9 @@ public:
     // again for a key, when a wire has died under it.
     virtual bool target(Key const& key, std::uint64_t tag, std::uint64_t bytes,
                         std::vector<iovec>& pieces) = 0;
+    // Whether the host may touch the bytes of a segment there: else it comes neither summed nor by a codec, and a
+    // stream lands it.
+    [[nodiscard]] virtual bool by_host(Key const& /*key*/) const { return true; }
     // It stands there, whole. Once for each key.
     virtual void arrived(Key const& key, std::uint64_t tag) = 0;
     // `arrived` has returned at the other end (or the segment was not wanted there): the source's
@@ -95,6 +99,7 @@ struct LinkOptions {
     std::vector<std::string> relays;  // their names
     bool dials = false;               // this end makes the wires; the other one awaits them
     bool begins_later = false;        // no wire is dialed, or missed, before `Link::begin`
+    bool by_streams = false;          // as WireThread::add
     bool checksums = false;           // of segments' bytes, too, that this end sends
     Codecs codecs;                    // what may come by, the same at both ends
     std::uint32_t largest_segment = 64U << 20;

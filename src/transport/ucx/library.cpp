@@ -35,7 +35,11 @@ void load(void* library, char const* name, Function*& function) {
 }  // namespace
 
 Library const& Library::get() {
-    static Library const library;
+    return to_change();
+}
+
+Library& Library::to_change() {
+    static Library library;
     return library;
 }
 
@@ -52,6 +56,9 @@ Library::Library() {
     load(handle, "ucp_config_release", ucp_config_release);
     load(handle, "ucp_init_version", ucp_init_version);
     load(handle, "ucp_cleanup", ucp_cleanup);
+    load(handle, "ucp_context_query", ucp_context_query);
+    load(handle, "ucp_mem_map", ucp_mem_map);
+    load(handle, "ucp_mem_unmap", ucp_mem_unmap);
     load(handle, "ucp_worker_create", ucp_worker_create);
     load(handle, "ucp_worker_destroy", ucp_worker_destroy);
     load(handle, "ucp_worker_query", ucp_worker_query);

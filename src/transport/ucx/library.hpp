@@ -10,12 +10,17 @@ namespace mgi::transport::ucx {
 struct Library {
     // Throws Error(NotFound).
     static Library const& get();
+    // For tests: the same, to put something else in the place of its functions while no other thread uses them.
+    static Library& to_change();
 
     decltype(&::ucp_config_read) ucp_config_read = nullptr;
     decltype(&::ucp_config_modify) ucp_config_modify = nullptr;
     decltype(&::ucp_config_release) ucp_config_release = nullptr;
     decltype(&::ucp_init_version) ucp_init_version = nullptr;
     decltype(&::ucp_cleanup) ucp_cleanup = nullptr;
+    decltype(&::ucp_context_query) ucp_context_query = nullptr;
+    decltype(&::ucp_mem_map) ucp_mem_map = nullptr;
+    decltype(&::ucp_mem_unmap) ucp_mem_unmap = nullptr;
     decltype(&::ucp_worker_create) ucp_worker_create = nullptr;
     decltype(&::ucp_worker_destroy) ucp_worker_destroy = nullptr;
     decltype(&::ucp_worker_query) ucp_worker_query = nullptr;

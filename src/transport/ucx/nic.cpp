@@ -43,6 +43,7 @@ Nic::Nic(std::string devices) : ucx_(Library::get()), devices_(std::move(devices
 
 Nic::~Nic() {
     end_worker();
+    gpus_.reset();
     ucx_.ucp_cleanup(context_);
 }
 
@@ -113,6 +114,7 @@ std::unique_ptr<wire::Stream> Nic::make_stream() {
 }
 
 void Nic::progress() {
+    GpuMemories::Turn const turn(*gpus_);
     for (int i = 0; worker_ != nullptr && i < kMostProgress; ++i) {
         if (ucx_.ucp_worker_progress(worker_) == 0) return;
     }

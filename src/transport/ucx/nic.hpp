@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "transport/ucx/gpu_memories.hpp"
 #include "transport/ucx/library.hpp"
 #include "transport/ucx/ucx.hpp"
 
@@ -40,6 +42,9 @@ public:
     Nic(Nic const&) = delete;
     Nic& operator=(Nic const&) = delete;
 
+    [[nodiscard]] std::string why_not_gpus() const override { return gpus_->why_not(); }
+    void add_memory(wire::GpuMemory const& memory) override { gpus_->add(memory); }
+    void remove_memory(wire::GpuMemory const& memory) noexcept override { gpus_->remove(memory); }
     std::unique_ptr<wire::Stream> make_stream() override;
     void progress() override;
     bool arm() override;
@@ -47,6 +52,7 @@ public:
 
     // For its streams.
     [[nodiscard]] Library const& ucx() const { return ucx_; }
+    [[nodiscard]] GpuMemories const& gpus() const { return *gpus_; }
     [[nodiscard]] ucp_worker_h worker() const { return worker_; }
     [[nodiscard]] std::string const& address() const { return address_; }
     void enter(std::uint64_t token, UcxStream& stream) { streams_[token] = &stream; }
@@ -67,6 +73,7 @@ private:
     Library const& ucx_;
     std::string const devices_;
     ucp_context_h context_ = nullptr;
+    std::unique_ptr<GpuMemories> gpus_ = std::make_unique<GpuMemories>(ucx_, context_);
     ucp_worker_h worker_ = nullptr;
     int descriptor_ = -1;
     std::string address_;

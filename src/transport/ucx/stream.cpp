@@ -132,7 +132,8 @@ std::size_t UcxStream::write(std::span<iovec const> pieces) {
     try {
         for (iovec const& piece : pieces) {
             if (!writable()) break;
-            if (piece.iov_len <= kCopied) {
+            bool const of_gpu = nic_.gpus().has(piece.iov_base);
+            if (piece.iov_len <= kCopied && !of_gpu) {
                 if (copy.size() + piece.iov_len > kMostCopied) send_copy();
                 copy.append(static_cast<char const*>(piece.iov_base), piece.iov_len);
             } else {
@@ -160,10 +161,17 @@ void UcxStream::send(void const* data, std::size_t bytes, std::string copy) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = UCP_AM_SEND_FLAG_EAGER;
     }
+    if (nic_.gpus().has(data)) {
+        // Whatever its size it waits at this end until the other one says where it lands.
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_AM_SEND_FLAG_RNDV;
+        nic_.gpus().describe(data, param);
+    }
     param.cb.send = &UcxStream::sent;
     param.user_data = &it;
     ++sending_;
     if (!small) ++sending_large_;
+    GpuMemories::Turn const turn(nic_.gpus());
     ucs_status_ptr_t const request =
         ucx_.ucp_am_send_nbx(endpoint_, 0, &it.header, sizeof(it.header),
                              small ? it.copy.data() : data, small ? it.copy.size() : bytes, &param);
@@ -291,6 +299,10 @@ std::size_t UcxStream::copy_out(Message& message, std::span<iovec const> room) {
     for (iovec const& piece : room) {
         std::size_t const here = std::min(message.bytes - offset_, piece.iov_len);
         if (here == 0) break;
+        if (nic_.gpus().has(piece.iov_base)) {
+            break_off("bytes came by the host that are for a GPU's memory");
+            return 0;
+        }
         std::memcpy(piece.iov_base, from + offset_, here);
         offset_ += here;
     }
@@ -317,6 +329,11 @@ void UcxStream::land(Message& message, std::span<iovec const> room) {
         it.pieces.push_back({static_cast<char*>(piece.iov_base) + past, here});
         left -= here;
     }
+    if (!nic_.gpus().are_alike(it.pieces)) {
+        nic_.end(it);
+        release(message);
+        return break_off("bytes came for several memories at once");
+    }
     landing_.push_back(&it);
     landing_bytes_ += it.bytes;
     begin_landing(it, std::exchange(message.data, nullptr));
@@ -339,6 +356,8 @@ void UcxStream::begin_landing(Operation& it, void* data) {
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
     param.cb.recv_am = &UcxStream::landed;
     param.user_data = &it;
+    if (one) nic_.gpus().describe(it.pieces[0].iov_base, param);
+    GpuMemories::Turn const turn(nic_.gpus());
     param.datatype = one ? ucp_datatype_t(ucp_dt_make_contig(1)) : ucp_datatype_t(UCP_DATATYPE_IOV);
     ucs_status_ptr_t const request = ucx_.ucp_am_recv_data_nbx(
         nic_.worker(), data, one ? it.pieces[0].iov_base : static_cast<void*>(it.pieces.data()),

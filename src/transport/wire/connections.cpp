@@ -355,6 +355,7 @@ void WireThread::open(Connection& connection, std::string const& far_card) {
     connection.entry->touched = true;
     if (far_card.empty()) {
         connection.stream.reset();
+        if (connection.entry->by_streams) gone(connection, kOverTcp);
         return;
     }
     try {

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -42,9 +43,23 @@ public:
     virtual bool finish() = 0;
 };
 
+// Of a GPU.
+struct GpuMemory {
+    int gpu = 0;  // N of "cuda:N"
+    char const* data = nullptr;
+    std::uint64_t bytes = 0;
+};
+
 class Medium {
 public:
     virtual ~Medium() = default;
+    // Why its NIC cannot read and write memory of GPUs itself; empty: it can.
+    [[nodiscard]] virtual std::string why_not_gpus() const = 0;
+    // Until it is removed streams take pieces of this memory, and land there what came of such pieces: whole, and
+    // nothing else. Throws Error(Refused).
+    virtual void add_memory(GpuMemory const& memory) = 0;
+    // No stream uses it any more.
+    virtual void remove_memory(GpuMemory const& memory) noexcept = 0;
     // Outlived by the medium. Throws Error(OutOfMemory).
     virtual std::unique_ptr<Stream> make_stream() = 0;
     // Lets streams move.

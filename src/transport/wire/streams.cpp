@@ -3,8 +3,12 @@
 #include <sys/socket.h>
 
 #include <exception>
+#include <utility>
 #include <vector>
 
+#include <mgi/error.hpp>
+
+#include "core/log.hpp"
 #include "transport/wire/wire_thread.hpp"
 
 namespace mgi::transport::wire {
@@ -22,14 +26,53 @@ Medium* WireThread::medium_at(Address const& address) {
     Address const host = address.without_port();
     auto const at = media_.find(host.text());
     if (at != media_.end()) return at->second.get();
-    return media_.emplace(host.text(), options_.medium(host)).first->second.get();
+    auto made = options_.medium(host);
+    for (GpuMemory const& memory : memories_) made->add_memory(memory);
+    return media_.emplace(host.text(), std::move(made)).first->second.get();
+}
+
+std::string WireThread::why_not_gpus() {
+    if (!options_.medium) return "its wires are TCP (set MGI_WIRES=ucx)";
+    std::string why;
+    run([&] {
+        for (auto const& [host, medium] : media_) {
+            if (why.empty()) why = medium->why_not_gpus();
+        }
+    });
+    return why;
+}
+
+std::shared_ptr<void const> WireThread::add_memory(GpuMemory const& memory) {
+    // From now on what was added to some is removed from them.
+    std::shared_ptr<void const> added(memory.data,
+                                      [this, memory](void const*) { remove_memory(memory); });
+    run([&] {
+        for (auto const& [host, medium] : media_) medium->add_memory(memory);
+        memories_.push_back(memory);
+    });
+    return added;
+}
+
+void WireThread::remove_memory(GpuMemory const& memory) noexcept {
+    try {
+        run([&] {
+            for (auto const& [host, medium] : media_) medium->remove_memory(memory);
+            std::erase_if(memories_, [&](GpuMemory const& one) { return one.data == memory.data; });
+        });
+    } catch (std::exception const& error) {
+        log::warn("memory of cuda:{} stays registered: {}", memory.gpu, error.what());
+    }
 }
 
 // Where its NIC has a medium. False: there should be one, and the connection is gone.
 bool WireThread::begin_stream(Connection& connection) {
     try {
         Medium* const medium = medium_at(address_of(connection.socket));
-        if (medium != nullptr) connection.stream = medium->make_stream();
+        if (medium != nullptr) {
+            connection.stream = medium->make_stream();
+        } else if (connection.entry->by_streams) {
+            throw Error(ErrorCode::Refused, kOverTcp);
+        }
         return true;
     } catch (std::exception const& error) {
         gone(connection, error.what());

@@ -134,8 +134,8 @@ std::vector<Address> WireThread::listen(std::vector<Address> const& addresses) {
 }
 
 std::shared_ptr<WireThread::Bell> WireThread::add(LinkName const& name, Secret const& secret,
-                                                  Routes routes,
-                                                  std::shared_ptr<WireClient> client) {
+                                                  Routes routes, std::shared_ptr<WireClient> client,
+                                                  bool by_streams) {
     auto bell = std::make_shared<Bell>();
     bell->thread_ = this;
     run([&] {
@@ -147,6 +147,7 @@ std::shared_ptr<WireThread::Bell> WireThread::add(LinkName const& name, Secret c
         entry.secret = secret;
         entry.routes = std::move(routes);
         entry.client = std::move(client);
+        entry.by_streams = by_streams;
         entry.bell = bell;
     });
     return bell;

@@ -77,11 +77,18 @@ public:
         std::atomic<bool> rung_{false};
         WireThread* thread_ = nullptr;
     };
-    // Moves a link's bytes. Throws Error(InvalidArgument) where the link is there already.
+    // Moves a link's bytes; `by_streams`: by media alone, since some of them are in GPUs' memory. Throws
+    // Error(InvalidArgument) where the link is there already.
     std::shared_ptr<Bell> add(LinkName const& name, Secret const& secret, Routes routes,
-                              std::shared_ptr<WireClient> client);
+                              std::shared_ptr<WireClient> client, bool by_streams = false);
     // Ends the link's wires; when this returns its client is not called any more.
     void remove(LinkName const& name);
+
+    // Why not all of its media can move what lies in GPUs' memory; empty: they can.
+    std::string why_not_gpus();
+    // Lets them do so with this memory while what is returned lives, which the thread outlives, and links that use it
+    // do not. Throws Error(Refused).
+    std::shared_ptr<void const> add_memory(GpuMemory const& memory);
 
     // Where this process passes connections on to: nothing where there is no such member, or NIC.
     using WaysOn = std::function<std::optional<Route>(Onward const&)>;
@@ -139,6 +146,7 @@ private:
         Secret secret{};
         Routes routes;
         std::shared_ptr<WireClient> client;
+        bool by_streams = false;
         std::shared_ptr<Bell> bell;
         std::vector<Connection*> connections;
         Time next = 0;
@@ -154,6 +162,11 @@ private:
         std::exception_ptr error;
         bool done = false;
     };
+
+    // Why a wire is of no use to a link that is for media alone.
+    static constexpr char const* kOverTcp =
+        "it would be one over TCP, and its link's rows are in GPUs' memory; let all processes say "
+        "MGI_WIRES=ucx";
 
     // Who moves wires, one thread at a time.
     class Role;
@@ -196,6 +209,7 @@ private:
 
     // streams.cpp
     Medium* medium_at(Address const& address);
+    void remove_memory(GpuMemory const& memory) noexcept;
     bool begin_stream(Connection& connection);
     bool arm();
     static bool is_ready(Connection const& connection);
@@ -230,6 +244,7 @@ private:
     // Of whoever has the role.
     std::map<LinkName, std::unique_ptr<Entry>> entries_;
     std::map<std::string, std::unique_ptr<Medium>> media_;  // by host
+    std::vector<GpuMemory> memories_;                       // of all of them
     std::map<LinkName, Relay> relays_;
     Passed passed_;
     std::set<std::uint64_t> busy_;  // connections on which there is more to pass on

@@ -1,0 +1,45 @@
+#include "gpu/nic_writes.hpp"
+
+#include "gpu/memory.hpp"
+
+namespace mgi::gpu {
+
+namespace {
+
+// 0 where the driver does not know it.
+int value_of(Attribute attribute, int gpu) {
+    int value = 0;
+    bool const known = Driver::get().cuDeviceGetAttribute(&value, attribute, gpu) == kSuccess;
+    return known ? value : 0;
+}
+
+bool is_ordered(int gpu) {
+    return value_of(kOrdersNicWrites, gpu) >= kVisibleToOwner;
+}
+
+}  // namespace
+
+std::string why_no_nic(int gpu) {
+    std::string const name = "cuda:" + std::to_string(gpu);
+    if (value_of(kNicsReach, gpu) == 0) {
+        return name +
+               "'s driver lets no NIC reach its memory (load nvidia-peermem, or a kernel and "
+               "a driver with dma-buf)";
+    }
+    if (!is_ordered(gpu) && (value_of(kFlushesNicWrites, gpu) & kFlushByHost) == 0) {
+        return name + "'s driver cannot say when its kernels see what a NIC has written";
+    }
+    return "";
+}
+
+NicWrites::NicWrites(int gpu) : gpu_(gpu), needs_flush_(!is_ordered(gpu)) {}
+
+void NicWrites::settle() const {
+    if (!needs_flush_) return;
+    Driver const& driver = Driver::get();
+    Current const here(driver, gpu_);
+    driver.check(driver.cuFlushGPUDirectRDMAWrites(kFlushCurrentContext, kVisibleToOwner),
+                 "see what NICs have written", gpu_);
+}
+
+}  // namespace mgi::gpu
