@@ -1,5 +1,5 @@
-// How fast movers are between a GPU and the host, beside the kernels that wait for them: a segment there and a few
-// rows back, and a stream of segments.
+// How fast movers are between a GPU and the host, and between two GPUs where there are two, beside the kernels that
+// wait for them: a segment there and a few rows back, and a stream of segments.
 #include <algorithm>
 #include <numeric>
 
@@ -214,8 +214,8 @@ double one_by_one(u32 groups, u32 sorters, u64 bytes) {
 
 std::vector<std::string> measure_movers() {
     std::vector<std::string> lines;
-    std::vector<std::pair<std::string, std::string>> const ways{{"cuda:0", "cpu:0"},
-                                                                {"cpu:0", "cuda:0"}};
+    std::vector<std::pair<std::string, std::string>> ways{{"cuda:0", "cpu:0"}, {"cpu:0", "cuda:0"}};
+    if (gpus_of_tests() > 1) ways.emplace_back("cuda:0", "cuda:1");
     for (auto const& [from, to] : ways) {
         auto const add = [&, from = from, to = to](char const* name, u32 segment,
                                                    auto const& measure) {
@@ -241,8 +241,11 @@ std::vector<std::string> measure_movers() {
         for (u32 const segment : {256u << 10, 1u << 20, 4u << 20}) {
             add("mover_stream", segment, [&, from = from, to = to](bench::Result& result) {
                 std::vector<double> rates;
-                u64 const bytes = settings.cpu ? u64(1) << 28 : u64(2) << 30;
-                for (int i = 0; i < 3; ++i) rates.push_back(stream(from, to, segment, bytes, 16));
+                bool const far = is_gpu(from) && is_gpu(to);
+                u64 const bytes = settings.cpu ? u64(1) << 28 : u64(far ? 16 : 2) << 30;
+                u32 const groups = far ? 64 : 16;
+                for (int i = 0; i < 3; ++i)
+                    rates.push_back(stream(from, to, segment, bytes, groups));
                 std::sort(rates.begin(), rates.end());
                 result.best_gbps = rates[2];
                 result.median_gbps = rates[1];

@@ -76,7 +76,7 @@ checks=
 sanitize() { # name, tool, program...
     local name=$1 tool=$2 verdict=clean
     shift 2
-    if ! timeout 100 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" \
+    if ! timeout 200 compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" \
         >"$build/$name.log" 2>&1; then
         verdict=failed
         failed=1
