@@ -128,13 +128,11 @@ std::vector<GpuWay> GpuWays::find(std::uint32_t from, std::uint32_t to,
                                                       : passes_host(one) < passes_host(other);
     });
     if (!rules.relay_gpus && !rules.relay_host) ways.resize(1);
-    Capacity best = 0;
+    std::size_t const most = std::max(kMostRelays + 2, ways.front().stops.size());
+    std::erase_if(ways, [&](GpuWay const& way) { return way.stops.size() > most; });
+    Capacity best = 0;  // of those that are short enough, so that one of them stays
     for (GpuWay const& way : ways) best = std::max(best, way.capacity);
-    std::size_t const fewest = ways.front().stops.size();
-    std::erase_if(ways, [&](GpuWay const& way) {
-        return way.capacity * kWorthIt < best ||
-               (way.stops.size() > kMostRelays + 2 && way.stops.size() > fewest);
-    });
+    std::erase_if(ways, [&](GpuWay const& way) { return way.capacity * kWorthIt < best; });
     return ways;
 }
 

@@ -84,8 +84,6 @@ std::uint32_t ClusterCoordinator::create_channel(ChannelSpec const& spec) {
     for (Endpoint const endpoint : spec.destinations) asked.destinations.push_back(endpoint.id);
     asked.routing = static_cast<std::uint32_t>(spec.routing.kind);
     asked.schema = schema_of(spec).to_string();
-    asked.relay_gpus = spec.options.relay_gpus;
-    asked.relay_host = spec.options.relay_host;
     ClusterPlan const plan = client_.create_channel(asked);
     log::info("{}: the cluster's channel {}, generation {}", name_of(spec), plan.channel,
               plan.generation);

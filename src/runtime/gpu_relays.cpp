@@ -1,5 +1,6 @@
 #include "runtime/gpu_relays.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <mgi/error.hpp>
@@ -41,34 +42,45 @@ GpuRelays::~GpuRelays() {
     account_->give(charged_);
 }
 
-// Lets the GPUs of all ways reach each other; which of them cannot, the driver says, the plan does without.
+// Lets the GPUs of all ways reach each other; which of them cannot, the driver says, the plan does without. So it
+// does without a GPU that fails and has no endpoint here.
 void GpuRelays::connect(planner::GpuWays& planned, Between const& between,
                         planner::PathRules const& rules) const {
+    auto const has_endpoint = [&](int gpu) {
+        return std::ranges::count(between.from, gpu) + std::ranges::count(between.to, gpu) != 0;
+    };
+    auto const are_peers = [&](int from, int to) {
+        try {
+            return gpu::connect_peers(from, to);
+        } catch (Error const& error) {
+            if (has_endpoint(from) && has_endpoint(to)) throw;
+            log::warn("{}: relays no segments from cuda:{} to cuda:{}: {}", who_, from, to,
+                      error.what());
+            return false;
+        }
+    };
     std::set<std::pair<std::uint32_t, std::uint32_t>> known;
-    auto const refused = [&](planner::GpuWay const& way) {
-        bool any = false;
+    bool again = false;
+    auto const look_at = [&](planner::GpuWay const& way) {
         for (std::size_t i = 1; i < way.stops.size(); ++i) {
             std::uint32_t const from = way.stops[i - 1];
             std::uint32_t const to = way.stops[i];
             if (from == planner::kHostStop || to == planner::kHostStop) continue;
-            if (!known.emplace(from, to).second) continue;
-            if (gpu::connect_peers(gpu_at(from), gpu_at(to))) continue;
+            if (!known.emplace(from, to).second || are_peers(gpu_at(from), gpu_at(to))) continue;
             planned.refuse(from, to);
-            any = true;
+            again = true;
         }
-        return any;
     };
-    for (int const from : between.from) {
-        for (int const to : between.to) {
-            bool again = from != to;
-            while (again) {
-                again = false;
-                for (auto const& way : planned.find(vertex_of(from), vertex_of(to), rules)) {
-                    again |= refused(way);
-                }
+    do {
+        again = false;
+        for (int const from : between.from) {
+            for (int const to : between.to) {
+                if (from == to) continue;
+                auto const ways = planned.find(vertex_of(from), vertex_of(to), rules);
+                std::ranges::for_each(ways, look_at);
             }
         }
-    }
+    } while (again);
 }
 
 void GpuRelays::add(planner::GpuWays const& planned, int from, int to,
@@ -79,8 +91,7 @@ void GpuRelays::add(planner::GpuWays const& planned, int from, int to,
         try {
             ways.push_back(open(planned, way));
         } catch (Error const& error) {
-            bool const is_last = ways.empty() && &way == &found.back();
-            if (error.code() != ErrorCode::OutOfMemory || is_last) throw;
+            if (ways.empty() && &way == &found.back()) throw;
             log::warn("{}: does without a way from cuda:{} to cuda:{}: {}", who_, from, to,
                       error.what());
         }
@@ -116,11 +127,18 @@ mover::FreeSlots& GpuRelays::slots_at(Relay const& relay) {
                             " left of the memory limit");
         }
         charged_ += bytes;
-        data = on_host_.emplace_back(std::make_unique<gpu::PinnedMemory>(relay.gpu, bytes))->data();
+        try {
+            on_host_.push_back(std::make_unique<gpu::PinnedMemory>(relay.gpu, bytes));
+        } catch (...) {
+            account_->give(bytes);
+            charged_ -= bytes;
+            throw;
+        }
+        data = on_host_.back()->data();
     } else {
         int const on = gpu_at(relay.stop);
         data = on_gpus_.emplace_back(std::make_unique<gpu::DeviceMemory>(on, bytes))->data();
-        memories_.add({on, data, bytes, on});
+        memories_.add({.gpu = on, .data = data, .bytes = bytes, .on = on, .relay = true});
     }
     bytes_ += bytes;
     mover::FreeSlots& slots = slots_[relay];
@@ -132,6 +150,7 @@ void GpuRelays::add_use(ClusterUse& use) const {
     for (auto const& [gpus, ways] : ways_) {
         if (ways.size() == 1 && ways.front().relays.empty()) continue;
         for (mover::Way const& way : ways) {
+            if (way.counts->segments.value() == 0) continue;
             ClusterPathUse path;
             path.by = "copy from cuda:" + std::to_string(gpus.first) + " " + way.name;
             path.peer = "cuda:" + std::to_string(gpus.second);

@@ -140,6 +140,12 @@ std::vector<int> GpuMemories::gpus() const {
     return gpus;
 }
 
+bool GpuMemories::is_relay(int gpu) const {
+    std::lock_guard const lock(mutex_);
+    return std::all_of(ranges_.begin(), ranges_.end(),
+                       [&](GpuRange const& range) { return range.gpu != gpu || range.relay; });
+}
+
 std::optional<GpuRange> GpuMemories::find(char const* address) const {
     std::lock_guard const lock(mutex_);
     auto const at = std::find_if(ranges_.begin(), ranges_.end(), [&](GpuRange const& range) {
@@ -153,9 +159,9 @@ GpuCopy::GpuCopy(std::shared_ptr<GpuMemories const> memories, std::uint64_t boun
     : memories_(std::move(memories)) {
     for (int const gpu : memories_->gpus()) {
         auto& lines = lines_[gpu];
-        for (std::size_t i = 0; i < kLines; ++i) {
-            lines.push_back(std::make_unique<Line>(gpu, bounce));
-        }
+        // No copy is within a relay.
+        std::uint64_t const own = memories_->is_relay(gpu) ? 0 : bounce;
+        for (std::size_t i = 0; i < kLines; ++i) lines.push_back(std::make_unique<Line>(gpu, own));
     }
 }
 

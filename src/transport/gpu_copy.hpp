@@ -21,6 +21,7 @@ struct GpuRange {
     std::uint64_t bytes = 0;
     int on = gpu;           // whose it is
     bool imported = false;  // another process'
+    bool relay = false;     // for segments on their way from one GPU to another
 };
 
 // Where a channel's segments lie; all other memory is the host's, pinned where copies are not to wait.
@@ -29,6 +30,8 @@ class GpuMemories {
 public:
     void add(GpuRange const& range);
     [[nodiscard]] std::vector<int> gpus() const;
+    // It has nothing else there.
+    [[nodiscard]] bool is_relay(int gpu) const;
     [[nodiscard]] std::optional<GpuRange> find(char const* address) const;
 
 private:

@@ -96,6 +96,11 @@ TEST(GpuWays, LongChainsOnlyWhereThereIsNothingShorter) {
     EXPECT_EQ(stops(GpuWays(graph).find(1, 2)), (std::vector<Stops>{{1, kHostStop, 2}}));
     EXPECT_EQ(stops(GpuWays(graph).find(1, 2, {true, false, 0})),
               (std::vector<Stops>{{1, 3, 4, 5, 2}}));
+    // A chain that is too long does not make the short way look not worth it.
+    for (Edge& edge : graph.edges) {
+        if (edge.kind == "pcie") edge.gbps = 15;
+    }
+    EXPECT_EQ(stops(GpuWays(graph).find(1, 2)), (std::vector<Stops>{{1, kHostStop, 2}}));
 }
 
 TEST(GpuWays, NoWayIsAnErrorThatNamesBoth) {

@@ -367,6 +367,19 @@ TEST(GpuChannelsOnce, DoWithoutARelayThatHasNoMemory) {
     expect_each_row_once(exchange);
 }
 
+TEST(GpuChannelsOnce, DoWithoutAGpuThatFailsAndHasNoEndpoint) {
+    // As of a GPU whose context is lost, and of one that another process has for itself.
+    for (char const* const failing : {"cuMemAlloc:3+:700", "cuDevicePrimaryCtxRetain:3+:101"}) {
+        FakeDriver const gpus({{"DEVICES", "3"}, {"LINKS", kMesh}, {"FAIL", failing}});
+        ChannelOptions options = small();
+        options.relay_host = false;
+        Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), options);
+        EXPECT_EQ(names(ways_of(exchange)), Names{"straight"}) << failing;
+        exchange.run();
+        expect_each_row_once(exchange);
+    }
+}
+
 TEST(GpuChannelsOnce, GiveTheMemoryOfRelaysBack) {
     FakeDriver const gpus({{"DEVICES", "3"}, {"LINKS", kMesh}});
     std::size_t const before = gpus.alive("memory");
