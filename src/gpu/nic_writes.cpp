@@ -1,5 +1,8 @@
 #include "gpu/nic_writes.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 #include "gpu/memory.hpp"
 
 namespace mgi::gpu {
@@ -13,6 +16,13 @@ int value_of(Attribute attribute, int gpu) {
     return known ? value : 0;
 }
 
+/// nvidia-peermem, or what came before it.
+bool has_peer_module() {
+    std::error_code none;
+    return std::filesystem::exists("/sys/module/nvidia_peermem", none) ||
+           std::filesystem::exists("/sys/kernel/mm/memory_peers/nv_mem", none);
+}
+
 bool is_ordered(int gpu) {
     return value_of(kOrdersNicWrites, gpu) >= kVisibleToOwner;
 }
@@ -21,7 +31,9 @@ bool is_ordered(int gpu) {
 
 std::string why_no_nic(int gpu) {
     std::string const name = "cuda:" + std::to_string(gpu);
-    if (value_of(kNicsReach, gpu) == 0) {
+    // The first says what the GPU can, the others that the machine is set up for it.
+    bool const is_open = value_of(kGivesDmaBuf, gpu) != 0 || has_peer_module();
+    if (value_of(kNicsReach, gpu) == 0 || !is_open) {
         return name +
                "'s driver lets no NIC reach its memory (load nvidia-peermem, or a kernel and "
                "a driver with dma-buf)";

@@ -230,6 +230,7 @@ void Crossing::close() noexcept {
     } catch (std::exception const& error) {
         log::warn("{}: a link could not be closed in order: {}", channel_.describe(), error.what());
     }
+    reached_.clear();  // while the network is there, which a channel that is held may outlive
 }
 
 std::string Crossing::describe() const {

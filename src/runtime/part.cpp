@@ -91,9 +91,13 @@ bool PartMembers::on_gpus() const {
 }
 
 bool PartMembers::is_direct() const {
-    return std::any_of(direct.begin(), direct.end(), [](std::vector<bool> const& of) {
-        return std::find(of.begin(), of.end(), true) != of.end();
-    });
+    for (std::size_t s = 0; s < direct.size(); ++s) {
+        for (std::size_t d = 0; d < direct[s].size(); ++d) {
+            if (direct[s][d] && (source_member[s] == me || destination_member[d] == me))
+                return true;
+        }
+    }
+    return false;
 }
 
 bool PartMembers::cross_servers() const {

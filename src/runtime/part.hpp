@@ -52,6 +52,7 @@ struct PartMembers {
     [[nodiscard]] bool is_direct(std::uint32_t source, std::uint32_t destination) const {
         return !direct.empty() && direct[source][destination];
     }
+    // Whether they do so to or from this member's GPUs.
     [[nodiscard]] bool is_direct() const;
 
     [[nodiscard]] std::string name(std::uint32_t member) const;

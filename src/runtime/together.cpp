@@ -84,7 +84,8 @@ public:
             ErrorCode::OutOfMemory,
             name_of(spec_) +
                 ": no address was found that is free in all of its processes, or no way to share "
-                "their GPUs' memory (set MGI_GPU_IPC=off), in " +
+                "their GPUs' memory (set MGI_GPU_IPC=off, or MGI_GPU_DIRECT=off where NICs are to "
+                "reach it), in " +
                 std::to_string(kMostAttempts) + " attempts");
     }
 

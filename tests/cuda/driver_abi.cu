@@ -98,6 +98,7 @@ static_assert(gpu::kSharesByDescriptor ==
               CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 static_assert(gpu::kNicsReach == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
 static_assert(gpu::kFlushesNicWrites == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+static_assert(gpu::kGivesDmaBuf == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
 static_assert(gpu::kOrdersNicWrites == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
 static_assert(gpu::kFlushByHost == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
 static_assert(gpu::kFlushCurrentContext == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);

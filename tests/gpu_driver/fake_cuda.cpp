@@ -142,6 +142,7 @@ Result cuDeviceGetAttribute(int* value, Attribute attribute, Ordinal gpu) {
         case kSharesByDescriptor: *value = machine.maps ? 1 : 0; break;
         case kNicsReach: *value = machine.nics == "none" ? 0 : 1; break;
         case kFlushesNicWrites: *value = machine.nics == "flushed" ? kFlushByHost : 0; break;
+        case kGivesDmaBuf: *value = machine.nics == "no module" ? 0 : 1; break;
         case kOrdersNicWrites: *value = machine.nics == "ordered" ? kVisibleToOwner : 0; break;
         case kHostNumaId: *value = -1; break;
         default: return kInvalidValue;

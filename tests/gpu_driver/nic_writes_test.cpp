@@ -20,6 +20,11 @@ TEST(NicWrites, NoNicReachesAGpuWhoseDriverDoesNotLetIt) {
     EXPECT_NE(why_no_nic(0).find("cuda:0's driver lets no NIC reach"), std::string::npos);
 }
 
+TEST(NicWrites, NorOneThatTheMachineIsNotSetUpFor) {
+    FakeDriver const able{{"NICS", "no module"}};
+    EXPECT_NE(why_no_nic(0).find("load nvidia-peermem"), std::string::npos);
+}
+
 TEST(NicWrites, AreOfNoUseWhereNothingMakesThemVisible) {
     FakeDriver const unseen{{"NICS", "unseen"}};
     EXPECT_NE(why_no_nic(0).find("cannot say when its kernels see"), std::string::npos);

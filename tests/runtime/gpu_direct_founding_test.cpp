@@ -194,6 +194,15 @@ TEST_F(GpuDirectFounding, OnIsRefusedWhereMemoryCannotBeRegistered) {
     EXPECT_EQ(ucx_.registered(), 0);
 }
 
+TEST_F(GpuDirectFounding, ChannelsThatOutliveTheirRuntimesKeepNothingRegistered) {
+    Far processes(*this);
+    processes.make();
+    ASSERT_EQ(processes.error(0) + processes.error(1), "");
+    ASSERT_TRUE(processes.is_direct(0));
+    processes.end_runtimes();
+    EXPECT_EQ(ucx_.registered(), 0);
+}
+
 class OrderedNics : public GpuDirectFounding {
 protected:
     OrderedNics() : GpuDirectFounding("ordered") {}

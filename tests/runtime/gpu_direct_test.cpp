@@ -74,6 +74,15 @@ TEST(GpuDirect, BothEndsHaveToBeAble) {
               (Table{{false, false, true}, {false, false, false}, {true, false, false}}));
 }
 
+// So it registers nothing, and what fails there keeps nobody from it.
+TEST(GpuDirect, WhoCannotHasNothingToDoWithWhatOthersCan) {
+    PartMembers members = decided({{0}, {1, true, {false, kNoNic}}, {2}});
+    for (std::uint32_t const me : {0U, 1U, 2U}) {
+        members.me = me;
+        EXPECT_EQ(members.is_direct(), me != 1) << me;
+    }
+}
+
 // A broadcast's lane is one for all destinations, and so is that of balanced rows.
 TEST(GpuDirect, ALaneForAllLiesInOneMemory) {
     std::vector<Who> all{{0}, {1}, {2}};

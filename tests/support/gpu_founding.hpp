@@ -169,6 +169,10 @@ public:
     void leave() {
         in_each([&](u32 rank) { leave(rank); });
     }
+    /// What they have of channels stays.
+    void end_runtimes() {
+        in_each([&](u32 rank) { runtimes_[rank].reset(); });
+    }
     [[nodiscard]] std::string const& error(u32 rank) const { return errors_[rank]; }
     [[nodiscard]] Runtime& runtime(u32 rank) { return *runtimes_[rank]; }
     [[nodiscard]] ChannelImpl& channel(u32 rank) { return *channels_[rank]->impl(); }

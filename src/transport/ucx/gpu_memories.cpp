@@ -29,13 +29,11 @@ void GpuMemories::add(wire::GpuMemory const& memory) {
     params.length = memory.bytes;
     params.memory_type = UCS_MEMORY_TYPE_CUDA;
     Registered made{memory.bytes, memory.gpu, nullptr};
-    auto const place = all_.emplace(reinterpret_cast<std::uintptr_t>(memory.data), made).first;
     gpu::Current const here(memory.gpu);
-    ucs_status_t const status = ucx_.ucp_mem_map(context_, &params, &place->second.handle);
-    if (status == UCS_OK) return;
-    all_.erase(place);
-    ucx_.check(status, "UCX cannot register " + std::to_string(memory.bytes) +
-                           " bytes of cuda:" + std::to_string(memory.gpu) + "'s memory");
+    ucx_.check(ucx_.ucp_mem_map(context_, &params, &made.handle),
+               "UCX cannot register " + std::to_string(memory.bytes) +
+                   " bytes of cuda:" + std::to_string(memory.gpu) + "'s memory");
+    all_.emplace(reinterpret_cast<std::uintptr_t>(memory.data), made);
 }
 
 void GpuMemories::remove(wire::GpuMemory const& memory) noexcept {

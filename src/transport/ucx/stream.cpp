@@ -33,9 +33,11 @@ UcxStream::UcxStream(Nic& nic) : nic_(nic), ucx_(nic.ucx()) {
 
 UcxStream::~UcxStream() {
     nic_.leave(token_);  // what comes from now on is dropped
+    bool const lands_in_gpus = this->lands_in_gpus();
     if (endpoint_ != nullptr) close();
-    // A write of the other end's may still be on its way to where something lands, or a read to what is sent.
-    if (!leaves_memory()) renew();
+    // A write of the other end's may still be on its way to where something lands, or a read to what is sent; to
+    // memory that stays registered even where UCX says that its operation has ended.
+    if (lands_in_gpus || !leaves_memory()) renew();
     for (auto& [sequence, message] : messages_) {
         release(message);
         if (message.fetching != nullptr) nic_.end(*message.fetching);
@@ -75,6 +77,13 @@ bool UcxStream::lands() const {
     if (std::any_of(landing_.begin(), landing_.end(), lands)) return true;
     auto const at = messages_.find(next_read_);
     return at != messages_.end() && at->second.fetching != nullptr && lands(at->second.fetching);
+}
+
+bool UcxStream::lands_in_gpus() const {
+    return std::any_of(landing_.begin(), landing_.end(), [this](Operation const* operation) {
+        return !operation->done && !operation->pieces.empty() &&
+               nic_.gpus().has(operation->pieces.front().iov_base);
+    });
 }
 
 void UcxStream::abandon() {

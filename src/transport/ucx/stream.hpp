@@ -55,6 +55,7 @@ private:
     void release(Message& message);
     void end(Operation& operation, ucs_status_t status);
     [[nodiscard]] bool lands() const;
+    [[nodiscard]] bool lands_in_gpus() const;
     bool leaves_memory();
     void close();
     bool ends_within(Clock::duration limit, ucs_status_ptr_t request);
