@@ -411,7 +411,11 @@ void add_flows(std::vector<Test>& tests) {
     }
     if (gpus_of_tests() > 1) add_between_gpus(flows);
     for (Flow const& flow : flows) {
-        bool const few = flow.from.size() < 3 && flow.name.find("within") == std::string::npos;
+        // Under memcheck a look at a stream that is done waits for all other kernels, with a lock that movers need:
+        // of two kernels that only receive one may end long before the other.
+        bool const one_ends_first = flow.to.size() > 2;
+        bool const few = flow.from.size() < 3 && !one_ends_first &&
+                         flow.name.find("within") == std::string::npos;
         tests.push_back({flow.name, [flow] { run(flow); }, few, true});
     }
     tests.push_back({"channels come and go", come_and_go, false, true});
