@@ -117,10 +117,10 @@ step_hostile() {
     build tsan
     build asan
     side_by_side 900 \
-        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 6500 --seeds 2000" \
-        "build/asan/mgi_hostile --first 8500 --seeds 1500" \
+        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 8250 --seeds 1000" \
+        "build/asan/mgi_hostile --first 9250 --seeds 750" \
         "build/release/mgi_hostile --sweep 200" \
-        "build/release/mgi_hostile --seeds 6500"
+        "build/release/mgi_hostile --seeds 8250"
 }
 
 step_relacy() {
@@ -138,7 +138,7 @@ step_fuzz() {
 
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
 step_mutate() {
-    MGI_RELACY_ITERATIONS=0.5 with_stacks 900 tools/mutate --check relacy --sample 2 \
+    MGI_RELACY_ITERATIONS=0.5 with_stacks 900 tools/mutate --check relacy --sample 1 \
         --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "$jobs"
 }
 
