@@ -13,7 +13,7 @@
 #
 # A test that hangs prints every thread's stack and fails. Environment: JOBS (compilers, or
 # programs with one thread, at a time; default: one per core), FUZZ (seconds for each fuzz target,
-# default: 8), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
+# default: 5), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
@@ -133,7 +133,7 @@ step_relacy() {
 }
 
 step_fuzz() {
-    with_stacks 600 tools/fuzz.sh all "${FUZZ:-8}"
+    with_stacks 600 tools/fuzz.sh all "${FUZZ:-5}"
 }
 
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
