@@ -78,10 +78,9 @@ inline constexpr Attribute kMapsMemory = 102;          ///< cuMemCreate and what
 inline constexpr Attribute kSharesByDescriptor = 103;  ///< and its memory as file descriptors
 inline constexpr Attribute kNicsReach = 116;           ///< GPUDirect RDMA
 inline constexpr Attribute kFlushesNicWrites = 117;    ///< bits of how
-inline constexpr Attribute kGivesDmaBuf =
-    124;  ///< how its memory is shown to NICs without a module
-inline constexpr Attribute kOrdersNicWrites = 118;  ///< for whom without a flush: a scope, or 0
-inline constexpr Attribute kHostNumaId = 134;       ///< -1: not known
+inline constexpr Attribute kOrdersNicWrites = 118;     ///< for whom without a flush: a scope, or 0
+inline constexpr Attribute kGivesDmaBuf = 124;         ///< NICs reach its memory without a module
+inline constexpr Attribute kHostNumaId = 134;          ///< -1: not known
 
 /// CUflushGPUDirectRDMAWritesOptions, ...Target and ...Scope; of their values those that MGI uses.
 inline constexpr int kFlushByHost = 1;

@@ -8,6 +8,7 @@
 #include "runtime/runtime_impl.hpp"
 #include "transport/cpu_copy.hpp"
 #include "transport/gpu_copy.hpp"
+#include "transport/wire/wire_thread.hpp"
 
 namespace mgi {
 
@@ -23,11 +24,6 @@ constexpr std::uint32_t kStageBuffer = UINT32_MAX;
 constexpr std::uint32_t kNoEndpoint = 1u << 31;
 constexpr std::uint32_t kGpuStageBuffers = 256;
 
-std::uint64_t steady_now() {
-    return std::uint64_t(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
     // Another process may have the same GPU.
@@ -38,7 +34,7 @@ std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) 
     auto const* const relays = channel.relays();
     return std::make_unique<mover::WayCopy>(std::move(engines), channel.gpu_memories(),
                                             relays != nullptr ? relays->ways() : mover::Ways{},
-                                            steady_now, channel.describe());
+                                            transport::wire::WireThread::now, channel.describe());
 }
 
 }  // namespace
