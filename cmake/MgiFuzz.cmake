@@ -11,7 +11,7 @@ set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology
 mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp
          src/memory/*.cpp src/control/local/cbor.cpp
          src/control/local/words.cpp src/control/local/use_words.cpp
-         src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
+         src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
 mgi_target_defaults(mgi_fuzzed)

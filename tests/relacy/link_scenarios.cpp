@@ -56,7 +56,7 @@ public:
     std::unique_ptr<mover::Route<A>> route(u32 source, u32 lane, u32 destination,
                                            transport::Transport& transport, u64 index) {
         if (destination != destination_) return nullptr;
-        FarEnd const end{0, this, &flow_, 0, 0, &ring_};
+        FarEnd const end{.carrier = this, .flow = &flow_, .ring = &ring_};
         if (!placed_)
             return std::make_unique<FarRoute>(tables_.state, source, lane, destination, end);
         return std::make_unique<PlacedRoute>(tables_.state, source, lane, destination, end,
