@@ -1,12 +1,12 @@
 #include "runtime/gpu_direct.hpp"
 
-#include <cstdlib>
 #include <set>
 #include <utility>
 
 #include <mgi/device/state.hpp>
 #include <mgi/error.hpp>
 
+#include "core/variable.hpp"
 #include "gpu/nic_writes.hpp"
 #include "runtime/checks.hpp"
 
@@ -17,13 +17,7 @@ namespace {
 enum class Wish : std::uint8_t { Auto, On, Off };
 
 Wish wish() {
-    char const* const set = std::getenv("MGI_GPU_DIRECT");
-    std::string const said = set == nullptr ? "" : set;
-    if (said.empty() || said == "auto") return Wish::Auto;
-    if (said == "on") return Wish::On;
-    if (said == "off") return Wish::Off;
-    throw Error(ErrorCode::InvalidArgument,
-                "MGI_GPU_DIRECT is '" + said + "'; expected auto, on or off");
+    return Wish(word_in_variable("MGI_GPU_DIRECT", {"auto", "on", "off"}));
 }
 
 std::set<int> gpus_of(ChannelSpec const& spec, std::vector<Device> const& devices) {

@@ -1,7 +1,6 @@
 #include "runtime/gpu_sharing.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -9,6 +8,7 @@
 #include <mgi/error.hpp>
 
 #include "core/log.hpp"
+#include "core/variable.hpp"
 #include "gpu/memory.hpp"
 
 namespace mgi {
@@ -18,13 +18,7 @@ namespace {
 enum class Wanted : std::uint8_t { Any, Plain, None };
 
 Wanted wanted() {
-    char const* const set = std::getenv("MGI_GPU_IPC");
-    std::string const said = set == nullptr ? "" : set;
-    if (said.empty() || said == "on") return Wanted::Any;
-    if (said == "plain") return Wanted::Plain;
-    if (said == "off") return Wanted::None;
-    throw Error(ErrorCode::InvalidArgument,
-                "MGI_GPU_IPC is '" + said + "'; expected on, plain or off");
+    return Wanted(word_in_variable("MGI_GPU_IPC", {"on", "plain", "off"}));
 }
 
 // Memory is handed over within one kernel and its namespaces: of processes and of IPC for handles, of the network

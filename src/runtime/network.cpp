@@ -1,7 +1,6 @@
 #include "runtime/network.hpp"
 
 #include <chrono>
-#include <cstdlib>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "core/variable.hpp"
 #include "runtime/nic_owners.hpp"
 #include "runtime/server_board.hpp"
 #include "transport/ucx/ucx.hpp"
@@ -25,15 +25,9 @@ constexpr std::chrono::milliseconds kLookAtPassing{20};
 // By which processes of one server reach each other where nothing else is said.
 constexpr char const* kLoopback = "127.0.0.1";
 
-// What the user says in a variable of the environment; empty: nothing.
-std::string_view said_in(char const* name) {
-    char const* const text = std::getenv(name);
-    return text == nullptr ? std::string_view() : std::string_view(text);
-}
-
 std::vector<std::string> configured(std::vector<std::string> wanted) {
     if (!wanted.empty()) return wanted;
-    std::string_view left = said_in("MGI_ADDRESSES");
+    std::string_view left = variable("MGI_ADDRESSES");
     while (!left.empty()) {
         std::string_view const one = take_word(left, ',');
         if (!one.empty()) wanted.emplace_back(one);
@@ -67,22 +61,13 @@ ChannelNetwork::~ChannelNetwork() {
 }
 
 bool ChannelNetwork::relays() {
-    std::string_view const said = said_in("MGI_RELAY_SERVERS");
-    if (said.empty() || said == "on") return true;
-    if (said == "off") return false;
-    throw Error(ErrorCode::InvalidArgument,
-                "MGI_RELAY_SERVERS is '" + std::string(said) + "'; expected on or off");
+    return word_in_variable("MGI_RELAY_SERVERS", {"on", "off"}) == 0;
 }
 
 transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
-    std::string_view const said = said_in("MGI_WIRES");
+    bool const over_ucx = word_in_variable("MGI_WIRES", {"tcp", "ucx"}) == 1;
     transport::wire::WireThreadOptions options;
-    if (said == "ucx") {
-        options.medium = transport::ucx::open();
-    } else if (!said.empty() && said != "tcp") {
-        throw Error(ErrorCode::InvalidArgument,
-                    "MGI_WIRES is '" + std::string(said) + "'; expected tcp or ucx");
-    }
+    if (over_ucx) options.medium = transport::ucx::open();
     return options;
 }
 

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include "core/variable.hpp"
 
 namespace mgi::control {
 
@@ -18,12 +18,6 @@ std::string bounded_bytes(Json const& message, char const* field) {
                         " bytes: expected at most " + std::to_string(kMostOpaqueBytes));
     }
     return bytes;
-}
-
-std::string variable(char const* name) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): whoever changes the environment meanwhile is on his own
-    char const* const value = std::getenv(name);
-    return value == nullptr ? "" : value;
 }
 
 }  // namespace
@@ -111,8 +105,8 @@ Error error_in(Json const& value) {
 }
 
 std::string own_socket() {
-    if (std::string path = variable("MGI_AGENT"); !path.empty()) return path;
-    std::string const folder = variable("XDG_RUNTIME_DIR");
+    if (std::string path(variable("MGI_AGENT")); !path.empty()) return path;
+    std::string const folder(variable("XDG_RUNTIME_DIR"));
     return geteuid() == 0 || folder.empty() ? kSystemSocket : folder + "/mgi/agent.sock";
 }
 
