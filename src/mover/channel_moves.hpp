@@ -98,11 +98,11 @@ template <class A>
 bool BasicChannelMoves<A>::step() {
     if (state_.failed.load(device::relaxed) != 0) return false;
     complete_.clear();
-    transport_->poll(complete_);
+    bool const moved = transport_->poll(complete_);
     for (std::uint64_t const token : complete_) {
         routes_[token >> Route<A>::kSequenceBits]->complete_copy(token);
     }
-    return (state_.one_order() ? step_in_turn() : step_lanes()) || !complete_.empty();
+    return (state_.one_order() ? step_in_turn() : step_lanes()) || moved;
 }
 
 template <class A>

@@ -133,13 +133,14 @@ bool WayCopy::start_hop(std::uint32_t number) {
     return true;
 }
 
-void WayCopy::poll(std::vector<std::uint64_t>& complete) {
+bool WayCopy::poll(std::vector<std::uint64_t>& complete) {
     over_.clear();
     failed_.clear();
     engines_->poll(over_, failed_);
     for (std::uint64_t const number : over_) arrived(std::uint32_t(number), complete);
     for (transport::FailedCopy const& copy : failed_) failed(copy);
     go_on();
+    return !over_.empty() || !failed_.empty();
 }
 
 // A hop is behind it.

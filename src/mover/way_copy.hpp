@@ -59,7 +59,7 @@ public:
 
     bool submit(transport::Copy const& copy) override;
     // Throws Error for a copy that has failed and has no other way.
-    void poll(std::vector<std::uint64_t>& complete) override;
+    bool poll(std::vector<std::uint64_t>& complete) override;
 
 private:
     struct OpenWay {

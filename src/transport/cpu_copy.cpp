@@ -12,9 +12,11 @@ bool CpuCopy::submit(Copy const& copy) {
     return true;
 }
 
-void CpuCopy::poll(std::vector<std::uint64_t>& complete) {
+bool CpuCopy::poll(std::vector<std::uint64_t>& complete) {
+    bool const any = !complete_.empty();
     complete.insert(complete.end(), complete_.begin(), complete_.end());
     complete_.clear();
+    return any;
 }
 
 }  // namespace mgi::transport

@@ -8,7 +8,7 @@ namespace mgi::transport {
 class CpuCopy final : public Transport {
 public:
     bool submit(Copy const& copy) override;
-    void poll(std::vector<std::uint64_t>& complete) override;
+    bool poll(std::vector<std::uint64_t>& complete) override;
 
 private:
     std::vector<std::uint64_t> complete_;

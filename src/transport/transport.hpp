@@ -29,8 +29,8 @@ public:
     virtual bool submit(Copy const& copy) = 0;
 
     // Appends the tokens of copies that have become complete, in any order. Their bytes are visible
-    // to the calling thread. Never blocks.
-    virtual void poll(std::vector<std::uint64_t>& complete) = 0;
+    // to the calling thread. Never blocks. Whether any copy has got on, complete or not.
+    virtual bool poll(std::vector<std::uint64_t>& complete) = 0;
 };
 
 // A copy that will not be complete, and does not touch memory any more.
@@ -46,7 +46,7 @@ public:
 
     // As Transport::submit. What fails is said by `poll`.
     virtual bool submit(Copy const& copy) = 0;
-    // As Transport::poll, and those that have failed.
+    // Appends what is complete as Transport::poll, and what has failed.
     virtual void poll(std::vector<std::uint64_t>& complete, std::vector<FailedCopy>& failed) = 0;
 };
 

@@ -20,7 +20,8 @@ public:
         return true;
     }
 
-    void poll(std::vector<std::uint64_t>& complete) override {
+    bool poll(std::vector<std::uint64_t>& complete) override {
+        bool any = false;
         for (std::uint64_t tries = random_.below(4); tries != 0 && !pending_.empty(); --tries) {
             std::size_t const at = random_.below(pending_.size());
             for (memory::Range const& range : pending_[at].ranges) {
@@ -29,7 +30,9 @@ public:
             }
             complete.push_back(pending_[at].copy.token);
             pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(at));
+            any = true;
         }
+        return any;
     }
 
 private:

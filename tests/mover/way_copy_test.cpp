@@ -16,7 +16,7 @@
 namespace mgi::mover {
 namespace {
 
-constexpr std::uint64_t kSegment = 1 << 20;
+constexpr std::uint64_t kSegment = 1 << 17;
 constexpr std::uint64_t kSlots = 40;  // of each memory
 constexpr int kGpus = 4;
 
@@ -264,6 +264,20 @@ TEST_F(WayCopies, SayWhatFailedWhenNoWayIsLeft) {
         {"no way is left for segments from cuda:0 to cuda:1", "straight: a link is broken",
          "by 2: a link is broken", "restart the process"},
         [&] { copy(100, 16); });
+}
+
+TEST_F(WayCopies, AHopBehindThemIsSaid) {
+    add_way({2});
+    copy(1);
+    machine_.rates[{2, 1}] = 1e-6;
+    std::vector<memory::Range> const ranges{{0, kSegment}};
+    ASSERT_TRUE(copy_->submit({1, machine_.at(0, 0), machine_.at(1, 0), ranges}));
+    std::vector<std::uint64_t> complete;
+    EXPECT_FALSE(copy_->poll(complete));
+    machine_.now += kSegment * 3;
+    EXPECT_TRUE(copy_->poll(complete));
+    EXPECT_TRUE(complete.empty());
+    EXPECT_FALSE(copy_->poll(complete));
 }
 
 TEST_F(WayCopies, EndInTheMidst) {

@@ -20,7 +20,8 @@ public:
         copies_.push_back({copy.token, copy.from, copy.to});
         return true;
     }
-    void poll(std::vector<std::uint64_t>& complete) override {
+    bool poll(std::vector<std::uint64_t>& complete) override {
+        bool any = false;
         for (auto at = copies_.begin(); at != copies_.end();) {
             if (rl::rand(2) == 0) {
                 ++at;
@@ -31,7 +32,9 @@ public:
             }
             complete.push_back(at->token);
             at = copies_.erase(at);
+            any = true;
         }
+        return any;
     }
 
 private:
