@@ -74,7 +74,10 @@ Sides random_sides(Random& random) {
         }
         return rows;
     };
-    std::size_t const most = distinct == 1 ? 60 : distinct == 30 ? 600 : 4000;
+    std::size_t kinds = 1;
+    for (CellPool const& pool : pools) kinds *= pool.kinds();
+    // Each row has as many matches as there are rows to a kind on the other side.
+    std::size_t const most = kinds < 10 ? 60 : kinds < 1000 ? 600 : 4000;
     sides.left = fill(sides.left_schema, random.one_in(8) ? 0 : random.below(most));
     sides.right = fill(sides.right_schema, random.one_in(8) ? 0 : random.below(most / 2));
     return sides;

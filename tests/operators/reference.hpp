@@ -2,6 +2,7 @@
 /// Operators over rows of cells, as simple as can be: what the real ones are compared with.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,10 @@ class CellPool {
 public:
     CellPool(Field const& field, std::size_t distinct, Random& random);
     Cell const& pick(Random& random) const { return cells_[random.below(cells_.size())]; }
+    /// How many of its cells differ: of a bool's two at most.
+    [[nodiscard]] std::size_t kinds() const {
+        return std::set<Cell>(cells_.begin(), cells_.end()).size();
+    }
 
 private:
     std::vector<Cell> cells_;
