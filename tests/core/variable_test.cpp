@@ -2,7 +2,8 @@
 #include "core/variable.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
+
+#include <cstdlib>
 
 #include "support/expect_error.hpp"
 
