@@ -214,7 +214,8 @@ TEST_F(LinkSpares, YieldWhenDirectWiresComeBack) {
 
 /// A relay's wire is of use although there are direct ones, since these are a small part of what there is.
 TEST_F(LinkSpares, HelpWhereDirectWiresAreFarSlower) {
-    TrafficOptions traffic = much();
+    TrafficOptions traffic;
+    traffic.segments = 600;  // for half a minute
     traffic.most_bytes = 20'000;
     traffic.flows = 6;
     traffic.pool = 8;
