@@ -74,7 +74,7 @@ Sides random_sides(Random& random) {
         }
         return rows;
     };
-    std::size_t kinds = 1;
+    double kinds = 1;
     for (CellPool const& pool : pools) kinds *= pool.kinds();
     // Each row has as many matches as there are rows to a kind on the other side.
     std::size_t const most = kinds < 10 ? 60 : kinds < 1000 ? 600 : 4000;

@@ -278,4 +278,12 @@ CellPool::CellPool(Field const& field, std::size_t distinct, Random& random) {
     }
 }
 
+double CellPool::kinds() const {
+    std::map<Cell, double> times;
+    for (Cell const& cell : cells_) times[cell] += 1;
+    double equal = 0;
+    for (auto const& [cell, count] : times) equal += count * count;
+    return double(cells_.size()) * double(cells_.size()) / equal;
+}
+
 }  // namespace mgi::test

@@ -2,7 +2,6 @@
 /// Operators over rows of cells, as simple as can be: what the real ones are compared with.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -50,10 +49,8 @@ class CellPool {
 public:
     CellPool(Field const& field, std::size_t distinct, Random& random);
     Cell const& pick(Random& random) const { return cells_[random.below(cells_.size())]; }
-    /// How many of its cells differ: of a bool's two at most.
-    [[nodiscard]] std::size_t kinds() const {
-        return std::set<Cell>(cells_.begin(), cells_.end()).size();
-    }
+    /// One in how many pairs of picks are equal: for a bool one in two.
+    [[nodiscard]] double kinds() const;
 
 private:
     std::vector<Cell> cells_;
