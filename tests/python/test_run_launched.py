@@ -94,10 +94,24 @@ def test_nothing_is_left_when_the_first_rank_of_a_launcher_is_killed(runner: Run
     runner.wait_until_gone()
 
 
+SAYS_THAT_IT_LOOKS = """
+import pathlib, mgi.run.launched as l
+join = l.Meeting.join
+def says_and_joins(self):
+    pathlib.Path("looks").write_text("for the first\\n")
+    return join(self)
+l.Meeting.join = says_and_joins
+"""
+
+
 @needs_control
 def test_the_others_hear_that_the_first_has_no_agent(runner: Runner) -> None:
-    first = runner.start("--controller", "nowhere", "--", "true", **slurm(0, 2))
+    usual, runner.command = runner.command, changed(SAYS_THAT_IT_LOOKS)
     second = runner.start("--controller", "nowhere", "--", "true", **slurm(1, 2))
+    # Who came when the first has gone would look for it for long.
+    runner.wait_for_file("looks")
+    runner.command = usual
+    first = runner.start("--controller", "nowhere", "--", "true", **slurm(0, 2))
     status, _, err = runner.finish(first)
     assert status == 1
     assert "the agent of" in err
