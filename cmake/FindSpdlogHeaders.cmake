@@ -23,5 +23,10 @@ if(NOT TARGET mgi_spdlog)
     add_library(mgi_spdlog INTERFACE)
     target_include_directories(mgi_spdlog SYSTEM INTERFACE
         "${SPDLOG_INCLUDE_DIR}" "${FMT_INCLUDE_DIR}")
-    target_compile_definitions(mgi_spdlog INTERFACE FMT_HEADER_ONLY MGI_WITH_SPDLOG=1)
+    target_compile_definitions(mgi_spdlog INTERFACE MGI_WITH_SPDLOG=1)
+    # The two sources that have fmt's and spdlog's code in them; in every source it was a fifth of all
+    # compiling.
+    set_source_files_properties(
+        "${PROJECT_SOURCE_DIR}/src/core/format.cpp" "${PROJECT_SOURCE_DIR}/src/core/log.cpp"
+        PROPERTIES COMPILE_DEFINITIONS FMT_HEADER_ONLY SKIP_UNITY_BUILD_INCLUSION ON)
 endif()

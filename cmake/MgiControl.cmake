@@ -10,6 +10,7 @@ find_library(MGI_GRPC_LIBRARY grpc)
 find_library(MGI_GPR_LIBRARY gpr)
 find_library(MGI_ABSL_LIBRARY absl_synchronization)  # gRPC's headers lock with it, in newer versions
 find_path(MGI_CLI11_INCLUDE_DIR CLI/CLI.hpp)
+find_library(MGI_FMT_LIBRARY fmt)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)  # it alone knows how the library behind the header was configured
     pkg_check_modules(MGI_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
@@ -23,7 +24,7 @@ foreach(needed IN ITEMS
         OPENSSL_SSL_LIBRARY:libssl-dev MGI_GRPC_PLUGIN:protobuf-compiler-grpc
         MGI_GRPC_INCLUDE_DIR:libgrpc++-dev MGI_GRPCPP_LIBRARY:libgrpc++-dev
         MGI_GRPC_LIBRARY:libgrpc++-dev MGI_GPR_LIBRARY:libgrpc++-dev
-        MGI_CLI11_INCLUDE_DIR:libcli11-dev
+        MGI_CLI11_INCLUDE_DIR:libcli11-dev MGI_FMT_LIBRARY:libfmt-dev
         PkgConfig_FOUND:pkg-config MGI_HTTPLIB_FOUND:libcpp-httplib-dev
         MGI_PROMETHEUS_INCLUDE_DIR:prometheus-cpp-dev
         MGI_PROMETHEUS_LIBRARY:prometheus-cpp-dev)
@@ -91,7 +92,7 @@ mgi_unity(mgi_control)
 target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_control
-    PUBLIC mgi mgi_control_proto
+    PUBLIC mgi mgi_control_proto ${MGI_FMT_LIBRARY}
     PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
             ${MGI_PROMETHEUS_LIBRARY})
 
@@ -99,6 +100,7 @@ mgi_glob(program_sources src/control/cli/*.cpp)
 if(program_sources)
     add_executable(mgi-control ${program_sources})
     mgi_target_defaults(mgi-control)
+    mgi_unity(mgi-control)
     target_compile_definitions(mgi-control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
     target_include_directories(mgi-control PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi-control PRIVATE mgi_control mgi_json mgi_readers mgi_spdlog)
@@ -115,16 +117,12 @@ if(MGI_SANITIZE STREQUAL "thread")
     list(FILTER control_tests EXCLUDE REGEX "/state/(.*_test|oracle|simulat.*)\\.cpp$")
 endif()
 if(MGI_BUILD_TESTS AND control_tests)
-    mgi_glob(control_support tests/support/hang_guard.cpp)
-    add_executable(mgi_control_tests ${control_tests} ${control_support})
+    add_executable(mgi_control_tests ${control_tests})
     mgi_test_defaults(mgi_control_tests)
     mgi_unity_by_folder(mgi_control_tests)
     mgi_test_headers(mgi_control_tests)
-    target_include_directories(mgi_control_tests PRIVATE
-        "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(mgi_control_tests PRIVATE
-        mgi_control mgi_json mgi_readers mgi_spdlog OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
-        GTest::gtest GTest::gtest_main)
+        mgi_control mgi_test_support mgi_readers OpenSSL::Crypto PkgConfig::MGI_HTTPLIB GTest::gtest_main)
     add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
 
     # The application of tests/python/test_cluster.py's clusters of processes.

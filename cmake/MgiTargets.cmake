@@ -63,8 +63,8 @@ function(mgi_unity target)
     endif()
 endfunction()
 
-# mgi_unity_by_folder(<target>): the same, for tests: the sources of one folder are one unit, and only their
-# names must differ. Sources with options of their own stay alone.
+# mgi_unity_by_folder(<target>): the same, for tests: the sources of one folder are one unit, or a few where
+# they are many, and only their names must differ. Sources with options of their own stay alone.
 function(mgi_unity_by_folder target)
     mgi_unity(${target})
     set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
@@ -73,7 +73,11 @@ function(mgi_unity_by_folder target)
         cmake_path(GET source PARENT_PATH folder)
         cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests")
         string(REPLACE "/" "_" group "${folder}")
-        set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+        # A unit of more than this takes so long that other cores have nothing left to do, and that a
+        # change of one source is slow to see.
+        math(EXPR count_${group} "0${count_${group}} + 1")
+        math(EXPR part "(${count_${group}} - 1) / 10")
+        set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}_${part}")
     endforeach()
 endfunction()
 

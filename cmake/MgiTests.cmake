@@ -22,14 +22,37 @@ if(NOT GTest_FOUND)
         "To build without tests: -DMGI_BUILD_TESTS=OFF.")
 endif()
 
+# What tests share, compiled once for all test programs.
+mgi_glob(support_sources tests/support/*.cpp)
+add_library(mgi_test_support STATIC ${support_sources})
+mgi_test_defaults(mgi_test_support)
+mgi_unity_by_folder(mgi_test_support)
+mgi_test_headers(mgi_test_support)
+target_include_directories(mgi_test_support PUBLIC "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+target_compile_definitions(mgi_test_support PUBLIC MGI_TEST_UCX=$<BOOL:${MGI_UCX_INCLUDE_DIR}>)
+if(MGI_UCX_INCLUDE_DIR)
+    target_include_directories(mgi_test_support SYSTEM PUBLIC "${MGI_UCX_INCLUDE_DIR}")
+endif()
+target_link_libraries(mgi_test_support PUBLIC mgi mgi_spdlog mgi_json GTest::gtest)
+
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster)/|(fuzz/entry|process/(gpu_)?member|gpu_driver/fake_.*)\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster|support)/|(fuzz/entry|process/(gpu_)?member|gpu_driver/fake_.*)\\.cpp$)")
 if(MGI_SANITIZE STREQUAL "thread")
     # What has one thread has nothing for ThreadSanitizer to see.
     list(FILTER test_sources EXCLUDE REGEX
         "/tests/(fuzz|planner|simulation|simd|topology)/|/(link/.*_test|virtual_time_test)\\.cpp$")
 endif()
+# The device headers' code is in their tests: without a sanitizer optimized as a user's kernels are.
+set(device_tests ${test_sources})
+list(FILTER device_tests INCLUDE REGEX "/tests/device/")
+list(REMOVE_ITEM test_sources ${device_tests})
+add_library(mgi_device_test_objects OBJECT ${device_tests})
+mgi_target_defaults(mgi_device_test_objects)
+mgi_unity_by_folder(mgi_device_test_objects)
+mgi_test_headers(mgi_device_test_objects)
+target_link_libraries(mgi_device_test_objects PRIVATE mgi_test_support)
+
 add_executable(mgi_tests ${test_sources})
 mgi_test_defaults(mgi_tests)
 mgi_unity_by_folder(mgi_tests)
@@ -38,24 +61,11 @@ mgi_test_headers(mgi_tests)
 target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
 target_compile_definitions(mgi_tests PRIVATE
-    MGI_TEST_UCX=$<BOOL:${MGI_UCX_INCLUDE_DIR}>
     MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
-if(MGI_UCX_INCLUDE_DIR)
-    target_include_directories(mgi_tests SYSTEM PRIVATE "${MGI_UCX_INCLUDE_DIR}")
-endif()
 target_link_libraries(mgi_tests PRIVATE
-    mgi mgi_readers mgi_simulation mgi_spdlog mgi_json GTest::gtest GTest::gtest_main)
-if(TARGET GTest::gmock)
-    target_link_libraries(mgi_tests PRIVATE GTest::gmock)
-endif()
+    mgi_device_test_objects mgi_test_support mgi_readers mgi_simulation GTest::gtest_main)
 if(TARGET mgi_perf)
     target_link_libraries(mgi_tests PRIVATE mgi_perf)
-endif()
-if(NOT MGI_SANITIZE)
-    # The device headers' code is in their tests: optimized as a user's kernels are.
-    mgi_glob(optimized_tests tests/device/*.cpp)
-    set_source_files_properties(${optimized_tests} PROPERTIES
-        COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" SKIP_PRECOMPILE_HEADERS ON)
 endif()
 add_test(NAME mgi_tests COMMAND mgi_tests)
 
@@ -71,15 +81,13 @@ target_compile_definitions(mgi_tests PRIVATE MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fa
 
 # Processes of their own that tests/process starts.
 add_executable(mgi_test_member tests/process/member.cpp tests/process/exchange.cpp)
-add_executable(mgi_test_gpu_member tests/process/gpu_member.cpp
-    tests/support/meeting.cpp tests/support/rows.cpp tests/support/tables.cpp)
+add_executable(mgi_test_gpu_member tests/process/gpu_member.cpp)
 target_compile_definitions(mgi_test_gpu_member PRIVATE
     MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
 foreach(member mgi_test_member mgi_test_gpu_member)
-    mgi_target_defaults(${member})
-    target_include_directories(${member} PRIVATE
-        "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-    target_link_libraries(${member} PRIVATE mgi mgi_spdlog GTest::gtest)
+    mgi_test_defaults(${member})
+    mgi_unity(${member})
+    target_link_libraries(${member} PRIVATE mgi_test_support)
     add_dependencies(mgi_tests ${member})
 endforeach()
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/process/process_test.cpp" PROPERTIES
@@ -88,13 +96,11 @@ set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/process/gpu_process_tes
     COMPILE_DEFINITIONS "MGI_TEST_GPU_MEMBER=\"$<TARGET_FILE:mgi_test_gpu_member>\"")
 
 # The device headers' protocols under hostile schedules: a program of its own, run by seeds.
-mgi_glob(hostile_sources tests/hostile/*.cpp
-    tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
+mgi_glob(hostile_sources tests/hostile/*.cpp)
 add_executable(mgi_hostile ${hostile_sources})
 mgi_target_defaults(mgi_hostile)
-target_include_directories(mgi_hostile PRIVATE
-    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
-target_link_libraries(mgi_hostile PRIVATE mgi GTest::gtest)
+mgi_unity(mgi_hostile)
+target_link_libraries(mgi_hostile PRIVATE mgi_test_support)
 add_test(NAME mgi_hostile COMMAND mgi_hostile --seeds 200)
 
 # The device tests alone, without the runtime: what tools/mutate builds to see barriers missed.
@@ -110,16 +116,13 @@ target_link_libraries(mgi_device_tests PRIVATE
 
 # Faults: every allocation fails once, callbacks throw, channels fail at any time. A program of its
 # own, since it replaces operator new.
-mgi_glob(faults_sources tests/faults/*.cpp
-    tests/support/flow.cpp tests/support/flow_runtimes.cpp tests/support/hang_guard.cpp
-    tests/support/offered.cpp tests/support/rows.cpp tests/support/shared_channel.cpp
-    tests/support/tables.cpp)
+mgi_glob(faults_sources tests/faults/*.cpp)
 add_executable(mgi_faults ${faults_sources})
-mgi_target_defaults(mgi_faults)
-target_include_directories(mgi_faults PRIVATE
-    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
+mgi_test_defaults(mgi_faults)
+mgi_unity_by_folder(mgi_faults)
+mgi_test_headers(mgi_faults)
 target_link_options(mgi_faults PRIVATE "-Wl,--wrap=mmap,--wrap=memfd_create,--wrap=fallocate")
-target_link_libraries(mgi_faults PRIVATE mgi GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+target_link_libraries(mgi_faults PRIVATE mgi_test_support GTest::gtest_main ${CMAKE_DL_LIBS})
 add_dependencies(mgi_faults mgi_fake_cuda)
 target_compile_definitions(mgi_faults PRIVATE MGI_FAKE_CUDA="$<TARGET_FILE:mgi_fake_cuda>")
 add_test(NAME mgi_faults COMMAND mgi_faults)

@@ -5,20 +5,22 @@
 
 #if MGI_WITH_SPDLOG
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
-#include <utility>
 
 namespace mgi {
 
 template <class... Args>
 using FormatText = fmt::format_string<Args...>;
 
+/// What `formatted` does, compiled once (format.cpp), and with it fmt, which is slow to compile.
+std::string formatted_values(fmt::string_view words, fmt::format_args values);
+
 /// A value for each "{}". Not "format", which std::string's namespace may have as well.
 template <class... Args>
 std::string formatted(FormatText<Args...> words, Args&&... args) {
-    return fmt::format(words, std::forward<Args>(args)...);
+    return formatted_values(words, fmt::make_format_args(args...));
 }
 
 }  // namespace mgi

@@ -79,12 +79,12 @@ void receive_all(device::Group const& group, device::Shared& shared,
 }
 
 // Deletes a channel at the end of a scope.
-class Opened {
+class OpenedPair {
 public:
-    Opened(Pair& pair, Channel channel) : pair_(pair), channel_(std::move(channel)) {}
-    Opened(Opened const&) = delete;
-    Opened& operator=(Opened const&) = delete;
-    ~Opened() {
+    OpenedPair(Pair& pair, Channel channel) : pair_(pair), channel_(std::move(channel)) {}
+    OpenedPair(OpenedPair const&) = delete;
+    OpenedPair& operator=(OpenedPair const&) = delete;
+    ~OpenedPair() {
         try {
             close();
         } catch (std::exception const&) {
@@ -105,7 +105,7 @@ private:
 
 // Both ends must be told; the first error is thrown on.
 void exchange_by_launch(Pair& pair, bool by_reference, std::uint32_t sorters) {
-    Opened channel(pair, pair.open(by_reference, 0, sorters));
+    OpenedPair channel(pair, pair.open(by_reference, 0, sorters));
     LaunchOptions threads;
     threads.threads = 2;
     std::vector<Launch> launches;
@@ -133,7 +133,7 @@ void exchange_by_launch(Pair& pair, bool by_reference, std::uint32_t sorters) {
 }
 
 void exchange_by_host(Pair& pair, bool by_reference, std::uint64_t receive_limit) {
-    Opened channel(pair, pair.open(by_reference, receive_limit));
+    OpenedPair channel(pair, pair.open(by_reference, receive_limit));
     Sender sender = channel->sender(pair.a);
     Receiver receiver = channel->receiver(pair.b);
     std::vector<RecordBatch> kept;

@@ -22,7 +22,7 @@ using device::Shared;
 using device::Status;
 using test::KeyValue;
 
-constexpr auto kLimit = 30s;
+constexpr auto kLaunchLimit = 30s;
 
 // What a kernel was doing when it threw.
 enum class When { AtOnce, AfterSend, AfterFlush, WithABatch, AfterTheEnd };
@@ -97,14 +97,14 @@ TEST_P(KernelThatThrows, EndsEverybody) {
         Launch other = runtime.launch(endpoints[1], shape, good, at[1]);
         bool threw = false;
         try {
-            thrower.wait(kLimit);
+            thrower.wait(kLaunchLimit);
         } catch (std::string const& text) {
             EXPECT_EQ(text, "oh no");
             threw = true;
         }
         // Group 0 may have had no batch in its hands before all were taken by others.
         EXPECT_TRUE(threw || GetParam() == When::WithABatch);
-        other.wait(kLimit);
+        other.wait(kLaunchLimit);
         runtime.delete_channel(channel);
     }
     test::FlowSetup flow;
@@ -136,7 +136,7 @@ TEST(Callback, ArgumentThatThrowsWhenCopied) {
         try {
             runtime.launch(
                        endpoint, {}, [](Group const&, Shared&, Reluctant const&) {}, argument)
-                .wait(kLimit);
+                .wait(kLaunchLimit);
         } catch (std::runtime_error const& error) {
             EXPECT_STREQ(error.what(), "no more copies");
             threw = true;

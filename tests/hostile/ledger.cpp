@@ -7,11 +7,7 @@ namespace mgi::hostile {
 
 using device::RoutingKind;
 
-namespace {
-
-constexpr auto relaxed = std::memory_order_relaxed;
-
-}  // namespace
+namespace {}  // namespace
 
 Ledger::Ledger(Shape const& shape)
     : shape_(shape),
@@ -63,7 +59,7 @@ std::uint64_t Ledger::id_of(device::ReceivedBatch const& batch, std::uint32_t ro
 }
 
 void Ledger::queued(std::uint32_t destination, std::uint64_t id) {
-    if (id < encoded_.size()) at_[destination].queued[id].store(1, relaxed);
+    if (id < encoded_.size()) at_[destination].queued[id].store(1, std::memory_order_relaxed);
 }
 
 void Ledger::arrived(std::uint32_t destination, device::ReceivedBatch const& batch,
@@ -78,11 +74,12 @@ void Ledger::arrived(std::uint32_t destination, device::ReceivedBatch const& bat
         throw Broken(name(id) + " arrived changed" + where);
     }
     Mark& mark = at_[destination].arrived[id];
-    if (mark.load(relaxed) != 0) throw Broken(name(id) + " arrived twice" + where);
-    if (at_[one_queue_ ? 0 : destination].queued[id].load(relaxed) == 0) {
+    if (mark.load(std::memory_order_relaxed) != 0)
+        throw Broken(name(id) + " arrived twice" + where);
+    if (at_[one_queue_ ? 0 : destination].queued[id].load(std::memory_order_relaxed) == 0) {
         throw Broken(name(id) + " arrived without having been in the queue" + where);
     }
-    mark.store(1, relaxed);
+    mark.store(1, std::memory_order_relaxed);
 }
 
 void Ledger::arrived_next(std::uint32_t destination, std::uint64_t id) {
@@ -101,7 +98,7 @@ std::uint32_t Ledger::places(std::uint64_t id, bool in_queue) const {
     std::uint32_t count = 0;
     for (Destination const& destination : at_) {
         auto const& marks = in_queue ? destination.queued : destination.arrived;
-        count += marks[id].load(relaxed);
+        count += marks[id].load(std::memory_order_relaxed);
     }
     return count;
 }
@@ -126,7 +123,7 @@ void Ledger::check_one_arrived(Offer const& offer, std::uint64_t index) const {
                      " destinations, not at " + std::to_string(wanted));
     }
     if (shape_.channel.routing != RoutingKind::Direct) return;
-    if (at_[offer.sent_to[index]].arrived[id].load(relaxed) == 0) {
+    if (at_[offer.sent_to[index]].arrived[id].load(std::memory_order_relaxed) == 0) {
         throw Broken(name(id) + " did not arrive at destination " +
                      std::to_string(offer.sent_to[index]) + ", to which it was sent");
     }
@@ -139,7 +136,7 @@ void Ledger::check_keys_together() const {
             test::Row key;
             for (std::uint32_t const k : shape_.channel.keys) key.push_back(offer.rows[i][k]);
             std::size_t d = 0;
-            while (at_[d].arrived[offer.first_id + i].load(relaxed) == 0) ++d;
+            while (at_[d].arrived[offer.first_id + i].load(std::memory_order_relaxed) == 0) ++d;
             auto const [at, fresh] = destination_of.emplace(test::encode(key), d);
             if (at->second == d) continue;
             throw Broken(name(offer.first_id + i) + " arrived at destination " + std::to_string(d) +

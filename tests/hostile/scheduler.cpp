@@ -15,7 +15,7 @@ constexpr std::uint64_t kPatience = 6'000'000;
 // Turns between two steps of the starved fiber, at most.
 constexpr std::uint64_t kLongestAbsence = 400;
 
-constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto kRelaxed = std::memory_order_relaxed;
 
 // Fibers are kept, since making one is dear.
 std::vector<std::unique_ptr<Fiber>>& idle_fibers() {
@@ -129,12 +129,12 @@ void Scheduler::run_actions() {
 
 void Scheduler::resume(Turn turn) {
     Task& task = *turn.task;
-    task.quantum.store(turn.steps, relaxed);
-    task.waits.store(false, relaxed);
-    running_task.store(&task, relaxed);
+    task.quantum.store(turn.steps, kRelaxed);
+    task.waits.store(false, kRelaxed);
+    running_task.store(&task, kRelaxed);
     task.fiber->resume();
-    running_task.store(nullptr, relaxed);
-    steps_ += std::max<std::uint64_t>(turn.steps - task.quantum.load(relaxed), 1);
+    running_task.store(nullptr, kRelaxed);
+    steps_ += std::max<std::uint64_t>(turn.steps - task.quantum.load(kRelaxed), 1);
 }
 
 Scheduler::Turn Scheduler::next_turn() {
@@ -158,9 +158,9 @@ Scheduler::Turn Scheduler::by_priority() {
     };
     Task* task = highest();
     // Who waits lets everybody else go first.
-    if (task->waits.load(relaxed)) {
+    if (task->waits.load(kRelaxed)) {
         task->priority = --lowest_;
-        task->waits.store(false, relaxed);
+        task->waits.store(false, kRelaxed);
         task = highest();
     }
     while (!changes_.empty() && changes_.back() <= steps_) {
@@ -197,10 +197,10 @@ void Scheduler::check_progress() {
 std::string Scheduler::describe() const {
     std::string text;
     for (Task const* task : alive_) {
-        void const* const word = task->word.load(relaxed);
-        text += "\n  " + task->name + ": in " + task->doing.load(relaxed) + ", last " +
-                task->operation.load(relaxed) + " of " + (namer_ ? namer_(word) : "a word") +
-                ", waited " + std::to_string(task->pauses.load(relaxed)) + " times";
+        void const* const word = task->word.load(kRelaxed);
+        text += "\n  " + task->name + ": in " + task->doing.load(kRelaxed) + ", last " +
+                task->operation.load(kRelaxed) + " of " + (namer_ ? namer_(word) : "a word") +
+                ", waited " + std::to_string(task->pauses.load(kRelaxed)) + " times";
     }
     return text;
 }
@@ -210,39 +210,39 @@ void Scheduler::trace(bool on) {
 }
 
 void Scheduler::yield_point(char const* operation, void const* word) {
-    auto* const task = static_cast<Task*>(running_task.load(relaxed));
+    auto* const task = static_cast<Task*>(running_task.load(kRelaxed));
     if (task == nullptr) return;
-    task->operation.store(operation, relaxed);
-    task->word.store(word, relaxed);
+    task->operation.store(operation, kRelaxed);
+    task->word.store(word, kRelaxed);
     if (tracing) {
         std::string const name = task->scheduler->namer_ ? task->scheduler->namer_(word) : "";
-        std::fprintf(stderr, "%s: %s, %s %s\n", task->name.c_str(), task->doing.load(relaxed),
+        std::fprintf(stderr, "%s: %s, %s %s\n", task->name.c_str(), task->doing.load(kRelaxed),
                      operation, name.c_str());
     }
-    std::uint64_t const left = task->quantum.load(relaxed);
+    std::uint64_t const left = task->quantum.load(kRelaxed);
     if (left > 1) {
-        task->quantum.store(left - 1, relaxed);
+        task->quantum.store(left - 1, kRelaxed);
         return;
     }
-    task->quantum.store(0, relaxed);
+    task->quantum.store(0, kRelaxed);
     task->fiber->leave();
 }
 
 void Scheduler::pause() {
-    auto* const task = static_cast<Task*>(running_task.load(relaxed));
+    auto* const task = static_cast<Task*>(running_task.load(kRelaxed));
     if (task == nullptr) return;
-    task->pauses.store(task->pauses.load(relaxed) + 1, relaxed);
-    task->waits.store(true, relaxed);
+    task->pauses.store(task->pauses.load(kRelaxed) + 1, kRelaxed);
+    task->waits.store(true, kRelaxed);
     task->fiber->leave();
 }
 
 void Scheduler::at(char const* doing) {
-    auto* const task = static_cast<Task*>(running_task.load(relaxed));
-    if (task != nullptr) task->doing.store(doing, relaxed);
+    auto* const task = static_cast<Task*>(running_task.load(kRelaxed));
+    if (task != nullptr) task->doing.store(doing, kRelaxed);
 }
 
 bool Scheduler::one_in(std::uint64_t chance) {
-    auto* const task = static_cast<Task*>(running_task.load(relaxed));
+    auto* const task = static_cast<Task*>(running_task.load(kRelaxed));
     return task != nullptr && task->random.one_in(chance);
 }
 

@@ -19,6 +19,7 @@ system_packages() {
             echo "libprotobuf-dev packs them"
             echo "protobuf-compiler generates the code that does"
             echo "protobuf-compiler-grpc generates its gRPC half"
+            echo "libfmt-dev makes the control plane's texts"
             echo "libssl-dev encrypts the status page"
             echo "libcli11-dev reads command lines (headers only)"
             echo "libcpp-httplib-dev serves the status page and metrics"
