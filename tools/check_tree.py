@@ -8,6 +8,7 @@
 - Public headers never include from src/, and name no third-party library but libcu++.
 - A source file holds one idea: at most 500 lines.
 - What docs/protocols.md maps to code, models and Relacy scenarios is there.
+- The formatters' versions in .pre-commit-config.yaml are those of requirements-test.txt.
 """
 
 from __future__ import annotations
@@ -99,8 +100,23 @@ def check_protocols() -> Iterator[str]:
                 yield f"{page}: {step.strip()}: there is no Relacy scenario {name}"
 
 
+def check_pins() -> Iterator[str]:
+    hooks = ROOT / ".pre-commit-config.yaml"
+    pin = re.compile(r"([\w.-]+)==([\w.]+)")
+    pinned = dict(pin.findall((ROOT / "requirements-test.txt").read_text()))
+    named = set()
+    for number, line in enumerate(hooks.read_text().splitlines(), 1):
+        for tool, version in pin.findall(line):
+            named.add(tool)
+            wanted = pinned.get(tool, "none")
+            if version != wanted:
+                yield f"{hooks}:{number}: {tool} {version}; requirements-test.txt pins {wanted}"
+    for tool in sorted({"clang-format", "ruff"} - named):
+        yield f"{hooks}: no hook pins {tool}"
+
+
 def main() -> int:
-    problems: list[str] = list(check_protocols())
+    problems: list[str] = [*check_protocols(), *check_pins()]
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in SOURCES:
