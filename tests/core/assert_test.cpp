@@ -1,9 +1,11 @@
 // Assertions: what a build that has them says of a broken invariant, and that one without evaluates nothing.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string_view>
 
 #include <mgi/device/assert.hpp>
+#include <mgi/device/lane.hpp>
 
 namespace mgi::test {
 namespace {
@@ -57,6 +59,20 @@ TEST_F(Assertions, EvaluateValuesOnlyOfWhatIsBroken) {
     evaluated = 0;
     MGI_ASSERT(counted(1) == 1, counted(2));
     EXPECT_EQ(evaluated, 1);
+}
+
+// A group that commits rows twice would have a slot published before all of it is written.
+TEST_F(Assertions, SeeALaneThatCountsTooManyRows) {
+    std::array<device::Slot<device::LibcuAtomics>, 2> slots;
+    slots[1].sequence.store(1, device::relaxed);
+    device::Lane<> lane;
+    lane.slots = slots.data();
+    lane.mask = 1;
+    lane.capacity = 16;
+    device::Claim const claim = lane.claim(10);
+    ASSERT_FALSE(lane.commit(claim.slot, claim.rows, 0, 0));
+    EXPECT_DEATH((void)lane.commit(claim.slot, claim.rows, 0, 0),
+                 "include/mgi/device/lane.hpp:[0-9]+: .*all = 16");
 }
 
 #else
