@@ -48,7 +48,6 @@ MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
             push_arrived(state, at, u32(what >> 32), u32(what), content);
         }
     }
-    MGI_ASSERT(position - first <= u64(from.mask) + 1, position, first, from.mask);
     words.imported.store(position, relaxed);
     words.importing.store(0, cuda::std::memory_order_release);
     return position != first;
