@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "control/agent/core.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
@@ -95,7 +97,46 @@ void AgentCore::dispatch(Time now) {
             send(request, now);
         }
     }
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
 }
+
+#if MGI_ASSERTIONS_ACTIVE
+void AgentCore::check_invariants() const {
+    constexpr std::size_t kMost = 1000;  // more take too long for each event
+    if (requests_.size() + holdings_.endpoints().size() + holdings_.channels().size() > kMost)
+        return;
+    std::map<ApplicationId, std::size_t> waiting;
+    for (auto const& [number, request] : requests_) {
+        ++waiting[request.application];
+        MGI_ASSERT(request.application == 0 || applications_.contains(request.application), number,
+                   request.application);
+        auto const call = calls_.find(request.call);
+        MGI_ASSERT(request.call == 0 || (call != calls_.end() && call->second == number), number,
+                   request.call);
+    }
+    for (auto const& [id, application] : applications_) {
+        auto const found = waiting.find(id);
+        std::size_t const counted = found == waiting.end() ? 0 : found->second;
+        MGI_ASSERT(application.requests == counted, id, application.requests, counted);
+    }
+    for (auto const& [id, place] : holdings_.endpoints()) {
+        MGI_ASSERT(applications_.contains(place.application), id, place.application);
+    }
+    for (PartWait const& wait : part_waits_) {
+        MGI_ASSERT(applications_.contains(wait.application), wait.application, wait.channel);
+    }
+    for (auto const& [id, held] : holdings_.channels()) {
+        MGI_ASSERT(held.creator == 0 || (held.created && applications_.contains(held.creator)), id,
+                   held.creator, held.created);
+        MGI_ASSERT(!held.running || !held.awaited, id);
+        for (auto const* plan : {&held.running, &held.prepared, &held.awaited}) {
+            MGI_ASSERT(!*plan || (*plan)->channel == id, id, (*plan)->channel);
+        }
+    }
+}
+#endif
 
 void AgentCore::send(Requests::iterator at, Time now) {
     Request& request = at->second;
