@@ -179,9 +179,13 @@ template <class... Values>
 
 #else
 
-/// Names an assertion's values where there are none; never called.
+/// Names an assertion's values where there are none; never called. NVRTC knows no host's functions.
 template <class... Values>
-char not_evaluated(Values const&... values);
+#if defined(__CUDACC__)
+__host__ __device__
+#endif
+    char
+    not_evaluated(Values const&... values);
 
 #endif
 
