@@ -104,8 +104,10 @@ void AgentCore::dispatch(Time now) {
 
 #if MGI_ASSERTIONS_ACTIVE
 void AgentCore::check_invariants() const {
-    constexpr std::size_t kMost = 1000;  // more take too long for each event
-    if (requests_.size() + holdings_.endpoints().size() + holdings_.channels().size() > kMost)
+    constexpr std::size_t kMost = 200;  // more take too long for each event
+    if (applications_.size() + requests_.size() + holdings_.endpoints().size() +
+            holdings_.channels().size() >
+        kMost)
         return;
     std::map<ApplicationId, std::size_t> waiting;
     for (auto const& [number, request] : requests_) {
@@ -116,6 +118,10 @@ void AgentCore::check_invariants() const {
         MGI_ASSERT(request.call == 0 || (call != calls_.end() && call->second == number), number,
                    request.call);
     }
+    for (PartWait const& wait : part_waits_) {
+        ++waiting[wait.application];
+        MGI_ASSERT(applications_.contains(wait.application), wait.application, wait.channel);
+    }
     for (auto const& [id, application] : applications_) {
         auto const found = waiting.find(id);
         std::size_t const counted = found == waiting.end() ? 0 : found->second;
@@ -123,9 +129,6 @@ void AgentCore::check_invariants() const {
     }
     for (auto const& [id, place] : holdings_.endpoints()) {
         MGI_ASSERT(applications_.contains(place.application), id, place.application);
-    }
-    for (PartWait const& wait : part_waits_) {
-        MGI_ASSERT(applications_.contains(wait.application), wait.application, wait.channel);
     }
     for (auto const& [id, held] : holdings_.channels()) {
         MGI_ASSERT(held.creator == 0 || (held.created && applications_.contains(held.creator)), id,
