@@ -97,11 +97,9 @@ void AgentCore::dispatch(Time now) {
             send(request, now);
         }
     }
-#if MGI_ASSERTIONS_ACTIVE
-    check_invariants();
-#endif
 }
 
+// Not at every word of an application, which may flood.
 #if MGI_ASSERTIONS_ACTIVE
 void AgentCore::check_invariants() const {
     constexpr std::size_t kMost = 200;  // more take too long for each event
@@ -171,6 +169,9 @@ void AgentCore::send(Requests::iterator at, Time now) {
 }
 
 void AgentCore::call_ended(CallNumber number, CallOutcome outcome, Time now) {
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
     now_ = now;
     auto const found = calls_.find(number);
     if (found == calls_.end()) return;
