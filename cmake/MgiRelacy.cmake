@@ -14,3 +14,8 @@ target_include_directories(mgi_relacy SYSTEM PRIVATE "${MGI_RELACY_INCLUDE_DIR}"
 # Relacy's fibers are switched by longjmp, which a checked one takes for an error.
 target_compile_options(mgi_relacy PRIVATE -U_FORTIFY_SOURCE -O2)
 target_link_libraries(mgi_relacy PRIVATE mgi::cccl)
+# A broken invariant is a failed scenario. The program has all of its sources, so it may have assertions where
+# the library has none.
+if(MGI_ASSERTIONS)
+    target_compile_definitions(mgi_relacy PRIVATE MGI_ASSERTIONS=1)
+endif()

@@ -32,6 +32,13 @@ function(mgi_target_defaults target)
         target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v2>)
     endif()
 
+    # All of a build's objects or none: they share the headers' templates (include/mgi/device/assert.hpp).
+    if(MGI_ASSERTIONS STREQUAL "AUTO" AND NOT MGI_SANITIZE)
+        target_compile_definitions(${target} PRIVATE $<$<CONFIG:Debug>:MGI_ASSERTIONS=1>)
+    elseif(MGI_ASSERTIONS)
+        target_compile_definitions(${target} PRIVATE MGI_ASSERTIONS=1)
+    endif()
+
     if(MGI_SANITIZE)
         set(flags -fsanitize=${MGI_SANITIZE} -fno-omit-frame-pointer)
         if(MGI_SANITIZE MATCHES "undefined")

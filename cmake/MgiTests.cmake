@@ -108,7 +108,7 @@ mgi_glob(device_test_sources tests/device/*.cpp tests/support/*.cpp src/core/*.c
 list(FILTER device_test_sources EXCLUDE REGEX "/tests/support/(flow|flow_runtimes|meeting|shared_channel)\\.cpp$")
 add_executable(mgi_device_tests EXCLUDE_FROM_ALL ${device_test_sources})
 mgi_target_defaults(mgi_device_tests)
-target_compile_definitions(mgi_device_tests PRIVATE MGI_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(mgi_device_tests PRIVATE MGI_VERSION="${PROJECT_VERSION}" MGI_TEST_UCX=0)
 target_include_directories(mgi_device_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(mgi_device_tests PRIVATE

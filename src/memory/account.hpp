@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::memory {
 
 // Thread-safe.
@@ -15,11 +17,15 @@ public:
     [[nodiscard]] bool take(std::uint64_t bytes) {
         std::uint64_t used = used_.load(std::memory_order_relaxed);
         do {
+            MGI_ASSERT(used <= limit_, used, limit_);
             if (bytes > limit_ - used) return false;
         } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
         return true;
     }
-    void give(std::uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+    void give(std::uint64_t bytes) {
+        std::uint64_t const used = used_.fetch_sub(bytes, std::memory_order_relaxed);
+        MGI_ASSERT(used >= bytes, used, bytes, limit_);
+    }
 
     [[nodiscard]] std::uint64_t limit() const { return limit_; }
     [[nodiscard]] std::uint64_t left() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 namespace mgi::memory {
@@ -36,6 +37,7 @@ public:
 
 private:
     std::uint64_t take_place(std::uint64_t bytes, std::uint64_t zeroed) {
+        MGI_ASSERT(zeroed <= bytes && used_ <= end_, zeroed, bytes, used_, end_);
         std::uint64_t const at = used_;
         used_ += piece(bytes);
         if (used_ > end_) {

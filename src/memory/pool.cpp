@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 #include "core/poison.hpp"
@@ -81,15 +82,18 @@ Pool::Loan Pool::borrow() {
 
 void Pool::settle() noexcept {
     std::lock_guard const lock(mutex_);
+    MGI_ASSERT(loans_ != 0, fresh_);
     --loans_;
 }
 
 void Pool::give_back(std::uint64_t offset) noexcept {
     std::lock_guard const lock(mutex_);
+    MGI_ASSERT(loans_ != 0, offset, fresh_);
     --loans_;
     if (offset == growth_ + segment_ * (fresh_ - 1)) {
         // As if it had never been taken: other channels may need what it was charged.
         poison(base_ + offset, segment_);
+        MGI_ASSERT(free_.size() < fresh_, free_.size(), fresh_);
         --fresh_;
         account_->give(segment_);
         return;
@@ -109,6 +113,7 @@ std::optional<std::uint64_t> Pool::take_locked() {
         unpoison(base_ + offset, segment_);
         return offset;
     }
+    MGI_ASSERT(fresh_ <= segments_, fresh_, segments_);
     if (fresh_ == segments_) return std::nullopt;
     // Room for every segment there is, so that giving back cannot fail.
     if (free_.capacity() <= fresh_) free_.reserve(2 * fresh_ + 16);

@@ -1,5 +1,6 @@
 #include "memory/segment_layout.hpp"
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 namespace mgi::memory {
@@ -74,6 +75,10 @@ ChannelLayout::ChannelLayout(Schema const& schema, Layout form, std::uint32_t ro
                         " bytes, more than 4 GiB; choose fewer segment_rows");
     }
     layout_.size = static_cast<std::uint32_t>(end);
+    MGI_ASSERT(layout_.bit_bytes <= layout_.bytes_offset &&
+                   std::uint64_t{layout_.bytes_offset} + text_bytes <= layout_.size &&
+                   layout_.size % kAlignment == 0,
+               layout_.bit_bytes, layout_.bytes_offset, text_bytes, layout_.size);
 }
 
 void ChannelLayout::place_columns(Schema const& schema, std::uint64_t& end) {

@@ -6,6 +6,8 @@ namespace mgi::memory {
 
 void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
                  std::vector<Range>& out) {
+    MGI_ASSERT(rows <= layout.rows && units <= layout.units, rows, layout.rows, units,
+               layout.units);
     if (layout.rows_together) {
         out.clear();
         out.push_back(
@@ -17,6 +19,8 @@ void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::u
 
 void chunk_ranges(device::SegmentLayout const& layout, std::uint32_t first, std::uint32_t rows,
                   std::uint32_t units, std::vector<Range>& out) {
+    MGI_ASSERT(std::uint64_t{first} + rows <= layout.rows && units <= layout.units, first, rows,
+               layout.rows, units, layout.units);
     out.clear();
     if (layout.bit_bytes != 0) out.push_back({0, layout.bit_bytes});
     for (std::uint32_t c = 0; c < layout.column_count; ++c) {

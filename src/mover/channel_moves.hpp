@@ -100,7 +100,9 @@ bool BasicChannelMoves<A>::step() {
     complete_.clear();
     bool const moved = transport_->poll(complete_);
     for (std::uint64_t const token : complete_) {
-        routes_[token >> Route<A>::kSequenceBits]->complete_copy(token);
+        std::uint64_t const route = token >> Route<A>::kSequenceBits;
+        MGI_ASSERT(route < routes_.size(), route, routes_.size());
+        routes_[route]->complete_copy(token);
     }
     return (state_.one_order() ? step_in_turn() : step_lanes()) || moved;
 }
@@ -123,7 +125,9 @@ bool BasicChannelMoves<A>::step_lanes() {
 // Starts the lane's next segment. Balance: to the destination that has the shortest queue.
 template <class A>
 bool BasicChannelMoves<A>::start_one(LaneMoves& moves) {
-    if (moves.end.published() == moves.next) return false;
+    std::uint64_t const published = moves.end.published();
+    MGI_ASSERT(moves.next <= published, moves.next, published);
+    if (published == moves.next) return false;
     std::uint32_t const route = pick(moves);
     if (route == UINT32_MAX || !routes_[route]->start(moves.next)) return false;
     ++moves.next;
@@ -150,6 +154,7 @@ template <class A>
 bool BasicChannelMoves<A>::start_broadcast(LaneMoves& moves, std::uint64_t until) {
     bool moved = false;
     for (std::size_t i = 0; i < moves.routes.size(); ++i) {
+        MGI_ASSERT(moves.next_of[i] <= until, moves.next_of[i], until, i);
         if (moves.next_of[i] == until || !routes_[moves.routes[i]]->has_credit()) continue;
         if (!routes_[moves.routes[i]]->start(moves.next_of[i])) continue;
         ++moves.next_of[i];
@@ -213,8 +218,14 @@ std::uint64_t BasicChannelMoves<A>::delivered_below(LaneMoves const& moves) cons
 template <class A>
 void BasicChannelMoves<A>::close(LaneMoves& moves) {
     std::uint64_t const closed = moves.end.closed();
-    if (closed == 0 || moves.end.delivered() != closed - 1) return;
-    for (std::uint32_t const route : moves.routes) routes_[route]->announce_end();
+    if (closed == 0) return;
+    std::uint64_t const delivered = moves.end.delivered();
+    MGI_ASSERT(delivered < closed && moves.open, delivered, closed, moves.open);
+    if (delivered != closed - 1) return;
+    for (std::uint32_t const route : moves.routes) {
+        MGI_ASSERT(routes_[route]->in_flight() == 0, route, routes_[route]->in_flight(), closed);
+        routes_[route]->announce_end();
+    }
     moves.open = false;
     --open_lanes_;
 }

@@ -1,5 +1,7 @@
 #include "mover/choice.hpp"
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::mover {
 namespace {
 
@@ -28,6 +30,7 @@ std::optional<Choice> choose(std::span<Candidate const> candidates, std::uint64_
     double least = 0;
     for (Candidate const& way : candidates) {
         if (!way.own && !way.lent) continue;
+        MGI_ASSERT(way.rate > 0, way.rate, way.slot);
         if (way.in_flight == 0 && !way.full && now >= way.last_used + kProbeAfter) rusty = &way;
         double const time = time_on(way, bytes, last);
         if (best == nullptr || time < least || (time == least && way.own && !best->own)) {

@@ -54,6 +54,8 @@ private:
 
 template <class A>
 bool CopyRoute<A>::start(std::uint64_t sequence) {
+    // Its credit is one segment of the ring.
+    MGI_ASSERT(this->in_flight() < ring_.size(), this->in_flight(), ring_.size(), sequence);
     std::uint64_t const content = lane_.content(sequence);
     memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
                         ranges_);

@@ -58,6 +58,8 @@ protected:
     // The next sequence departs, with the lane's segment `of_lane`. Ahead of whatever may be answered, by another
     // thread.
     void depart(std::uint64_t of_lane) {
+        MGI_ASSERT(this->in_flight() < end_.flow->window(), this->in_flight(), end_.flow->window(),
+                   sent_, source_, destination_);
         end_.flow->set_in_flight(this->in_flight() + 1);
         end_.flow->set_sent(sent_ + 1);
         this->departed(of_lane);
@@ -78,6 +80,7 @@ protected:
 
 private:
     void look() override {
+        MGI_ASSERT(arrived_ <= looked_ && looked_ <= sent_, arrived_, looked_, sent_);
         while (looked_ < sent_ && end_.flow->is_acknowledged(looked_ & kSequenceMask)) {
             this->complete(looked_++);
         }
@@ -107,6 +110,7 @@ bool BasicFarRoute<A>::start(std::uint64_t sequence) {
 
 template <class A>
 void BasicFarRoute<A>::announce_end() {
+    MGI_ASSERT(sent_ == arrived_, sent_, arrived_, source_, destination_);
     end_.carrier->say(
         {end_.channel, std::uint32_t(ChannelWord::End), source_, destination_, arrived_ + 1, {}});
     end_.flow->set_ended();

@@ -140,8 +140,12 @@ void BasicIntake<A>::arrived(link::Key const& key, std::uint64_t tag) {
     Flow& flow = flow_of({key.source, key.destination});
     // Ahead of its publication, now or when its turn comes.
     if (direct_.flows.contains({key.source, key.destination})) direct_.settle(key.destination);
-    flow.ahead[key.sequence % flow.ring.size()] = {true, tag};
     std::uint64_t next = flow.next.load(device::relaxed);
+    // The link has asked for its target, and each segment arrives once.
+    MGI_ASSERT(key.sequence >= next && key.sequence - next < flow.ring.size() &&
+                   !flow.ahead[key.sequence % flow.ring.size()].first,
+               key.sequence, next, flow.ring.size(), key.source, key.destination);
+    flow.ahead[key.sequence % flow.ring.size()] = {true, tag};
     while (true) {
         auto& [is_here, with] = flow.ahead[next % flow.ring.size()];
         if (!is_here) break;
@@ -179,6 +183,7 @@ bool BasicIntake<A>::say_credits(link::Carrier& carrier) {
         if (flow->over.load(device::relaxed)) continue;
         // acquire: what stood there is read. `target` asks again, who puts segments in place himself does not.
         while (flow->ring.is_free(flow->free)) ++flow->free;
+        MGI_ASSERT(flow->said <= flow->free, flow->said, flow->free, name.first, name.second);
         if (flow->free == flow->said) continue;
         // Several at once, unless the other end may have none left.
         bool const starves = flow->next.load(device::relaxed) == flow->said;

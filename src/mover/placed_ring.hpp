@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::mover {
 
 // Where the segments of one source for one destination go. `set` once, by who makes the channel.
@@ -17,7 +19,9 @@ public:
     [[nodiscard]] bool is_set() const { return first_.load(std::memory_order_relaxed) != nullptr; }
     // Of place `index` in the ring, once it is set.
     [[nodiscard]] char* segment(std::uint64_t index) const {
-        return first_.load(std::memory_order_acquire) + index * stride_;
+        char* const first = first_.load(std::memory_order_acquire);
+        MGI_ASSERT(first != nullptr, index, stride_);
+        return first + index * stride_;
     }
 
 private:

@@ -69,6 +69,8 @@ bool BasicPlacedRoute<A>::start(std::uint64_t sequence) {
 template <class A>
 void BasicPlacedRoute<A>::complete_copy(std::uint64_t token) {
     Copy const& copy = copy_of(token);
+    MGI_ASSERT((copy.sequence & kSequenceMask) == (token & kSequenceMask), copy.sequence,
+               token & kSequenceMask, index_);
     end_.carrier->start(this->transfer_of(copy.sequence, copy.content));
 }
 

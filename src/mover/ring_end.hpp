@@ -19,6 +19,8 @@ public:
           at_(state.destinations[destination]),
           arrivals_(at_.arrivals),
           ring_(at_.rings[source]) {
+        MGI_ASSERT(ring_.size != 0 && !ring_.in_place, ring_.size, ring_.in_place, source,
+                   destination);
         if (arrivals_ == nullptr) return;
         for (std::uint32_t i = 0; i < ring_.size; ++i) offsets_.push_back(ring_.slots[i].offset);
     }
@@ -49,6 +51,7 @@ public:
     }
     // All have come, `count` - 1 of them.
     void end(std::uint64_t count) {
+        MGI_ASSERT(count != 0, source_);
         if (arrivals_ == nullptr) return at_.counts[source_].store(count, device::relaxed);
         arrivals_->push(device::ChannelState<A>::describe(source_, device::Arrivals<A>::kEnd),
                         count);

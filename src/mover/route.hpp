@@ -61,12 +61,17 @@ protected:
     virtual void arrive([[maybe_unused]] std::uint64_t content) {}
 
     void departed(std::uint64_t sequence) {
+        MGI_ASSERT(flights_.empty() || flights_.back().sequence < sequence, sequence, source_,
+                   destination_);
         flights_.push_back({sequence, false});
         ++sent_;
     }
     // The lowest bits of a sequence of this (source, destination).
     void complete(std::uint64_t sequence) {
-        flights_[(sequence - arrived_) & kSequenceMask].complete = true;
+        std::uint64_t const flight = (sequence - arrived_) & kSequenceMask;
+        MGI_ASSERT(flight < flights_.size() && !flights_[flight].complete, sequence & kSequenceMask,
+                   arrived_, flights_.size(), source_, destination_);
+        flights_[flight].complete = true;
     }
 
     State& state_;
@@ -88,11 +93,13 @@ private:
 template <class A>
 std::uint32_t Route<A>::finish() {
     look();
+    MGI_ASSERT(sent_ - arrived_ == flights_.size(), sent_, arrived_, flights_.size());
     std::uint32_t count = 0;
     while (!flights_.empty() && flights_.front().complete) {
         std::uint64_t const sequence = flights_.front().sequence;
         arrive(lane_.content(sequence));
         lane_.give_back(sequence);
+        MGI_ASSERT(finished_ <= sequence, finished_, sequence, source_, destination_);
         finished_ = sequence + 1;
         flights_.pop_front();
         ++arrived_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/log.hpp"
 
 namespace mgi::mover {
@@ -10,6 +12,11 @@ namespace {
 // Smaller copies say how long one takes to begin, not how fast a way is.
 constexpr std::uint64_t kLeastMeasured = 64 << 10;
 constexpr double kNewest = 0.25;  // of a measured rate, what the last look is worth
+
+void take_load(Load& load, std::uint64_t bytes) {
+    std::uint64_t const before = load.fetch_sub(bytes, std::memory_order_relaxed);
+    MGI_ASSERT(before >= bytes, before, bytes);
+}
 
 }  // namespace
 
@@ -123,6 +130,7 @@ bool WayCopy::start_hop(std::uint32_t number) {
         auto const& relays = flight.pair->ways[*flight.by].way.relays;
         if (flight.hop < relays.size()) slots = relays[flight.hop];
     }
+    MGI_ASSERT(flight.next == nullptr, flight.next, flight.hop, number);
     if (slots != nullptr && slots->empty()) return false;
     char const* const from = flight.held != nullptr ? flight.held : flight.from;
     char* const to = slots != nullptr ? slots->back() : flight.to;
@@ -148,7 +156,10 @@ void WayCopy::arrived(std::uint32_t number, std::vector<std::uint64_t>& complete
     Flight& flight = flights_[number];
     if (flight.by) {
         OpenWay& open = flight.pair->ways[*flight.by];
-        open.way.loads[flight.hop]->fetch_sub(flight.bytes, std::memory_order_relaxed);
+        MGI_ASSERT(
+            flight.hop < open.way.loads.size() && (flight.held != nullptr) == (flight.hop != 0),
+            flight.hop, open.way.loads.size(), flight.held, number);
+        take_load(*open.way.loads[flight.hop], flight.bytes);
         if (flight.held != nullptr) open.way.relays[flight.hop - 1]->push_back(flight.held);
         flight.held = std::exchange(flight.next, nullptr);
         ++flight.hop;
@@ -156,6 +167,7 @@ void WayCopy::arrived(std::uint32_t number, std::vector<std::uint64_t>& complete
             waiting_.push_back(number);
             return;
         }
+        MGI_ASSERT(flight.held == nullptr, flight.held, flight.hop, number);
         open.way.counts->in_flight.take(1);
         open.way.counts->segments.add(1);
         open.way.counts->bytes.add(flight.bytes);
@@ -200,7 +212,7 @@ void WayCopy::failed(transport::FailedCopy const& copy) {
 void WayCopy::leave(Flight& flight) {
     OpenWay& open = flight.pair->ways[*flight.by];
     for (std::size_t hop = flight.hop; hop < open.way.loads.size(); ++hop) {
-        open.way.loads[hop]->fetch_sub(flight.bytes, std::memory_order_relaxed);
+        take_load(*open.way.loads[hop], flight.bytes);
     }
     if (flight.held != nullptr) open.way.relays[flight.hop - 1]->push_back(flight.held);
     if (flight.next != nullptr) open.way.relays[flight.hop]->push_back(flight.next);

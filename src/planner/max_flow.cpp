@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 namespace mgi::planner {
@@ -111,6 +112,8 @@ Capacity FlowNetwork::max_flow_value(std::uint32_t source, std::uint32_t sink) {
     Capacity value = 0;
     while (search(source, sink)) {
         Capacity const more = bottleneck(source, sink);
+        MGI_ASSERT(more > 0 && more <= std::numeric_limits<Capacity>::max() - value, more, value,
+                   source, sink);
         for (std::uint32_t v = sink; v != source; v = tail_of(came_[v])) {
             left_[came_[v]] -= more;
             left_[came_[v] ^ 1] += more;
@@ -140,9 +143,12 @@ std::vector<FlowPath> FlowNetwork::paths(Flow const& flow, std::uint32_t source,
         left_[2 * a] = flow.on_arc[a];
         left_[2 * a + 1] = 0;
     }
+    Capacity left = flow.value;
     while (search(source, sink)) {
         FlowPath path;
         path.capacity = bottleneck(source, sink);
+        MGI_ASSERT(path.capacity > 0 && path.capacity <= left, path.capacity, left, source, sink);
+        left -= path.capacity;
         path.vertices.push_back(sink);
         for (std::uint32_t v = sink; v != source; v = tail_of(came_[v])) {
             left_[came_[v]] -= path.capacity;
@@ -151,6 +157,8 @@ std::vector<FlowPath> FlowNetwork::paths(Flow const& flow, std::uint32_t source,
         std::reverse(path.vertices.begin(), path.vertices.end());
         found.push_back(std::move(path));
     }
+    MGI_ASSERT(left == 0 && found.size() <= arcs_.size(), left, flow.value, found.size(),
+               arcs_.size());
     return found;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 namespace mgi::planner {
@@ -68,6 +69,8 @@ SplitCluster split(topology::Infrastructure const& infrastructure) {
         for (Edge& edge : edges[s]) {
             edge.from = local[edge.from];
             edge.to = local[edge.to];
+            MGI_ASSERT(edge.from < one.sites.size() && edge.to < one.sites.size(), edge.from,
+                       edge.to, one.sites.size(), s);
         }
         one.graph.edges = std::move(edges[s]);
         made.cluster.add_server(one, "h" + std::to_string(s), domain);

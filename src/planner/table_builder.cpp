@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 #include "planner/table_codec.hpp"
@@ -94,9 +95,13 @@ void TableBuilder::add(PathList::Path const& path) {
         std::copy_n(behind_.begin() + std::ptrdiff_t(next * words_), words_, passed_.begin());
         put(passed_, vertices[to]);
         entry = next;
+        // Walks end, since each hop leads to a later stage.
+        MGI_ASSERT((entries_[entry].key & 0xff) > stage, entries_[entry].key & 0xff, stage, begin,
+                   end);
         stage = std::uint32_t(entries_[entry].key & 0xff);
         from = to;
     }
+    MGI_ASSERT(relays == 0, relays, begin, end);
     add_hop(entry, end, kNone, vertices.subspan(from + 1, vertices.size() - from - 2),
             path.capacity);
 }
@@ -115,7 +120,9 @@ std::uint32_t TableBuilder::entry_behind(std::uint32_t vertex, Target target, st
         if (apart && !meets_again(entry)) return entry;
     }
     // All stages are used up: walks end all the same, since they lead to later ones.
-    return find(entries, key_of(target, stage));
+    std::uint32_t const first = find(entries, key_of(target, stage));
+    MGI_ASSERT(first != kNone, vertex, stage, last);
+    return first;
 }
 
 bool TableBuilder::meets_again(std::uint32_t entry) {

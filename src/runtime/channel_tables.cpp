@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi {
 
 using device::relaxed;
@@ -78,6 +80,10 @@ std::uint64_t ChannelTables::bytes() const {
 
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
                           std::pmr::memory_resource* mail, Carver* host) {
+    // Rings go by masks, and positions in a queue by how many segments it can hold.
+    MGI_ASSERT(std::has_single_bit(plan_.slots), plan_.slots);
+    MGI_ASSERT(copied_sources() == 0 || plan_.credits != 0, copied_sources(), plan_.credits);
+    MGI_ASSERT(far_.destinations.empty() || host != nullptr, far_.destinations.size());
     mail_ = mail;
     host_ = host;
     // Ahead of all others: from these two everything else is found.
@@ -191,6 +197,7 @@ void ChannelTables::set_readers(device::Lane<Words>& lane, std::uint32_t number)
     lane.readers = state_.own_lanes() ? std::lower_bound(readers_, last, number) : readers_;
     bool const is_here = lane.readers != last && (!state_.own_lanes() || *lane.readers == number);
     lane.reader_count = to_all ? count : is_here ? 1 : 0;
+    MGI_ASSERT(lane.reader_count <= lane.moves, lane.reader_count, lane.moves, number, count);
     lane.moves -= lane.reader_count;
 }
 

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <thread>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/log.hpp"
 #include "runtime/host_groups.hpp"
 #include "runtime/registry.hpp"
@@ -55,7 +57,9 @@ std::exception_ptr exception_of(Make const& make) noexcept {
 // `count` threads of a group are over; with the last one the group is.
 void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std::uint32_t block,
                    std::uint32_t count) {
-    if (run.running.fetch_sub(count, std::memory_order_acq_rel) != count) return;
+    std::uint32_t const ran = run.running.fetch_sub(count, std::memory_order_acq_rel);
+    MGI_ASSERT(ran >= count, ran, count, block);
+    if (ran != count) return;
     std::exception_ptr exception = run.exception;
     if (exception == nullptr && run.aborted) {
         exception = exception_of([&] {
@@ -131,6 +135,7 @@ void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
     for (;;) {
         std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
         std::lock_guard const lock(launch.mutex);
+        MGI_ASSERT(launch.running != 0, block, launch.groups);
         if (launch.running > 1 || launch.channels.empty()) {
             if (--launch.running == 0) launch.ended.notify_all();
             return;

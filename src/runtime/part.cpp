@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/keep_largest.hpp"
 #include "core/text.hpp"
 
@@ -268,6 +270,7 @@ memory::Pool::Shared Part::pool() const {
     // Those of this server share its charge.
     std::uint64_t here = 0;
     for (std::uint32_t m = 0; m < members_.count; ++m) here += members_.is_here(m) ? 1 : 0;
+    MGI_ASSERT(here != 0 && members_.me < members_.count, here, members_.me, members_.count);
     return {block_, places_.pool, places_.growth + members_.me * growth,
             (sizes_.fixed + here - 1) / here};
 }
@@ -309,6 +312,8 @@ std::string Part::describe(std::uint32_t index) const {
 }
 
 std::atomic<std::uint32_t>& Part::attended(std::size_t endpoint) const {
+    MGI_ASSERT(endpoint < members_.source_member.size() + members_.destination_member.size(),
+               endpoint, members_.source_member.size(), members_.destination_member.size());
     return reinterpret_cast<Word*>(&member(members_.count))[endpoint];
 }
 

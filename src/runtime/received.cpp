@@ -2,6 +2,8 @@
 #include <cstring>
 #include <optional>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/text.hpp"
 #include "runtime/channel_impl.hpp"
 
@@ -22,7 +24,8 @@ struct InPlace {
     InPlace(InPlace const&) = delete;
     InPlace& operator=(InPlace const&) = delete;
     ~InPlace() {
-        channel->held[destination].fetch_sub(1, std::memory_order_relaxed);
+        auto const held = channel->held[destination].fetch_sub(1, std::memory_order_relaxed);
+        MGI_ASSERT(held != 0, destination, channel->id());
         channel->release(destination, batch);
     }
 };

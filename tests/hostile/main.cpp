@@ -9,6 +9,8 @@
 #include <random>
 #include <string>
 
+#include <mgi/device/assert.hpp>
+
 #include "hostile/flow.hpp"
 #include "hostile/last_words.hpp"
 
@@ -160,11 +162,23 @@ std::optional<Options> parse(int argc, char** argv) {
     return options;
 }
 
+#if MGI_ASSERTIONS_ACTIVE
+// As of a broken promise: what is broken, and the command that replays it.
+void tell_seed(char const* message) {
+    std::fprintf(stderr, "%s\n", message);
+    say_last_words();
+    std::_Exit(1);
+}
+#endif
+
 }  // namespace
 }  // namespace mgi::hostile
 
 int main(int argc, char** argv) {
     mgi::hostile::install_last_words(argv[0]);
+#if MGI_ASSERTIONS_ACTIVE
+    mgi::device::on_broken_invariant = &mgi::hostile::tell_seed;
+#endif
     auto const options = mgi::hostile::parse(argc, argv);
     if (!options) {
         std::fputs(mgi::hostile::kUsage, stderr);

@@ -8,12 +8,15 @@
 // iterations than usual).
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <sstream>
+
+#include <mgi/device/assert.hpp>
 
 #include "scenario.hpp"
 
@@ -31,6 +34,23 @@ double number_from(char const* variable, double otherwise) {
     return text == nullptr ? otherwise : std::strtod(text, nullptr);
 }
 
+// Of the last failure, if that was a broken invariant. No allocation where Relacy counts them.
+std::array<char, 1024> invariant{};
+
+#if MGI_ASSERTIONS_ACTIVE
+void fail_scenario(char const* message) {
+    std::snprintf(invariant.data(), invariant.size(), "%s", message);
+    rl::ctx().fail_test(invariant.data(), rl::test_result_user_assert_failed, RL_INFO);
+}
+#endif
+
+Outcome run_scenario(Scenario const& scenario, Run const& what, std::ostream& out) {
+    invariant[0] = '\0';
+    Outcome outcome = scenario.run(what, out);
+    if (invariant[0] != '\0') outcome.failure = invariant.data();
+    return outcome;
+}
+
 bool check(Scenario const& scenario, char const* program) {
     double const times = number_from("MGI_RELACY_ITERATIONS", 1);
     auto const seed = static_cast<std::uint64_t>(number_from("MGI_TEST_SEED", 0));
@@ -40,7 +60,7 @@ bool check(Scenario const& scenario, char const* program) {
         1, static_cast<std::uint64_t>(static_cast<double>(scenario.iterations) * times));
     auto const start = std::chrono::steady_clock::now();
     std::ostringstream quiet;
-    Outcome const outcome = scenario.run(what, quiet);
+    Outcome const outcome = run_scenario(scenario, what, quiet);
     double const seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     bool const ok = outcome.failure.empty();
@@ -61,7 +81,7 @@ bool replay(Scenario const& scenario, std::uint64_t iteration) {
     Run what;
     what.first = iteration;
     what.history = true;
-    Outcome const outcome = scenario.run(what, std::cout);
+    Outcome const outcome = run_scenario(scenario, what, std::cout);
     std::cout << scenario.name << ", iteration " << iteration << ": "
               << (outcome.failure.empty() ? "no failure" : outcome.failure) << std::endl;
     return outcome.failure.empty();
@@ -82,6 +102,9 @@ bool chosen(Scenario const& scenario, std::vector<std::string> const& names) {
 }
 
 int main_of(int count, char** arguments) {
+#if MGI_ASSERTIONS_ACTIVE
+    device::on_broken_invariant = &fail_scenario;
+#endif
     std::vector<std::string> names;
     std::uint64_t iteration = 0;
     bool list = false;

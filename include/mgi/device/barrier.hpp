@@ -33,7 +33,9 @@ public:
     void arrive_and_wait() {
         std::uint32_t const phase = phase_.load(std::memory_order_relaxed);
         if ((phase & kBroken) != 0) throw GroupAborted{};
-        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+        std::uint32_t const arrived = arrived_.fetch_add(1, std::memory_order_acq_rel) + 1;
+        MGI_ASSERT(arrived <= threads_, arrived, threads_);
+        if (arrived == threads_) {
             arrived_.store(0, std::memory_order_relaxed);
             // fetch_add and not store: leave may set its bit at the same time.
             phase_.fetch_add(kStep, std::memory_order_release);

@@ -2,7 +2,7 @@
 /// The macros of the device headers, and the integer names they use.
 #pragma once
 
-#include <mgi/device/standard.hpp>
+#include <mgi/device/assert.hpp>
 
 /// Marks functions that run on the host and, compiled by nvcc, on a GPU too.
 #if defined(__CUDACC__)

@@ -10,7 +10,10 @@ namespace mgi::device {
 MGI_HD inline void counting_sort(u16 const* lane, u32 rows, u32 lanes, u16* order, u32* next,
                                  u32* end) {
     for (u32 d = 0; d < lanes; ++d) end[d] = 0;
-    for (u32 i = 0; i < rows; ++i) ++end[lane[i]];
+    for (u32 i = 0; i < rows; ++i) {
+        MGI_ASSERT(lane[i] < lanes, lane[i], lanes, i);
+        ++end[lane[i]];
+    }
     u32 sum = 0;
     for (u32 d = 0; d < lanes; ++d) {
         u32 const count = end[d];

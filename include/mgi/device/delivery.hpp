@@ -12,6 +12,11 @@ namespace mgi::device {
 template <class A>
 MGI_HD void push_arrived(ChannelState<A> const& state, Destination<A>& at, u32 source, u32 slot,
                          u64 content) {
+    MGI_ASSERT(source < state.source_count, source, state.source_count);
+    MGI_ASSERT(slot < at.rings[source].size && !at.rings[source].in_place, slot,
+               at.rings[source].size, at.rings[source].in_place, source);
+    MGI_ASSERT(u32(content) != 0 && u32(content) <= state.layout.rows, u32(content),
+               state.layout.rows, source, slot);
     Slot<A>& to = at.rings[source].slots[slot];
     u32 const chunks = state.chunks_of(u32(content));
     to.content.store(content, relaxed);
@@ -36,6 +41,8 @@ MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
         u64 const what = entry.what.load(relaxed);
         u64 const content = entry.content.load(relaxed);
         if (u32(what) == Arrivals<A>::kEnd) {
+            MGI_ASSERT(what >> 32 < state.source_count && content != 0, what >> 32,
+                       state.source_count, content);
             at.counts[what >> 32].store(content, relaxed);
         } else {
             push_arrived(state, at, u32(what >> 32), u32(what), content);
@@ -55,6 +62,7 @@ MGI_HD MGI_COLD bool collect(ChannelState<A> const& state, Lane<A>& lane) {
     u64 const first = lane.delivered.load(relaxed);
     // acquire: the mover is done with the segments before anybody fills them again.
     u64 const moved = lane.mail->moved.load(acquire);
+    MGI_ASSERT(moved - first <= u64(lane.mask) + 1, moved, first, lane.mask);
     for (u64 at = first; at != moved; ++at) {
         release_reads(lane.slots[u32(at) & lane.mask], lane.moves, lane.mask + 1,
                       [&](Slot<A>& slot) {
@@ -91,6 +99,8 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     from.deliver_ready([&](u64 sequence, Slot<A>& slot, u32 rows) {
         u32 const chunks = state.chunks_of(rows);
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
+        // Somebody gives the slot back.
+        MGI_ASSERT(from.reader_count + from.moves != 0, source, lane, sequence);
         slot.readers.store(chunks * from.reader_count + from.moves, relaxed);
         for (u32 i = 0; i < from.reader_count; ++i) {
             state.destinations[from.readers[i]].queue->push(what, chunks);

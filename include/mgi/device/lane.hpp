@@ -179,6 +179,8 @@ struct alignas(64) Lane {
             // An addition, since of many threads that compare and swap one gets on, and all take turns.
             // relaxed: the slot itself says what its last readers have done.
             Ticket const t = Ticket::of(ticket.fetch_add(wanted, relaxed));
+            MGI_ASSERT(Ticket::of(Ticket{0, t.taken + wanted}.word()).sequence == 0, t.taken,
+                       wanted);
             if (t.taken >= most) {  // closed since, so we have added nothing
                 word = ticket.load(relaxed);
                 continue;
@@ -210,8 +212,13 @@ struct alignas(64) Lane {
                 waits.fetch_add(1, relaxed);
                 return {};
             }
+            MGI_ASSERT(t.units() <= units, t.units(), units, t.sequence);
             auto const taken = fit(capacity - row, units - t.units());
+            MGI_ASSERT(taken.rows <= capacity - row, taken.rows, capacity, row);
+            MGI_ASSERT(taken.units <= units - t.units(), taken.units, units, t.units());
             if (taken.rows == 0) {
+                // No segment is empty.
+                MGI_ASSERT(row != 0, t.sequence, capacity, units);
                 u64 sequence = 0;
                 if (!close_slot(word, t)) continue;
                 if (commit_hole(t, sequence)) publish(sequence);
@@ -236,14 +243,19 @@ struct alignas(64) Lane {
     /// The same, of a lane whose form is at hand.
     [[nodiscard]] MGI_HD static bool commit(u32 slot, u32 rows, u32 hole, u32 claimed_units,
                                             LaneForm<A> const& form) {
+        MGI_ASSERT(slot <= form.mask && rows + hole != 0, slot, form.mask, rows, hole);
         Slot<A>& s = form.slots[slot];
         u32 const all = form.capacity;
         // release: our rows.
         u64 const word = Committed::word(rows, hole, claimed_units);
         u64 const sum = s.committed.fetch_add(word, cuda::std::memory_order_release) + word;
+        MGI_ASSERT(Committed::total(sum) <= all, Committed::total(sum), all, slot, rows, hole);
         if (Committed::total(sum) != all) return false;
         // acquire, by who completes the slot: everybody's rows. Nobody adds to it any more.
         u64 const total = s.committed.load(acquire);
+        MGI_ASSERT(total == sum, total, sum, slot);
+        MGI_ASSERT(Committed::hole(total) < all && Committed::units(total) <= form.units,
+                   Committed::hole(total), all, Committed::units(total), form.units, slot);
         s.content.store(u64(all - Committed::hole(total)) | u64(Committed::units(total)) << 32,
                         relaxed);
         s.committed.store(0, relaxed);
@@ -280,6 +292,8 @@ struct alignas(64) Lane {
         while (slots[u32(next) & mask].filled.load(acquire) == next + 1) {
             Slot<A>& s = slots[u32(next) & mask];
             u64 const content = s.content.load(relaxed);
+            MGI_ASSERT(u32(content) != 0 && u32(content) <= capacity && content >> 32 <= units,
+                       next, u32(content), capacity, content >> 32, units);
             rows_published.store(rows_published.load(relaxed) + u32(content), relaxed);
             units_published.store(units_published.load(relaxed) + (content >> 32), relaxed);
             deliver(next, s, u32(content));
@@ -325,6 +339,7 @@ private:
     [[nodiscard]] MGI_HD static bool is_free(LaneForm<A> const& form, u64 at) {
         // relaxed: who claims in it asks the slot again.
         u64 const sequence = form.slots[u32(at) & form.mask].sequence.load(relaxed);
+        MGI_ASSERT(((sequence ^ at) & form.mask) == 0, sequence, at, form.mask);
         return ((sequence ^ at) & Ticket::kSequenceMask) == 0;
     }
 
@@ -377,7 +392,9 @@ MGI_HD void deliver_alone(Word& delivering, Ready&& ready, Deliver&& deliver) {
 template <class A, class Clean>
 MGI_HD bool release_reads(Slot<A>& slot, u32 reads, u32 slots_in_ring, Clean&& clean) {
     // acq_rel: every reader is done before the slot is written again.
-    if (slot.readers.fetch_sub(reads, acq_rel) != reads) return false;
+    u32 const owed = slot.readers.fetch_sub(reads, acq_rel);
+    MGI_ASSERT(owed >= reads, owed, reads, slots_in_ring);
+    if (owed != reads) return false;
     clean(slot);
     slot.sequence.store(slot.sequence.load(relaxed) + slots_in_ring,
                         cuda::std::memory_order_release);

@@ -130,8 +130,14 @@ private:
     MGI_HD void open(Chunk const& chunk, ReceivedBatch& batch) {
         u32 const source = u32(chunk.what >> 32);
         u32 const index = u32(chunk.what);
+        MGI_ASSERT(source < state_.source_count, source, state_.source_count, chunk.what);
+        MGI_ASSERT(index < here_.rings[source].size, index, here_.rings[source].size, source);
         Slot<A> const& slot = here_.rings[source].slots[index];
         u32 const rows = u32(slot.content.load(relaxed));
+        // The queue's entry and the slot are of one segment.
+        MGI_ASSERT(rows <= state_.layout.rows && state_.chunks_of(rows) == chunk.count, rows,
+                   state_.layout.rows, chunk.count, state_.chunk_rows, source, index);
+        MGI_ASSERT(chunk.index < chunk.count, chunk.index, chunk.count);
         batch.segment = state_.pool + slot.offset;
         batch.layout = &state_.layout;
         batch.row = chunk.index * state_.chunk_rows;
@@ -153,7 +159,9 @@ private:
             if (count == 0) return false;
             expected += count - 1;
         }
-        if (here_.queue->taken() != expected) return false;
+        u64 const taken = here_.queue->taken();
+        MGI_ASSERT(taken <= expected, taken, expected, state_.source_count);
+        if (taken != expected) return false;
         words_.ended.store(1, relaxed);
         return true;
     }

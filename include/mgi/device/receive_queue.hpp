@@ -37,6 +37,7 @@ struct alignas(64) ReceiveQueue {
 
     /// Appends a segment in `chunks` parts, 1 <= chunks <= kMaxChunks.
     MGI_HD void push(u64 what, u32 chunks) {
+        MGI_ASSERT(chunks != 0 && chunks <= kMaxChunks, chunks, what);
         // acq_rel: we follow all earlier pushes, and with them what they had seen. From the entry's last
         // use to ours there is one push more than there are segments, so one of them pushed a segment
         // again, and had seen that use over. Our own segment may have been free since before it.
@@ -62,6 +63,7 @@ struct alignas(64) ReceiveQueue {
             }
             u32 const chunks = u32(state >> 16) & kMaxChunks;
             u32 const next = u32(state) & kMaxChunks;
+            MGI_ASSERT(chunks != 0 && next <= chunks, chunks, next, position);
             if (next == chunks) {
                 // acquire: the claims that exhausted it come before the head that says so.
                 if (entry.state.load(acquire) == state) advance(position);
@@ -74,6 +76,7 @@ struct alignas(64) ReceiveQueue {
             // While the position stays what it is others have claimed a chunk before us, and `what` holds.
             while (u32(state >> 32) == u32(position + 1) && (u32(state) & kMaxChunks) != chunks) {
                 u32 const mine = u32(state) & kMaxChunks;
+                MGI_ASSERT(mine < chunks, mine, chunks, position);
                 if (!entry.state.compare_exchange_strong(
                         state, state + 1, cuda::std::memory_order_release, relaxed)) {
                     continue;

@@ -306,6 +306,8 @@ MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch c
                 memset(view.text, 0, StringView16::kInline);
                 if (text.size != 0) memcpy(view.text, text.data, text.size);
             } else {
+                MGI_ASSERT(layout.bytes_offset + u64(at) + text.size <= layout.size, at, text.size,
+                           layout.bytes_offset, layout.size);
                 memcpy(view.ref.prefix, text.data, 4);
                 view.ref.buffer = 0;
                 view.ref.offset = at;

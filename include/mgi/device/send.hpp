@@ -105,7 +105,9 @@ public:
                 mine_.flushed.store(1, relaxed);
                 // acq_rel: the last group sees every other one's claims before it closes the lanes.
                 u32 const flushed = source_.words->groups_flushed.fetch_add(1, acq_rel) + 1;
-                if (flushed == source_.words->groups_expected.load(relaxed)) {
+                u32 const expected = source_.words->groups_expected.load(relaxed);
+                MGI_ASSERT(flushed <= expected, flushed, expected, group_.block);
+                if (flushed == expected) {
                     close_source(state_, source_index_);
                 }
             }
@@ -257,6 +259,8 @@ private:
                 Claim const& done = tile_.claims[l];
                 if (done.rows != 0) {
                     tile_.next[l] += done.rows;
+                    MGI_ASSERT(tile_.next[l] <= tile_.end[l] && tile_.end[l] <= tile_.rows,
+                               tile_.next[l], tile_.end[l], tile_.rows, l);
                     mine_.last[l] = done.sequence + 1;
                     if (Lane<A>::commit(done.slot, done.rows, 0, done.units, form_of(l))) {
                         publish_slot(state_, source_index_, l, done.sequence);
@@ -348,6 +352,7 @@ private:
                 tile_.claims[l] = claim;
                 row += rows;
             }
+            MGI_ASSERT(row <= state_.carry_layout.rows, row, state_.carry_layout.rows);
             mine_.carry_rows = row;
         }
         group_.sync();

@@ -111,6 +111,7 @@ private:
     /// Takes what has been received in hand.
     MGI_HD void hold() {
         SegmentLayout const& layout = *batch_.layout;
+        MGI_ASSERT(rows_.count == 0 && batch_.rows != 0, rows_.count, batch_.rows);
         rows_ = Batch{};
         rows_.count = batch_.rows;
         if (layout.rows_together) {
@@ -127,6 +128,7 @@ private:
 
     /// The first `count` rows in hand are sent.
     MGI_HD void skip(u64 count) {
+        MGI_ASSERT(count <= rows_.count, count, rows_.count, source_);
         rows_.count -= count;
         if (rows_.rows != nullptr) {
             rows_.rows += count * rows_.row_stride;

@@ -73,6 +73,7 @@ public:
                 if (help_sorter(stage_, stage_lane(stage_, group_))) continue;
                 break;
             }
+            MGI_ASSERT(claim.rows <= wanted, claim.rows, wanted);
             write(batch, done, claim);
             done += claim.rows;
         }

@@ -103,6 +103,7 @@ struct alignas(64) StagedRows {
     /// Takes a row, if the launch is known and there is room.
     template <class Row>
     MGI_HD bool take(Row const& row, u64 launch_number) {
+        MGI_ASSERT(rows <= capacity, rows, capacity);
         if (launch != launch_number + 1 || rows == capacity) return false;
         // By its number: a pointer may not leave the caller's row.
         prefetch(reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(&row) + kAhead));

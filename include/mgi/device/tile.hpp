@@ -53,7 +53,9 @@ struct alignas(16) LaneTarget {
 
     LaneTarget() = default;
     MGI_HD LaneTarget(char* start, Claim const& claim, u32 next)
-        : segment(start), shift(claim.row - next), begin(u16(next)), rows(u16(claim.rows)) {}
+        : segment(start), shift(claim.row - next), begin(u16(next)), rows(u16(claim.rows)) {
+        MGI_ASSERT(begin == next && rows == claim.rows, next, claim.rows);
+    }
 
     /// Whether the row at that position of the tile is among them.
     [[nodiscard]] MGI_HD bool has(u32 position) const { return position - begin < rows; }

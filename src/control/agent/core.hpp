@@ -143,6 +143,8 @@ private:
     void give_back(UnaryRequest message, Time not_before = {});
     [[nodiscard]] bool is_given_back(std::uint32_t channel) const;
     void renew_give_backs();
+    /// What agrees between events, in builds with assertions.
+    void check_invariants() const;
     void drop(Requests::iterator at);
     [[nodiscard]] static bool makes(UnaryRequest const& message);
     [[nodiscard]] bool expires(Request const& request) const;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "control/agent/core.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
@@ -21,6 +23,9 @@ AgentCore::AgentCore(CoreOptions options, AgentPorts& ports)
 
 void AgentCore::session_received(std::uint64_t session, ControllerMessage const& message,
                                  Time now) {
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
     now_ = now;
     session_.received(session, message, now);
     dispatch(now);
@@ -32,6 +37,9 @@ void AgentCore::session_broken(std::uint64_t session, std::string const& why, Ti
 }
 
 void AgentCore::tick(Time now) {
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
     now_ = now;
     session_.tick(now);
     for (auto at = applications_.begin(); at != applications_.end();) {

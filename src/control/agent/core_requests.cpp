@@ -3,6 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "control/agent/core.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
@@ -97,6 +99,46 @@ void AgentCore::dispatch(Time now) {
     }
 }
 
+// Not at every word of an application, which may flood.
+#if MGI_ASSERTIONS_ACTIVE
+void AgentCore::check_invariants() const {
+    constexpr std::size_t kMost = 200;  // more take too long for each event
+    if (applications_.size() + requests_.size() + holdings_.endpoints().size() +
+            holdings_.channels().size() >
+        kMost)
+        return;
+    std::map<ApplicationId, std::size_t> waiting;
+    for (auto const& [number, request] : requests_) {
+        ++waiting[request.application];
+        MGI_ASSERT(request.application == 0 || applications_.contains(request.application), number,
+                   request.application);
+        auto const call = calls_.find(request.call);
+        MGI_ASSERT(request.call == 0 || (call != calls_.end() && call->second == number), number,
+                   request.call);
+    }
+    for (PartWait const& wait : part_waits_) {
+        ++waiting[wait.application];
+        MGI_ASSERT(applications_.contains(wait.application), wait.application, wait.channel);
+    }
+    for (auto const& [id, application] : applications_) {
+        auto const found = waiting.find(id);
+        std::size_t const counted = found == waiting.end() ? 0 : found->second;
+        MGI_ASSERT(application.requests == counted, id, application.requests, counted);
+    }
+    for (auto const& [id, place] : holdings_.endpoints()) {
+        MGI_ASSERT(applications_.contains(place.application), id, place.application);
+    }
+    for (auto const& [id, held] : holdings_.channels()) {
+        MGI_ASSERT(held.creator == 0 || (held.created && applications_.contains(held.creator)), id,
+                   held.creator, held.created);
+        MGI_ASSERT(!held.running || !held.awaited, id);
+        for (auto const* plan : {&held.running, &held.prepared, &held.awaited}) {
+            MGI_ASSERT(!*plan || (*plan)->channel == id, id, (*plan)->channel);
+        }
+    }
+}
+#endif
+
 void AgentCore::send(Requests::iterator at, Time now) {
     Request& request = at->second;
     request.call = next_call_++;
@@ -127,6 +169,9 @@ void AgentCore::send(Requests::iterator at, Time now) {
 }
 
 void AgentCore::call_ended(CallNumber number, CallOutcome outcome, Time now) {
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
     now_ = now;
     auto const found = calls_.find(number);
     if (found == calls_.end()) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::control {
 
 namespace {
@@ -105,6 +107,8 @@ ClusterPlan const* Holdings::commit(std::uint32_t channel, std::uint64_t generat
     if (found == channels_.end()) return nullptr;
     HeldPlans& held = found->second;
     if (!held.prepared || held.prepared->generation != generation) return nullptr;
+    MGI_ASSERT(held.prepared->channel == channel && generation != 0, channel, generation,
+               held.prepared->channel);
     held.running = std::move(held.prepared);
     held.prepared.reset();
     held.awaited.reset();

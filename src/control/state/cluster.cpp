@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "control/state/validation.hpp"
 #include "core/log.hpp"
 
@@ -23,6 +25,9 @@ Cluster::Cluster(Settings const& settings, std::uint64_t epoch, IdBlocks const& 
       gathers_(settings.limits, settings.grace_ms) {}
 
 void Cluster::advance(Now now, Effects& effects) {
+#if MGI_ASSERTIONS_ACTIVE
+    check_invariants();
+#endif
     // The driver calls at least once a heartbeat. A longer gap is time in which this process did not
     // run: words of others lie unread meanwhile, so it must not count as their silence.
     Millis const gap = now.steady - last_event_;

@@ -184,6 +184,13 @@ private:
 
     [[nodiscard]] std::string name_of(std::uint32_t agent) const;
 
+    // invariants.cpp: what agrees between events, in builds with assertions
+    void check_invariants() const;
+    void check_servers() const;
+    void check_endpoints() const;
+    void check_channels() const;
+    void check_channel(ChannelRecord const& channel) const;
+
     Settings const settings_;
     std::uint64_t const epoch_;
     Ids ids_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "control/state/validation.hpp"
 
 namespace mgi::control {
@@ -145,8 +147,11 @@ void Gathers::take_out(CallId call, Timers& timers) {
     timers.cancel(Due::Gather, call);
     std::erase(share->second.of, call);
     if (!share->second.of.empty()) return;
-    bytes_ -= share->second.data.size() + kShareCost;
-    meeting->second.bytes -= share->second.data.size();
+    std::size_t const bytes = share->second.data.size();
+    MGI_ASSERT(bytes_ >= bytes + kShareCost && meeting->second.bytes >= bytes, bytes_, bytes,
+               meeting->second.bytes);
+    bytes_ -= bytes + kShareCost;
+    meeting->second.bytes -= bytes;
     meeting->second.shares.erase(share);
     if (meeting->second.shares.empty()) meetings_.erase(meeting);
 }
@@ -179,6 +184,7 @@ void Gathers::gone(CallId call, Timers& timers) {
 void Gathers::drop_oldest() {
     Kept const oldest = std::move(kept_.front());
     kept_.pop_front();
+    MGI_ASSERT(bytes_ >= oldest.bytes, bytes_, oldest.bytes);
     bytes_ -= oldest.bytes;
     for (std::string const& request : oldest.requests) answers_.erase(request);
 }

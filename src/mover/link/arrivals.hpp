@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "mover/link/types.hpp"
 
 namespace mgi::mover::link {
@@ -28,7 +30,8 @@ public:
     }
     void add(Key const& key) {
         Flow& flow = flows_[name_of(key)];
-        flow.ahead.insert(key.sequence);
+        bool const fresh = key.sequence >= flow.below && flow.ahead.insert(key.sequence).second;
+        MGI_ASSERT(fresh, key.channel, key.source, key.destination, key.sequence, flow.below);
         while (!flow.ahead.empty() && *flow.ahead.begin() == flow.below) {
             flow.ahead.erase(flow.ahead.begin());
             ++flow.below;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/device/assert.hpp>
+
 #include "mover/link/types.hpp"
 
 namespace mgi::mover::link {
@@ -16,7 +18,10 @@ namespace mgi::mover::link {
 // one whose clock is behind is next. One that has been idle starts where the others are.
 class FairQueue {
 public:
-    void set_weight(std::uint64_t channel, double weight) { channels_[channel].weight = weight; }
+    void set_weight(std::uint64_t channel, double weight) {
+        MGI_ASSERT(weight > 0, weight, channel);
+        channels_[channel].weight = weight;
+    }
     [[nodiscard]] double weight(std::uint64_t channel) const {
         auto const at = channels_.find(channel);
         return at == channels_.end() ? 1.0 : at->second.weight;
@@ -49,6 +54,7 @@ public:
         for (Waiting* const waiting : order_) {
             std::uint64_t const bytes = waiting->transfers.front().bytes();
             if (!take(waiting->transfers.front())) continue;
+            MGI_ASSERT(size_ != 0 && !waiting->transfers.empty(), size_, waiting->transfers.size());
             waiting->transfers.pop_front();
             --size_;
             clock_ = std::max(clock_, waiting->clock);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/format.hpp"
 
 namespace mgi::mover::link {
@@ -115,6 +117,7 @@ void Link::assign(Time now) {
 
 void Link::give(std::uint32_t slot, Flight flight, Time now) {
     Slot& it = slots_[slot];
+    MGI_ASSERT(it.state == State::Open && !over_, it.state, over_, slot);
     board_.shares().started(wish_of(flight.transfer, slot), now);
     bool const own = flight.own;
     if (!own) {
@@ -237,6 +240,8 @@ void Link::leave_to_others(Transfer const& transfer, Time now) {
 void Link::give_back(std::uint32_t slot, Flight const& flight) {
     (*counts_)[slot].in_flight.take(1);
     if (flight.own) return;
+    MGI_ASSERT(slots_[slot].lent >= flight.transfer.bytes(), slot, slots_[slot].lent,
+               flight.transfer.bytes());
     slots_[slot].lent -= flight.transfer.bytes();
     board_.give_back(way_of(slot).nic, flight.transfer.bytes(), now_);
 }

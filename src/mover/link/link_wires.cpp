@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/format.hpp"
 #include "core/log.hpp"
 #include "mover/link/link.hpp"
@@ -102,6 +104,7 @@ void Link::closed(std::uint32_t slot, std::uint64_t generation, std::string cons
 // `still_open`: whoever moves bytes has to close it.
 void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     Slot& it = slots_[slot];
+    MGI_ASSERT(it.state == State::Open, it.state, slot, it.generation);
     if (!is_spare(slot)) last_trouble_ = formatted("wire {}: {}", slot, why);
     log::info("link: {}, generation {}, is gone: {}", name_of(slot), it.generation, why);
     if (still_open) commands_.push_back({Command::Kind::Close, slot, it.generation});
@@ -120,6 +123,7 @@ void Link::down(std::uint32_t slot, std::string const& why, bool still_open) {
     for (auto at = remains.waiting.rbegin(); at != remains.waiting.rend(); ++at) {
         queue_.push_again(std::move(at->transfer));
     }
+    MGI_ASSERT(it.lent == 0 && it.out.in_flight() == 0, it.lent, it.out.in_flight(), slot);
     note_load(slot);
     for (WordName const& name : remains.words) book_.lost(name);
     if (!remains.begun.empty()) {

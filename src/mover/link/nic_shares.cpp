@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::mover::link {
 
 namespace {
@@ -31,6 +33,7 @@ std::uint64_t most_of_all(double rate, std::uint64_t bytes) {
 void NicShares::change(std::uint32_t nic, Load before, Load after) {
     std::lock_guard const lock(mutex_);
     Nic& it = nics_[nic];
+    MGI_ASSERT(it.bytes >= before.bytes, nic, it.bytes, before.bytes, after.bytes);
     it.bytes += after.bytes - before.bytes;
     it.rate += (after.bytes != 0 ? after.rate : 0) - (before.bytes != 0 ? before.rate : 0);
 }
@@ -121,6 +124,7 @@ NicShares::Turn NicShares::turn(Wish const& wish, Load own, Time now) {
 void NicShares::started(Wish const& wish, Time now) {
     std::lock_guard const lock(mutex_);
     Nic& nic = nics_[wish.nic];
+    MGI_ASSERT(wish.weight > 0, wish.weight, wish.channel, wish.nic);
     Flow& flow = flow_of(nic, wish, now);
     flow.wants = 0;
     flow.waits_until = kNever;

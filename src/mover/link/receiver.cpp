@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/format.hpp"
 #include "mover/link/checksum.hpp"
 
@@ -39,14 +41,18 @@ std::optional<std::string> WireReceiver::received(std::size_t bytes, FrameSink& 
         fill(body);
         bytes -= body;
     }
+    // No more than `scatter` has asked for.
+    MGI_ASSERT(ahead_bytes_ + bytes <= kAhead, ahead_bytes_, bytes, body_left_);
     ahead_bytes_ += bytes;
     return parse(sink);
 }
 
 // So many bytes of the body stand where they belong.
 void WireReceiver::fill(std::size_t bytes) {
+    MGI_ASSERT(bytes <= body_left_, bytes, body_left_);
     body_left_ -= bytes;
     while (bytes != 0) {
+        MGI_ASSERT(!pieces_.empty(), bytes, body_left_, header_.number);
         iovec& piece = pieces_.front();
         std::size_t const here = std::min(bytes, piece.iov_len);
         if (header_.summed != 0) sum_ = crc32c(sum_, piece.iov_base, here);
@@ -130,6 +136,8 @@ std::optional<std::string> WireReceiver::begin(FrameSink& sink) {
 }
 
 std::optional<std::string> WireReceiver::end(FrameSink& sink) {
+    MGI_ASSERT(in_body_ && body_left_ == 0 && pieces_.empty(), in_body_, body_left_, pieces_.size(),
+               header_.number);
     in_body_ = false;
     if (header_.summed != 0 && sum_ != header_.body_sum) {
         return formatted("the bytes of frame {} are damaged", header_.number);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include <mgi/device/assert.hpp>
+
 #include "mover/link/checksum.hpp"
 #include "transport/wire/medium.hpp"
 
@@ -189,14 +191,19 @@ void WireSender::sent(std::size_t bytes) {
     offset_ += bytes;
     while (!stream_.empty() && offset_ >= stream_.front().size()) {
         Frame& frame = stream_.front();
+        MGI_ASSERT(stream_bytes_ >= frame.size(), stream_bytes_, frame.size());
         offset_ -= frame.size();
         stream_bytes_ -= frame.size();
         if (is_numbered(frame.header.kind)) {
+            MGI_ASSERT(frame.header.number == written_number_ + 1, frame.header.number,
+                       written_number_);
             written_number_ = frame.header.number;
             unacknowledged_.push_back(std::move(frame));
         }
         stream_.pop_front();
     }
+    // No more than `gather` has shown.
+    MGI_ASSERT(offset_ == 0 || !stream_.empty(), offset_, bytes, written_bytes_);
 }
 
 bool WireSender::acknowledged(std::uint64_t frames, std::uint64_t bytes, std::vector<Done>& done) {
@@ -206,6 +213,7 @@ bool WireSender::acknowledged(std::uint64_t frames, std::uint64_t bytes, std::ve
     acknowledged_bytes_ = bytes;
     while (!unacknowledged_.empty() && unacknowledged_.front().header.number <= frames) {
         Frame& frame = unacknowledged_.front();
+        MGI_ASSERT(in_flight_ >= frame.size(), in_flight_, frame.size(), frames);
         in_flight_ -= frame.size();
         done.push_back({std::move(frame.flight), frame.name, frame.header.sequence, frame.size(),
                         frame.started, frame.acknowledged_at_start, frame.busy_at_start});
@@ -218,6 +226,8 @@ WireSender::Remains WireSender::take_remains() {
     Remains remains;
     remains.written = written_number_;
     auto const take = [&](Frame& frame, bool begun) {
+        MGI_ASSERT(!is_numbered(frame.header.kind) || frame.header.number > acknowledged_number_,
+                   frame.header.number, acknowledged_number_, written_number_);
         if (frame.flight && begun) {
             remains.begun.emplace_back(frame.header.number, std::move(*frame.flight));
         } else if (frame.flight) {

@@ -4,9 +4,12 @@
 #include <set>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::mover::link {
 
 Hop Way::hop(std::uint32_t number) const {
+    MGI_ASSERT(number <= count, number, count);
     Hop hop;
     if (number != 0) hop.from = by[number - 1];
     if (number != count) hop.to = by[number];
@@ -41,6 +44,7 @@ std::uint64_t Ways::through(std::uint32_t count) const {
 }
 
 Way Ways::at(std::uint64_t index) const {
+    MGI_ASSERT(index < size(), index, size());
     Way way;
     way.nic = nic_;
     // The NIC of its own number, to which a direct wire leads, is the last one.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi::mover::link {
 
 // A number that one thread counts and any reads.
@@ -12,7 +14,11 @@ class Count {
 public:
     // relaxed: it stands for itself. One writer, so that no read-modify-write is needed.
     void add(std::uint64_t more) { store(value() + more); }
-    void take(std::uint64_t less) { store(value() - less); }
+    void take(std::uint64_t less) {
+        std::uint64_t const before = value();
+        MGI_ASSERT(before >= less, before, less);
+        store(before - less);
+    }
     void clear() { store(0); }
     void set(std::uint64_t value) { store(value); }
     [[nodiscard]] std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
