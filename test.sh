@@ -1,31 +1,48 @@
 #!/usr/bin/env bash
-# Sets up what is missing and runs every test, or only the steps that are named.
+# Sets up what is missing and runs the tests: a tier of them, or only the steps that are named.
 #
-#   ./test.sh [STEP...]
+#   ./test.sh               what CI runs; 40 minutes on two cores from a bare clone, then half of that
+#   ./test.sh quick         while working: format, and every C++ test that takes less than a second
+#   ./test.sh full          all there is, with more seeds: before a large change is called done
+#   ./test.sh [TIER] STEP...
 #
-#   lint      formatting, static checks, layering        examples  every example runs
-#   unit      C++ tests, optimized build                 cuda      .cu sources through nvcc
-#   tsan      the same under ThreadSanitizer             package   find_package(mgi) from an install
-#   asan      the same under Address- and UBSanitizer    readme    the commands a new user types
-#   python    the Python package's tests                 models    the protocols' Spin models
-#   hostile   10 000 hostile schedules                   relacy    the protocols, relaxed memory
-#   fuzz      each fuzz target for a while               mutate    that tests notice: a sample
+#   format    formatting, layering, shell scripts            hostile  hostile schedules, by seeds
+#   lint      the same, clang-tidy, headers on their own     fuzz     each fuzz target for a while
+#   unit      C++ tests, optimized build                     mutate   that tests notice: a sample
+#   tsan      what has threads, under ThreadSanitizer        package  find_package(mgi) of an install
+#   asan      what parses, decodes, allocates and lays       cuda     .cu sources through nvcc
+#             memory out, under Address- and UBSanitizer     readme   what a new user types
+#   python    the Python package's tests                     models   the protocols' Spin models
+#   examples  every example runs                             relacy   the protocols, relaxed memory
 #
-# A test that hangs prints every thread's stack and fails. Environment: JOBS (compilers, or
-# programs with one thread, at a time; default: one per core), FUZZ (seconds for each fuzz target,
-# default: 5), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, and what tools/setup.sh reads.
+# CONTRIBUTING.md says what each step proves, in which tiers it is, and how long it takes. A test that
+# hangs prints every thread's stack and fails. Environment: JOBS (compilers, or programs with one thread,
+# at a time; default: one per core), GTEST_FILTER and PYTEST_ADDOPTS to choose tests, MGI_TEST_CASES (percent
+# of random cases) and FUZZ (seconds for each fuzz target) instead of the tier's, and what tools/setup.sh
+# reads.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup/common.sh
 jobs=${JOBS:-$(nproc)}
 
-all_steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
-if [[ "${1:-}" = -h || "${1:-}" = --help ]]; then
-    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-    exit 0
-fi
+all_steps=(format lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
+quick_steps=(format unit)
+default_steps=(lint models relacy unit tsan asan hostile fuzz python package examples cuda readme)
+full_steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
+
+tier=default
+case "${1:-}" in
+    -h | --help)
+        sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+    quick | full) tier=$1 && shift ;;
+esac
 steps=("$@")
-[ "${#steps[@]}" -gt 0 ] || steps=("${all_steps[@]}")
+if [ "${#steps[@]}" -eq 0 ]; then
+    declare -n steps_of_tier="${tier}_steps"
+    steps=("${steps_of_tier[@]}")
+fi
 for step in "${steps[@]}"; do
     case " ${all_steps[*]} " in
         *" $step "*) ;;
@@ -34,16 +51,40 @@ for step in "${steps[@]}"; do
 done
 trap 'echo "test.sh: interrupted" >&2; exit 130' INT TERM
 
+# by_tier <quick> <default> <full>: what holds in this tier.
+by_tier() {
+    case "$tier" in
+        quick) printf '%s\n' "$1" ;;
+        default) printf '%s\n' "$2" ;;
+        full) printf '%s\n' "$3" ;;
+    esac
+}
+export MGI_TEST_CASES=${MGI_TEST_CASES:-$(by_tier 10 25 200)}
+FUZZ=${FUZZ:-$(by_tier 1 4 60)}
+
 heading() { printf '\n======== %s\n' "$*"; }
 
-# Configures and builds one preset; ninja's progress is for people only.
+# building <command...>: counts as building in the table at the end.
+building() {
+    local began=$EPOCHSECONDS status=0
+    "$@" || status=$?
+    echo "$((EPOCHSECONDS - began))" >>"build/steps/$step.build"
+    return "$status"
+}
+
+# build <preset> [-t TARGET...] [-- CMAKE_OPTION...]: configures and builds one preset, or only the targets;
+# ninja's progress is for people only.
 build() {
-    local preset=$1
+    local preset=$1 targets=()
     shift
+    if [ "${1:-}" = -t ]; then
+        while [ "$#" -gt 0 ] && [ "$1" != -- ]; do targets+=("$1") && shift; done
+    fi
+    if [ "${1:-}" = -- ]; then shift; fi
     logged "build/configure-$preset.log" cmake --preset "$preset" "$@"
     local quiet=()
     [ -t 1 ] || quiet=(-- --quiet)
-    cmake --build --preset "$preset" -j "$jobs" "${quiet[@]}"
+    building cmake --build --preset "$preset" "${targets[@]}" -j "$jobs" "${quiet[@]}"
 }
 
 # with_stacks <seconds> <command...>: the whole run's limit; five minutes without a word is a hang too.
@@ -61,20 +102,25 @@ side_by_side() {
     with_stacks "$limit" xargs -0 -a build/side_by_side -P "$jobs" -I{} bash -c {}
 }
 
-# sharded <seconds> <command line>: a GoogleTest program's tests, dealt out to as many processes as there
-# are compilers at a time; many of them have one thread, or wait.
+# sharded <seconds> <command line>: a GoogleTest program's tests, dealt out to twice as many processes as
+# there are compilers at a time: tests wait, too.
 sharded() {
-    local limit=$1 shard shards=()
-    for ((shard = 0; shard < jobs; ++shard)); do
-        shards+=("GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard exec $2")
+    local limit=$1 shards=$((2 * jobs)) shard commands=()
+    for ((shard = 0; shard < shards; ++shard)); do
+        commands+=("GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard exec $2")
     done
-    side_by_side "$limit" "${shards[@]}"
+    printf '%s\0' "${commands[@]}" >build/side_by_side
+    with_stacks "$limit" xargs -0 -a build/side_by_side -P "$shards" -I{} bash -c {}
+}
+
+step_format() {
+    tools/lint.sh --no-tidy
 }
 
 step_lint() {
     logged build/configure-release.log cmake --preset release
     # Every public header on its own; and the generated headers that clang-tidy reads.
-    cmake --build build/release --target mgi_header_check mgi_control_proto -j "$jobs" -- --quiet
+    building cmake --build build/release --target mgi_header_check mgi_control_proto -j "$jobs" -- --quiet
     tools/lint.sh
 }
 
@@ -82,7 +128,16 @@ step_models() {
     with_stacks 600 tools/models.py
 }
 
+# Slow tests are those that take more than a second: random flows, faults, and what waits for a process.
+slow_tests=LinkSpares.*:LinkFaults.*:*Property.*:*Seeds/*:*ProcessTest.*:GpuProcess.*:Congestion.*:*Ordered.*:*Pipeline.*
+slow_tests+=:GpuFounding.*:GpuDirectFounding.*:GpuRuntime.*Tiles*:*LinkNics.*:ServersBroadcast.*:Servers.*Stalled
+
 step_unit() {
+    if [ "$tier" = quick ]; then
+        build release -t mgi_tests
+        GTEST_FILTER=${GTEST_FILTER:-"-$slow_tests"} sharded 300 build/release/mgi_tests
+        return
+    fi
     build release
     sharded 900 build/release/mgi_tests
     sharded 300 build/release/mgi_control_tests
@@ -90,61 +145,69 @@ step_unit() {
 }
 
 step_tsan() {
-    build tsan
-    TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
-        sharded 1500 "tools/fixed_addresses.sh build/tsan/mgi_tests"
+    build tsan -- -DMGI_TEST_SCOPE="$(by_tier part part all)"
+    export TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
+    sharded 1500 "tools/fixed_addresses.sh build/tsan/mgi_tests"
     # The system's gRPC is not instrumented.
-    local grpc="ignore_noninstrumented_modules=1 suppressions=tests/control/tsan.supp"
-    TSAN_OPTIONS="second_deadlock_stack=1 $grpc ${TSAN_OPTIONS:-}" \
-        sharded 600 "tools/fixed_addresses.sh build/tsan/mgi_control_tests"
+    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=tests/control/tsan.supp $TSAN_OPTIONS"
+    sharded 600 "tools/fixed_addresses.sh build/tsan/mgi_control_tests"
 }
 
-# Not the control plane's tests: what they decode is fuzzed with the same sanitizers, and their build alone
-# takes minutes (tests/control/lsan.supp is for who runs them by hand).
+# The rooms that parse, decode, allocate and lay memory out, built by clang as they are fuzzed; then, in full,
+# all tests, built by g++, and the control plane's with what its state machine asserts.
 step_asan() {
+    export ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}"
+    export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
+    build fuzz -t mgi_fuzzed_tests
+    sharded 600 build/fuzz/mgi_fuzzed_tests
+    [ "$tier" = full ] || return 0
     build asan
-    ASAN_OPTIONS="detect_stack_use_after_return=1 ${ASAN_OPTIONS:-}" \
-        UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}" \
-        sharded 1200 build/asan/mgi_tests
+    sharded 1800 build/asan/mgi_tests
     # The only leaks that count are found at the end.
-    with_stacks 600 build/asan/mgi_faults
+    with_stacks 900 build/asan/mgi_faults
+    LSAN_OPTIONS="suppressions=tests/control/lsan.supp" sharded 900 build/asan/mgi_control_tests
 }
 
 # Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent. The longest
 # come first.
 step_hostile() {
-    build release
-    build tsan
-    build asan
-    side_by_side 900 \
-        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 8250 --seeds 1000" \
-        "build/asan/mgi_hostile --first 9250 --seeds 750" \
-        "build/release/mgi_hostile --sweep 200" \
-        "build/release/mgi_hostile --seeds 8250"
+    build release -t mgi_hostile
+    build tsan -t mgi_hostile
+    build fuzz -t mgi_hostile
+    local plain sanitized
+    plain=$(by_tier 500 3000 20000) sanitized=$(by_tier 50 250 3000)
+    side_by_side "$(by_tier 300 900 5400)" \
+        "tools/fixed_addresses.sh build/tsan/mgi_hostile --first 100000 --seeds $sanitized" \
+        "build/fuzz/mgi_hostile --first 200000 --seeds $sanitized" \
+        "build/release/mgi_hostile --sweep $((plain / 40))" \
+        "build/release/mgi_hostile --seeds $plain"
 }
 
 step_relacy() {
     logged build/configure-release.log cmake --preset release
-    cmake --build build/release --target mgi_relacy -j "$jobs" -- --quiet
+    building cmake --build build/release --target mgi_relacy -j "$jobs" -- --quiet
     local scenarios
     mapfile -t scenarios < <(build/release/mgi_relacy --list | cut -d ' ' -f 1)
     [ "${#scenarios[@]}" -gt 0 ] || { echo "mgi_relacy lists no scenario"; return 1; }
-    side_by_side 600 "${scenarios[@]/#/build/release/mgi_relacy }"
+    MGI_RELACY_ITERATIONS=${MGI_RELACY_ITERATIONS:-$(by_tier 0.1 0.5 2)} \
+        side_by_side 1200 "${scenarios[@]/#/build/release/mgi_relacy }"
 }
 
 step_fuzz() {
-    with_stacks 600 tools/fuzz.sh all "${FUZZ:-5}"
+    build fuzz
+    with_stacks "$((120 + 12 * FUZZ))" tools/fuzz.sh all "$FUZZ"
 }
 
 # Another sample for each commit; what survives is a hole in the tests (docs/mutation.md).
 step_mutate() {
-    MGI_RELACY_ITERATIONS=0.5 with_stacks 900 tools/mutate --check relacy --sample 1 \
+    MGI_RELACY_ITERATIONS=0.5 with_stacks 3600 tools/mutate --check relacy --sample 8 \
         --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" --jobs "$jobs"
 }
 
 step_python() {
-    build release  # test_cluster.py's programs
-    with_stacks 900 .venv/bin/python -m pytest -q
+    build release -t mgi-control mgi_cluster_app  # test_cluster.py's programs
+    # Most of them wait for processes, so twice as many as there are cores.
+    with_stacks 900 .venv/bin/python -m pytest -q -n "$((2 * jobs))" --dist worksteal
 }
 
 step_package() {
@@ -154,7 +217,7 @@ step_package() {
         --component development
     logged build/configure-consumer.log cmake -S tests/package -B build/consumer -G Ninja \
         -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$PWD/build/install"
-    cmake --build build/consumer
+    building cmake --build build/consumer
     with_stacks 60 build/consumer/consumer
 }
 
@@ -175,7 +238,8 @@ step_cuda() {
     echo "-- $nvcc"
     # CMake links a probe; the PyPI packages keep the libraries where nvcc does not look.
     LIBRARY_PATH="$(dirname "$(dirname "$nvcc")")/lib${LIBRARY_PATH:+:$LIBRARY_PATH}" \
-        CUDACXX=$nvcc CUDAHOSTCXX=$CXX build cuda
+        CUDACXX=$nvcc CUDAHOSTCXX=$CXX \
+        build cuda -- -DMGI_CUDA_ARCHITECTURES="$(by_tier 90-real 90-real '80-real;90-real')"
 }
 
 step_readme() {
@@ -186,6 +250,8 @@ step_readme() {
 }
 
 heading "set-up"
+rm -rf build/steps
+mkdir -p build/steps
 started=$SECONDS
 if ! tools/setup.sh test; then
     printf '\nset-up failed\n0 passed, 1 failed\n'
@@ -193,9 +259,10 @@ if ! tools/setup.sh test; then
 fi
 CXX=$(mgi_compiler)
 export CXX PATH="$PWD/.venv/bin:$PATH"
+printf 'set-up\tok\t%s\n' "$((SECONDS - started))" >>build/steps/results
 echo "set-up took $((SECONDS - started)) s"
 
-results=() passed=0 failed=0
+passed=0 failed=0
 for step in "${steps[@]}"; do
     heading "$step"
     step_started=$SECONDS
@@ -204,22 +271,21 @@ for step in "${steps[@]}"; do
     (
         set -e
         "step_$step"
-    )
+    ) > >(tee "build/steps/$step.log") 2>&1
     status=$?
+    wait $!  # for tee
     set -e
-    took="$((SECONDS - step_started)) s"
+    took=$((SECONDS - step_started))
     if [ "$status" -eq 0 ]; then
-        passed=$((passed + 1))
-        results+=("$(printf '%-9s ok      %6s' "$step" "$took")")
-        echo "-------- $step: ok, $took"
+        passed=$((passed + 1)) verdict=ok
     else
-        failed=$((failed + 1))
-        results+=("$(printf '%-9s FAILED  %6s   (exit status %d)' "$step" "$took" "$status")")
-        echo "-------- $step: FAILED with exit status $status, $took"
+        failed=$((failed + 1)) verdict="FAILED ($status)"
     fi
+    printf '%s\t%s\t%s\n' "$step" "$verdict" "$took" >>build/steps/results
+    echo "-------- $step: $verdict, $took s"
 done
 
-heading "summary ($((SECONDS - started)) s)"
-printf '%s\n' "${results[@]}"
+heading "summary of $tier ($((SECONDS - started)) s)"
+python3 tools/test_table.py build/steps --json build/test-table.json
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -123,7 +123,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     mgi_test_headers(mgi_control_tests)
     target_link_libraries(mgi_control_tests PRIVATE
         mgi_control mgi_test_support mgi_readers OpenSSL::Crypto PkgConfig::MGI_HTTPLIB GTest::gtest_main)
-    add_test(NAME mgi_control_tests COMMAND mgi_control_tests)
+    mgi_discover_tests(mgi_control_tests)
 
     # The application of tests/python/test_cluster.py's clusters of processes.
     add_executable(mgi_cluster_app tests/cluster/app.cpp)

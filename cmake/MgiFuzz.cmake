@@ -8,9 +8,8 @@ endif()
 
 set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
     agent_message plan_bytes cluster wire)
-mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/planner/*.cpp
-         src/memory/*.cpp src/control/local/cbor.cpp
-         src/control/local/words.cpp src/control/local/use_words.cpp
+mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/topology/machine/*.cpp
+         src/planner/*.cpp src/simulation/*.cpp src/memory/*.cpp src/control/local/*.cpp
          src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
@@ -32,3 +31,25 @@ foreach(name IN LISTS MGI_FUZZ_TARGETS)
     target_link_libraries(fuzz_${name} PRIVATE mgi_fuzzed)
     add_dependencies(mgi_fuzz fuzz_${name})
 endforeach()
+
+# The tests of the same rooms, under the same sanitizers, with the same objects: what parses, decodes,
+# allocates and lays memory out, without a runtime. The preset `asan` has all tests.
+find_package(GTest REQUIRED)
+mgi_glob(fuzzed_tests tests/core/*.cpp tests/topology/*.cpp tests/memory/*.cpp tests/planner/*.cpp tests/link/*.cpp
+         tests/local/*.cpp tests/simulation/*.cpp tests/fuzz/replay_test.cpp tests/wire/handshake_test.cpp
+         tests/support/hang_guard.cpp tests/support/tables.cpp tests/support/rows.cpp)
+add_executable(mgi_fuzzed_tests ${fuzzed_tests})
+mgi_test_defaults(mgi_fuzzed_tests)
+mgi_unity_by_folder(mgi_fuzzed_tests)
+mgi_test_headers(mgi_fuzzed_tests)
+target_compile_definitions(mgi_fuzzed_tests PRIVATE
+    MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
+target_link_libraries(mgi_fuzzed_tests PRIVATE mgi_fuzzed GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+
+# Hostile schedules under the same sanitizers.
+mgi_glob(hostile_sources tests/hostile/*.cpp
+         tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
+add_executable(mgi_hostile ${hostile_sources})
+mgi_target_defaults(mgi_hostile)
+mgi_unity(mgi_hostile)
+target_link_libraries(mgi_hostile PRIVATE mgi_fuzzed GTest::gtest)

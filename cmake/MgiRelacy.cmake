@@ -19,3 +19,16 @@ target_link_libraries(mgi_relacy PRIVATE mgi::cccl)
 if(MGI_ASSERTIONS)
     target_compile_definitions(mgi_relacy PRIVATE MGI_ASSERTIONS=1)
 endif()
+
+# Each scenario is a test of ctest's, found when ctest runs, where the program was built.
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/relacy_tests.cmake" CONTENT [[
+if(EXISTS "$<TARGET_FILE:mgi_relacy>")
+    execute_process(COMMAND "$<TARGET_FILE:mgi_relacy>" --list OUTPUT_VARIABLE scenarios)
+    string(REGEX MATCHALL "[^\n]+" scenarios "${scenarios}")
+    foreach(scenario IN LISTS scenarios)
+        string(REGEX REPLACE " .*" "" scenario "${scenario}")
+        add_test("relacy.${scenario}" "$<TARGET_FILE:mgi_relacy>" "${scenario}")
+    endforeach()
+endif()
+]])
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${PROJECT_BINARY_DIR}/relacy_tests.cmake")

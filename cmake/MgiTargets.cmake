@@ -47,6 +47,10 @@ function(mgi_target_defaults target)
             list(APPEND flags -fno-sanitize-recover=undefined
                 -fno-sanitize=null,object-size,pointer-overflow,vptr)
         endif()
+        if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND MGI_SANITIZE MATCHES "address")
+            # What g++ and newer clangs define by themselves.
+            list(APPEND flags -D__SANITIZE_ADDRESS__=1)
+        endif()
         target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
         target_link_options(${target} PRIVATE -fsanitize=${MGI_SANITIZE})
     endif()
@@ -103,4 +107,13 @@ endfunction()
 function(mgi_test_defaults target)
     mgi_target_defaults(${target})
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()
+
+# mgi_discover_tests(<target>): each test of a GoogleTest program is one of ctest's, found when ctest runs.
+function(mgi_discover_tests target)
+    if(MGI_SANITIZE STREQUAL "thread")
+        set_target_properties(${target} PROPERTIES
+            CROSSCOMPILING_EMULATOR "${PROJECT_SOURCE_DIR}/tools/fixed_addresses.sh")
+    endif()
+    gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()

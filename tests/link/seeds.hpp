@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "support/hang_guard.hpp"
+#include "support/cases.hpp"
 #include "support/random.hpp"
 
 namespace mgi::test {
@@ -21,12 +21,12 @@ inline std::string replay(std::uint64_t seed) {
            " mgi_tests --gtest_filter=" + test->test_suite_name() + "." + test->name();
 }
 
-/// Plays one seed after the other until one fails: `count` of them where nothing else is said, a tenth
-/// under sanitizers. What fails is named with its seed.
+/// Plays one seed after the other until one fails: `cases(count)` of them where nothing else is said.
+/// What fails is named with its seed.
 template <class Play>
 void for_seeds(std::uint64_t count, Play const& play) {
     std::uint64_t first = 0;
-    std::uint64_t last = kSanitized ? count / 10 : count;
+    std::uint64_t last = cases(count);
     if (char const* const one = std::getenv("MGI_LINK_SEED")) {
         first = std::strtoull(one, nullptr, 10);
         last = first + 1;

@@ -2,17 +2,27 @@
 /// How many random cases a test that only computes runs through.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "support/hang_guard.hpp"
+
 namespace mgi::test {
 
-/// All of them, or with a sanitizer an eighth: it is ten times as slow, and looks at how a result is
-/// computed; whether each is right is the optimized build's to say.
+/// Percent of each test's random cases to run: MGI_TEST_CASES, by default 100.
+inline std::uint64_t percent_of_cases() {
+    char const* const text = std::getenv("MGI_TEST_CASES");
+    return text == nullptr ? 100 : std::strtoull(text, nullptr, 10);
+}
+
+/// All of them, as many percent as MGI_TEST_CASES says, and with a sanitizer an eighth of that: it is
+/// ten times as slow, and looks at how a result is computed; whether each is right is the optimized
+/// build's to say. One at least.
 template <class Count>
-constexpr Count cases(Count all) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    return all / 8;
-#else
-    return all;
-#endif
+Count cases(Count all) {
+    std::uint64_t const some = std::uint64_t(all) * percent_of_cases() / 100 / (kSanitized ? 8 : 1);
+    return Count(std::max<std::uint64_t>(some, 1));
 }
 
 }  // namespace mgi::test
