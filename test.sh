@@ -26,9 +26,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 jobs=${JOBS:-$(nproc)}
 
 all_steps=(format lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
-quick_steps=(format unit)
-default_steps=(lint models relacy unit tsan asan hostile fuzz python package examples cuda readme)
-full_steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme)
 
 tier=default
 case "${1:-}" in
@@ -40,8 +37,11 @@ case "${1:-}" in
 esac
 steps=("$@")
 if [ "${#steps[@]}" -eq 0 ]; then
-    declare -n steps_of_tier="${tier}_steps"
-    steps=("${steps_of_tier[@]}")
+    case "$tier" in
+        quick) steps=(format unit) ;;
+        default) steps=(lint models relacy unit tsan asan hostile fuzz python package examples cuda readme) ;;
+        full) steps=(lint models relacy unit tsan asan hostile fuzz mutate python package examples cuda readme) ;;
+    esac
 fi
 for step in "${steps[@]}"; do
     case " ${all_steps[*]} " in
@@ -129,8 +129,9 @@ step_models() {
 }
 
 # Slow tests are those that take more than a second: random flows, faults, and what waits for a process.
-slow_tests=LinkSpares.*:LinkFaults.*:*Property.*:*Seeds/*:*ProcessTest.*:GpuProcess.*:Congestion.*:*Ordered.*:*Pipeline.*
-slow_tests+=:GpuFounding.*:GpuDirectFounding.*:GpuRuntime.*Tiles*:*LinkNics.*:ServersBroadcast.*:Servers.*Stalled
+slow_tests="LinkSpares.*:LinkFaults.*:*Property.*:*Seeds/*:*ProcessTest.*:GpuProcess.*:Congestion.*"
+slow_tests+=":*Ordered.*:*Pipeline.*:GpuFounding.*:GpuDirectFounding.*:GpuRuntime.*Tiles*:*LinkNics.*"
+slow_tests+=":ServersBroadcast.*:Servers.*Stalled"
 
 step_unit() {
     if [ "$tier" = quick ]; then
@@ -206,8 +207,8 @@ step_mutate() {
 
 step_python() {
     build release -t mgi-control mgi_cluster_app  # test_cluster.py's programs
-    # Most of them wait for processes, so twice as many as there are cores.
-    with_stacks 900 .venv/bin/python -m pytest -q -n "$((2 * jobs))" --dist worksteal
+    with_stacks 900 .venv/bin/python -m pytest -q -m "not alone" -n "$jobs" --dist worksteal
+    with_stacks 900 .venv/bin/python -m pytest -q -m alone
 }
 
 step_package() {
@@ -271,9 +272,8 @@ for step in "${steps[@]}"; do
     (
         set -e
         "step_$step"
-    ) > >(tee "build/steps/$step.log") 2>&1
-    status=$?
-    wait $!  # for tee
+    ) 2>&1 | tee "build/steps/$step.log"
+    status=${PIPESTATUS[0]}
     set -e
     took=$((SECONDS - step_started))
     if [ "$status" -eq 0 ]; then

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The table at the end of test.sh: each step's seconds, tests run, and skipped ones with the reason.
+"""The table at the end of test.sh: each step's seconds, its tests, and why some were skipped.
 
     tools/test_table.py FOLDER [--json FILE]
 
-FOLDER has `results` (a line for each step: name, verdict, seconds, with tabs between), and for a step
-STEP.log, what it printed, and STEP.build, seconds of building, a line for each build. Tests are counted by
-the words that the test programs close with: GoogleTest's, pytest's, and "N passed, N failed".
+FOLDER has `results` (a line for each step: name, verdict, seconds, with tabs between), and for a
+step STEP.log, what it printed, and STEP.build, seconds of building, a line for each build. Tests
+are counted by the words that programs close with: GoogleTest's, pytest's, "N passed, N failed".
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def main() -> None:
     for row in rows:
         print(
             f"{row['step']:<9} {row['verdict']:<12} {row['build_seconds'] or '':>8} "
-            f"{row['run_seconds']:>6} {row['tests'] or '':>7} {sum(row['skipped'].values()) or '':>8}"
+            f"{row['run_seconds']:>6} {row['tests'] or '':>7} "
+            f"{sum(row['skipped'].values()) or '':>8}"
         )
     for row in rows:
         for why, number in sorted(row["skipped"].items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import decimal
+import os
 
 import mgi
 import pytest
@@ -53,7 +54,10 @@ def rows_of(*parts: pa.Table) -> list[tuple]:
     return sorted(found, key=repr)
 
 
-fast = hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
+percent = int(os.environ.get("MGI_TEST_CASES", "100"))
+fast = hypothesis.settings(
+    max_examples=max(1, 40 * percent // 100), deadline=None, derandomize=True
+)
 
 
 @fast

@@ -107,7 +107,9 @@ Case random_case(std::mt19937& random) {
 TEST(Fluid, EveryFlowHasABottleneckWhereNoneHasMore) {
     for (std::uint32_t seed = 0; seed < 300; ++seed) {
         std::mt19937 random(seed);
-        auto const [capacities, flows] = random_case(random);
+        auto const drawn = random_case(random);
+        auto const& capacities = drawn.capacities;
+        auto const& flows = drawn.flows;
         auto const rates = fair_rates(capacities, flows);
         std::vector<double> load(capacities.size(), 0), most(capacities.size(), 0);
         for (std::size_t f = 0; f < flows.size(); ++f) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "control/agent/parties.hpp"
+#include "support/cases.hpp"
 
 namespace mgi::control::test {
 namespace {
@@ -319,7 +320,7 @@ TEST_F(ClusterOfAgents, ALinkThatFailsGivesANewGeneration) {
 // Whatever happens and in whatever order: requests are answered, and in the end applications, agents
 // and controller hold the same.
 TEST_F(ClusterOfAgents, SeedsOfFaults) {
-    for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+    for (std::uint64_t seed = 1; seed <= mgi::test::cases(60U) && !HasFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         World world(3, seed);
         std::vector<Party> parties;

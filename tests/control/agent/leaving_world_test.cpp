@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/agent/parties.hpp"
+#include "support/cases.hpp"
 
 namespace mgi::control::test {
 namespace {
@@ -177,7 +178,7 @@ private:
 };
 
 TEST_F(LeavingWorlds, WhoStaysKeepsTheChannel) {
-    for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+    for (std::uint64_t seed = 1; seed <= mgi::test::cases(60U) && !HasFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         run(seed);
     }
