@@ -51,7 +51,9 @@ target_link_libraries(mgi_fuzzed_tests PRIVATE mgi_fuzzed GTest::gtest GTest::gt
 # Hostile schedules under the same sanitizers.
 mgi_glob(hostile_sources tests/hostile/*.cpp
          tests/support/offered.cpp tests/support/rows.cpp tests/support/tables.cpp)
-add_executable(mgi_hostile ${hostile_sources})
-mgi_target_defaults(mgi_hostile)
-mgi_unity(mgi_hostile)
-target_link_libraries(mgi_hostile PRIVATE mgi_fuzzed GTest::gtest)
+if(NOT TARGET mgi_hostile)
+    add_executable(mgi_hostile ${hostile_sources})
+    mgi_target_defaults(mgi_hostile)
+    mgi_unity(mgi_hostile)
+    target_link_libraries(mgi_hostile PRIVATE mgi_fuzzed GTest::gtest)
+endif()

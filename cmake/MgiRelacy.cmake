@@ -20,6 +20,9 @@ if(MGI_ASSERTIONS)
     target_compile_definitions(mgi_relacy PRIVATE MGI_ASSERTIONS=1)
 endif()
 
+if(CMAKE_CONFIGURATION_TYPES)
+    return()  # one program for each configuration has no one place
+endif()
 # Each scenario is a test of ctest's, found when ctest runs, where the program was built.
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/relacy_tests.cmake" CONTENT [[
 if(EXISTS "$<TARGET_FILE:mgi_relacy>")

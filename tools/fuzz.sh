@@ -38,7 +38,7 @@ fi
 mkdir -p build/fuzz/found
 PATH="$PWD/.venv/bin:$PATH"
 logged build/configure-fuzz.log cmake --preset fuzz
-logged build/build-fuzz.log cmake --build --preset fuzz -j "$jobs"
+logged build/build-fuzz.log cmake --build --preset fuzz -t mgi_fuzz -j "$jobs"
 
 if [ -z "$limit" ]; then
     exec "build/fuzz/fuzz_$target" "$what"

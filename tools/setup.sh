@@ -5,7 +5,8 @@
 #                                           (gRPC), test that and what lint and the tests need
 #
 # Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt),
-# MGI_CUDA=1 (the package is for GPUs, too, although there is none here) or 0 (it is not, although there is).
+# MGI_SETUP_SKIP_PACKAGE=1 (a package that was built before will do), MGI_CUDA=1 (the package is for
+# GPUs, too, although there is none here) or 0 (it is not, although there is).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for part in common system python package; do
@@ -35,4 +36,6 @@ if [ "$purpose" = test ] || [ "${MGI_CUDA:-}" = 1 ]; then
         install_requirements cuda requirements-cuda.txt
     fi
 fi
-install_package "$purpose"
+if [ -z "${MGI_SETUP_SKIP_PACKAGE:-}" ] || [ ! -e .venv/.mgi/package ]; then
+    install_package "$purpose"
+fi

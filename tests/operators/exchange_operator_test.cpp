@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "operators/reference.hpp"
+#include "support/cases.hpp"
 #include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
@@ -46,7 +47,7 @@ TEST_P(ExchangeProperty, EveryRowOnceAndEqualKeysTogether) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ExchangeProperty, ::testing::Range(0, 10));
+INSTANTIATE_TEST_SUITE_P(Seeds, ExchangeProperty, ::testing::Range(0, test::seeds(10)));
 
 TEST(ExchangeOperator, ResultsOutliveTheRuntime) {
     std::vector<Table> result;

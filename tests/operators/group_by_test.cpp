@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "operators/reference.hpp"
+#include "support/cases.hpp"
 #include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
@@ -99,7 +100,7 @@ TEST_P(GroupByProperty, MatchesTheReference) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, GroupByProperty, ::testing::Range(0, 12));
+INSTANTIATE_TEST_SUITE_P(Seeds, GroupByProperty, ::testing::Range(0, test::seeds(12)));
 
 /// Rows (key, value).
 std::vector<Row> pairs(std::vector<std::pair<std::int64_t, std::int64_t>> const& values) {

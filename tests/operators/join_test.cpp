@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "operators/reference.hpp"
+#include "support/cases.hpp"
 #include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
 
@@ -110,7 +111,7 @@ TEST_P(JoinProperty, MatchesTheReference) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, JoinProperty, ::testing::Range(0, 12));
+INSTANTIATE_TEST_SUITE_P(Seeds, JoinProperty, ::testing::Range(0, test::seeds(12)));
 
 /// Joins two tables on their first columns and compares with the reference, all columns.
 void check(Schema const& left_schema, std::vector<Row> const& left, Schema const& right_schema,

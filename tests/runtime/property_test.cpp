@@ -1,6 +1,7 @@
 // Random schemas, routings, sizes, group counts and key distributions against the trivial reference.
 #include <gtest/gtest.h>
 
+#include "support/cases.hpp"
 #include "support/flow.hpp"
 #include "support/hang_guard.hpp"
 
@@ -106,7 +107,7 @@ TEST_P(Property, RandomFlowsBetweenServersDeliverEveryRowOnce) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Property, ::testing::Range(0, 20));
+INSTANTIATE_TEST_SUITE_P(Seeds, Property, ::testing::Range(0, test::seeds(20)));
 
 }  // namespace
 }  // namespace mgi::test

@@ -1,6 +1,5 @@
 #include "mover/link/nic_board.hpp"
 
-#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -110,7 +109,7 @@ void NicBoard::lend(std::uint32_t nic, std::uint64_t bytes, Time now) {
 void NicBoard::give_back(std::uint32_t nic, std::uint64_t bytes, Time now) {
     std::lock_guard const lock(mutex_);
     MGI_ASSERT(lent_[nic] >= bytes, nic, lent_[nic], bytes);
-    lent_[nic] -= std::min(lent_[nic], bytes);
+    lent_[nic] -= bytes;
     say(nic, now);
 }
 
