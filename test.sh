@@ -93,12 +93,13 @@ with_stacks() {
     python3 tools/run_with_stacks.py --limit "$limit" --silence "$(by_tier 300 300 1200)" -- "$@"
 }
 
-# side_by_side <seconds> <command line...>: as many at a time as compilers; for those with one thread.
+# side_by_side <seconds> <command line...>: as many at a time as compilers, or `at_once`; for those with one
+# thread.
 side_by_side() {
     local limit=$1
     shift
     printf '%s\0' "$@" >build/side_by_side
-    with_stacks "$limit" xargs -0 -a build/side_by_side -P "$jobs" -I{} bash -c {}
+    with_stacks "$limit" xargs -0 -a build/side_by_side -P "${at_once:-$jobs}" -I{} bash -c {}
 }
 
 # sharded <seconds> <command line>: a GoogleTest program's tests, dealt out to twice as many processes as
@@ -108,8 +109,7 @@ sharded() {
     for ((shard = 0; shard < shards; ++shard)); do
         commands+=("GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard exec $2")
     done
-    printf '%s\0' "${commands[@]}" >build/side_by_side
-    with_stacks "$limit" xargs -0 -a build/side_by_side -P "$shards" -I{} bash -c {}
+    at_once=$shards side_by_side "$limit" "${commands[@]}"
 }
 
 step_format() {
