@@ -20,7 +20,10 @@ mgi_cuda_defaults(mgi_gpu_bench)
 target_link_libraries(mgi_gpu_bench PRIVATE mgi mgi_gpu_operators)
 
 if(NOT MGI_BUILD_CUDA STREQUAL "AUTO")
-    mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu tests/gpu/*.cu bench/gpu/*.cu)
+    mgi_glob(cuda_sources examples/*.cu tests/cuda/*.cu tests/gpu/*.cu)
+    if(MGI_BUILD_BENCH)
+        list(APPEND cuda_sources ${gpu_bench_sources})
+    endif()
     add_library(mgi_cuda_objects OBJECT EXCLUDE_FROM_ALL ${cuda_sources})
     mgi_cuda_defaults(mgi_cuda_objects)
     target_include_directories(mgi_cuda_objects PRIVATE

@@ -71,9 +71,12 @@ target_include_directories(mgi_tests PRIVATE
     "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/bench")
 target_compile_definitions(mgi_tests PRIVATE
     MGI_FUZZ_CORPUS="${PROJECT_SOURCE_DIR}/tests/fuzz/corpus")
-target_link_libraries(mgi_tests PRIVATE
-    mgi_device_test_objects mgi_test_support mgi_readers mgi_simulation GTest::gtest_main)
-if(TARGET mgi_perf)
+target_link_libraries(mgi_tests PRIVATE mgi_device_test_objects mgi_test_support GTest::gtest_main)
+# What only tests look at that may have been left out above.
+if(NOT MGI_SANITIZE STREQUAL "thread")
+    target_link_libraries(mgi_tests PRIVATE mgi_readers mgi_simulation)
+endif()
+if(TARGET mgi_perf AND NOT (MGI_SANITIZE STREQUAL "thread" AND MGI_TEST_SCOPE STREQUAL "part"))
     target_link_libraries(mgi_tests PRIVATE mgi_perf)
 endif()
 target_link_options(mgi_tests PRIVATE ${MGI_HANG_GUARD})

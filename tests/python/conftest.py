@@ -17,9 +17,9 @@ from run_support import Runner
 collect_ignore = [] if "MGI_FAKE_CUDA_DEVICES" in os.environ else ["gpu"]
 
 
-# These start several processes and watch them by the clock: with others beside them they
-# take far longer, or fail. `pytest -m alone` runs them, `pytest -m "not alone" -n 2` the others.
-ALONE = """
+# These start several processes and watch them by the clock: with more than one other beside
+# them they take far longer, or fail. So `pytest -m by_clock -n 2 --dist loadfile` runs them.
+BY_CLOCK = """
     chain cluster connect faults gpu_processes interrupt job operators_processes perf_peers
     perf_processes perf_servers processes relays run run_cluster run_ends run_hosts run_launched
     servers testbed top_live two_level
@@ -28,8 +28,8 @@ ALONE = """
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.stem.removeprefix("test_") in ALONE.split():
-            item.add_marker(pytest.mark.alone)
+        if item.path.stem.removeprefix("test_") in BY_CLOCK.split():
+            item.add_marker(pytest.mark.by_clock)
 
 
 @pytest.fixture

@@ -54,13 +54,16 @@ inline Launch launch_blocks(Runtime& runtime, Endpoint endpoint, device::u32 blo
     return launch_blocks(runtime, endpoint, blocks, channels, kernel, blocks_of(kernel));
 }
 
-/// A channel of KeyValue rows from all of these endpoints to all of them, by key.
+/// A channel of KeyValue rows from all of these endpoints to all of them, by key: of few rows and
+/// groups, since the memory of each GPU is this machine's.
 inline ChannelSpec exchange_among(std::vector<Endpoint> const& endpoints) {
     ChannelSpec spec;
     spec.sources = spec.destinations = endpoints;
     spec.schema = numbered_schema();
     spec.routing = Routing::partition("key");
     spec.options.name = "on gpus";
+    spec.options.expected_bytes = 1 << 20;
+    spec.options.max_groups = 16;
     return spec;
 }
 
