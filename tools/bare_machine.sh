@@ -22,7 +22,7 @@ command -v debootstrap >/dev/null ||
 
 unmount() {
     local place
-    for place in dev/pts dev sys proc; do
+    for place in dev/pts dev sys proc ""; do
         if mountpoint -q "$machine/$place"; then umount -l "$machine/$place"; fi
     done
 }
@@ -48,6 +48,8 @@ if [ -n "${PIP_CERT:-}" ]; then
     mkdir -p "$machine$(dirname "$PIP_CERT")"
     cp "$PIP_CERT" "$machine$PIP_CERT.bare"
 fi
+# A machine's root is a place where something is mounted, which network namespaces need.
+mount --bind "$machine" "$machine"
 mount -t proc proc "$machine/proc"
 mount --rbind /sys "$machine/sys"
 mount --make-rslave "$machine/sys"
