@@ -21,10 +21,7 @@ command -v debootstrap >/dev/null ||
     { echo "bare_machine: apt-get install debootstrap" >&2; exit 1; }
 
 unmount() {
-    local place
-    for place in dev/pts dev sys proc ""; do
-        if mountpoint -q "$machine/$place"; then umount -l "$machine/$place"; fi
-    done
+    if mountpoint -q "$machine"; then umount -l -R "$machine"; fi
 }
 trap unmount EXIT
 
@@ -50,10 +47,12 @@ if [ -n "${PIP_CERT:-}" ]; then
 fi
 # A machine's root is a place where something is mounted, which network namespaces need.
 mount --bind "$machine" "$machine"
+mount --make-private "$machine"
 mount -t proc proc "$machine/proc"
 mount --rbind /sys "$machine/sys"
 mount --make-rslave "$machine/sys"
 mount --bind /dev "$machine/dev"
+mount --make-private "$machine/dev"
 mount -t devpts devpts "$machine/dev/pts" 2>/dev/null || true
 
 # inside <user> <command>: as a new user types it, with a new user's environment.
