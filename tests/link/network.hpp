@@ -108,8 +108,8 @@ private:
     WirePointer find(int end, std::uint32_t slot);
     bool defer(int end, std::function<void()> what);
 
+    NicBoard boards_[2];  // ahead of the links, which give back what they have taken
     End ends_[2];
-    NicBoard boards_[2];
     std::vector<WirePointer> wires_;
     std::map<std::uint32_t, double> rates_;
     std::priority_queue<Event> events_;
