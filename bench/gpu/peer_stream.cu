@@ -37,18 +37,28 @@ private:
     int before_ = 0;
 };
 
+bool reaches(u32 from, u32 to) {
+    int possible = 0;
+    check(cudaDeviceCanAccessPeer(&possible, int(from), int(to)), "ask for peer access");
+    return possible != 0;
+}
+
 /// How many GPUs reach each other's memory, counted from the first; opens the ways.
 u32 connected_gpus() {
     int count = 0;
     check(cudaGetDeviceCount(&count), "count GPUs");
-    u32 const gpus = std::min(u32(count), kMostGpus);
+    u32 gpus = 1;
+    for (; gpus < std::min(u32(count), kMostGpus); ++gpus) {
+        bool all = true;
+        for (u32 other = 0; other < gpus; ++other) {
+            all = all && reaches(gpus, other) && reaches(other, gpus);
+        }
+        if (!all) break;
+    }
     for (u32 from = 0; from < gpus; ++from) {
+        On const on(from);
         for (u32 to = 0; to < gpus; ++to) {
             if (from == to) continue;
-            int possible = 0;
-            check(cudaDeviceCanAccessPeer(&possible, int(from), int(to)), "ask for peer access");
-            if (possible == 0) return std::max(1u, std::min(from, to));
-            On const on(from);
             cudaError_t const opened = cudaDeviceEnablePeerAccess(int(to), 0);
             if (opened == cudaErrorPeerAccessAlreadyEnabled) {
                 cudaGetLastError();
@@ -138,7 +148,11 @@ Part part_of(std::vector<std::unique_ptr<Words>> const& words,
 
 /// Milliseconds from the first launch to the last end; a thread starts each GPU's work.
 double timed(u32 gpus, std::function<void(u32)> const& work) {
-    std::barrier gate(gpus + 1);
+    using Clock = std::chrono::steady_clock;
+    std::vector<Clock::time_point> passed;  // when all were at the gate
+    passed.reserve(2);
+    auto const note = [&]() noexcept { passed.push_back(Clock::now()); };
+    std::barrier gate(gpus, note);
     std::vector<std::string> errors(gpus);
     std::vector<std::thread> threads;
     for (u32 gpu = 0; gpu < gpus; ++gpu) {
@@ -153,13 +167,9 @@ double timed(u32 gpus, std::function<void(u32)> const& work) {
             gate.arrive_and_wait();
         });
     }
-    gate.arrive_and_wait();
-    auto const start = std::chrono::steady_clock::now();
-    gate.arrive_and_wait();
-    std::chrono::duration<double, std::milli> const took = std::chrono::steady_clock::now() - start;
     for (auto& thread : threads) thread.join();
     for (auto const& error : errors) require(error.empty(), error.c_str());
-    return took.count();
+    return std::chrono::duration<double, std::milli>(passed[1] - passed[0]).count();
 }
 
 /// Whether every destination got what all sources have for it.
@@ -182,14 +192,24 @@ void stream_rows(Context& context, std::vector<std::unique_ptr<Gpu>> const& gpus
     u32 const capacity = kSegmentBytes / (row_words * 8);
     Kernel const kernel = kernel_of(row_words);
     std::vector<std::unique_ptr<Words>> words;
+    u32 most = ~0u;  // blocks: all have to be resident
     for (u32 gpu = 0; gpu < count; ++gpu) {
         On const on(gpu);
         words.push_back(std::make_unique<Words>(count, capacity, row_words));
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    int(scratch_of(row_words))),
               "shared memory of a block");
+        int each = 0;
+        int multiprocessors = 0;
+        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(kThreads),
+                                                            scratch_of(row_words)),
+              "occupancy");
+        check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, int(gpu)),
+              "count multiprocessors");
+        most = std::min(most, std::min(kBlocks, u32(each)) * u32(multiprocessors));
     }
-    auto const blocks = u32(std::max(1.0, context.multiprocessors() * kBlocks * share));
+    require(most > 0, "a block fits no multiprocessor");
+    u32 const blocks = std::max(1u, u32(most * share));
     std::vector<Part> parts;
     for (u32 gpu = 0; gpu < count; ++gpu) {
         parts.push_back(part_of(words, gpus, gpu, capacity, row_words));
@@ -199,9 +219,11 @@ void stream_rows(Context& context, std::vector<std::unique_ptr<Gpu>> const& gpus
         for (u32 gpu = 0; gpu < count; ++gpu) {
             On const on(gpu);
             parts[gpu].check = check_rows;
-            check(cudaMemcpy(words[gpu]->memory.get(), words[gpu]->image.data(), words[gpu]->bytes,
-                             cudaMemcpyHostToDevice),
-                  "make the words new");
+            check(
+                cudaMemcpyAsync(words[gpu]->memory.get(), words[gpu]->image.data(),
+                                words[gpu]->bytes, cudaMemcpyHostToDevice, gpus[gpu]->stream.get()),
+                "make the words new");
+            check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "make the words new");
         }
         double const ms = timed(count, [&](u32 gpu) {
             kernel<<<blocks, kThreads, scratch_of(row_words), gpus[gpu]->stream.get()>>>(

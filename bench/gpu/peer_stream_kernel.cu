@@ -188,6 +188,7 @@ __device__ void commit(Part const& part, u32 lane, u64 at, u32 rows) {
         Slot& slot = part.lanes[lane][place];
         if (atomicAdd(reinterpret_cast<Wide*>(&slot.committed), Wide(here)) + here ==
             part.capacity) {
+            __threadfence_system();  // behind the others' rows, which their additions have told of
             slot.committed = 0;
             Word(part.full[lane][place])
                 .store((sequence + 1) << kRowBits | part.capacity, cuda::memory_order_release);
@@ -329,7 +330,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks) stream(Part part) {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence_system();
-        if (add(*part.finished, 1) == gridDim.x - 1) end_lanes(part);
+        if (add(*part.finished, 1) == gridDim.x - 1) {
+            __threadfence_system();  // behind what all others have claimed and written
+            end_lanes(part);
+        }
     }
     for (u32 idle = 0; !block.is_over(); ++idle) {
         if (block.receive()) idle = 0;

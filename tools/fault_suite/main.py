@@ -281,10 +281,11 @@ def can_be_had(kind: Kind) -> bool:
     if kind.prefix:
         try:
             tried = subprocess.run(
-                [*kind.prefix, "true"], capture_output=True, text=True, check=False
+                [*kind.prefix, "true"], capture_output=True, text=True, check=False, timeout=30
             )
-            why = tried.stderr.strip() if tried.returncode != 0 else ""
-        except OSError as error:
+            if tried.returncode != 0:
+                why = tried.stderr.strip() or f"it ended with {tried.returncode}"
+        except (OSError, subprocess.TimeoutExpired) as error:
             why = str(error)
     elif kind.needs_bed:
         import beds  # tries what it takes
