@@ -1,6 +1,6 @@
 # What nvcc compiles: the operators over tables in GPU memory, and mgi_gpu_bench. In a build that is for GPUs
-# alone (MGI_BUILD_CUDA=ON) every other .cu source as well (with MGI_BUILD_BENCH those of bench), for each architecture, without a GPU and without
-# linking: the proof that device code is one source for both compilers.
+# alone (MGI_BUILD_CUDA=ON) every other .cu source as well (those of bench/gpu with MGI_BUILD_BENCH), for each
+# architecture, without a GPU and without linking: the proof that device code is one source for both compilers.
 
 # mgi_gpu_operators: <mgi/gpu_operators.hpp>, linked beside mgi, with CUDA's runtime inside.
 mgi_glob(gpu_operator_sources src/operators/gpu/*.cu)
