@@ -50,7 +50,7 @@ void measure(Context& context, Way const& way) {
 
 void batching(Context& context) {
     double const floor = context.partition_floor_gbps();
-    bool const peer = open_peer();
+    bool const peer = connected_gpus(2) == 2;
     DeviceArray<char> const here(kLargest);
     DeviceArray<char> const there(kLargest);
     PinnedArray<char> const host(kLargest);

@@ -9,7 +9,9 @@
 
 #include "data.hpp"
 #include "device_channel.hpp"
+#include "kernels.hpp"
 #include "registry.hpp"
+#include "sync.hpp"
 
 namespace mgi::bench {
 namespace {
@@ -29,6 +31,7 @@ constexpr u64 kDeadlineNs = 10'000'000'000;
 constexpr u32 kThreads = 256;
 constexpr u32 kBlocks = 2;
 constexpr u32 kTileBytes = 72 << 10;
+constexpr u32 kAtOnce = 8;  // loads of a consumer's thread
 
 /// What a block got, and why it stopped early.
 struct Tally {
@@ -50,12 +53,6 @@ struct Run {
     bool check;
     Tally* tallies;
 };
-
-__device__ u64 now_ns() {
-    u64 time;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
-    return time;
-}
 
 /// One block's part of the input, offered batch by batch.
 struct Offers {
@@ -97,22 +94,6 @@ struct Offers {
     }
 };
 
-/// Adds up values, 16 bytes a load and eight loads at a time: what is read comes from far away.
-__device__ void add_values(Tally& tally, u64 const* from, u32 values) {
-    constexpr u32 kAtOnce = 8;
-    auto const* const pairs = reinterpret_cast<ulonglong2 const*>(from);
-    u32 const count = values / 2;
-    for (u32 first = threadIdx.x; first < count; first += kAtOnce * blockDim.x) {
-        ulonglong2 held[kAtOnce];
-        for (u32 k = 0; k < kAtOnce; ++k) {
-            u32 const i = first + k * blockDim.x;
-            held[k] = i < count ? pairs[i] : ulonglong2{0, 0};
-        }
-        for (u32 k = 0; k < kAtOnce; ++k) tally.all += held[k].x + held[k].y;
-    }
-    if (values % 2 != 0 && threadIdx.x == 0) tally.all += from[values - 1];
-}
-
 /// Reads a batch's rows, each thread its own, and adds them up: with `check` row by row, so that words that
 /// parted from their row are seen; else as fast as they can be read.
 __device__ void add(Tally& tally, Run const& run, ReceivedBatch const& batch) {
@@ -124,7 +105,7 @@ __device__ void add(Tally& tally, Run const& run, ReceivedBatch const& batch) {
         u32 const values = structs ? batch.rows * words : batch.rows;
         for (u32 w = 0; w < runs; ++w) {
             u64 const* const from = structs ? batch.structs<u64>() : batch.column<u64>(w);
-            add_values(tally, from, values);
+            tally.all += part_of_sum<kAtOnce>(from, values);
         }
         if (threadIdx.x == 0) tally.rows += batch.rows;
         return;
@@ -160,12 +141,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) send_rows(Run run) {
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
     Channel const channel(&run.channel.state(), 0, Channel::kNone);
     Offers offers(run, columns, gridDim.x);
-    u64 const start = now_ns();
+    u64 const start = gpu_ns();
     Tally tally{};
     while (!offers.done() && tally.failure == 0) {
         device::SendResult const sent = offers.send(run, channel, group, shared);
         if (sent.status == Status::Error) tally.failure = u32(sent.code);
-        if (__syncthreads_or(sent.rows == 0 && now_ns() - start > kDeadlineNs)) {
+        if (__syncthreads_or(sent.rows == 0 && gpu_ns() - start > kDeadlineNs)) {
             tally.failure = kLate;
         }
     }
@@ -173,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) send_rows(Run run) {
         device::CallResult const result = channel.flush(group, shared);
         if (result == Status::Ok) break;
         if (result == Status::Error) tally.failure = u32(result.code);
-        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+        if (__syncthreads_or(gpu_ns() - start > kDeadlineNs)) tally.failure = kLate;
     }
     report(run, tally);
 }
@@ -185,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) receive_rows(Run run) {
                       run.launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
     Channel const channel(&run.channel.state(), Channel::kNone, blockIdx.x / run.groups);
-    u64 const start = now_ns();
+    u64 const start = gpu_ns();
     Tally tally{};
     while (tally.failure == 0) {
         ReceivedBatch batch;
@@ -196,7 +177,7 @@ __global__ void __launch_bounds__(kThreads) receive_rows(Run run) {
             add(tally, run, batch);
             channel.release(group, shared, batch);
         }
-        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+        if (__syncthreads_or(gpu_ns() - start > kDeadlineNs)) tally.failure = kLate;
     }
     report(run, tally);
 }
@@ -211,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
     Channel const channel(&run.channel.state(), endpoint, endpoint);
     Offers offers(run, columns, gridDim.x);
-    u64 const start = now_ns();
+    u64 const start = gpu_ns();
     Tally tally{};
     bool flushed = false;
     for (u32 idle = 0; tally.failure == 0; ++idle) {
@@ -234,7 +215,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
         }
         if (result == Status::Error) tally.failure = u32(result.code);
         if (result == Status::End && flushed) break;
-        if (__syncthreads_or(now_ns() - start > kDeadlineNs)) tally.failure = kLate;
+        if (__syncthreads_or(gpu_ns() - start > kDeadlineNs)) tally.failure = kLate;
         // Who has nothing to do leaves the words to those who have.
         if (idle != 0) device::backoff(idle);
     }
@@ -252,16 +233,6 @@ struct Case {
     bool exchange;
     double blocks = 1;  ///< share of the blocks that fit the GPU
 };
-
-u32 resident_blocks(Context& context, Kernel kernel, u32 scratch, double share) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(scratch)),
-          "shared memory of a block");
-    int each = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(kThreads), scratch),
-          "occupancy");
-    require(each > 0, "a block fits no multiprocessor");
-    return u32(std::max(1.0, context.multiprocessors() * each * share));
-}
 
 bool is_exact(std::vector<Tally> const& tallies, u32 groups, std::vector<Sums> const& expected) {
     for (std::size_t d = 0; d < expected.size(); ++d) {
@@ -326,7 +297,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
         probe.slots = 1;
         probe.groups = 1;
         scratch = DeviceChannel(probe).scratch_bytes();
-        blocks = resident_blocks(context, kernel, scratch, c.blocks);
+        blocks = u32(std::max(1.0, resident_blocks(kernel, kThreads, scratch) * c.blocks));
     }
     u32 const groups = c.exchange ? blocks / c.destinations : blocks;
     require(groups > 0, "fewer blocks are resident than there are endpoints");

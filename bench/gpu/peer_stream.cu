@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels.hpp"
+#include "peer.hpp"
 #include "registry.hpp"
 
 namespace mgi::bench {
@@ -19,132 +21,20 @@ namespace {
 
 using namespace peers;
 
-constexpr u32 kSegmentBytes = 128 << 10;
-constexpr u32 kSlots = 256;
-
-/// Makes a GPU the current one, until its end.
-class On {
-public:
-    explicit On(u32 gpu) {
-        check(cudaGetDevice(&before_), "ask for the current GPU");
-        check(cudaSetDevice(int(gpu)), "choose a GPU");
-    }
-    ~On() { cudaSetDevice(before_); }
-    On(On const&) = delete;
-    On& operator=(On const&) = delete;
-
-private:
-    int before_ = 0;
-};
-
-bool reaches(u32 from, u32 to) {
-    int possible = 0;
-    check(cudaDeviceCanAccessPeer(&possible, int(from), int(to)), "ask for peer access");
-    return possible != 0;
-}
-
-/// How many GPUs reach each other's memory, counted from the first; opens the ways.
-u32 connected_gpus() {
-    int count = 0;
-    check(cudaGetDeviceCount(&count), "count GPUs");
-    u32 gpus = 1;
-    for (; gpus < std::min(u32(count), kMostGpus); ++gpus) {
-        bool all = true;
-        for (u32 other = 0; other < gpus; ++other) {
-            all = all && reaches(gpus, other) && reaches(other, gpus);
-        }
-        if (!all) break;
-    }
-    for (u32 from = 0; from < gpus; ++from) {
-        On const on(from);
-        for (u32 to = 0; to < gpus; ++to) {
-            if (from == to) continue;
-            cudaError_t const opened = cudaDeviceEnablePeerAccess(int(to), 0);
-            if (opened == cudaErrorPeerAccessAlreadyEnabled) {
-                cudaGetLastError();
-            } else {
-                check(opened, "open peer access");
-            }
-        }
-    }
-    return gpus;
-}
-
 /// A GPU's rows, words, rings and stream.
 struct Gpu {
     Gpu(u32 number, u64 rows, u32 words, u32 gpus)
-        : number(number), input(Layout::Rows, rows, words) {
+        : input(Layout::Rows, rows, words), words(1), rings(gpus * kRingBytes) {
         generate(input.table(), Keys::Uniform, stream.get(), number + 1);
         sent = sums_of(input.table(), gpus, stream.get());
     }
-    u32 number;
     Stream stream;
     TableBuffer input;
+    DeviceArray<Words> words;
+    DeviceArray<char> rings;
     std::vector<Sums> sent;  ///< by destination
 };
-
-/// What changes during a run, in one piece of a GPU's memory, so that one copy makes it new.
-struct Words {
-    Words(u32 gpus, u32 capacity, u32 words)
-        : lanes(u64(gpus) * kSlots), rings(u64(gpus) * kSlots * capacity * words) {
-        bytes = Counters::bytes(gpus) + lanes * (sizeof(Slot) + sizeof(u64));
-        image.resize(bytes);
-        auto* const slots = reinterpret_cast<Slot*>(image.data() + Counters::bytes(gpus));
-        for (u64 i = 0; i < lanes; ++i) slots[i].free = i % kSlots;
-        memory = DeviceArray<char>(bytes);
-        segments = DeviceArray<u64>(rings);
-    }
-    /// Counters come first, by lane and for the GPU.
-    struct Counters {
-        static u64 bytes(u32 gpus) { return (2 * gpus + 2) * sizeof(Counter) + 512; }
-    };
-    u64 lanes;
-    u64 rings;
-    u64 bytes = 0;
-    std::vector<char> image;
-    DeviceArray<char> memory;
-    DeviceArray<u64> segments;
-};
-
-Part part_of(std::vector<std::unique_ptr<Words>> const& words,
-             std::vector<std::unique_ptr<Gpu>> const& gpus, u32 me, u32 capacity, u32 row_words) {
-    auto const count = u32(gpus.size());
-    auto const base = [&](u32 gpu) { return words[gpu]->memory.get(); };
-    auto const counters = [&](u32 gpu) { return reinterpret_cast<Counter*>(base(gpu)); };
-    auto const tail = [&](u32 gpu) { return base(gpu) + (2 * count + 2) * sizeof(Counter); };
-    auto const slots = [&](u32 gpu, u32 lane) {
-        return reinterpret_cast<Slot*>(base(gpu) + Words::Counters::bytes(count)) +
-               u64(lane) * kSlots;
-    };
-    auto const full = [&](u32 gpu, u32 lane) {
-        return reinterpret_cast<u64*>(slots(gpu, count)) + u64(lane) * kSlots;
-    };
-    auto const ring = [&](u32 gpu, u32 lane) {
-        return words[gpu]->segments.get() + u64(lane) * kSlots * capacity * row_words;
-    };
-    Part part;
-    part.input = gpus[me]->input.table();
-    part.gpus = count;
-    part.me = me;
-    part.capacity = capacity;
-    part.slots = kSlots;
-    part.cursors = counters(me);
-    part.turns = counters(me) + count;
-    part.tiles = counters(me) + 2 * count;
-    part.finished = part.tiles + 1;
-    part.my_ends = reinterpret_cast<u64*>(tail(me));
-    part.tally = reinterpret_cast<Tally*>(tail(me) + 256);
-    for (u32 other = 0; other < count; ++other) {
-        part.lanes[other] = slots(me, other);
-        part.rings[other] = ring(other, me);
-        part.full[other] = full(other, me);
-        part.ends[other] = reinterpret_cast<u64*>(tail(other)) + me;
-        part.my_rings[other] = ring(me, other);
-        part.my_full[other] = full(me, other);
-        part.freed[other] = slots(other, me);
-    }
-    return part;
-}
+using Gpus = std::vector<std::unique_ptr<Gpu>>;
 
 /// Milliseconds from the first launch to the last end; a thread starts each GPU's work.
 double timed(u32 gpus, std::function<void(u32)> const& work) {
@@ -159,7 +49,7 @@ double timed(u32 gpus, std::function<void(u32)> const& work) {
         threads.emplace_back([&, gpu] {
             gate.arrive_and_wait();
             try {
-                On const on(gpu);
+                On const on{int(gpu)};
                 work(gpu);
             } catch (std::exception const& error) {
                 errors[gpu] = error.what();
@@ -172,107 +62,99 @@ double timed(u32 gpus, std::function<void(u32)> const& work) {
     return std::chrono::duration<double, std::milli>(passed[1] - passed[0]).count();
 }
 
-/// Whether every destination got what all sources have for it.
-bool is_exact(std::vector<Tally> const& got, std::vector<std::unique_ptr<Gpu>> const& gpus) {
-    for (std::size_t d = 0; d < got.size(); ++d) {
-        Sums wanted;
-        for (auto const& gpu : gpus) {
-            wanted.rows += gpu->sent[d].rows;
-            wanted.keys += gpu->sent[d].keys;
-            wanted.all += gpu->sent[d].all;
+/// What each GPU is to get of all others.
+std::vector<Sums> wanted_by(Gpus const& gpus) {
+    std::vector<Sums> wanted(gpus.size());
+    for (auto const& gpu : gpus) {
+        for (std::size_t d = 0; d < wanted.size(); ++d) {
+            wanted[d].rows += gpu->sent[d].rows;
+            wanted[d].keys += gpu->sent[d].keys;
+            wanted[d].all += gpu->sent[d].all;
         }
-        if (!(wanted == Sums{got[d].rows, got[d].keys, got[d].all})) return false;
     }
-    return true;
+    return wanted;
 }
 
-void stream_rows(Context& context, std::vector<std::unique_ptr<Gpu>> const& gpus, u32 row_words,
-                 double share) {
+/// Adds a result of runs that moved so many bytes of payload each.
+void report(Context& context, Result result, Timing& timing, u64 bytes) {
+    std::sort(timing.ms.begin(), timing.ms.end());
+    timing.fill(result, bytes);
+    context.add(std::move(result));
+}
+
+int repeats(Context const& context) {
+    return context.quick() ? 3 : 7;
+}
+
+void stream_rows(Context& context, Gpus const& gpus, u32 row_words, double share) {
     auto const count = u32(gpus.size());
-    u32 const capacity = kSegmentBytes / (row_words * 8);
     Kernel const kernel = kernel_of(row_words);
-    std::vector<std::unique_ptr<Words>> words;
-    u32 most = ~0u;  // blocks: all have to be resident
+    Part part;
+    part.gpus = count;
+    u32 blocks = ~0u;  // all have to be resident
     for (u32 gpu = 0; gpu < count; ++gpu) {
-        On const on(gpu);
-        words.push_back(std::make_unique<Words>(count, capacity, row_words));
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   int(scratch_of(row_words))),
-              "shared memory of a block");
-        int each = 0;
-        int multiprocessors = 0;
-        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, int(kThreads),
-                                                            scratch_of(row_words)),
-              "occupancy");
-        check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, int(gpu)),
-              "count multiprocessors");
-        most = std::min(most, std::min(kBlocks, u32(each)) * u32(multiprocessors));
+        On const on{int(gpu)};
+        part.words[gpu] = gpus[gpu]->words.get();
+        part.rings[gpu] = gpus[gpu]->rings.get();
+        blocks = std::min(blocks, resident_blocks(kernel, kThreads, kTileBytes));
     }
-    require(most > 0, "a block fits no multiprocessor");
-    u32 const blocks = std::max(1u, u32(most * share));
-    std::vector<Part> parts;
-    for (u32 gpu = 0; gpu < count; ++gpu) {
-        parts.push_back(part_of(words, gpus, gpu, capacity, row_words));
-    }
+    blocks = std::max(1u, u32(blocks * share));
+    Words const fresh;
     std::vector<Tally> tallies(count);
     auto const run = [&](bool check_rows) {
-        for (u32 gpu = 0; gpu < count; ++gpu) {
-            On const on(gpu);
-            parts[gpu].check = check_rows;
-            check(
-                cudaMemcpyAsync(words[gpu]->memory.get(), words[gpu]->image.data(),
-                                words[gpu]->bytes, cudaMemcpyHostToDevice, gpus[gpu]->stream.get()),
-                "make the words new");
-            check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "make the words new");
+        part.check = check_rows;
+        for (auto const& gpu : gpus) {
+            check(cudaMemcpyAsync(gpu->words.get(), &fresh, sizeof(fresh), cudaMemcpyHostToDevice,
+                                  gpu->stream.get()),
+                  "make the words new");
+            check(cudaStreamSynchronize(gpu->stream.get()), "make the words new");
         }
         double const ms = timed(count, [&](u32 gpu) {
-            kernel<<<blocks, kThreads, scratch_of(row_words), gpus[gpu]->stream.get()>>>(
-                parts[gpu]);
+            Part mine = part;
+            mine.me = gpu;
+            mine.input = gpus[gpu]->input.table();
+            kernel<<<blocks, kThreads, kTileBytes, gpus[gpu]->stream.get()>>>(mine);
             check_launch("launch the stream");
             check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "wait for the stream");
         });
         for (u32 gpu = 0; gpu < count; ++gpu) {
-            check(
-                cudaMemcpy(&tallies[gpu], parts[gpu].tally, sizeof(Tally), cudaMemcpyDeviceToHost),
-                "read a tally");
+            check(cudaMemcpy(&tallies[gpu], &gpus[gpu]->words.get()->tally, sizeof(Tally),
+                             cudaMemcpyDeviceToHost),
+                  "read a tally");
             require(tallies[gpu].late == 0, "a block passed its deadline");
         }
         return ms;
     };
+    std::vector<Sums> const wanted = wanted_by(gpus);
+    bool exact = true;
     run(true);  // to warm up, too
-    bool exact = is_exact(tallies, gpus);
+    for (u32 d = 0; d < count; ++d) exact = exact && tallies[d].got == wanted[d];
     Timing timing;
-    for (int i = 0; i < (context.quick() ? 3 : 7); ++i) {
+    for (int i = 0; i < repeats(context); ++i) {
         timing.ms.push_back(run(false));
-        for (u32 d = 0; d < count; ++d) {
-            u64 rows = 0;
-            for (auto const& gpu : gpus) rows += gpu->sent[d].rows;
-            exact = exact && tallies[d].rows == rows;
-        }
+        for (u32 d = 0; d < count; ++d) exact = exact && tallies[d].got.rows == wanted[d].rows;
     }
-    std::sort(timing.ms.begin(), timing.ms.end());
     Result result;
     result.with("how", "stream").with("gpus", count).with("row_bytes", row_words * 8);
     result.with("blocks", blocks).with("segment_bytes", kSegmentBytes).with("slots", kSlots);
-    timing.fill(result, gpus[0]->input.table().bytes() * count);
     if (count == 1) result.floor_gbps = context.exchange_floor_gbps();
     result.exact = exact;
-    context.add(result);
+    report(context, std::move(result), timing, gpus[0]->input.table().bytes() * count);
 }
 
 /// Each GPU's rows in equal parts to all, its own included, by copy engines.
-void copy_rows(Context& context, std::vector<std::unique_ptr<Gpu>> const& gpus) {
+void copy_rows(Context& context, Gpus const& gpus) {
     auto const count = u32(gpus.size());
     u64 const each = gpus[0]->input.table().bytes() / count / 256 * 256;
     std::vector<DeviceArray<char>> memory;
     std::vector<std::vector<Stream>> streams(count);
     for (u32 gpu = 0; gpu < count; ++gpu) {
-        On const on(gpu);
+        On const on{int(gpu)};
         memory.emplace_back(each * count);
         streams[gpu] = std::vector<Stream>(count);
     }
     Timing timing;
-    for (int i = 0; i <= (context.quick() ? 3 : 7); ++i) {
+    for (int i = 0; i <= repeats(context); ++i) {
         double const ms = timed(count, [&](u32 gpu) {
             auto const* const from =
                 reinterpret_cast<char const*>(gpus[gpu]->input.table().structs());
@@ -288,21 +170,19 @@ void copy_rows(Context& context, std::vector<std::unique_ptr<Gpu>> const& gpus) 
         });
         if (i > 0) timing.ms.push_back(ms);
     }
-    std::sort(timing.ms.begin(), timing.ms.end());
     Result result;
     result.with("how", "copy engines").with("gpus", count);
-    timing.fill(result, each * count * count);
-    context.add(result);
+    report(context, std::move(result), timing, each * count * count);
 }
 
 void peer_stream(Context& context) {
-    u32 const all = connected_gpus();
+    auto const all = u32(connected_gpus(kMostGpus));
     u64 const bytes = context.payload_bytes() * (context.quick() ? 1 : 2);
     for (u32 count = 1; count <= all; count *= 2) {
         for (u32 const row_words : {4u, 2u, 8u}) {
-            std::vector<std::unique_ptr<Gpu>> gpus;
+            Gpus gpus;
             for (u32 gpu = 0; gpu < count; ++gpu) {
-                On const on(gpu);
+                On const on{int(gpu)};
                 gpus.push_back(
                     std::make_unique<Gpu>(gpu, bytes / (row_words * 8), row_words, count));
             }

@@ -1,5 +1,7 @@
 // What every block of peer_stream.hpp does.
 #include "peer_stream.hpp"
+
+#include "kernels.hpp"
 #include "sync.hpp"
 
 namespace mgi::bench::peers {
@@ -7,6 +9,8 @@ namespace {
 
 using Wide = unsigned long long;  // as atomicAdd has it
 constexpr u64 kDeadlineNs = 5'000'000'000;
+constexpr u32 kBlocks = 3;  // of a multiprocessor
+constexpr u32 kWarps = kThreads / 32;
 constexpr u32 kRowBits = 21;  // of a word of `full`
 constexpr u64 kRowMask = (u64(1) << kRowBits) - 1;
 constexpr u32 kAtOnce = 4;  // loads of a thread on their way
@@ -19,9 +23,25 @@ __device__ u64 add(Counter& to, u64 much) {
     return atomicAdd(reinterpret_cast<Wide*>(&to.value), Wide(much));
 }
 
-/// Rows of a tile for each thread: 32 KiB a block.
+using Piece = ulonglong2;  // what a thread loads and stores at once
+
 template <u32 kWords>
-constexpr u32 kItems = 16 / kWords;
+struct alignas(16) Row {
+    u64 word[kWords];
+};
+/// Rows of a tile for each thread, of a segment, and of a ring.
+template <u32 kWords>
+constexpr u32 kItems = kTileBytes / kThreads / sizeof(Row<kWords>);
+template <u32 kWords>
+constexpr u32 kCapacity = kSegmentBytes / sizeof(Row<kWords>);
+template <u32 kWords>
+constexpr u32 kRing = kRingBytes / sizeof(Row<kWords>);
+
+/// The rows that a source has for a destination, in the latter's memory.
+template <u32 kWords>
+__device__ Row<kWords>* ring_of(Part const& part, u32 source, u32 destination) {
+    return reinterpret_cast<Row<kWords>*>(part.rings[destination] + source * kRingBytes);
+}
 
 /// A block's receiving end, in shared memory.
 struct Receiving {
@@ -36,9 +56,12 @@ template <u32 kWords>
 class Block {
 public:
     __device__ Block(Part const& part, Receiving& receiving)
-        : part_(part), receiving_(receiving), deadline_(gpu_ns() + kDeadlineNs) {
+        : part_(part),
+          words_(*part.words[part.me]),
+          receiving_(receiving),
+          deadline_(gpu_ns() + kDeadlineNs) {
         if (threadIdx.x < part.gpus) {
-            receiving.turn[threadIdx.x] = add(part.turns[threadIdx.x], 1);
+            receiving.turn[threadIdx.x] = add(words_.turns[threadIdx.x], 1);
         }
         if (threadIdx.x == 0) {
             receiving.over = 0;
@@ -49,28 +72,25 @@ public:
 
     /// Reads a segment if there is one for this block; false when there was none.
     __device__ bool receive() {
-        if (over_) {
-            late_ = __syncthreads_or(gpu_ns() > deadline_) != 0;
-            return false;
-        }
+        if (over_) return false;
         if (threadIdx.x < 32) look();
         __syncthreads();
         int const lane = receiving_.lane;
         if (lane < 0) {
-            over_ = receiving_.over == (1u << part_.gpus) - 1;
+            bool const all = receiving_.over == (1u << part_.gpus) - 1;
             late_ = __syncthreads_or(gpu_ns() > deadline_) != 0;
-            over_ = over_ || late_;
+            over_ = all || late_;
             return false;
         }
         u64 const sequence = receiving_.turn[lane];
-        u64 const slot = sequence % part_.slots;
+        u64 const slot = sequence % kSlots;
         // Asked for ahead of the rows, to be there behind them.
-        u64 const next = threadIdx.x == 0 ? add(part_.turns[lane], 1) : 0;
-        read(part_.my_rings[lane] + slot * part_.capacity * kWords, receiving_.rows);
+        u64 const next = threadIdx.x == 0 ? add(words_.turns[lane], 1) : 0;
+        read(ring_of<kWords>(part_, lane, part_.me) + slot * kCapacity<kWords>, receiving_.rows);
         __syncthreads();
         if (threadIdx.x == 0) {
-            Word(part_.freed[lane][slot].free)
-                .store(sequence + part_.slots, cuda::memory_order_release);
+            Word(part_.words[lane]->lanes[part_.me][slot].free)
+                .store(sequence + kSlots, cuda::memory_order_release);
             receiving_.turn[lane] = next;
         }
         __syncthreads();
@@ -85,11 +105,12 @@ public:
             all_ += __shfl_xor_sync(~0u, all_, o);
         }
         if (threadIdx.x % 32 != 0) return;
-        atomicAdd(reinterpret_cast<Wide*>(&part_.tally->keys), Wide(keys_));
-        atomicAdd(reinterpret_cast<Wide*>(&part_.tally->all), Wide(all_));
+        Tally& tally = words_.tally;
+        atomicAdd(reinterpret_cast<Wide*>(&tally.got.keys), Wide(keys_));
+        atomicAdd(reinterpret_cast<Wide*>(&tally.got.all), Wide(all_));
         if (threadIdx.x != 0) return;
-        atomicAdd(reinterpret_cast<Wide*>(&part_.tally->rows), Wide(rows_));
-        if (late_) atomicAdd(&part_.tally->late, 1u);
+        atomicAdd(reinterpret_cast<Wide*>(&tally.got.rows), Wide(rows_));
+        if (late_) atomicAdd(&tally.late, 1u);
     }
 
 private:
@@ -101,11 +122,11 @@ private:
         u64 full = 0;
         if (lane < part_.gpus && (receiving_.over >> lane & 1) == 0) {
             u64 const turn = receiving_.turn[lane];
-            u64* const word = part_.my_full[lane] + turn % part_.slots;
+            u64* const word = &words_.full[lane][turn % kSlots];
             full = peek(word);
             ready = full >> kRowBits == turn + 1;
             if (!ready) {
-                u64 const end = peek(part_.my_ends + lane);
+                u64 const end = peek(&words_.ends[lane]);
                 ended = end != 0 && turn >= end - 1;
             }
             if (ready) static_cast<void>(Word(*word).load(cuda::memory_order_acquire));
@@ -123,30 +144,22 @@ private:
     }
 
     /// Adds up a segment's words; with `check` so that words that parted from their row are seen.
-    __device__ void read(u64 const* from, u32 rows) {
+    __device__ void read(Row<kWords> const* from, u32 rows) {
         if (threadIdx.x == 0) rows_ += rows;
-        if (part_.check) {
-            for (u32 i = threadIdx.x; i < rows; i += kThreads) {
-                u64 sum = 0;
-                for (u32 w = 0; w < kWords; ++w) sum = row_sum(sum, from[i * kWords + w]);
-                keys_ += from[i * kWords];
-                all_ += sum;
-            }
+        if (!part_.check) {
+            all_ += part_of_sum<kAtOnce>(from->word, rows * kWords);
             return;
         }
-        auto const* const pieces = reinterpret_cast<Piece const*>(from);
-        u32 const count = rows * kWords / 2;
-        for (u32 first = threadIdx.x; first < count; first += kAtOnce * kThreads) {
-            Piece held[kAtOnce];
-            for (u32 k = 0; k < kAtOnce; ++k) {
-                u32 const i = first + k * kThreads;
-                held[k] = i < count ? pieces[i] : Piece{0, 0};
-            }
-            for (u32 k = 0; k < kAtOnce; ++k) all_ += held[k].x + held[k].y;
+        for (u32 i = threadIdx.x; i < rows; i += kThreads) {
+            u64 sum = 0;
+            for (u64 const word : from[i].word) sum = row_sum(sum, word);
+            keys_ += from[i].word[0];
+            all_ += sum;
         }
     }
 
     Part const& part_;
+    Words& words_;
     Receiving& receiving_;
     u64 const deadline_;
     u64 rows_ = 0;
@@ -167,31 +180,37 @@ struct Sending {
 };
 
 /// Whether the slots of a claimed run may be filled.
+template <u32 kWords>
 __device__ bool are_free(Part const& part, u32 lane, u64 first, u32 rows) {
-    u64 const last = (first + rows - 1) / part.capacity;
-    for (u64 at = first / part.capacity; at <= last; ++at) {
-        // acquire: what its reader has done comes before what we write.
-        Word const free(part.lanes[lane][at % part.slots].free);
+    u64 const last = (first + rows - 1) / kCapacity<kWords>;
+    for (u64 at = first / kCapacity<kWords>; at <= last; ++at) {
+        // acquire: what the slot's reader has done comes before what we write.
+        Word const free(part.words[part.me]->lanes[lane][at % kSlots].free);
         if (free.load(cuda::memory_order_acquire) != at) return false;
     }
     return true;
 }
 
-/// Counts a run's rows as written; who completes a slot tells its reader. Behind a barrier.
+/// Says that a slot is full, to the block that reads it.
+__device__ void publish(Part const& part, u32 lane, u64 sequence, u64 rows) {
+    Word(part.words[lane]->full[part.me][sequence % kSlots])
+        .store((sequence + 1) << kRowBits | rows, cuda::memory_order_release);
+}
+
+/// Counts a run's rows as written, and publishes the slots that it completes. Behind a barrier.
+template <u32 kWords>
 __device__ void commit(Part const& part, u32 lane, u64 at, u32 rows) {
     __threadfence_system();
     while (rows != 0) {
-        u64 const sequence = at / part.capacity;
-        u64 const rest = (sequence + 1) * part.capacity - at;
+        u64 const sequence = at / kCapacity<kWords>;
+        u64 const rest = (sequence + 1) * kCapacity<kWords> - at;
         u32 const here = rows < rest ? rows : u32(rest);
-        u64 const place = sequence % part.slots;
-        Slot& slot = part.lanes[lane][place];
+        Slot& slot = part.words[part.me]->lanes[lane][sequence % kSlots];
         if (atomicAdd(reinterpret_cast<Wide*>(&slot.committed), Wide(here)) + here ==
-            part.capacity) {
+            kCapacity<kWords>) {
             __threadfence_system();  // behind the others' rows, which their additions have told of
             slot.committed = 0;
-            Word(part.full[lane][place])
-                .store((sequence + 1) << kRowBits | part.capacity, cuda::memory_order_release);
+            publish(part, lane, sequence, kCapacity<kWords>);
         }
         at += here;
         rows -= here;
@@ -199,16 +218,15 @@ __device__ void commit(Part const& part, u32 lane, u64 at, u32 rows) {
 }
 
 /// The source's last block: a half-full segment is the last one.
+template <u32 kWords>
 __device__ void end_lanes(Part const& part) {
     for (u32 lane = 0; lane < part.gpus; ++lane) {
-        u64 const claimed = add(part.cursors[lane], 0);
-        u64 const sequence = claimed / part.capacity;
-        u64 const rows = claimed % part.capacity;
-        if (rows != 0) {
-            Word(part.full[lane][sequence % part.slots])
-                .store((sequence + 1) << kRowBits | rows, cuda::memory_order_release);
-        }
-        Word(*part.ends[lane]).store(sequence + (rows != 0 ? 2 : 1), cuda::memory_order_release);
+        u64 const claimed = add(part.words[part.me]->cursors[lane], 0);
+        u64 const sequence = claimed / kCapacity<kWords>;
+        u64 const rows = claimed % kCapacity<kWords>;
+        if (rows != 0) publish(part, lane, sequence, rows);
+        Word(part.words[lane]->ends[part.me])
+            .store(sequence + (rows != 0 ? 2 : 1), cuda::memory_order_release);
     }
 }
 
@@ -249,13 +267,12 @@ __device__ void send_tile(Part const& part, Block<kWords>& block, Sending& sendi
         if (x < lanes && thread == x) sending.count[warp][x] = have[x];
     }
     __syncthreads();
-    u64 const ring = u64(part.slots) * part.capacity;
     u64 at = 0;  // of the lane's clerk, one of the first threads: its run
     u32 claimed = 0;
     auto const try_to_go = [&] {
-        bool const goes = claimed != 0 && are_free(part, thread, at, claimed);
+        bool const goes = claimed != 0 && are_free<kWords>(part, thread, at, claimed);
         if (thread < lanes) {
-            sending.place[thread] = u32(at % ring);
+            sending.place[thread] = u32(at % kRing<kWords>);
             sending.goes[thread] = goes;
         }
         u32 const waiting = __ballot_sync(~0u, claimed != 0 && !goes);
@@ -276,7 +293,7 @@ __device__ void send_tile(Part const& part, Block<kWords>& block, Sending& sendi
             sending.start[thread] = end - claimed;
             sending.start[lanes] = rows;
         }
-        if (claimed != 0) at = add(part.cursors[thread], claimed);
+        if (claimed != 0) at = add(part.words[part.me]->cursors[thread], claimed);
         try_to_go();
     }
     __syncthreads();
@@ -294,14 +311,15 @@ __device__ void send_tile(Part const& part, Block<kWords>& block, Sending& sendi
             u32 x = 0;
             while (position >= sending.start[x + 1]) ++x;
             if (!sending.goes[x]) continue;
-            u64 place = u64(sending.place[x]) + position - sending.start[x];
-            if (place >= ring) place -= ring;
-            reinterpret_cast<Piece*>(part.rings[x])[place * kPieces + i % kPieces] = pieces[i];
+            u32 place = sending.place[x] + position - sending.start[x];
+            if (place >= kRing<kWords>) place -= kRing<kWords>;
+            Row<kWords>* const to = ring_of<kWords>(part, part.me, x) + place;
+            reinterpret_cast<Piece*>(to)[i % kPieces] = pieces[i];
         }
         __syncthreads();
         bool const waiting = sending.waiting != 0;
         if (warp == 0 && claimed != 0 && sending.goes[thread]) {
-            commit(part, thread, at, claimed);
+            commit<kWords>(part, thread, at, claimed);
             claimed = 0;
         }
         if (!waiting || block.is_late()) return;
@@ -316,11 +334,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) stream(Part part) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ Receiving receiving;
     __shared__ Sending sending;
+    Words& words = *part.words[part.me];
     Block<kWords> block(part, receiving);
     constexpr u32 kTile = kThreads * kItems<kWords>;
     u64 const tiles = (part.input.rows + kTile - 1) / kTile;
     while (!block.is_late()) {
-        if (threadIdx.x == 0) sending.tile = add(*part.tiles, 1);
+        if (threadIdx.x == 0) sending.tile = add(words.tiles, 1);
         __syncthreads();
         u64 const tile = sending.tile;
         if (tile >= tiles) break;
@@ -330,9 +349,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) stream(Part part) {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence_system();
-        if (add(*part.finished, 1) == gridDim.x - 1) {
+        if (add(words.finished, 1) == gridDim.x - 1) {
             __threadfence_system();  // behind what all others have claimed and written
-            end_lanes(part);
+            end_lanes<kWords>(part);
         }
     }
     for (u32 idle = 0; !block.is_over(); ++idle) {
@@ -346,10 +365,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks) stream(Part part) {
 
 Kernel kernel_of(u32 words) {
     return words == 2 ? stream<2> : words == 4 ? stream<4> : words == 8 ? stream<8> : nullptr;
-}
-
-u32 scratch_of(u32 words) {
-    return kThreads * (16 / words) * words * 8;
 }
 
 }  // namespace mgi::bench::peers

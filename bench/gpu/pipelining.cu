@@ -182,7 +182,7 @@ private:
 
 void pipelining(Context& context) {
     u32 const segments = context.quick() ? 32 : 256;
-    bool const peer = open_peer();
+    bool const peer = connected_gpus(2) == 2;
     {
         PinnedArray<u64> const host(segments * kSegmentWords);
         Pipeline(context, segments, host.get(), "gpu to host").run();

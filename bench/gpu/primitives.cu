@@ -76,7 +76,7 @@ void measure(Context& context, Way const& way) {
 }
 
 void primitives(Context& context) {
-    bool const peer = open_peer();
+    bool const peer = connected_gpus(2) == 2;
     DeviceArray<char> const here(kLargest);
     PinnedArray<char> const host(kLargest);
     auto const beside = peer ? peer_array<char>(kLargest) : DeviceArray<char>();

@@ -34,7 +34,7 @@ std::vector<ExchangeCase> all_cases() {
         for (Kind const kind : {Kind::Murmur3, Kind::Modulo, Kind::SeveralKeys, Kind::Broadcast,
                                 Kind::Direct, Kind::Balance}) {
             for (std::uint32_t const groups : {1U, 3U, 8U}) {
-                // ThreadSanitizer sees no more in eight than in three.
+                // A sanitizer sees no more in eight than in three.
                 if (groups == 8 && kSanitized && percent_of_cases() < 100) continue;
                 for (std::uint32_t const threads : {1U, 2U}) {
                     cases.push_back({by_reference, kind, groups, threads});
