@@ -136,6 +136,7 @@ private:
         u32 const behind = all & ~((1u << receiving_.first) - 1);
         int const chosen = __ffs(int(behind != 0 ? behind : all)) - 1;
         u32 const rows = u32(__shfl_sync(~0u, full, chosen < 0 ? 0 : chosen) & kRowMask);
+        __syncwarp();  // all have read what the first one changes
         if (lane != 0) return;
         receiving_.over |= ends;
         receiving_.lane = chosen;
