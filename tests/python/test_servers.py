@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -26,8 +27,14 @@ ROWS = 6_000
 
 @pytest.fixture(scope="module", autouse=True)
 def made() -> Iterator[None]:
-    with standing("--servers", "2", "--nics", "2", "--rate", "400mbit"):
-        yield
+    # A place of our own for jobs: `mgi top` is to find ours, and tests beside these have some, too.
+    with (
+        TemporaryDirectory(prefix="mgi-", dir="/tmp") as base,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("XDG_RUNTIME_DIR", base)
+        with standing("--servers", "2", "--nics", "2", "--rate", "400mbit"):
+            yield
 
 
 class Job:
