@@ -103,10 +103,15 @@ function(mgi_test_headers target)
     endif()
 endfunction()
 
-# mgi_test_defaults(<target>): a test is compiled more often than it runs, so it is optimized little.
+# mgi_optimize_little(<target>): for what takes longer to compile than it will ever gain by being faster.
+function(mgi_optimize_little target)
+    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()
+
+# mgi_test_defaults(<target>): a test is compiled more often than it runs.
 function(mgi_test_defaults target)
     mgi_target_defaults(${target})
-    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+    mgi_optimize_little(${target})
 endfunction()
 
 # mgi_discover_tests(<target>): each test of a GoogleTest program is one of ctest's, found when ctest runs.
