@@ -191,7 +191,7 @@ step_relacy() {
     local scenarios
     mapfile -t scenarios < <(build/release/mgi_relacy --list | cut -d ' ' -f 1)
     [ "${#scenarios[@]}" -gt 0 ] || { echo "mgi_relacy lists no scenario"; return 1; }
-    MGI_RELACY_ITERATIONS=${MGI_RELACY_ITERATIONS:-$(by_tier 0.1 0.5 2)} \
+    MGI_RELACY_ITERATIONS=${MGI_RELACY_ITERATIONS:-$(by_tier 0.1 0.3 2)} \
         side_by_side 1200 "${scenarios[@]/#/build/release/mgi_relacy }"
 }
 
