@@ -247,6 +247,7 @@ step_cuda() {
     LIBRARY_PATH="$(dirname "$(dirname "$nvcc")")/lib${LIBRARY_PATH:+:$LIBRARY_PATH}" \
         CUDACXX=$nvcc CUDAHOSTCXX=$CXX \
         build cuda -- -DMGI_CUDA_ARCHITECTURES="$(by_tier 90-real 90-real '80-real;90-real')" \
+        -DCMAKE_CUDA_FLAGS="$(by_tier --Ofast-compile=max --Ofast-compile=max '')" \
         -DMGI_BUILD_BENCH="$(by_tier OFF OFF ON)"
 }
 

@@ -32,7 +32,7 @@ std::uint64_t ChannelTables::pool_bytes() const {
              segment;
     std::uint64_t const group =
         Carver::piece(state_.carry_layout.size) +
-        Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
+        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
         2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
         Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
     return bytes + here_.sources.size() * state_.max_groups * group;
@@ -150,6 +150,7 @@ void ChannelTables::build_groups(std::pmr::memory_resource& memory, Carver& carv
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
         auto& group = source.groups[g];
         group.last = carver.take<device::u64>(plan_.lanes);
+        group.carry_at = carver.take<device::u64>(plan_.lanes);
         group.carry_next = carver.take<device::u32>(plan_.lanes);
         group.carry_end = carver.take<device::u32>(plan_.lanes);
         group.carry_lane = carver.take<device::u16>(plan_.tile_rows);

@@ -28,12 +28,12 @@ struct TestLane {
         lane.mask = ring - 1;
         lane.capacity = capacity;
         lane.units = units;
-        lane.ticket.store(Ticket{start, 0}.word(), relaxed);
+        lane.cursor.store(units != 0 ? Ticket{start, 0}.word() : start * capacity, relaxed);
         lane.published.store(start, relaxed);
         for (u64 i = start; i < start + ring; ++i) slots[i & lane.mask].sequence.store(i, relaxed);
     }
     Claim claim(u32 wanted, u32 units_each = 0) {
-        if (lane.units == 0) return lane.claim(wanted);
+        if (lane.units == 0) return lane.claim_now(wanted);
         return lane.claim_fitting(
             [&](u32 room, u32 units) {
                 u32 most = min_of(room, wanted);
@@ -41,6 +41,10 @@ struct TestLane {
                 return Fitting{most, most * units_each};
             },
             [&](u64 sequence) { publish(sequence); });
+    }
+    /// Rows that were taken, as far as their slot goes.
+    Claim claim_taken(u64 at, u32 rows_taken) {
+        return Lane<>::claim(at, rows_taken, lane.form());
     }
     void commit(Claim const& claim) {
         if (lane.commit(claim.slot, claim.rows, 0, claim.units)) publish(claim.sequence);
@@ -112,6 +116,41 @@ TEST(DeviceLane, FullRingGivesNoRoomUntilASlotIsFreed) {
     }
 }
 
+TEST(DeviceLane, TakenRowsGoOverSlotsAndWaitForThem) {
+    TestLane t(2, 4, 0);
+    u64 const first = t.lane.take(3);
+    u64 const second = t.lane.take(7);  // of three slots, the last of which is the first one, a lap on
+    EXPECT_EQ(first, 0U);
+    EXPECT_EQ(second, 3U);
+    Claim const a = t.claim_taken(first, 3);
+    EXPECT_EQ(a.rows, 3U);
+    Claim const b = t.claim_taken(second, 7);
+    EXPECT_EQ(b.rows, 1U);
+    EXPECT_EQ(b.row, 3U);
+    Claim const c = t.claim_taken(second + 1, 6);
+    EXPECT_EQ(c.sequence, 1U);
+    EXPECT_EQ(c.row, 0U);
+    EXPECT_EQ(c.rows, 4U);
+    EXPECT_EQ(t.claim_taken(second + 5, 2).rows, 0U);
+    EXPECT_EQ(t.claim(1).rows, 0U) << "the slot that comes next is not free";
+    t.seal();
+    EXPECT_EQ(t.lane.cursor.load(relaxed), 10U) << "rows that cannot be written are not closed in";
+    t.commit(b);
+    t.commit(c);
+    EXPECT_TRUE(t.delivered.empty());
+    t.commit(a);
+    ASSERT_EQ(t.delivered.size(), 2U);
+    t.free(t.delivered[0].slot);
+    Claim const d = t.claim_taken(second + 5, 2);
+    EXPECT_EQ(d.sequence, 2U);
+    EXPECT_EQ(d.rows, 2U);
+    t.seal();
+    t.commit(d);
+    ASSERT_EQ(t.delivered.size(), 3U);
+    EXPECT_EQ(t.delivered[2].rows, 2U);
+    EXPECT_EQ(t.lane.sequences(), 3U);
+}
+
 TEST(DeviceLane, SealPublishesAPartlyFilledSlotOnce) {
     TestLane t(2, 8, 0);
     t.seal();
@@ -159,9 +198,12 @@ TEST(DeviceLane, TextThatDoesNotFitSealsTheSlot) {
     EXPECT_EQ(u32(t.slots[0].content.load(relaxed) >> 32), 8U);
 }
 
-TEST(DeviceLane, SequencesAreExactAcrossTheWrapOfTheTicket) {
-    u64 const start = (u64{3} << 26) - 2;
-    TestLane t(2, 1, start);
+class DeviceLaneStart : public ::testing::TestWithParam<u32> {};
+
+// Of a lane with long strings across the wrap of the ticket's sequence.
+TEST_P(DeviceLaneStart, SequencesAreExact) {
+    u64 const start = (u64{3} << 25) - 2;
+    TestLane t(2, 1, start, GetParam());
     for (u64 i = 0; i < 5; ++i) {
         Claim const claim = t.claim(1);
         ASSERT_EQ(claim.rows, 1U) << i;
@@ -172,6 +214,8 @@ TEST(DeviceLane, SequencesAreExactAcrossTheWrapOfTheTicket) {
     EXPECT_EQ(t.lane.sequences(), start + 5);
     EXPECT_EQ(t.lane.published.load(relaxed), start + 5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Units, DeviceLaneStart, ::testing::Values(0U, 4U));
 
 TEST(DeviceLane, ReleaseOfSeveralReadsFreesWithTheLast) {
     Slot<LibcuAtomics> slot;
@@ -206,9 +250,15 @@ TEST_P(DeviceLaneCrowd, EveryRowArrivesOnce) {
             test::Random random(w);
             test::Yields yields(w + 100, 20);
             u64 sent = 0;
+            u64 at = 0;
+            u32 taken = 0;  // rows from `at` on that are still to be claimed
             for (u32 idle = 0; sent < each;) {
                 u32 const want = u32(min_of<u64>(each - sent, 1 + random.below(2 * p.capacity)));
-                Claim const claim = t.claim(want);
+                if (taken == 0 && random.one_in(2)) {
+                    taken = want;
+                    at = t.lane.take(taken);
+                }
+                Claim const claim = taken != 0 ? t.claim_taken(at, taken) : t.claim(want);
                 yields();
                 for (u32 k = 0; k < claim.rows; ++k) {
                     t.rows[claim.slot][claim.row + k] = u64(w) << 32 | (sent + k);
@@ -220,6 +270,10 @@ TEST_P(DeviceLaneCrowd, EveryRowArrivesOnce) {
                 idle = 0;
                 t.commit(claim);
                 sent += claim.rows;
+                if (taken != 0) {
+                    taken -= claim.rows;
+                    at += claim.rows;
+                }
                 if (random.one_in(10)) t.seal();
             }
             t.seal();

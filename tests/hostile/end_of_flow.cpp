@@ -99,7 +99,7 @@ std::string name_word(State& state, void const* word) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             auto const& lane = source.lanes[l];
             std::string const name = "lane " + number(s) + "." + number(l) + " ";
-            if (is_in(word, lane.ticket)) return name + "ticket";
+            if (is_in(word, lane.cursor)) return name + "cursor";
             if (is_in(word, lane.delivering)) return name + "delivering";
             if (is_in(word, lane.published)) return name + "published";
             if (is_in(word, lane.delivered)) return name + "delivered";

@@ -6,14 +6,16 @@
 // in sequence; flush is `done` only when the group's rows were handed to the receive queue; at the
 // end nothing is missing. A wait for something that never comes is an invalid end state.
 //
-// A row that does not fit what is left of a slot closes it, as an early push does: `push` is both. Of a
-// lane with long strings claims are CAS in place of additions: the same steps, none of them void.
+// A group takes rows of the lane, whether their slots are free or not, and places them slot by slot; what
+// has no room it carries. Who pushes places what the other groups carry as well. Of a lane with long strings
+// rows are taken by CAS, and of the open slot alone: fewer interleavings.
 //
 // models: pass
-// models: pass -DSENDERS=3 -DROWS=2
+// models: pass -DSENDERS=3 -DROWS=1 -DR=1
 // models: pass -DROWS=2 ltl(everything_ends)
-// models: fail(assertion) -DBROKEN_OPEN_WITHOUT_LAP
-// models: fail(deadlock)  -DBROKEN_OPEN_KEEPS_VOID_ROWS
+// models: fail(assertion) -DBROKEN_CLAIM_WITHOUT_LAP
+// models: fail(assertion) -DBROKEN_HELP_WITHOUT_HOLD
+// models: fail(assertion) -DBROKEN_SEAL_OF_A_SLOT_IN_USE
 // models: fail(assertion) -DBROKEN_FREE_BEFORE_READ
 // models: fail(assertion) -DBROKEN_RESET_AFTER_PUBLISH
 // models: fail(assertion) -DBROKEN_DONE_AT_COMMIT
@@ -27,12 +29,17 @@
 #ifndef ROWS
 #define ROWS 3 /* of each sender */
 #endif
+#ifndef R
 #define R 2    /* slots */
+#endif
 #define CAP 2  /* rows of a segment */
 #define ALL (SENDERS * ROWS)
 
-// The ticket: the slot is closed when as many rows as it holds were taken, or more.
-byte ticket_seq, ticket_rows;
+byte cursor; // rows that were taken, with holes
+// What each group carries: rows from number `next` on, `carried` of them, taken from `at` on.
+byte next[SENDERS], carried[SENDERS], at[SENDERS], last[SENDERS];
+bool placing[SENDERS];
+bool fresh[SENDERS]; // what was just taken is its own business
 // A slot's words.
 byte sequence[R];
 byte committed[R], hole[R]; // one word: rows and hole together | hole
@@ -116,126 +123,145 @@ inline commit(q, rows, holes) {
     fi
 }
 
-// Lane::open_next: of the closed ticket t_seq, t_rows. `won`: that there may be room.
-inline open_next() {
-#ifdef BROKEN_OPEN_WITHOUT_LAP
-    won = true;
-#else
-    won = sequence[(t_seq + 1) % R] == t_seq + 1;
-#endif
-    if
-    :: won ->
-       d_step {
-           if
-           :: ticket_seq == t_seq && ticket_rows == t_rows ->
-              ticket_seq = t_seq + 1;
-#ifdef BROKEN_OPEN_KEEPS_VOID_ROWS
-              ticket_rows = ticket_rows - CAP
-#else
-              ticket_rows = 0
-#endif
-           :: else
-           fi
-       }
-    :: else
-    fi
-}
-
-// Lane::seal: closes the open slot if there are rows in it.
+// Lane::seal: closes the open slot if there are rows in it, and it is free.
 inline seal() {
     do
-    :: d_step { t_seq = ticket_seq; t_rows = ticket_rows }
+    :: t = cursor;
        if
-       :: t_rows == 0 || t_rows >= CAP -> break
+       :: t % CAP == 0 -> break
        :: else
        fi;
+#ifndef BROKEN_SEAL_OF_A_SLOT_IN_USE
+       if
+       :: sequence[(t / CAP) % R] != t / CAP -> break
+       :: else
+       fi;
+#endif
        d_step {
-           won = ticket_seq == t_seq && ticket_rows == t_rows;
+           won = cursor == t;
            if
-           :: won -> ticket_rows = CAP
+           :: won -> cursor = t + CAP - t % CAP
            :: else
            fi
        }
        if
        :: won ->
 #ifndef BROKEN_SEAL_WITHOUT_HOLE
-          commit(t_seq, 0, CAP - t_rows);
+          commit(t / CAP, 0, CAP - t % CAP);
 #endif
           break
        :: else
        fi
     od;
-    atomic { t_seq = 0; t_rows = 0; won = false }
+    atomic { t = 0; won = false }
+}
+
+// Whether the next row that a group carries has a free slot.
+#ifdef BROKEN_CLAIM_WITHOUT_LAP
+#define FREE(g) true
+#else
+#define FREE(g) (sequence[(at[g] / CAP) % R] == at[g] / CAP)
+#endif
+
+// SendCall::place: writes and commits what a group carries, as far as slots are free.
+inline place(g) {
+    left = carried[g];
+    do
+    :: left > 0 && FREE(g) ->
+       d_step {
+           q = at[g] / CAP;
+           n = CAP - at[g] % CAP;
+           n = (n < left -> n : left)
+       }
+       k = 0;
+       do
+       :: k < n ->
+          d_step {
+              assert(cell[(q % R) * CAP + (at[g] + k) % CAP] == 0);
+              cell[(q % R) * CAP + (at[g] + k) % CAP] = g * ROWS + next[g] + k + 1;
+              k++
+          }
+       :: else -> break
+       od;
+       atomic {
+           k = 0;
+           last[g] = q + 1;
+           at[g] = at[g] + n;
+           next[g] = next[g] + n
+       }
+       commit(q, n, 0);
+       d_step { left = left - n; n = 0; q = 0 }
+    :: else -> break
+    od;
+    // Only now others see how far it got: when nothing is left, the group takes rows anew.
+    atomic { carried[g] = left; left = 0 }
+}
+
+// SendCall::place_carry.
+inline place_carry(g) {
+    if
+    :: carried[g] > 0 && !fresh[g] ->
+#ifdef BROKEN_HELP_WITHOUT_HOLD
+       won = true;
+#else
+       d_step { won = !placing[g]; placing[g] = true }
+#endif
+       if
+       :: won && carried[g] > 0 && !fresh[g] -> place(g)
+       :: else
+       fi;
+       if
+       :: won -> atomic { placing[g] = false; won = false }
+       :: else
+       fi
+    :: else
+    fi
 }
 
 proctype Sender(byte me) {
-    byte next, t_seq, t_rows, n, i, k, last;
+    byte t, q, n, left, i, k;
     bool won, was, complete, pushed;
     do
-    :: next < ROWS ->
-       // Lane::claim of as many rows as fit.
-       d_step { t_seq = ticket_seq; t_rows = ticket_rows }
-       if
-       :: t_rows >= CAP ->
-          open_next();
-          if
-          :: !won ->
-             // No room: send returns, and is called again until there is.
-             (ticket_rows < CAP || sequence[(ticket_seq + 1) % R] == ticket_seq + 1)
-          :: else
-          fi;
-          goto again
-       :: else
-       fi;
+    :: carried[me] > 0 ->
+       // Send returns, and is called again until there is room; or somebody else has placed the rows.
+       (carried[me] == 0 || (FREE(me) && !placing[me]));
+       place_carry(me)
+    :: carried[me] == 0 && next[me] < ROWS ->
+       // Lane::take: one group of all its rows, the others of one row after the other.
        d_step {
-           t_seq = ticket_seq;
-           t_rows = ticket_rows;
-           ticket_rows = ticket_rows + ROWS - next;
-           n = (CAP - t_rows < ROWS - next -> CAP - t_rows : ROWS - next);
-           if
-           :: t_rows >= CAP -> n = 0 // closed since: nothing was added
-           :: else
-           fi
+           n = (me == 0 -> ROWS : 1);
+           at[me] = cursor;
+           cursor = cursor + n;
+           carried[me] = n;
+           fresh[me] = true;
+           n = 0
        }
-       if
-       :: n > 0 ->
-          k = 0;
-          do
-          :: k < n ->
-             d_step {
-                 assert(cell[(t_seq % R) * CAP + t_rows + k] == 0);
-                 cell[(t_seq % R) * CAP + t_rows + k] = me * ROWS + next + 1;
-                 next++;
-                 k++
-             }
-          :: else -> break
-          od;
-          atomic { last = t_seq + 1; k = 0; won = false; t_rows = 0 }
-          commit(t_seq, n, 0);
-          n = 0
-       :: else
-       fi;
-       again: atomic { t_seq = 0; t_rows = 0; won = false }
-    :: next < ROWS && next > 0 && !pushed ->
-       pushed = true; // an early push, at any moment
+       place(me);
+       fresh[me] = false
+    :: next[me] > 0 && !pushed ->
+       pushed = true; // an early push, at any moment; behind the next group's rows
+       t = (me + 1) % SENDERS;
+       place_carry(t);
+       t = 0;
        seal()
-    :: next == ROWS -> break
+    :: carried[me] == 0 && next[me] == ROWS -> break
     od;
     // Flush: the last group closes the source.
     atomic { groups_flushed++; won = groups_flushed == SENDERS }
     if
     :: won ->
+       won = false;
 #ifdef BROKEN_COUNT_BEFORE_SEAL
-       closed = ticket_seq + 1;
+       closed = cursor / CAP + 1;
 #endif
        seal();
 #ifndef BROKEN_COUNT_BEFORE_SEAL
-       closed = ticket_seq + (ticket_rows == 0 -> 0 : 1) + 1
+       closed = (cursor + CAP - 1) / CAP + 1
 #endif
     :: else
     fi;
 #ifndef BROKEN_DONE_AT_COMMIT
-    (last <= published);
+    (last[me] <= published);
 #endif
     k = 0;
     do

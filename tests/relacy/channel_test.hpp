@@ -30,18 +30,27 @@ public:
     /// The value of a group's i-th row.
     static u32 value(u32 source, u32 block, u32 i) { return source << 16 | block << 8 | i; }
 
+    /// Rows of a lane that a group has taken.
+    struct Taken {
+        u64 at = 0;
+        u32 rows = 0;
+    };
+
     /// Offers up to `rows` values from `first` on; how many there was room for. What SendCall does
-    /// with the rows of one lane, but that they are checked variables.
-    u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows) {
+    /// with the rows of one lane, but that they are checked variables. Half of the groups take rows and wait
+    /// for their slot, the others claim what is free.
+    u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows, Taken& taken) {
         State& state = tables.state;
         Lane<A>& to = state.sources[source].lanes[lane];
-        // Both ways to claim: some have looked at the lane before.
+        bool const takes = block % 2 == 0;
+        if (takes && taken.rows == 0) taken = {to.take(rows), rows};
         Claim const claim =
-            block % 2 == 0 ? to.claim(rows) : to.claim(rows, to.form(), to.look(to.form()));
+            takes ? Lane<A>::claim(taken.at, taken.rows, to.form()) : to.claim_now(rows);
         if (claim.rows == 0) {
             if (to.mail != nullptr) collect(state, to);
             return 0;
         }
+        if (takes) taken = {taken.at + claim.rows, taken.rows - claim.rows};
         for (u32 i = 0; i < claim.rows; ++i) {
             tables.row(state.pool + to.slots[claim.slot].offset, claim.row + i)
                 .write(value(source, block, first + i));
@@ -61,10 +70,11 @@ public:
     /// Sends rows 0..rows-1 of a group to a lane, at most `at_once` with each claim. False when the
     /// channel failed.
     bool send(Member& member, u32 source, u32 lane, u32 rows, u32 at_once = 1, u32 first = 0) {
+        Taken taken;
         for (u32 sent = first; sent < first + rows;) {
             if (sending(member, source).enter(false) != ErrorCode::Ok) return false;
-            u32 const now =
-                offer(source, lane, member.group.block, sent, min_of(at_once, first + rows - sent));
+            u32 const now = offer(source, lane, member.group.block, sent,
+                                  min_of(at_once, first + rows - sent), taken);
             sent += now;
             if (now == 0) A::backoff(0);
         }

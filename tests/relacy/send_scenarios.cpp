@@ -86,6 +86,60 @@ struct Whole : ChannelScenario<Whole, 3> {
 };
 Listed<Whole> const whole("send.whole", "what send accepts arrives where it belongs, once", 30'000);
 
+/// A group takes rows for which there is no slot, and is not called again until the other one's rows have
+/// arrived, which lie in the same segment: that one places both's.
+struct Helped : ChannelScenario<Helped, 3> {
+    static TableOptions options() { return {.slots = 1, .capacity = 3, .chunk_rows = 3}; }
+    Word<u32> heard{0};
+    std::vector<u32> came;
+
+    void thread(unsigned index) {
+        State& state = flow().tables.state;
+        Endpoint const channel(&state, 0, 0);
+        if (index == 2) {
+            Member me(0, 1);
+            RL_ASSERT(drain(channel, me, came));
+            return;
+        }
+        Member me(index, 2);
+        Shared shared = me.shared();
+        u32 rows[4];
+        for (u32 i = 0; i < 4; ++i) rows[i] = 10 * index + i;
+        for (u32 sent = 0; sent < 4;) {
+            SendResult const result =
+                channel.send_rows_to(me.group, shared, 0, rows + sent, 4 - sent);
+            RL_ASSERT(result.status != Status::Error);
+            sent += u32(result.rows);
+            if (result.rows == 0) A::backoff(0);
+        }
+        if (index == 0) {
+            while (heard.load(relaxed) == 0) A::backoff(0);
+        } else {
+            while (channel.push(me.group, shared) == Status::Pending) A::backoff(0);
+            for (u32 const row : rows) {
+                while (!has_come(row)) A::backoff(0);
+            }
+            heard.store(1, relaxed);
+        }
+        RL_ASSERT(channel.flush_wait(me.group, shared) == Status::Ok);
+    }
+    /// By looking at what no thread could rely on: iterations run one thread at a time.
+    [[nodiscard]] bool has_come(u32 value) const {
+        return std::find(came.begin(), came.end(), value) != came.end();
+    }
+    void prepare() {
+        ChannelScenario::prepare();
+        flow().tables.state.destination_ids = &id;
+    }
+    void check() {
+        RL_ASSERT(are(came, {0, 1, 2, 3, 10, 11, 12, 13}));
+        RL_ASSERT(flow().at_rest());
+    }
+    u32 const id = 0;
+};
+Listed<Helped> const held("send.held", "rows do not wait for a group that is not called again",
+                          30'000);
+
 /// A group appends to its stage buffer, a sorter moves the rows on, in its seat if it has one, where the
 /// group may be before it; the group receives once its flush is done.
 template <bool seated>

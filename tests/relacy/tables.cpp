@@ -84,12 +84,14 @@ void Tables::set_readers(Lane<A>& lane, u32 number) {
 void Tables::build_group(GroupState<A>& group) {
     Carry& carry = *carries_.emplace_back(new Carry);
     carry.last.resize(state.lane_count);
+    carry.at.resize(state.lane_count);
     carry.lane.resize(options_.tile_rows);
     carry.next.resize(state.lane_count);
     carry.end.resize(state.lane_count);
     carry.rows.resize(options_.tile_rows);
     carry.column.values = carry.rows.data();
     group.last = carry.last.data();
+    group.carry_at = carry.at.data();
     group.carry_lane = carry.lane.data();
     group.carry_next = carry.next.data();
     group.carry_end = carry.end.data();

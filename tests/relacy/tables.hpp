@@ -74,6 +74,7 @@ private:
     std::vector<std::unique_ptr<GroupState<A>[]>> groups_;
     struct Carry {
         std::vector<u64> last;
+        std::vector<u64> at;
         std::vector<u16> lane;
         std::vector<u32> next;
         std::vector<u32> end;

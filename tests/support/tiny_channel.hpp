@@ -78,6 +78,7 @@ private:
     };
     struct GroupTables {
         std::vector<std::uint64_t> last;
+        std::vector<std::uint64_t> carry_at;
         std::vector<std::uint16_t> carry_lane;
         std::vector<std::uint32_t> carry_next;
         std::vector<std::uint32_t> carry_end;

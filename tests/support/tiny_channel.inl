@@ -90,7 +90,9 @@ void BasicTinyChannel<A>::build_source(std::uint32_t s) {
         lane.units = state_.layout.units;
         set_readers(lane, l);
         if (options_.mail && lane.moves != 0) add_mail(lane);
-        lane.ticket.store(device::Ticket{options_.start, 0}.word(), device::relaxed);
+        lane.cursor.store(lane.units != 0 ? device::Ticket{options_.start, 0}.word()
+                                          : options_.start * lane.capacity,
+                          device::relaxed);
         lane.published.store(options_.start, device::relaxed);
         lane.delivered.store(options_.start, device::relaxed);
         lane.rows_published.store(options_.rows_start, device::relaxed);
@@ -156,6 +158,7 @@ void BasicTinyChannel<A>::build_group(device::GroupState<A>& group) {
     auto& tables = *group_tables_.emplace_back(std::make_unique<GroupTables>());
     device::SegmentLayout const& layout = state_.carry_layout;
     tables.last.resize(state_.lane_count);
+    tables.carry_at.resize(state_.lane_count);
     tables.carry_lane.resize(options_.tile_rows);
     tables.carry_next.resize(state_.lane_count);
     tables.carry_end.resize(state_.lane_count);
@@ -173,6 +176,7 @@ void BasicTinyChannel<A>::build_group(device::GroupState<A>& group) {
         tables.columns.push_back(view);
     }
     group.last = tables.last.data();
+    group.carry_at = tables.carry_at.data();
     group.carry_lane = tables.carry_lane.data();
     group.carry_next = tables.carry_next.data();
     group.carry_end = tables.carry_end.data();

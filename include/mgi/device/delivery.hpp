@@ -83,12 +83,28 @@ MGI_HD bool finds_room(ChannelState<A> const& state, Lane<A>& lane) {
     return lane.mail != nullptr && collect(state, lane);
 }
 
-/// `Lane::claim`, by who has looked at the lane, with what movers have given back.
+/// `Lane::claim`, with what movers have given back; counts what finds no room.
 template <class A>
-MGI_HD Claim claim_room(ChannelState<A> const& state, Lane<A>& lane, u32 rows,
-                        LaneForm<A> const& form, LaneLook const& seen) {
-    Claim const taken = lane.claim(rows, form, seen);
-    return taken.rows == 0 && finds_room(state, lane) ? lane.claim(rows) : taken;
+MGI_HD Claim claim_taken(ChannelState<A> const& state, Lane<A>& lane, u64 at, u32 rows,
+                         LaneForm<A> const& form) {
+    Claim claim = Lane<A>::claim(at, rows, form);
+    if (claim.rows == 0 && finds_room(state, lane)) claim = Lane<A>::claim(at, rows, form);
+    if (claim.rows == 0) lane.waits.fetch_add(1, relaxed);
+    return claim;
+}
+
+/// The same of rows that may not be taken yet: they are once a slot is free. `at` is then where.
+template <class A>
+MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at, u32 rows,
+                            LaneForm<A> const& form) {
+    if (at == Lane<A>::kNotTaken) {
+        if (!lane.has_room(form) && !(finds_room(state, lane) && lane.has_room(form))) {
+            lane.waits.fetch_add(1, relaxed);
+            return {};
+        }
+        at = lane.take(rows);
+    }
+    return claim_taken(state, lane, at, rows, form);
 }
 
 /// Hands on the filled slots of a lane: puts each into its readers' receive queues, where they read it in

@@ -1,25 +1,25 @@
 /// \file
-/// The lane protocol: many groups fill the segments of one source for one destination, each claim a
-/// run of rows, and the segments come out full and in sequence (DESIGN section 5; the paper's
-/// section 5.3, "Buffer Format", is where it comes from).
+/// The lane protocol: many groups fill the segments of one source for one destination, each takes a run of rows,
+/// and the segments come out full and in sequence (DESIGN section 5; the paper's section 5.3, "Buffer Format", is
+/// where it comes from).
 ///
-///     open     make the slot behind a closed one the open one, if it is free
-///     claim    take rows of the open slot by adding to the ticket
+///     take     take the next rows of the lane by one addition, whether their slots are free or not
+///     claim    ask whether the slot that taken rows fall into may be filled
 ///     commit   count the rows written; whoever completes the slot publishes it
-///     seal     close the open slot early; the rows nobody claimed are its hole
+///     seal     close the open slot early; the rows nobody took are its hole
 ///     publish  mark the slot filled, then deliver filled slots in sequence
 ///     free     the last reader lets the slot be filled again, R sequences later
 ///
-/// Every step is non-blocking: a thread that cannot go on returns and is told why.
+/// Every step is non-blocking: a thread that cannot go on returns and is told why. Who has taken rows of a slot
+/// that is not free keeps them (GroupState::carried), and anybody may write them once it is.
 #pragma once
 
 #include <mgi/device/mail.hpp>
 
 namespace mgi::device {
 
-/// A lane's 64-bit ticket: sequence of the open slot | what was claimed in it: rows, or, in a lane with
-/// long strings, rows | bytes / 16. A slot of which all rows are claimed is closed. Adding past that
-/// claims nothing, and leaves room for every thread there can be to have done so.
+/// The ticket of a lane with long strings, 64 bits: sequence of the open slot | rows | bytes / 16 that were claimed
+/// in it. A slot of which all rows are claimed is closed.
 struct Ticket {
     static constexpr u32 kUnitBits = 18;
     static constexpr u32 kRowBits = 21;
@@ -35,10 +35,10 @@ struct Ticket {
     MGI_HD static constexpr Ticket of(u64 word) {
         return {word >> kTakenBits, word & ((u64(1) << kTakenBits) - 1)};
     }
-    /// Rows and units of a lane with long strings.
     MGI_HD static constexpr u64 with_units(u32 rows, u32 units) {
         return u64(rows) << kUnitBits | units;
     }
+    [[nodiscard]] MGI_HD constexpr u32 rows() const { return u32(taken >> kUnitBits); }
     [[nodiscard]] MGI_HD constexpr u32 units() const { return u32(taken) & kMaxUnits; }
     [[nodiscard]] MGI_HD constexpr u64 word() const {
         return (sequence & kSequenceMask) << kTakenBits | taken;
@@ -75,7 +75,7 @@ struct alignas(64) Slot {
     u64 offset = 0;
 };
 
-/// A run of rows in a slot that the claimer must write and commit before it waits for anything.
+/// A run of rows in a slot that is free: the claimer writes and commits them before it waits for anything.
 struct Claim {
     u64 sequence = 0;
     u32 slot = 0;
@@ -95,19 +95,12 @@ struct LaneForm {
     u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
 };
 
-/// What a thread has seen of a lane when it looked.
-struct LaneLook {
-    u64 word = 0;  ///< the ticket; the rest is of its sequence
-    u64 sequence = 0;
-    u64 offset = 0;         ///< of the open slot's segment
-    bool has_slot = false;  ///< `sequence` and `offset` are known
-    bool next_is_free = false;
-};
-
 /// A ring of R slots (a power of two) and the words that hand them round. Thread-safe.
 template <class A = LibcuAtomics>
 struct alignas(64) Lane {
-    typename A::template Device<u64> ticket{0};
+    /// Rows that were taken so far, with the holes of slots that were closed early; of a lane with long strings a
+    /// Ticket.
+    typename A::template Device<u64> cursor{0};
     /// Held by the thread that delivers filled slots; nobody waits for it.
     alignas(64) typename A::template Device<u32> delivering{0};
     /// Slots below this sequence were filled and handed on, in sequence.
@@ -122,6 +115,8 @@ struct alignas(64) Lane {
     typename A::template System<u64> units_published{0};
     /// Claims that found no room.
     typename A::template System<u64> waits{0};
+
+    static constexpr u64 kNotTaken = ~u64(0);  ///< no row's position
 
     Slot<A>* slots = nullptr;
     u32 mask = 0;      ///< R - 1
@@ -140,60 +135,51 @@ struct alignas(64) Lane {
 
     [[nodiscard]] MGI_HD LaneForm<A> form() const { return {slots, mask, capacity, units}; }
 
-    /// Rows of the open slot for the caller, of a lane without long strings: `wanted`, or as many as are
-    /// left. None when there is no room in the lane.
-    MGI_HD Claim claim(u32 wanted) { return claim(wanted, form(), {ticket.load(relaxed)}); }
-
-    /// Looks at the lane for a claim that is to come, and then has fewer words to wait for.
-    [[nodiscard]] MGI_HD LaneLook look(LaneForm<A> const& form) const {
-        LaneLook seen{ticket.load(relaxed)};
-        u64 const at = Ticket::of(seen.word).sequence;
-        Slot<A> const& open = form.slots[u32(at) & form.mask];
-        // acquire: as in `claimed`.
-        u64 const sequence = open.sequence.load(acquire);
-        if ((sequence & Ticket::kSequenceMask) == at) {
-            seen.sequence = sequence;
-            seen.offset = open.offset;
-            seen.has_slot = true;
-        }
-        seen.next_is_free = is_free(form, at + 1);
-        return seen;
+    /// Takes the next rows of a lane without long strings; the first one's position. The caller writes all of
+    /// them, each once `claim` gives it.
+    MGI_HD u64 take(u32 rows) {
+        // An addition, since of many threads that compare and swap one gets on, and all take turns; and without
+        // a look at the slots before it, since who opens them for others has all others wait.
+        // relaxed: the slots themselves say what their last readers have done.
+        return cursor.fetch_add(rows, relaxed);
     }
 
-    /// `claim` of a lane whose form is at hand, by who has looked at it.
-    MGI_HD Claim claim(u32 wanted, LaneForm<A> const& form, LaneLook const& seen) {
-        u32 const most = form.capacity;
-        u64 word = seen.word;
+    /// Whether the row that is taken next falls into a slot that is free. For who need not wait in line: where threads
+    /// share cores, the one whose turn it is may not be running.
+    [[nodiscard]] MGI_HD bool has_room(LaneForm<A> const& form) const {
+        u64 const at = cursor.load(relaxed);
+        u64 const sequence = at / form.capacity;
+        return form.slots[u32(sequence) & form.mask].sequence.load(relaxed) == sequence;
+    }
+
+    /// Of `rows` taken rows from a position on, those that fall into its slot; none while that is not free.
+    [[nodiscard]] MGI_HD static Claim claim(u64 at, u32 rows, LaneForm<A> const& form) {
+        u64 const sequence = at / form.capacity;
+        u32 const row = u32(at - sequence * form.capacity);
+        u32 const index = u32(sequence) & form.mask;
+        Slot<A> const& slot = form.slots[index];
+        // acquire: what its last readers did with the slot comes before what we write into it.
+        if (slot.sequence.load(acquire) != sequence) return {};
+        return {sequence, index, row, min_of(rows, form.capacity - row), 0, 0, slot.offset};
+    }
+
+    /// Takes rows of the open slot, `wanted` or as many as are left, and claims them; none when that slot is not
+    /// free. For who cannot keep what is taken.
+    MGI_HD Claim claim_now(u32 wanted) {
+        u64 at = cursor.load(relaxed);
         for (;;) {
-            if (Ticket::of(word).taken >= most) {
-                // Who closed the slot opens the next one. A second look is cheaper than helping all at once.
-                u64 const again = ticket.load(relaxed);
-                if (again != word) {
-                    word = again;
-                    continue;
+            Claim const open = claim(at, wanted, form());
+            if (open.rows == 0) {
+                // A slot that its readers have passed since: others have filled it.
+                u64 const again = cursor.load(relaxed);
+                if (again == at) {
+                    waits.fetch_add(1, relaxed);
+                    return {};
                 }
-                if (open_next(word, form, false)) continue;
-                waits.fetch_add(1, relaxed);
-                return {};
+                at = again;
+            } else if (cursor.compare_exchange_weak(at, at + open.rows, relaxed, relaxed)) {
+                return open;
             }
-            // An addition, since of many threads that compare and swap one gets on, and all take turns.
-            // relaxed: the slot itself says what its last readers have done.
-            Ticket const t = Ticket::of(ticket.fetch_add(wanted, relaxed));
-            MGI_ASSERT(Ticket::of(Ticket{0, t.taken + wanted}.word()).sequence == 0, t.taken,
-                       wanted);
-            if (t.taken >= most) {  // closed since, so we have added nothing
-                word = ticket.load(relaxed);
-                continue;
-            }
-            u32 const row = u32(t.taken);
-            bool const known = t.sequence == Ticket::of(seen.word).sequence;
-            if (wanted >= most - row) {  // first, since others wait for it
-                word = Ticket{t.sequence, t.taken + wanted}.word();
-                open_next(word, form, known && seen.next_is_free);
-            }
-            u32 const rows = min_of(wanted, most - row);
-            if (!known || !seen.has_slot) return claimed(form, t, row, rows, 0, 0);
-            return {seen.sequence, u32(t.sequence) & form.mask, row, rows, 0, 0, seen.offset};
         }
     }
 
@@ -203,33 +189,37 @@ struct alignas(64) Lane {
     /// this completed it.
     template <class Fit, class Publish>
     MGI_HD Claim claim_fitting(Fit&& fit, Publish&& publish) {
-        u64 word = ticket.load(relaxed);
+        u64 word = cursor.load(relaxed);
         for (;;) {
             Ticket const t = Ticket::of(word);
-            u32 const row = u32(rows_of(t));
+            u32 const row = t.rows();
             if (row >= capacity) {
-                if (open_next(word, form(), false)) continue;
+                if (open_next(word)) continue;
                 waits.fetch_add(1, relaxed);
                 return {};
             }
             MGI_ASSERT(t.units() <= units, t.units(), units, t.sequence);
-            auto const taken = fit(capacity - row, units - t.units());
-            MGI_ASSERT(taken.rows <= capacity - row, taken.rows, capacity, row);
-            MGI_ASSERT(taken.units <= units - t.units(), taken.units, units, t.units());
-            if (taken.rows == 0) {
+            auto const fitting = fit(capacity - row, units - t.units());
+            MGI_ASSERT(fitting.rows <= capacity - row, fitting.rows, capacity, row);
+            MGI_ASSERT(fitting.units <= units - t.units(), fitting.units, units, t.units());
+            if (fitting.rows == 0) {
                 // No segment is empty.
                 MGI_ASSERT(row != 0, t.sequence, capacity, units);
                 u64 sequence = 0;
                 if (!close_slot(word, t)) continue;
                 if (commit_hole(t, sequence)) publish(sequence);
-                word = ticket.load(relaxed);
+                word = cursor.load(relaxed);
                 continue;
             }
-            u64 const next = Ticket::with_units(row + taken.rows, t.units() + taken.units);
-            // relaxed: as of `claim`.
-            if (ticket.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), relaxed,
-                                             relaxed)) {
-                return claimed(form(), t, row, taken.rows, t.units(), taken.units);
+            u64 const next = Ticket::with_units(row + fitting.rows, t.units() + fitting.units);
+            // relaxed: as of `take`.
+            if (cursor.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), relaxed,
+                                            relaxed)) {
+                // What was claimed stays in its slot until that is committed.
+                u64 sequence = 0;
+                Slot<A> const& slot = opened(t, sequence);
+                return {sequence,  u32(sequence) & mask, row, fitting.rows, t.units(), fitting.units,
+                        slot.offset};
             }
         }
     }
@@ -262,14 +252,25 @@ struct alignas(64) Lane {
         return true;
     }
 
-    /// Closes the open slot if there are rows in it. True when that completed it (see `commit`).
+    /// Closes the open slot if there are rows in it, which those who took them can write. True when that
+    /// completed it (see `commit`).
     [[nodiscard]] MGI_HD bool seal(u64& sequence_out) {
-        u64 word = ticket.load(relaxed);
+        u64 word = cursor.load(relaxed);
         for (;;) {
-            Ticket const t = Ticket::of(word);
-            u64 const rows = rows_of(t);
-            if (rows == 0 || rows >= capacity) return false;
-            if (close_slot(word, t)) return commit_hole(t, sequence_out);
+            if (units != 0) {
+                Ticket const t = Ticket::of(word);
+                if (t.rows() == 0 || t.rows() >= capacity) return false;
+                if (close_slot(word, t)) return commit_hole(t, sequence_out);
+                continue;
+            }
+            u32 const rows = u32(word % capacity);
+            if (rows == 0) return false;
+            // With its acquire: the lap before has reset `committed` before we add our hole to it.
+            Claim const hole = claim(word, capacity, form());
+            if (hole.rows == 0) return false;
+            if (!cursor.compare_exchange_weak(word, word + hole.rows, relaxed, relaxed)) continue;
+            sequence_out = hole.sequence;
+            return commit(hole.slot, 0, hole.rows, 0);
         }
     }
 
@@ -304,74 +305,59 @@ struct alignas(64) Lane {
 
     /// Sequences that were started, in full: exact once every group of the source has flushed.
     [[nodiscard]] MGI_HD u64 sequences() const {
+        u64 const word = cursor.load(relaxed);
+        if (units == 0) return (word + capacity - 1) / capacity;
         u64 const done = published.load(relaxed);
-        Ticket const t = Ticket::of(ticket.load(relaxed));
-        u64 const low = rows_of(t) == 0 ? t.sequence : t.sequence + 1;
+        Ticket const t = Ticket::of(word);
+        u64 const low = t.rows() == 0 ? t.sequence : t.sequence + 1;
         return done + ((low - done) & Ticket::kSequenceMask);
     }
 
 private:
-    /// Rows claimed in the open slot; the capacity or more when it is closed.
-    [[nodiscard]] MGI_HD u64 rows_of(Ticket t) const {
-        return units == 0 ? t.taken : t.taken >> Ticket::kUnitBits;
-    }
+    // Of lanes with long strings:
 
     /// The slot that a ticket names, and the sequence it holds.
-    [[nodiscard]] MGI_HD static Slot<A>& opened(LaneForm<A> const& form, Ticket t, u64& sequence) {
-        Slot<A>& slot = form.slots[u32(t.sequence) & form.mask];
-        // acquire: what its last readers did with the slot comes before what we write into it. Who opened it
-        // has seen that sequence there, so we shall.
+    [[nodiscard]] MGI_HD Slot<A>& opened(Ticket t, u64& sequence) const {
+        Slot<A>& slot = slots[u32(t.sequence) & mask];
+        // acquire: as of `claim`. Who opened it has seen that sequence there, so we shall.
         for (u32 round = 0;; A::backoff(round++)) {
             sequence = slot.sequence.load(acquire);
             if ((sequence & Ticket::kSequenceMask) == t.sequence) return slot;
         }
     }
 
-    /// What was claimed in a slot, which stays as it is until that is committed.
-    [[nodiscard]] MGI_HD static Claim claimed(LaneForm<A> const& form, Ticket t, u32 row, u32 rows,
-                                              u32 unit, u32 units_taken) {
-        u64 sequence = 0;
-        Slot<A> const& slot = opened(form, t, sequence);
-        return {sequence, u32(t.sequence) & form.mask, row, rows, unit, units_taken, slot.offset};
-    }
-
-    /// Whether the slot of a sequence may be filled with it. Once it may, it may until somebody opens it.
-    [[nodiscard]] MGI_HD static bool is_free(LaneForm<A> const& form, u64 at) {
-        // relaxed: who claims in it asks the slot again.
-        u64 const sequence = form.slots[u32(at) & form.mask].sequence.load(relaxed);
-        MGI_ASSERT(((sequence ^ at) & form.mask) == 0, sequence, at, form.mask);
-        return ((sequence ^ at) & Ticket::kSequenceMask) == 0;
-    }
-
     /// Makes the slot behind a closed one the open one. `word` is the closed ticket, and then what the
-    /// ticket is; `free`: that slot is known to be. False when there is no room: the slot is not free.
-    MGI_HD bool open_next(u64& word, LaneForm<A> const& form, bool free) {
+    /// ticket is. False when there is no room: the slot is not free.
+    MGI_HD bool open_next(u64& word) {
         u64 const next = (Ticket::of(word).sequence + 1) & Ticket::kSequenceMask;
-        if (!free && !is_free(form, next)) {
-            u64 const again = ticket.load(relaxed);
+        // relaxed: who claims in it asks the slot again.
+        u64 const sequence = slots[u32(next) & mask].sequence.load(relaxed);
+        MGI_ASSERT(((sequence ^ next) & mask) == 0, sequence, next, mask);
+        if (((sequence ^ next) & Ticket::kSequenceMask) != 0) {
+            u64 const again = cursor.load(relaxed);
             bool const moved = again != word;
             word = again;
             return moved;
         }
         u64 const opened = Ticket{next, 0}.word();
         // relaxed: the slot itself says that it is free.
-        if (ticket.compare_exchange_strong(word, opened, relaxed, relaxed)) word = opened;
+        if (cursor.compare_exchange_strong(word, opened, relaxed, relaxed)) word = opened;
         return true;
     }
 
     /// Closes the open slot for all rows to come. On failure `word` is what the ticket was.
     MGI_HD bool close_slot(u64& word, Ticket t) {
-        u64 const all = units == 0 ? capacity : Ticket::with_units(capacity, 0);
-        return ticket.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), relaxed,
-                                              relaxed);
+        u64 const all = Ticket::with_units(capacity, 0);
+        return cursor.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), relaxed,
+                                             relaxed);
     }
 
     /// Commits, of the slot that was closed at `t`, what nobody claimed as its hole. True when that
     /// completed it.
     MGI_HD bool commit_hole(Ticket t, u64& sequence_out) {
-        // With its acquire: the lap before has reset `committed` before we add our hole to it.
-        (void)opened(form(), t, sequence_out);
-        return commit(u32(t.sequence) & mask, 0, capacity - u32(rows_of(t)), 0);
+        // With its acquire: as of `seal`.
+        (void)opened(t, sequence_out);
+        return commit(u32(t.sequence) & mask, 0, capacity - t.rows(), 0);
     }
 };
 

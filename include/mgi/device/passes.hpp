@@ -54,7 +54,6 @@ public:
     /// Sends rows of the batch, which has some, until all are placed, a lane has no room or the channel has failed.
     MGI_HD Result send() {
         if (crew().is_worker()) bring(0);
-        LaneLook seen = look_ahead();
         for (u32 number = 0;; ++number) {
             if (crew().is_worker()) await_tile();
             crew().sync_workers();
@@ -64,7 +63,7 @@ public:
                 shared_sums(crew().workers(), tile().count, lanes(), tile().start);
             crew().sync_workers();
             start_lanes();
-            if (crew().is_clerk()) claim_all(seen);
+            if (crew().is_clerk()) claim_all();
             if (crew().is_worker()) {
                 order_rows(crew().workers(), tile(number), lanes(), tile().start, plan().ordered);
             }
@@ -74,10 +73,7 @@ public:
             crew().await_rows();
             bool const more = first_of(number + 1) < plan().batch.count;
             if (more && !stop && crew().is_worker()) bring(number + 1);
-            if (crew().is_clerk()) {
-                commit(crew().clerks());
-                seen = look_ahead();
-            }
+            if (crew().is_clerk()) commit(crew().clerks());
             if (stop) {
                 bool const left = !place_rest(thread_, {scratch_, 0}, number);
                 if (left || group_agrees_on_failure()) return result_of(number, left);
@@ -294,14 +290,6 @@ private:
             });
     }
 
-    /// A clerk's look at its first lane, so that it need not look when it claims.
-    [[nodiscard]] MGI_HD LaneLook look_ahead() const {
-        if (!crew().is_clerk()) return {};
-        u32 const first = crew().clerks().thread;
-        if (first >= lanes()) return {};
-        return plan().lanes[first].look(form(tile(), first));
-    }
-
     /// Once the rows are counted: where each lane begins, for those who claim.
     MGI_HD void start_lanes() {
         if (crew().is_clerk()) {
@@ -319,33 +307,43 @@ private:
         crew().sync_clerks();
     }
 
-    /// Each clerk for its lanes: claims room for the tile's rows.
-    MGI_HD void claim_all(LaneLook seen) {
+    /// Each clerk for its lanes: takes rows of them for the tile's, and claims what is free.
+    MGI_HD void claim_all() {
         Tile const tile = this->tile();
         Group const clerks = crew().clerks();
         u32 const lanes = this->lanes();
         bool stop = clerks.leads() && plan().state->failed.load(relaxed) != 0;
         for (u32 d = clerks.thread; d < lanes; d += clerks.threads) {
-            tile.end[d] = tile.next[d] + tile.count[d];
-            if (d != clerks.thread) seen = {plan().lanes[d].ticket.load(relaxed)};
-            Claim const taken = claim(tile, d, seen);
-            stop = stop || taken.rows != tile.count[d];
+            u32 const rows = tile.count[d];
+            tile.end[d] = tile.next[d] + rows;
+            tile.at[d] = rows == 0 ? 0 : plan().lanes[d].take(rows);
+            stop = claim(tile, d) != rows || stop;
         }
         if (stop) shared_add(&plan().stop, 1);
     }
 
-    /// Claims room for what is left of a lane's rows, and says where those go.
-    MGI_HD Claim claim(Tile const& tile, u32 d, LaneLook const& seen) {
+    /// Claims what is left of a lane's rows as far as two slots go, and says where they are written. Returns how
+    /// many it got.
+    MGI_HD u32 claim(Tile const& tile, u32 d) {
         PassPlan<A> const& plan = this->plan();
         u32 const next = tile.next[d];
         u32 const wanted = tile.end[d] - next;
-        Claim taken;
+        Claim first;
+        Claim second;
         if (wanted != 0) {
-            taken = claim_room(*plan.state, plan.lanes[d], wanted, form(tile, d), seen);
+            LaneForm<A> const& form = this->form(tile, d);
+            first = claim_taken(*plan.state, plan.lanes[d], tile.at[d], wanted, form);
+            u32 const rest = wanted - first.rows;
+            // Bits are written claim by claim.
+            if (first.rows != 0 && rest != 0 && plan.layout.bit_bytes == 0) {
+                second = Lane<A>::claim(tile.at[d] + first.rows, rest, form);
+            }
         }
-        tile.claims[d] = taken;
-        tile.targets[d] = {plan.pool + taken.offset, taken, next};
-        return taken;
+        tile.claims[d] = first;
+        tile.seconds[d] = second;
+        tile.targets[d] = {plan.pool + first.offset, first, next};
+        tile.targets[plan.shape.lanes + d] = {plan.pool + second.offset, second, next + first.rows};
+        return first.rows + second.rows;
     }
 
     /// The width of every column, if all are brought to the scratch, packed and moved at once; else 0.
@@ -363,7 +361,11 @@ private:
     MGI_HD void write(Group const& writers, u32 number) {
         PassPlan<A> const& plan = this->plan();
         Tile const tile = this->tile(number);
-        auto const target_of = [&](u32 lane) { return tile.targets[lane]; };
+        u32 const lanes = plan.shape.lanes;
+        auto const target_of = [&](u32 lane, u32 position) {
+            LaneTarget const first = tile.targets[lane];
+            return first.has(position) ? first : tile.targets[lanes + lane];
+        };
         u32 const width = packed_width(tile, plan.moves);
         if (width == 8) {
             write_packed<u64>(writers, tile, plan.moves, target_of);
@@ -386,13 +388,17 @@ private:
         PassPlan<A> const& plan = this->plan();
         Tile const tile = this->tile();
         for (u32 d = clerks.thread; d < plan.shape.lanes; d += clerks.threads) {
-            Claim const done = tile.claims[d];
-            if (done.rows == 0) continue;
-            tile.next[d] += done.rows;
-            plan.last[d] = done.sequence + 1;
-            if (Lane<A>::commit(done.slot, done.rows, 0, 0, form(tile, d))) {
-                publish_slot(*plan.state, plan.source, d, done.sequence);
-            }
+            if (tile.claims[d].rows != 0) commit(plan, tile, d, tile.claims[d]);
+            if (tile.seconds[d].rows != 0) commit(plan, tile, d, tile.seconds[d]);
+        }
+    }
+
+    MGI_HD void commit(PassPlan<A> const& plan, Tile const& tile, u32 d, Claim const& done) {
+        tile.next[d] += done.rows;
+        tile.at[d] += done.rows;
+        plan.last[d] = done.sequence + 1;
+        if (Lane<A>::commit(done.slot, done.rows, 0, 0, form(tile, d))) {
+            publish_slot(*plan.state, plan.source, d, done.sequence);
         }
     }
 
@@ -413,10 +419,9 @@ private:
             bool moved = false;
             for (u32 d = group.thread; d < passes.lanes(); d += group.threads) {
                 u32 const wanted = tile.end[d] - tile.next[d];
-                Claim const taken =
-                    passes.claim(tile, d, {passes.plan().lanes[d].ticket.load(relaxed)});
-                left = left || taken.rows != wanted;
-                moved = moved || taken.rows != 0;
+                u32 const got = passes.claim(tile, d);
+                left = left || got != wanted;
+                moved = moved || got != 0;
             }
             if (!any_of(group, tile.agreed, left || moved)) return true;
             if (!any_of(group, tile.agreed, moved)) return false;

@@ -37,7 +37,7 @@ template <class Base>
 struct ClaimedTargets {
     Tile const& tile;
     Base const& base;
-    MGI_HD LaneTarget operator()(u32 lane) const {
+    MGI_HD LaneTarget operator()(u32 lane, u32 /*position*/) const {
         return {base(lane), tile.claims[lane], tile.next[lane]};
     }
 };
@@ -99,7 +99,7 @@ MGI_HD void write_pieces(Group const& group, Tile const& tile, ColumnMove const&
         LaneTarget target[kAtOnce];
         T value[kAtOnce];
         for (u32 k = 0; k < kAtOnce; ++k) {
-            target[k] = target_of(tile.lane == nullptr ? 0 : tile.lane[from[k]]);
+            target[k] = target_of(tile.lane == nullptr ? 0 : tile.lane[from[k]], position[k]);
             value[k] = load_value<T>(move.from + u64(from[k]) * move.from_stride + at[k]);
         }
         for (u32 k = 0; k < kAtOnce; ++k) {
@@ -117,7 +117,7 @@ MGI_HD void write_bytes(Group const& group, Tile const& tile, ColumnMove const& 
                         TargetOf const& target_of) {
     for (u32 p = group.thread; p < tile.rows; p += group.threads) {
         u32 const from = tile.row_at(p);
-        LaneTarget const target = target_of(tile.lane == nullptr ? 0 : tile.lane[from]);
+        LaneTarget const target = target_of(tile.lane == nullptr ? 0 : tile.lane[from], p);
         if (!target.has(p)) continue;
         memcpy(target.segment + move.to_offset + u64(p + target.shift) * move.to_stride,
                move.from + u64(from) * move.from_stride, move.width);
@@ -169,7 +169,7 @@ MGI_HD void write_column(Tile const& tile, u32 lanes, ColumnMove const& move, Ti
 }
 
 /// Moves columns 0 to `columns` - 1, as `move_of(column)` says (a width of 0: not that one), to where
-/// `target_of(lane)` says, by several threads: each finds out once where its rows go.
+/// `target_of(lane, position)` says, by several threads: each finds out once where its rows go.
 template <class MoveOf, class TargetOf>
 MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, MoveOf const& move_of,
                            TargetOf const& target_of) {
@@ -192,7 +192,7 @@ MGI_HD void write_together(Group const& group, Tile const& tile, u32 columns, Mo
         }
         for (u32 k = 0; k < kAtOnce; ++k) {
             u32 const p = first + k * step;
-            LaneTarget const target = target_of(lane[k]);
+            LaneTarget const target = target_of(lane[k], p);
             placed.row[k] = p + target.shift;
             placed.segment[k] = p < tile.rows && target.has(p) ? target.segment : nullptr;
         }
@@ -226,7 +226,7 @@ MGI_HD void write_packed(Group const& group, Tile const& tile, u32 columns,
         for (u32 k = 0; k < kAtOnce; ++k) lane[k] = tile.lane[from[k]];
         for (u32 k = 0; k < kAtOnce; ++k) {
             u32 const p = first + k * step;
-            LaneTarget const target = target_of(lane[k]);
+            LaneTarget const target = target_of(lane[k], p);
             to[k] = nullptr;
             if (p < tile.rows && target.has(p)) {
                 to[k] = target.segment + u64(p + target.shift) * sizeof(T);

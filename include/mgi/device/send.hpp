@@ -51,6 +51,7 @@ public:
           pool_(state.pool),
           layout_(&state.layout),
           mine_(source_.groups[min_of(group.block, state.max_groups - 1)]),
+          owner_(&mine_),
           tile_(Tile::in(shared, tile_shape(state))),
           scratch_fits_(shared.bytes >= tile_shape(state).scratch_bytes()) {}
 
@@ -65,7 +66,8 @@ public:
 
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
-        if (agree(group_, tile_.agreed, mine_.carry_rows) != 0 &&
+        // acquire: what another group has placed of ours lies behind us.
+        if (agree(group_, tile_.agreed, mine_.carried.load(acquire)) != 0 &&
             !carry_on(group_, shared_, state_, source_index_)) {
             return {0, Status::Pending, ErrorCode::Ok};
         }
@@ -85,15 +87,15 @@ public:
 
     /// Publishes what is buffered, as far as there is room.
     MGI_HD Status push() {
-        bool const placed = place_carry();
-        seal_lanes();
+        bool const placed = place_carry(mine_);
+        push_lanes();
         return placed ? Status::Ok : Status::Pending;
     }
 
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
     MGI_HD Status flush() {
-        if (!place_carry()) {
-            seal_lanes();
+        if (!place_carry(mine_)) {
+            push_lanes();
             return Status::Pending;
         }
         constexpr u32 kWait = 0;
@@ -124,7 +126,7 @@ public:
                                                                                     : kWait;
         }
         next = agree(group_, tile_.agreed, next);
-        if (next == kSeal) seal_lanes();
+        if (next == kSeal) push_lanes();
         return next == kDone ? Status::Ok : Status::Pending;
     }
 
@@ -178,12 +180,12 @@ private:
     MGI_HD MGI_COLD static bool carry_on(Group group, Shared shared, ChannelState<A>& state,
                                          u32 source) {
         SendCall call(group, shared, state, source);
-        if (call.place_carry()) return true;
+        if (call.place_carry(call.mine_)) return true;
         bool push_now = false;
         if (group.leads()) {
             push_now = (call.mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
         }
-        if (agree(group, call.tile_.agreed, push_now ? 1 : 0) != 0) call.seal_lanes();
+        if (agree(group, call.tile_.agreed, push_now ? 1 : 0) != 0) call.push_lanes();
         return false;
     }
 
@@ -212,6 +214,9 @@ private:
             if (rows == 0) return 0;
         }
         tile_.rows = rows;
+        for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
+            tile_.at[l] = Lane<A>::kNotTaken;
+        }
         bool const one_lane = lane_count_ == 1;
         if (lane >= 0 || one_lane) {
             aim_tile(group_, tile_, lane_count_, one_lane ? 0 : u32(lane));
@@ -259,9 +264,10 @@ private:
                 Claim const& done = tile_.claims[l];
                 if (done.rows != 0) {
                     tile_.next[l] += done.rows;
+                    if (tile_.at[l] != Lane<A>::kNotTaken) tile_.at[l] += done.rows;
                     MGI_ASSERT(tile_.next[l] <= tile_.end[l] && tile_.end[l] <= tile_.rows,
                                tile_.next[l], tile_.end[l], tile_.rows, l);
-                    mine_.last[l] = done.sequence + 1;
+                    owner_->last[l] = done.sequence + 1;
                     if (Lane<A>::commit(done.slot, done.rows, 0, done.units, form_of(l))) {
                         publish_slot(state_, source_index_, l, done.sequence);
                     }
@@ -292,8 +298,7 @@ private:
         if (wanted == 0) return {};
         LaneForm<A> const form = form_of(l);
         if (form.units != 0) return claim_text(tile_, state_, source_index_, l);
-        Lane<A>& lane = lanes_[l];
-        return claim_room(state_, lane, wanted, form, {lane.ticket.load(relaxed)});
+        return take_and_claim(state_, lanes_[l], tile_.at[l], wanted, form);
     }
 
     MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
@@ -336,15 +341,17 @@ private:
     /// Copies what is left of the tile into the group's carry buffer, sorted by lane.
     MGI_HD void keep(Batch const& batch, u64 first) {
         u32 const lanes = lane_count_;
+        MGI_ASSERT(!group_.leads() || mine_.carried.load(relaxed) == 0, group_.block);
         for (u32 i = group_.thread; i < state_.carry_layout.bit_bytes; i += group_.threads) {
             mine_.carry[i] = 0;
         }
+        u32 row = 0;
         if (group_.leads()) {
-            u32 row = 0;
             u32 unit = 0;
             for (u32 l = 0; l < lanes; ++l) {
                 u32 const rows = tile_.end[l] - tile_.next[l];
                 Claim claim{0, 0, row, rows, unit, 0, 0};
+                mine_.carry_at[l] = tile_.at[l];
                 mine_.carry_next[l] = row;
                 mine_.carry_end[l] = row + rows;
                 for (u32 k = 0; k < rows; ++k) mine_.carry_lane[row + k] = u16(l);
@@ -353,12 +360,13 @@ private:
                 row += rows;
             }
             MGI_ASSERT(row <= state_.carry_layout.rows, row, state_.carry_layout.rows);
-            mine_.carry_rows = row;
         }
         group_.sync();
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       [&](u32) { return mine_.carry; });
         group_.sync();  // nobody reads the caller's columns or the scratch any more
+        // release: what the group has kept, for who places it.
+        if (group_.leads()) mine_.carried.store(row, cuda::std::memory_order_release);
     }
 
     MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {
@@ -368,23 +376,27 @@ private:
         return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
     }
 
-    /// Places rows that an earlier call could not. True when none are left.
-    MGI_HD bool place_carry() {
-        u32 const rows = agree(group_, tile_.agreed, mine_.carry_rows);
+    /// Places rows that an earlier call of a group's could not; true when none are left. False, too, while
+    /// another group is at it.
+    MGI_HD bool place_carry(GroupState<A>& of) {
+        u32 const rows = agree(group_, tile_.agreed, group_.leads() ? hold_carry(of) : 0);
         if (rows == 0) return true;
+        if (rows == kHeld) return false;
         Batch carry;
         carry.count = rows;
         if (state_.layout.rows_together) {
-            carry.rows = mine_.carry + state_.carry_layout.columns[0].offset -
+            carry.rows = of.carry + state_.carry_layout.columns[0].offset -
                          state_.carry_layout.columns[0].row_offset;
             carry.row_stride = state_.layout.row_bytes;
         } else {
-            carry.columns = mine_.carry_columns;
+            carry.columns = of.carry_columns;
         }
-        tile_.lane = mine_.carry_lane;
+        owner_ = &of;
+        tile_.lane = of.carry_lane;
         tile_.sorted = false;
-        tile_.next = mine_.carry_next;
-        tile_.end = mine_.carry_end;
+        tile_.at = of.carry_at;
+        tile_.next = of.carry_next;
+        tile_.end = of.carry_end;
         tile_.rows = rows;
         if (state_.layout.has_views) {
             for (u32 i = group_.thread; i < rows; i += group_.threads) {
@@ -393,8 +405,48 @@ private:
             group_.sync();  // each lane's thread claims by the sizes of its rows
         }
         bool const left = place(carry, 0, false);
-        if (!left && group_.leads()) mine_.carry_rows = 0;
+        if (group_.leads()) {
+            // release, both: what was placed, and of the rest how far.
+            if (!left) of.carried.store(0, cuda::std::memory_order_release);
+            of.placing.store(0, cuda::std::memory_order_release);
+        }
         return !left;
+    }
+
+    static constexpr u32 kHeld = 0xffffffffu;
+
+    /// Rows that a group carries, for the caller to place; kHeld while another group places them.
+    MGI_HD static u32 hold_carry(GroupState<A>& of) {
+        if (of.carried.load(acquire) == 0) return 0;
+        // acquire: how far others have got with it.
+        if (of.placing.exchange(1, acquire) != 0) return kHeld;
+        u32 const rows = of.carried.load(acquire);
+        if (rows == 0) of.placing.store(0, cuda::std::memory_order_release);
+        return rows;
+    }
+
+    /// Places what other groups carry, as far as there is room: while one waits to be called again, rows of all
+    /// others in the same segments would wait with it. Rows with long strings have no place yet.
+    MGI_HD MGI_COLD static void help_others(Group group, Shared shared, ChannelState<A>& state,
+                                            u32 source) {
+        if (state.layout.has_views) return;
+        Source<A>& from = state.sources[source];
+        SendCall call(group, shared, state, source);
+        u32 const groups = from.words->groups_expected.load(relaxed);
+        bool any = false;
+        for (u32 g = group.thread; g < groups; g += group.threads) {
+            any = any || (g != group.block && from.groups[g].carried.load(relaxed) != 0);
+        }
+        if (!any_of(group, call.tile_.agreed, any)) return;
+        for (u32 g = 0; g < groups; ++g) {
+            if (g != group.block) call.place_carry(from.groups[g]);
+        }
+    }
+
+    /// Publishes what lies in open segments, as far as there is room.
+    MGI_HD void push_lanes() {
+        help_others(group_, shared_, state_, source_index_);
+        seal_lanes();
     }
 
     /// Publishes every lane's open segment.
@@ -416,6 +468,7 @@ private:
     char* const pool_;
     SegmentLayout const* const layout_;
     GroupState<A>& mine_;
+    GroupState<A>* owner_;  ///< whose rows are placed
     Tile tile_;
     bool const scratch_fits_;
 };

@@ -68,7 +68,7 @@ public:
         u32 done = 0;
         while (done < mine->rows) {
             u32 const wanted = mine->rows - done;
-            Claim const claim = lane().claim(wanted);
+            Claim const claim = lane().claim_now(wanted);
             if (claim.rows == 0) {
                 if (help_sorter(stage_, stage_lane(stage_, group_))) continue;
                 break;
@@ -107,7 +107,7 @@ private:
         Claim claim;
         if (threads.leads()) {
             code = admit_group(stage_, source_, group_, false);
-            if (code == ErrorCode::Ok) claim = lane.claim(threads.count());
+            if (code == ErrorCode::Ok) claim = lane.claim_now(threads.count());
         }
         code = ErrorCode(threads.of_leader(u32(code)));
         if (code != ErrorCode::Ok) return {0, Status::Error, code};

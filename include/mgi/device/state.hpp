@@ -20,7 +20,8 @@ enum class HashKind : u8 { Modulo, Murmur3 };
     return kind == RoutingKind::Partition || kind == RoutingKind::Direct;
 }
 
-/// What one group of a source keeps between its calls. Touched by that group only, but for the words.
+/// What one group of a source keeps between its calls. Touched by that group only, but for the words; of what it
+/// carries, by the group that holds `placing`.
 template <class A>
 struct GroupState {
     typename A::template System<u64> launch{0};   ///< `Group::launch` of who registered, plus 1
@@ -28,8 +29,12 @@ struct GroupState {
     typename A::template System<u64> rows_accepted{0};
     /// Calls in a row that could not go on for want of room.
     typename A::template System<u32> starved{0};
-    u32 carry_rows = 0;         ///< rows waiting in the carry buffer
+    /// Rows waiting in the carry buffer. Without long strings they have been taken of their lanes, so that others'
+    /// rows in the same segments wait for them; any group of the source may place them.
+    typename A::template Device<u32> carried{0};
+    typename A::template Device<u32> placing{0};  ///< held by who does; nobody waits for it
     u64* last = nullptr;        ///< by lane: highest sequence + 1 with rows of this group
+    u64* carry_at = nullptr;    ///< by lane: where its next carry row was taken; see Lane::take
     u16* carry_lane = nullptr;  ///< by carry row
     u32* carry_next = nullptr;  ///< by lane: next carry row to place
     u32* carry_end = nullptr;   ///< by lane: behind its last carry row

@@ -82,12 +82,13 @@ struct TileShape {
 
     [[nodiscard]] MGI_HD constexpr u32 staged_bytes() const {
         if (staged == 0) return 0;
-        u32 const by_lane = u32(sizeof(LaneTarget)) + kFormBytes + u32(sizeof(u32));
+        u32 const by_lane =
+            2 * u32(sizeof(LaneTarget)) + u32(sizeof(Claim)) + kFormBytes + u32(sizeof(u32));
         u32 const by_column = u32(sizeof(ColumnMove) + sizeof(ColumnSource) + sizeof(ColumnLayout));
         return staged + kPlanBytes + (lanes * by_lane + columns * by_column + 15) / 16 * 16;
     }
     [[nodiscard]] MGI_HD constexpr u32 scratch_bytes() const {
-        u32 const by_lane = u32(sizeof(Claim)) + 3 * u32(sizeof(u32));
+        u32 const by_lane = u32(sizeof(Claim) + sizeof(u64)) + 3 * u32(sizeof(u32));
         u32 const by_row = 3 * u32(sizeof(u16)) + (text ? u32(sizeof(u32)) : 0);
         u32 const bytes = lanes * by_lane + 16 + rows * by_row + 4 * TileOps::kSlack;
         return staged_bytes() + (bytes + 15) / 16 * 16;
@@ -105,7 +106,8 @@ MGI_HD TileShape tile_shape(ChannelState<A> const& state) {
 struct Tile {
     // With `staged`, for passes.hpp.
     char* staged = nullptr;  ///< its values
-    LaneTarget* targets = nullptr;
+    LaneTarget* targets = nullptr;    ///< by lane; behind all lanes', by lane, where the second claim's rows go
+    Claim* seconds = nullptr;         ///< by lane: what is claimed in the slot behind that of `claims`
     ColumnMove* moves = nullptr;      ///< what moves each column, or one that moves whole structs
     ColumnSource* sources = nullptr;  ///< by column
     ColumnLayout* columns = nullptr;  ///< the channel's, at hand
@@ -121,6 +123,7 @@ struct Tile {
     u32* end = nullptr;       ///< by lane: behind its last position
     u32* count = nullptr;     ///< by lane: its rows
     Claim* claims = nullptr;  ///< by lane
+    u64* at = nullptr;        ///< by lane: where its row at `next` was taken; see Lane::take
     u32* agreed = nullptr;    ///< a word for `agree`
     u32 rows = 0;
     bool sorted = false;  ///< else the rows lie by lane already
@@ -141,13 +144,15 @@ struct Tile {
             tile.staged = own;
             own += shape.staged;
             tile.targets = reinterpret_cast<LaneTarget*>(own);
-            own += shape.lanes * sizeof(LaneTarget);
+            own += 2 * shape.lanes * sizeof(LaneTarget);
             tile.moves = reinterpret_cast<ColumnMove*>(own);
             own += shape.columns * sizeof(ColumnMove);
             tile.sources = reinterpret_cast<ColumnSource*>(own);
             own += shape.columns * sizeof(ColumnSource);
             tile.forms = own;
             own += shape.lanes * TileShape::kFormBytes;
+            tile.seconds = reinterpret_cast<Claim*>(own);
+            own += shape.lanes * sizeof(Claim);
             tile.columns = reinterpret_cast<ColumnLayout*>(own);
             own += shape.columns * sizeof(ColumnLayout);
             tile.start = reinterpret_cast<u32*>(own);
@@ -155,6 +160,8 @@ struct Tile {
         }
         tile.claims = reinterpret_cast<Claim*>(at);
         at += shape.lanes * sizeof(Claim);
+        tile.at = reinterpret_cast<u64*>(at);
+        at += shape.lanes * sizeof(u64);
         tile.next = reinterpret_cast<u32*>(at);
         tile.end = tile.next + shape.lanes;
         tile.count = tile.end + shape.lanes;
