@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/queued.hpp"
 #include "runtime/who_waits.hpp"
 
 namespace mgi {
@@ -16,7 +17,7 @@ namespace {
 
 // The lane's groups find no room: the slot that is published next is still held by a reader.
 bool lane_is_full(device::Lane<Words> const& lane) {
-    device::u64 const next = lane.published.load(relaxed);
+    device::u64 const next = published_of(lane);
     bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
     return held || (lane.moves != 0 && next != delivered_of(lane));
 }
@@ -97,7 +98,7 @@ void add_gone_destinations(ChannelImpl& channel, Registry const& registry, Silen
             if (!alive) dead.insert(channel.spec().destinations[d].id);
             // Any living destination may free a Balance lane; of a Broadcast's, one that is behind.
             bool const behind = queue == nullptr ? far_behind
-                                                 : queue->pushed() != queue->taken() ||
+                                                 : come_to(state, d) != taken_at(state, d) ||
                                                        has_arrivals(state.destinations[d]);
             bool const may_free = state.routing == RoutingKind::Balance || behind;
             somebody_at_it |= alive && may_free;

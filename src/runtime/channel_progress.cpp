@@ -3,6 +3,7 @@
 
 #include "runtime/channel_impl.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/queued.hpp"
 
 namespace mgi {
 
@@ -33,14 +34,7 @@ bool ChannelImpl::has_delivered(std::uint32_t source) const {
 }
 
 bool ChannelImpl::ended(std::uint32_t destination) const {
-    auto const& at = state_.destinations[destination];
-    std::uint64_t expected = 0;
-    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-        std::uint64_t const count = at.counts[s].load(relaxed);
-        if (count == 0) return false;
-        expected += count - 1;
-    }
-    return at.queue->taken() == expected;
+    return all_taken(state_, destination);
 }
 
 bool ChannelImpl::complete() const {
@@ -61,7 +55,7 @@ std::uint64_t ChannelImpl::own_progress() const {
         auto const& source = state_.sources[s];
         sum += source.words->groups_flushed.load(relaxed);
         for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            sum += source.lanes[l].published.load(relaxed) + delivered_of(source.lanes[l]);
+            sum += source.lanes[l].rows_published.load(relaxed) + delivered_of(source.lanes[l]);
         }
         for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
             sum += source.groups[g].rows_accepted.load(relaxed);
@@ -93,7 +87,7 @@ ChannelStats ChannelImpl::stats() const {
             one.rows = lane.rows_published.load(relaxed);
             one.bytes = (one.rows * row_bits + 7) / 8 +
                         lane.units_published.load(relaxed) * device::Ticket::kUnitBytes;
-            one.segments = lane.published.load(relaxed);
+            one.segments = published_of(lane);
             one.waits = lane.waits.load(relaxed);
             stats.rows += one.rows;
             stats.bytes += one.bytes;
@@ -103,8 +97,8 @@ ChannelStats ChannelImpl::stats() const {
     }
     for (std::uint32_t const d : here_.destinations) {
         auto const& destination = state_.destinations[d];
-        stats.queues.push_back({spec_.destinations[d].id, destination.queue->pushed(),
-                                destination.queue->taken(),
+        std::uint64_t const taken = taken_at(state_, d);
+        stats.queues.push_back({spec_.destinations[d].id, come_to(state_, d), taken,
                                 destination.words->rows_received.load(relaxed)});
     }
     return stats;

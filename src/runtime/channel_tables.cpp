@@ -70,12 +70,55 @@ std::uint64_t ChannelTables::bytes() const {
     std::uint64_t const destination = table_bytes<Words::System<device::u64>>(groups) +
                                       table_bytes<device::ReadRing<Words>>(sources) + receive;
     std::uint64_t const queue = table_bytes<Words::System<device::u64>>(sources) +
-                                table_bytes<device::ReceiveQueue<Words>>(1) +
+                                inbox_bytes() + table_bytes<device::ReceiveQueue<Words>>(1) +
                                 table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
     return table_bytes<device::Source<Words>>(sources) +
            table_bytes<device::Destination<Words>>(state_.destination_count) + words +
            table_bytes<std::uint32_t>(destinations) + here_.sources.size() * source +
            destinations * destination + (share_queue() ? 1 : destinations) * queue;
+}
+
+// Of all inboxes of a destination.
+std::uint64_t ChannelTables::inbox_bytes() const {
+    if (!has_inboxes()) return 0;
+    std::uint64_t const sources = state_.source_count;
+    std::uint64_t const inbox = table_bytes<device::Inbox<Words>>(1) +
+                                table_bytes<Words::System<device::u64>>(plan_.slots) +
+                                table_bytes<Words::Device<device::u32>>(plan_.slots);
+    std::uint64_t const receivers =
+        table_bytes<device::Receiver<Words>>(state_.max_groups) +
+        state_.max_groups * table_bytes<Words::System<device::u64>>(sources);
+    return (sources - copied_sources()) * inbox + receivers;
+}
+
+bool ChannelTables::has_inboxes() const {
+    return state_.own_lanes() && copied_sources() != state_.source_count;
+}
+
+void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d) {
+    if (!has_inboxes()) return;
+    auto& destination = state_.destinations[d];
+    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+        auto& ring = destination.rings[s];
+        if (!ring.in_place) continue;
+        auto* const inbox = make_table<device::Inbox<Words>>(memory, 1);
+        inbox->came = make_table<Words::System<device::u64>>(memory, plan_.slots);
+        inbox->owed = make_table<Words::Device<device::u32>>(memory, plan_.slots);
+        inbox->mask = plan_.slots - 1;
+        inbox->chunks = state_.chunks_of(state_.layout.rows);
+        for (std::uint32_t i = 0; i < plan_.slots; ++i) {
+            inbox->owed[i].store(inbox->chunks, relaxed);
+        }
+        ring.inbox = inbox;
+        state_.sources[s].lanes[d].inbox = inbox;
+    }
+    destination.inbox_receivers =
+        make_table<device::Receiver<Words>>(memory, state_.max_groups);
+    for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
+        auto& receiver = destination.inbox_receivers[g];
+        receiver.holds = make_table<Words::System<device::u64>>(memory, state_.source_count);
+        receiver.first.store(g % state_.source_count, relaxed);
+    }
 }
 
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
@@ -260,6 +303,7 @@ void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver
                                                 plan_.credits);
         }
         destination.pool = state_.pool;
+        build_inboxes(memory, d);
         add_mail(destination);
         if (share_queue() && d != 0) {
             destination.queue = state_.destinations[0].queue;

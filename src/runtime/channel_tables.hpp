@@ -83,6 +83,9 @@ private:
     void add_mail(device::Destination<Words>& destination) const;
     [[nodiscard]] std::uint32_t arrival_entries() const;
     // Destinations of a Balance channel by reference have one queue.
+    [[nodiscard]] bool has_inboxes() const;
+    [[nodiscard]] std::uint64_t inbox_bytes() const;
+    void build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d);
     [[nodiscard]] bool share_queue() const;
     [[nodiscard]] std::uint32_t queue_entries() const;
     void build_sources(std::pmr::memory_resource& memory, memory::Carver& carver);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/crossing.hpp"
+#include "runtime/queued.hpp"
 #include "runtime/who_waits.hpp"
 
 namespace mgi {
@@ -82,8 +83,8 @@ void Counters::look(ChannelImpl& channel, Clock::time_point now) {
         DestinationLook& look = destinations_[d];
         auto const* const queue = state.destinations[d].queue;
         if (queue == nullptr) continue;
-        std::uint64_t const taken = queue->taken();
-        bool const waits = queue->pushed() == taken && has_received(state, d) && !channel.ended(d);
+        std::uint64_t const taken = taken_at(state, d);
+        bool const waits = come_to(state, d) == taken && has_received(state, d) && !channel.ended(d);
         if (!waits) {
             look.since.reset();
         } else if (!look.since || look.taken != taken) {
@@ -97,7 +98,7 @@ void Counters::look(ChannelImpl& channel, Clock::time_point now) {
 // The segment that nobody can begin, since its slot is still being read.
 bool Counters::waits_for_readers(device::Lane<Words> const& lane, LaneLook& look,
                                  bool groups_wait) {
-    std::uint64_t const next = lane.published.load(relaxed);
+    std::uint64_t const next = published_of(lane);
     look.is_new = look.sequence != next;
     look.was_pending = false;
     look.sequence = next;
@@ -209,8 +210,8 @@ ClusterUse Counters::use(ChannelImpl& channel, Clock::time_point now) const {
         auto const* const queue = state.destinations[d].queue;
         if (queue == nullptr || queue == counted || !channel.is_own_destination(d)) continue;
         counted = queue;
-        std::uint64_t const taken = queue->taken();  // ahead of what is pushed, which only grows
-        use.queued += queue->pushed() - taken;
+        std::uint64_t const taken = taken_at(state, d);  // ahead of what has come, which only grows
+        use.queued += come_to(state, d) - taken;
     }
     if (channel.failed()) return use;
     use.waits = who_waits(channel, *this, now, kLeastWait, false);

@@ -5,6 +5,7 @@
 #include "runtime/channel_impl.hpp"
 #include "runtime/host_groups.hpp"
 #include "runtime/patience.hpp"
+#include "runtime/queued.hpp"
 
 namespace mgi {
 
@@ -21,9 +22,9 @@ Status Receiver::try_recv(RecordBatch& batch) {
     channel.check();
     if (channel.can_grow()) {
         loan = channel.pool().borrow();
-        auto const& queue = *channel.state().destinations[destination].queue;
         // What another receiver holds for this very moment may come back at once.
-        if (!fresh && !loan.others && queue.pushed() != queue.taken()) {
+        if (!fresh && !loan.others &&
+            come_to(channel.state(), destination) != taken_at(channel.state(), destination)) {
             throw Error(ErrorCode::OutOfMemory, channel.growth_limit_text());
         }
         if (!fresh && !channel.ended(destination)) return Status::Pending;

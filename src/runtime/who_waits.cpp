@@ -7,6 +7,7 @@
 
 #include "core/text.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/queued.hpp"
 
 namespace mgi {
 
@@ -84,8 +85,7 @@ Indices holders(State const& state, std::uint32_t source, std::uint32_t lane) {
         if (state.routing != RoutingKind::Balance && !state.reads_in_place(source, d)) continue;
         all.push_back(d);
         if (state.routing != RoutingKind::Broadcast) continue;
-        auto const& queue = *state.destinations[d].queue;
-        if (queue.pushed() != queue.taken()) behind.push_back(d);
+        if (come_to(state, d) != taken_at(state, d)) behind.push_back(d);
     }
     return behind.empty() ? all : behind;
 }
@@ -95,9 +95,8 @@ std::string holders_text(State const& state, Indices const& holders) {
     std::uint64_t queued = 0;
     bool received = true;
     for (std::uint32_t const d : holders) {
-        auto const& queue = *state.destinations[d].queue;
-        std::uint64_t const taken = queue.taken();
-        queued = std::max(queued, queue.pushed() - taken);
+        std::uint64_t const taken = taken_at(state, d);
+        queued = std::max(queued, come_to(state, d) - taken);
         received = received && has_received(state, d);
     }
     if (!received) return "nobody has received there yet";
@@ -261,7 +260,7 @@ bool has_received(State const& state, std::uint32_t destination) {
 }
 
 bool readers_hold(device::Lane<Words> const& lane) {
-    std::uint64_t const next = lane.published.load(relaxed);
+    std::uint64_t const next = published_of(lane);
     bool const held = lane.slots[next & lane.mask].sequence.load(relaxed) != next;
     // The slot has the sequence that was published a ring before.
     bool const moved = lane.moves == 0 || delivered_of(lane) + lane.mask >= next;

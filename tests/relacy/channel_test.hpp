@@ -134,7 +134,8 @@ public:
             for (u32 l = 0; l < state.lane_count; ++l) {
                 Lane<A> const& lane = state.sources[s].lanes[l];
                 u64 const end = lane.closed.newest() - 1;
-                if (lane.published.newest() != end) return false;
+                if (lane.inbox == nullptr && lane.published.newest() != end) return false;
+                if (lane.inbox != nullptr && !at_rest(*lane.inbox, end)) return false;
                 for (u32 i = 0; i <= lane.mask; ++i) {
                     Slot<A> const& slot = lane.slots[i];
                     u64 const sequence = slot.sequence.newest();
@@ -144,6 +145,14 @@ public:
             }
         }
         return true;
+    }
+
+    /// Every chunk was taken and given back.
+    [[nodiscard]] static bool at_rest(Inbox<A> const& inbox, u64 end) {
+        for (u32 i = 0; i <= inbox.mask; ++i) {
+            if (inbox.owed[i].newest() != inbox.chunks) return false;
+        }
+        return inbox.draws.newest() >> Inbox<A>::kOpenBits >= end * inbox.chunks;
     }
 
 private:

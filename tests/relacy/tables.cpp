@@ -123,6 +123,25 @@ void Tables::build_destination(u32 d) {
                           : ReadRing<A>{ring(options_.credits), options_.credits, false};
     }
     if (options_.mail && !reads_in_place(d)) add_mail(to);
+    if (options_.inbox) add_inboxes(d);
+}
+
+void Tables::add_inboxes(u32 d) {
+    Destination<A>& to = state.destinations[d];
+    for (u32 s = 0; s < options_.sources; ++s) {
+        Inbox<A>* const inbox = array(inboxes_, 1);
+        inbox->came = array(counts_, options_.slots);
+        inbox->owed = array(owed_, options_.slots);
+        inbox->mask = options_.slots - 1;
+        inbox->chunks = state.chunks_of(options_.capacity);
+        for (u32 i = 0; i < options_.slots; ++i) inbox->owed[i].store(inbox->chunks, relaxed);
+        to.rings[s].inbox = inbox;
+        state.sources[s].lanes[d].inbox = inbox;
+    }
+    to.inbox_receivers = array(inbox_receivers_, options_.groups);
+    for (u32 g = 0; g < options_.groups; ++g) {
+        to.inbox_receivers[g].holds = array(counts_, options_.sources);
+    }
 }
 
 void Tables::add_mail(Lane<A>& lane) {

@@ -32,6 +32,7 @@ struct TableOptions {
     bool by_reference = true;
     u32 near = 0;       ///< by copy: destinations below it read in place
     bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
+    bool inbox = false;  ///< by reference, a lane for each destination: it finds segments in inboxes
 };
 
 /// Owns what a ChannelState points to.
@@ -61,6 +62,7 @@ private:
     void build_destination(u32 d);
     void add_mail(Lane<A>& lane);
     void add_mail(Destination<A>& to);
+    void add_inboxes(u32 d);
     Slot<A>* ring(u32 size);
 
     TableOptions const options_;
@@ -87,6 +89,9 @@ private:
     std::vector<std::unique_ptr<ReadRing<A>[]>> rings_;
     std::vector<std::unique_ptr<Word<u64>[]>> counts_;
     std::vector<std::unique_ptr<Word<u64>[]>> receivers_;
+    std::vector<std::unique_ptr<Inbox<A>[]>> inboxes_;
+    std::vector<std::unique_ptr<Word<u32>[]>> owed_;
+    std::vector<std::unique_ptr<Receiver<A>[]>> inbox_receivers_;
     std::unique_ptr<SourceWords<A>[]> source_words_;
     std::unique_ptr<DestinationWords<A>[]> destination_words_;
     std::vector<std::unique_ptr<LaneMail<A>[]>> mails_;

@@ -38,6 +38,7 @@ struct TinyOptions {
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
     bool mail = false;          ///< by copy: the mover hears of segments as it does of a GPU's
+    bool inbox = true;  ///< what is read in place of a lane of one's own is found in inboxes
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
     std::uint32_t seats = 0;  ///< a stage's: sorters that senders may help
@@ -96,6 +97,15 @@ private:
         device::Arrivals<A> arrivals;
         std::unique_ptr<typename device::Arrivals<A>::Entry[]> arrival_entries;
     };
+    struct InboxTables {
+        device::Inbox<A> inbox;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> came;
+        std::unique_ptr<typename A::template Device<std::uint32_t>[]> owed;
+    };
+    struct ReceiverTables {
+        std::unique_ptr<device::Receiver<A>[]> receivers;
+        std::vector<std::unique_ptr<typename A::template System<std::uint64_t>[]>> holds;
+    };
     struct MailTables {
         device::LaneMail<A> mail;
         std::unique_ptr<typename A::template System<std::uint64_t>[]> contents;
@@ -108,6 +118,10 @@ private:
     void build_destination(std::uint32_t d);
     void add_mail(device::Lane<A>& lane);
     void add_mail(std::uint32_t destination);
+    [[nodiscard]] bool has_inboxes(std::uint32_t destination) const {
+        return options_.inbox && state_.own_lanes() && reads_in_place(destination);
+    }
+    void add_inboxes(std::uint32_t destination);
     void build_staged_rows();
     char* segment(std::uint32_t bytes);
     [[nodiscard]] std::uint32_t lanes() const {
@@ -140,6 +154,8 @@ private:
     std::vector<DestinationTables> destination_tables_;
     std::vector<std::unique_ptr<Slot[]>> slots_;
     std::vector<std::unique_ptr<MailTables>> mail_tables_;
+    std::vector<std::unique_ptr<InboxTables>> inbox_tables_;
+    std::vector<ReceiverTables> receiver_tables_;
     std::vector<std::unique_ptr<typename A::template System<std::uint64_t>[]>> freed_;
     std::unique_ptr<device::SorterSeat<A>[]> seats_;
     std::unique_ptr<device::StagedRows[]> staged_;

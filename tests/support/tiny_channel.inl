@@ -194,7 +194,7 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
         tables.queue->entries = tables.entries.get();
         tables.queue->mask = queue_entries() - 1;
         // Every source's sequences start high, so their sum is what was taken before.
-        std::uint64_t const first = options_.start * options_.sources;
+        std::uint64_t const first = has_inboxes(d) ? 0 : options_.start * options_.sources;
         tables.queue->tail.store(first, device::relaxed);
         tables.queue->head.store(first, device::relaxed);
         for (std::uint64_t p = first - std::min<std::uint64_t>(first, queue_entries()); p < first;
@@ -224,6 +224,45 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
     to.pool = pool();
     to.words->rows_received.store(options_.rows_start, device::relaxed);
     if (options_.mail && !reads_in_place(d)) add_mail(d);
+    if (has_inboxes(d)) add_inboxes(d);
+}
+
+template <class A>
+void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
+    device::Destination<A>& to = state_.destinations[d];
+    for (std::uint32_t s = 0; s < options_.sources; ++s) {
+        auto& tables = *inbox_tables_.emplace_back(std::make_unique<InboxTables>());
+        tables.came =
+            std::make_unique<typename A::template System<std::uint64_t>[]>(options_.slots);
+        tables.owed =
+            std::make_unique<typename A::template Device<std::uint32_t>[]>(options_.slots);
+        device::Inbox<A>& inbox = tables.inbox;
+        inbox.came = tables.came.get();
+        inbox.owed = tables.owed.get();
+        inbox.mask = options_.slots - 1;
+        inbox.chunks = state_.chunks_of(options_.segment_rows);
+        inbox.draws.store(options_.start * inbox.chunks << device::Inbox<A>::kOpenBits,
+                          device::relaxed);
+        device::Lane<A>& lane = state_.sources[s].lanes[d];
+        for (std::uint32_t i = 0; i < options_.slots; ++i) {
+            inbox.owed[i].store(inbox.chunks, device::relaxed);
+            // As the lap before left it.
+            std::uint64_t const next = lane.slots[i].sequence.load(device::relaxed);
+            if (next < options_.slots) continue;
+            inbox.came[i].store(device::Arrival::word(next - options_.slots, 0), device::relaxed);
+            lane.slots[i].filled.store(next - options_.slots + 1, device::relaxed);
+        }
+        lane.inbox = &inbox;
+        to.rings[s].inbox = &inbox;
+    }
+    ReceiverTables& tables = receiver_tables_.emplace_back();
+    tables.receivers = std::make_unique<device::Receiver<A>[]>(options_.max_groups);
+    for (std::uint32_t g = 0; g < options_.max_groups; ++g) {
+        tables.holds.push_back(
+            std::make_unique<typename A::template System<std::uint64_t>[]>(options_.sources));
+        tables.receivers[g].holds = tables.holds.back().get();
+    }
+    to.inbox_receivers = tables.receivers.get();
 }
 
 }  // namespace mgi::test

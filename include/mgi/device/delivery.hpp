@@ -132,6 +132,7 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
 template <class A>
 MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
     Lane<A>& from = state.sources[source].lanes[lane];
+    if (from.inbox != nullptr) return from.say_arrival(sequence);
     from.mark_filled(sequence);
     if (state.one_order() && from.moves == 0) {
         deliver_alone(
@@ -151,7 +152,7 @@ MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, 
         from.delivering, [&] { return from.ready(); }, [&] { deliver_lane(state, source, lane); });
 }
 
-/// Sequences of a lane below this one stand in their destinations' receive queues. The mover moves what is
+/// Sequences of a lane without an inbox below this one stand in their destinations' receive queues. The mover moves what is
 /// published, so what it has delivered stands in the readers' queues as well.
 template <class A>
 MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {

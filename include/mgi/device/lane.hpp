@@ -14,6 +14,7 @@
 /// that is not free keeps them (GroupState::carried), and anybody may write them once it is.
 #pragma once
 
+#include <mgi/device/inbox.hpp>
 #include <mgi/device/mail.hpp>
 
 namespace mgi::device {
@@ -128,6 +129,8 @@ struct alignas(64) Lane {
     u32 reader_count = 0;
     /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
     u32 moves = 0;
+    /// Of a lane that one destination reads in place, and nobody else: where that finds the segments.
+    Inbox<A>* inbox = nullptr;
     /// How the mover hears of segments where it cannot look at the lane itself; else null.
     LaneMail<A>* mail = nullptr;
     /// Held by the thread that takes over what `mail` says; nobody waits for it.
@@ -274,6 +277,34 @@ struct alignas(64) Lane {
         }
     }
 
+    /// Of a lane with an inbox: says there that a complete slot has come.
+    MGI_HD void say_arrival(u64 sequence) {
+        Slot<A>& s = slots[u32(sequence) & mask];
+        u64 const content = s.content.load(relaxed);
+        rows_published.fetch_add(u32(content), relaxed);
+        units_published.fetch_add(content >> 32, relaxed);
+        // release: everybody's rows, which `commit` has acquired.
+        inbox->came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
+                                                cuda::std::memory_order_release);
+        // release: whose flush sees it finds the segment in the inbox (`has_come`).
+        s.filled.store(sequence + 1, cuda::std::memory_order_release);
+    }
+
+    /// Of a lane with an inbox: whether every sequence below one that a slot holds has come there.
+    [[nodiscard]] MGI_HD bool has_come(u32 slot, u64 below) const {
+        // acquire: who hears that it has finds it in the inbox.
+        return next_of(slot, slots[slot].filled.load(acquire)) >= below;
+    }
+
+    /// Of a lane with an inbox: sequences below this one have come there. For statistics.
+    [[nodiscard]] MGI_HD u64 come_below() const {
+        u64 first = ~u64(0);
+        for (u32 i = 0; i <= mask; ++i) {
+            first = min_of(first, next_of(i, slots[i].filled.load(relaxed)));
+        }
+        return first;
+    }
+
     /// Marks a complete slot as filled; the caller then sees to its delivery.
     MGI_HD void mark_filled(u64 sequence) {
         slots[u32(sequence) & mask].filled.store(sequence + 1, seq_cst);
@@ -314,6 +345,11 @@ struct alignas(64) Lane {
     }
 
 private:
+    /// The sequence that comes next in a slot of which `filled` says what came last.
+    [[nodiscard]] MGI_HD u64 next_of(u32 slot, u64 filled) const {
+        return filled == 0 ? slot : filled + mask;
+    }
+
     // Of lanes with long strings:
 
     /// The slot that a ticket names, and the sequence it holds.

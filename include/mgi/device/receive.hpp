@@ -53,6 +53,24 @@ struct ReceivedBatch {
     }
 };
 
+/// Of a source that has said how many segments it sent to a destination with an inbox: whether every chunk was taken.
+template <class A>
+[[nodiscard]] MGI_HD bool is_over(Inbox<A> const& inbox, Destination<A> const& at, u32 groups,
+                                  u32 source, u64 segments) {
+    u64 const all = segments * inbox.chunks;
+    u64 const draws = inbox.draws.load(acquire);
+    if (draws >> Inbox<A>::kOpenBits < all) return false;
+    u64 const open = draws & Inbox<A>::kOpenMask;
+    if (open == 0) return true;
+    // Numbers of segments that will never come.
+    u64 idle = 0;
+    for (u32 g = 0; g < groups; ++g) {
+        u64 const held = at.inbox_receivers[g].holds[source].load(relaxed);
+        if (held != 0 && held - 1 >= all) ++idle;
+    }
+    return idle == open && inbox.draws.load(relaxed) == draws;
+}
+
 /// One group's receiving calls on one destination of a channel.
 template <class A>
 class ReceiveCall {
@@ -104,6 +122,7 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
+        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch)) return Status::Ok;
         Chunk chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
         if (here_.arrivals != nullptr && chunk.index == 0 && take_in(state_, here_) &&
@@ -115,6 +134,109 @@ private:
             return Status::Ok;
         }
         return at_end() ? Status::End : Status::Pending;
+    }
+
+    /// How many looks that find nothing come before one at what other groups hold.
+    static constexpr u32 kIdleLooks = 16;
+
+    MGI_HD bool take_from_inboxes(ReceivedBatch& batch) {
+        Receiver<A>& me = here_.inbox_receivers[group_.block];
+        u32 const sources = state_.source_count;
+        u32 source = me.first.load(relaxed);
+        for (u32 k = 0; k < sources; ++k) {
+            if (take_from(me, source, batch)) {
+                me.first.store(source + 1 == sources ? 0 : source + 1, relaxed);
+                if (me.idle.load(relaxed) != 0) me.idle.store(0, relaxed);
+                return true;
+            }
+            source = source + 1 == sources ? 0 : source + 1;
+        }
+        u32 const idle = me.idle.load(relaxed) + 1;
+        me.idle.store(idle, relaxed);
+        if (idle % kIdleLooks != 0) return false;
+        for (u32 s = 0; s < sources; ++s) {
+            if (take_over(s, batch)) return true;
+        }
+        return false;
+    }
+
+    /// Takes a chunk of a source's inbox, if one has come for this group.
+    MGI_HD bool take_from(Receiver<A>& me, u32 source, ReceivedBatch& batch) {
+        Inbox<A>* const inbox = here_.rings[source].inbox;
+        if (inbox == nullptr) return false;
+        auto& holds = me.holds[source];
+        for (;;) {
+            u64 held = holds.load(relaxed);
+            if (held == 0) {
+                u64 const next = inbox->next();
+                if (!inbox->has_come(next)) {
+                    // Others may have drawn it, and its slot was filled anew since.
+                    if (inbox->next() == next) return false;
+                    continue;
+                }
+                u64 const number = inbox->draw();
+                if (inbox->has_come(number)) {
+                    inbox->take();
+                    if (open(*inbox, source, number, batch)) return true;
+                    continue;
+                }
+                // Another group was faster.
+                hold(source, number);
+                return false;
+            }
+            if (!inbox->has_come(held - 1)) return false;
+            if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) continue;
+            inbox->take();
+            if (open(*inbox, source, held - 1, batch)) return true;
+        }
+    }
+
+    /// Writes down a number whose segment has not come: with this group, or where there is room.
+    MGI_HD void hold(u32 source, u64 number) {
+        u32 g = group_.block;
+        for (u32 round = 0;; ++round) {
+            u64 none = 0;
+            auto& holds = here_.inbox_receivers[g].holds[source];
+            if (holds.compare_exchange_strong(none, number + 1, relaxed, relaxed)) return;
+            g = g + 1 == state_.max_groups ? 0 : g + 1;
+            if (g == group_.block) A::backoff(round);  // more callers than groups
+        }
+    }
+
+    /// Takes a chunk that another group holds, which may never be called again.
+    MGI_HD MGI_COLD bool take_over(u32 source, ReceivedBatch& batch) {
+        Inbox<A>* const inbox = here_.rings[source].inbox;
+        if (inbox == nullptr || !inbox->has_open()) return false;
+        for (u32 g = 0; g < state_.max_groups; ++g) {
+            auto& holds = here_.inbox_receivers[g].holds[source];
+            u64 held = holds.load(relaxed);
+            if (held == 0 || !inbox->has_come(held - 1)) continue;
+            if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) continue;
+            inbox->take();
+            if (open(*inbox, source, held - 1, batch)) return true;
+        }
+        return false;
+    }
+
+    /// Opens a chunk that has come and is ours; gives it back if it is empty.
+    MGI_HD bool open(Inbox<A>& inbox, u32 source, u64 number, ReceivedBatch& batch) {
+        u64 const sequence = number / inbox.chunks;
+        u32 const rows = inbox.open(number);
+        u32 const first = u32(number - sequence * inbox.chunks) * state_.chunk_rows;
+        batch.source = source;
+        batch.slot = u32(sequence) & inbox.mask;
+        batch.sequence = sequence;
+        if (first >= rows) {
+            release_alone(batch);
+            return false;
+        }
+        batch.segment = state_.pool + here_.rings[source].slots[batch.slot].offset;
+        batch.layout = &state_.layout;
+        batch.row = first;
+        batch.rows = min_of(state_.chunk_rows, rows - first);
+        batch.whole = batch.rows == rows;
+        words_.rows_received.fetch_add(batch.rows, relaxed);
+        return true;
     }
 
     MGI_HD bool consume_alone() {
@@ -157,6 +279,10 @@ private:
         for (u32 s = 0; s < state_.source_count; ++s) {
             u64 const count = here_.counts[s].load(relaxed);
             if (count == 0) return false;
+            if (Inbox<A> const* const inbox = here_.rings[s].inbox; inbox != nullptr) {
+                if (!is_over(*inbox, here_, state_.max_groups, s, count - 1)) return false;
+                continue;
+            }
             expected += count - 1;
         }
         u64 const taken = here_.queue->taken();
@@ -169,6 +295,15 @@ private:
     MGI_HD void release_alone(ReceivedBatch const& batch) {
         ReadRing<A> const& ring = here_.rings[batch.source];
         Slot<A>& read = ring.slots[batch.slot];
+        if (ring.inbox != nullptr) {
+            if (!ring.inbox->give_back(batch.slot)) return;
+            if (state_.layout.bit_bytes != 0) {
+                memset(state_.pool + read.offset, 0, state_.layout.bit_bytes);
+            }
+            // release: every reader is done before the source writes into the slot again.
+            read.sequence.store(batch.sequence + ring.size, cuda::std::memory_order_release);
+            return;
+        }
         bool const freed = release_reads(read, 1, ring.size, [&](Slot<A>& slot) {
             if (ring.in_place && state_.layout.bit_bytes != 0) {
                 memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);

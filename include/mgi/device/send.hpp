@@ -102,19 +102,18 @@ public:
         constexpr u32 kSeal = 1;
         constexpr u32 kDone = 2;
         u32 next = kWait;
+        if (group_.leads() && mine_.flushed.load(relaxed) == 0) {
+            mine_.flushed.store(1, relaxed);
+            // acq_rel: the last group sees every other one's claims before it closes the lanes.
+            u32 const flushed = source_.words->groups_flushed.fetch_add(1, acq_rel) + 1;
+            u32 const expected = source_.words->groups_expected.load(relaxed);
+            MGI_ASSERT(flushed <= expected, flushed, expected, group_.block);
+            if (flushed == expected) close_source(state_, source_index_);
+        }
+        bool done = all_agreed(has_come());
         if (group_.leads()) {
-            if (mine_.flushed.load(relaxed) == 0) {
-                mine_.flushed.store(1, relaxed);
-                // acq_rel: the last group sees every other one's claims before it closes the lanes.
-                u32 const flushed = source_.words->groups_flushed.fetch_add(1, acq_rel) + 1;
-                u32 const expected = source_.words->groups_expected.load(relaxed);
-                MGI_ASSERT(flushed <= expected, flushed, expected, group_.block);
-                if (flushed == expected) {
-                    close_source(state_, source_index_);
-                }
-            }
-            bool done = true;
             for (u32 l = 0; l < lane_count_ && done; ++l) {
+                if (lanes_[l].inbox != nullptr) continue;
                 done = mine_.last[l] <= delivered_below(state_, lanes_[l]);
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
@@ -195,6 +194,20 @@ private:
         SendCall call(group, shared, state, source);
         call.tile_ = tile;
         call.keep(batch, first);
+    }
+
+    /// This thread's share of the question whether all of the group's rows that go to inboxes have come there.
+    [[nodiscard]] MGI_HD bool has_come() const {
+        for (u32 l = 0; l < lane_count_; ++l) {
+            Lane<A> const& lane = lanes_[l];
+            if (lane.inbox == nullptr) continue;
+            u64 const below = mine_.last[l];
+            u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
+            for (u32 i = group_.thread; i < slots; i += group_.threads) {
+                if (!lane.has_come(i, below)) return false;
+            }
+        }
+        return true;
     }
 
     [[nodiscard]] MGI_HD bool has_failed() const { return state_.failed.load(relaxed) != 0; }

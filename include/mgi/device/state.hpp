@@ -67,6 +67,7 @@ struct ReadRing {
     bool in_place = false;  ///< a lane's slots: who frees one zeroes its bit regions before
     /// By slot: its sequence once more, for a mover that cannot look at the slot itself; else null.
     typename A::template System<u64>* freed = nullptr;
+    Inbox<A>* inbox = nullptr;  ///< of a lane that nobody else reads; else null
 };
 
 /// What changes of a destination endpoint.
@@ -81,6 +82,15 @@ struct alignas(64) DestinationWords {
     typename A::template Device<u64> imported{0};
 };
 
+/// What a group of a destination keeps between its calls, of its inboxes.
+template <class A>
+struct alignas(64) Receiver {
+    /// By source: a number that was drawn before its segment had come, plus 1; 0: none. Any group may take it over.
+    typename A::template System<u64>* holds = nullptr;
+    typename A::template Device<u32> first{0};  ///< source to look at first
+    typename A::template Device<u32> idle{0};   ///< looks in a row that found nothing
+};
+
 /// One destination endpoint of a channel. Copies name the same one.
 template <class A>
 struct Destination {
@@ -92,6 +102,8 @@ struct Destination {
     DestinationWords<A>* words = nullptr;
     /// By block: `Group::launch` + 1 of who receives here; for the runtime to know who is alive.
     typename A::template System<u64>* receivers = nullptr;
+    /// By block; null without inboxes.
+    Receiver<A>* inbox_receivers = nullptr;
     /// What movers bring that cannot look at the queue itself; else null.
     Arrivals<A>* arrivals = nullptr;
     char* pool = nullptr;  ///< what its receive rings' offsets count from, as ChannelState::pool
