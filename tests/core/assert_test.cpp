@@ -69,7 +69,7 @@ TEST_F(Assertions, SeeALaneThatCountsTooManyRows) {
     lane.slots = slots.data();
     lane.mask = 1;
     lane.capacity = 16;
-    device::Claim const claim = lane.claim(10);
+    device::Claim const claim = lane.claim_now(10);
     ASSERT_FALSE(lane.commit(claim.slot, claim.rows, 0, 0));
     EXPECT_DEATH((void)lane.commit(claim.slot, claim.rows, 0, 0),
                  "include/mgi/device/lane.hpp:[0-9]+: .*all = 16");

@@ -18,7 +18,7 @@ namespace mgi::hostile {
 using TinyChannel = test::BasicTinyChannel<HostileAtomics>;
 using State = TinyChannel::State;
 
-/// "lane 0.1 ticket", for traces.
+/// "lane 0.1 cursor", for traces.
 std::string name_word(State& state, void const* word);
 
 class Flow : private Observer {

@@ -67,7 +67,7 @@ public:
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         // acquire: what another group has placed of ours lies behind us.
-        if (agree(group_, tile_.agreed, mine_.carried.load(acquire)) != 0 &&
+        if (agree(group_, tile_.agreed, group_.leads() ? mine_.carried.load(acquire) : 0) != 0 &&
             !carry_on(group_, shared_, state_, source_index_)) {
             return {0, Status::Pending, ErrorCode::Ok};
         }
@@ -89,13 +89,18 @@ public:
     MGI_HD Status push() {
         bool const placed = place_carry(mine_);
         push_lanes();
-        return placed ? Status::Ok : Status::Pending;
+        // Rows that another group carries may lie between ours and who is to see them.
+        return placed && all_agreed(are_published()) ? Status::Ok : Status::Pending;
     }
 
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
     MGI_HD Status flush() {
         if (!place_carry(mine_)) {
-            push_lanes();
+            bool help = false;
+            if (group_.leads()) {
+                help = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
+            }
+            agreed(help) ? push_lanes() : seal_lanes();
             return Status::Pending;
         }
         constexpr u32 kWait = 0;
@@ -194,6 +199,15 @@ private:
         SendCall call(group, shared, state, source);
         call.tile_ = tile;
         call.keep(batch, first);
+    }
+
+    /// This thread's share of the question whether all of the group's rows can be seen, or are the mover's.
+    [[nodiscard]] MGI_HD bool are_published() const {
+        for (u32 l = 0; group_.leads() && l < lane_count_; ++l) {
+            Lane<A> const& lane = lanes_[l];
+            if (lane.inbox == nullptr && mine_.last[l] > lane.published.load(acquire)) return false;
+        }
+        return has_come();
     }
 
     /// This thread's share of the question whether all of the group's rows that go to inboxes have come there.
@@ -442,7 +456,7 @@ private:
     /// others in the same segments would wait with it. Rows with long strings have no place yet.
     MGI_HD MGI_COLD static void help_others(Group group, Shared shared, ChannelState<A>& state,
                                             u32 source) {
-        if (state.layout.has_views) return;
+        if (state.layout.units != 0) return;
         Source<A>& from = state.sources[source];
         SendCall call(group, shared, state, source);
         u32 const groups = from.words->groups_expected.load(relaxed);
