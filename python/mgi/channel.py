@@ -122,9 +122,12 @@ class Channel:
             to = pair_of(destination, "destination", self._runtime._number)
         return self._native.send_bytes(message, self._source(source), to, timeout)
 
-    def push(self, source: Endpoint | None = None) -> None:
-        """Publishes the rows that wait in half-full segments, for low latency."""
-        self._native.push(self._source(source))
+    def push(self, source: Endpoint | None = None) -> bool:
+        """Publishes the rows that wait in half-full segments, for low latency, as far as there is room.
+
+        True when the destinations can see all of the source's rows; until then, call it again.
+        """
+        return self._native.push(self._source(source))
 
     def flush(self, source: Endpoint | None = None, timeout: float | None = None) -> None:
         """Says that the source sends no more; returns when its rows stand in the receive queues.

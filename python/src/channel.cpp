@@ -146,11 +146,11 @@ bool send_bytes(ChannelHolder& holder, nb::handle message, EndpointPair source,
                                         " bytes in time; are the destinations receiving?");
 }
 
-void push(ChannelHolder& holder, EndpointPair source) {
+bool push(ChannelHolder& holder, EndpointPair source) {
     Unlocked const unlocked;
     std::shared_ptr<HostGroup<Sender>> const sender = holder.sender(endpoint_of(source));
     std::lock_guard const lock(sender->mutex);
-    sender->group.push();
+    return sender->group.push();
 }
 
 void flush(ChannelHolder& holder, EndpointPair source, Seconds timeout) {

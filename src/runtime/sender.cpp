@@ -206,11 +206,12 @@ bool Sender::try_send_bytes(void const* data, std::size_t size,
     return send_structs(*state_, &message, sizeof(message), 1, destination, "message") == 1;
 }
 
-void Sender::push() {
+bool Sender::push() {
     std::lock_guard const lock(state_->mutex);
     state_->channel().check();
     auto const result = state_->view().push(state_->group(), state_->shared());
     if (result == Status::Error) refuse(*state_, result.code, "push");
+    return result == Status::Ok;
 }
 
 bool Sender::try_flush() {

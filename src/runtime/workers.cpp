@@ -84,6 +84,7 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         }
         // Rows that fit the stage must fit the channel.
         stages.push_back(build_channel(id, stage_spec(*channel, s), channel->plan().text_bytes));
+        stages.back()->state_at(outer.sources[s]).takes_ahead = false;
         if (channel->is_on_gpu(outer.sources[s])) continue;
         stages.back()->add_staged_rows(account_);
         stages.back()->add_seats(outer.options.sorters);

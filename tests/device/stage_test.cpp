@@ -33,6 +33,8 @@ TinyOptions seat_options(u32 staged_rows) {
     options.routing = RoutingKind::Direct;
     options.staged_rows = staged_rows;
     options.seats = 1;
+    options.max_groups = 2;
+    options.takes_ahead = false;
     return options;
 }
 
@@ -118,6 +120,25 @@ TEST_P(Seat, PushSaysWhetherItWentAllTheWay) {
         ASSERT_LT(calls, 10);
     }
     EXPECT_EQ(received + receive(), 14U);
+}
+
+TEST_P(Seat, RowsOfAGroupThatIsNotCalledAgainHoldNobodyUp) {
+    Group const first{0, 2, 0, 1, 0, nullptr};
+    Group const second{1, 2, 0, 1, 0, nullptr};
+    Shared shared = memory_.shared();
+    ASSERT_TRUE(stage_.state().seats[0].take());
+    std::vector<KeyAndId> const rows(100);
+    u64 const sent = sender().send_rows(first, shared, rows.data(), rows.size()).rows;
+    EXPECT_EQ(sent, 24U) << "the stage holds 16; the group carries a tile";
+    stage_.state().seats[0].leave();
+    u64 received = 0;
+    for (int i = 0; i < 40; ++i) {
+        for (int calls = 0; sender().send_row(second, KeyAndId{0, 0}).rows == 0; ++calls) {
+            received += receive();
+            ASSERT_LT(calls, 10) << i;
+        }
+    }
+    EXPECT_GE(received + receive(), 16U);
 }
 
 TEST_P(Seat, WhoFindsItTakenGoesOn) {

@@ -20,6 +20,7 @@ test::TinyOptions stage_options(Shape const& shape) {
     stage.tile_rows = stage.segment_rows;
     stage.routing = RoutingKind::Direct;
     stage.by_reference = true;
+    stage.takes_ahead = false;
     stage.staged_rows = shape.by_row ? shape.staged_rows : 0;
     stage.seats = shape.helped ? shape.sorters : 0;
     return stage;

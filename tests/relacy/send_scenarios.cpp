@@ -87,20 +87,44 @@ struct Whole : ChannelScenario<Whole, 3> {
 Listed<Whole> const whole("send.whole", "what send accepts arrives where it belongs, once", 30'000);
 
 /// A group takes rows for which there is no slot, and is not called again until the other one's rows have
-/// arrived, which lie in the same segment: that one places both's.
-struct Helped : ChannelScenario<Helped, 3> {
-    static TableOptions options() { return {.slots = 1, .capacity = 3, .chunk_rows = 3}; }
+/// arrived, which lie in the same segment or behind: that one places both's, and is not called again itself once its
+/// push is done. Slots come free in any order.
+template <u32 slots, bool inbox>
+struct Helped : ChannelScenario<Helped<slots, inbox>, 3> {
+    using Base = ChannelScenario<Helped, 3>;
+    using Base::flow;
+    static TableOptions options() {
+        u32 const capacity = slots == 1 ? 3 : 2;
+        return {.slots = slots, .capacity = capacity, .chunk_rows = capacity, .inbox = inbox};
+    }
     Word<u32> heard{0};
     std::vector<u32> came;
 
     void thread(unsigned index) {
-        State& state = flow().tables.state;
-        Endpoint const channel(&state, 0, 0);
-        if (index == 2) {
-            Member me(0, 1);
-            RL_ASSERT(drain(channel, me, came));
-            return;
+        Endpoint const channel(&flow().tables.state, 0, 0);
+        index == 2 ? receive_all(channel) : send_all(channel, index);
+    }
+    void receive_all(Endpoint const& channel) {
+        Member me(0, 1);
+        Shared shared = me.shared();
+        std::vector<ReceivedBatch> batches;
+        for (Status status = Status::Ok; status != Status::End || !batches.empty();) {
+            ReceivedBatch batch;
+            if (status != Status::End) status = channel.recv(me.group, shared, batch).status;
+            RL_ASSERT(status != Status::Error);
+            if (status == Status::Ok) {
+                u32 const* const column = batch.column<u32>(0);
+                came.insert(came.end(), column, column + batch.rows);
+                batches.push_back(batch);
+            }
+            if (status == Status::Pending) A::backoff(0);
+            if (batches.empty() || (status == Status::Ok && rl::rand(2) == 0)) continue;
+            auto const one = batches.begin() + rl::rand(unsigned(batches.size()));
+            channel.release(me.group, shared, *one);
+            batches.erase(one);
         }
+    }
+    void send_all(Endpoint const& channel, u32 index) {
         Member me(index, 2);
         Shared shared = me.shared();
         u32 rows[4];
@@ -128,7 +152,7 @@ struct Helped : ChannelScenario<Helped, 3> {
         return std::find(came.begin(), came.end(), value) != came.end();
     }
     void prepare() {
-        ChannelScenario::prepare();
+        Base::prepare();
         flow().tables.state.destination_ids = &id;
     }
     void check() {
@@ -137,8 +161,11 @@ struct Helped : ChannelScenario<Helped, 3> {
     }
     u32 const id = 0;
 };
-Listed<Helped> const held("send.held", "rows do not wait for a group that is not called again",
-                          30'000);
+Listed<Helped<1, false>> const held("send.held",
+                                    "rows do not wait for a group that is not called again", 30'000);
+Listed<Helped<2, false>> const pushed("send.pushed", "the same, where slots come free in any order",
+                                      30'000);
+Listed<Helped<2, true>> const sent_for("send.inbox", "the same, with an inbox", 30'000);
 
 /// A group appends to its stage buffer, a sorter moves the rows on, in its seat if it has one, where the
 /// group may be before it; the group receives once its flush is done.
@@ -158,6 +185,7 @@ struct Staged : Threads<2> {
         channel.emplace(options);
         options.slots = 2;
         stage.emplace(options);
+        stage->state.takes_ahead = false;
         stages[0] = &stage->state;
         channel->state.stages = stages;
         if (seated) {

@@ -39,6 +39,7 @@ void BasicTinyChannel<A>::fill_in_state() {
     state_.tile_rows = options_.tile_rows;
     if (options_.staged) state_.staged_bytes = device::staged_tile_bytes(state_);
     state_.chunk_rows = options_.chunk_rows;
+    state_.takes_ahead = options_.takes_ahead;
     state_.max_groups = options_.max_groups;
     state_.sources = sources_.get();
     state_.destinations = destinations_.get();

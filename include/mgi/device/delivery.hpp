@@ -93,10 +93,12 @@ MGI_HD Claim claim_taken(ChannelState<A> const& state, Lane<A>& lane, u64 at, u3
     return claim;
 }
 
-/// The same of rows that may not be taken yet: they are once a slot is free. `at` is then where.
+/// The same of rows that may not be taken yet: they are once a slot is free. `at` is then where, in a channel that
+/// takes ahead.
 template <class A>
 MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at, u32 rows,
                             LaneForm<A> const& form) {
+    if (!state.takes_ahead) return lane.claim_now(rows);
     if (at == Lane<A>::kNotTaken) {
         if (!lane.has_room(form) && !(finds_room(state, lane) && lane.has_room(form))) {
             lane.waits.fetch_add(1, relaxed);

@@ -168,6 +168,9 @@ struct ChannelState {
     u32 staged_bytes = 0;
     u32 chunk_rows = 0;
     u32 max_groups = 0;  ///< of each endpoint
+    /// Whether groups take rows of lanes before the slots are free, and carry those rows. Of a stage not: its threads
+    /// append rows on their own, nobody places what a group carries then, and those rows would wait behind it.
+    bool takes_ahead = true;
     Source<A>* sources = nullptr;
     Destination<A>* destinations = nullptr;
     TileOps const* tile_ops = nullptr;     ///< CPU only: the tile's loops, or null
