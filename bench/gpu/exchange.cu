@@ -2,6 +2,7 @@
 // rows, and an exchange between endpoints of one kernel, each of which sends and receives (the paper's
 // Figure 3). Every row is read again where it arrived and checked.
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -272,12 +273,14 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
     sizes.rows_together = c.layout == Layout::Rows;
     sizes.tile_rows = kTileBytes / row_bytes;
     u64 const rows = input.table().rows;
-    // Segments of a lane are filled one after the other: larger ones are opened less often.
+    // As the runtime makes channels on one GPU; pools of sends hold all rows.
     u64 const lanes = u64(sizes.sources) * sizes.destinations;
-    u64 const segment = std::clamp<u64>((u64(128) << 20) / lanes, 128 << 10, 16 << 20);
+    u64 const lane = (u64(512) << 20) / lanes;
+    u64 const most = u64(c.exchange ? 1 : 16) << 20;
+    u64 const segment = std::clamp<u64>(lane / 4, 128 << 10, most);
     sizes.segment_rows = u32(segment / row_bytes);
     sizes.chunk_rows = u32((256 << 10) / row_bytes);
-    sizes.slots = 4;
+    sizes.slots = u32(std::clamp<u64>(std::bit_floor(lane / segment), 4, 128));
     if (!c.exchange) {  // all rows, wherever they go
         // Blocks that are done seal what others are filling.
         u64 const sealed = 24;
@@ -311,7 +314,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
             c.destinations,
             groups,
             scratch,
-            (c.exchange ? 8ull : 32ull) * sizes.tile_rows,
+            (c.exchange ? 4ull : 32ull) * sizes.tile_rows,
             1,
             false,
             tallies.get()};
@@ -381,7 +384,7 @@ void send_all(Context& context) {
 }
 
 void exchange_all(Context& context) {
-    run_cases(context, true, {4, 8});
+    run_cases(context, true, {1, 4, 8});
 }
 
 Registration const sends{"mgi_send", "block-collective send into pools that hold all rows",

@@ -112,6 +112,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
         ring.inbox = inbox;
         state_.sources[s].lanes[d].inbox = inbox;
     }
+    destination.has_queue = copied_sources() != 0;
     destination.inbox_receivers =
         make_table<device::Receiver<Words>>(memory, state_.max_groups);
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {

@@ -1,6 +1,7 @@
 #include "runtime/gpu_channels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,15 +20,18 @@ constexpr std::uint64_t kTileBytes = 64 << 10;
 constexpr std::uint64_t kChunkBytes = 256 << 10;
 constexpr std::uint64_t kLeastSegment = 128 << 10;
 
-// While a lane turns from a full segment to the next, its blocks wait: the largest segments of which one turn
-// is enough for a tile of every block. Where CPU devices or other processes take part, some are pinned memory.
+// Blocks fill several segments of a lane at once and read others: where all is on one GPU, many small ones, which
+// come back soon. Copies between GPUs want large ones. Where CPU devices or other processes take part, some are pinned
+// memory.
 struct Segments {
-    std::uint64_t pool;  // open segments of all lanes
+    std::uint64_t pool;  // of all lanes
     std::uint64_t most;
+    std::uint32_t slots;  // of a lane, at most
 };
-constexpr Segments kOnGpus{128 << 20, 16 << 20};
-constexpr Segments kWithCpus{32 << 20, 2 << 20};
-constexpr std::uint32_t kSlots = 4;
+constexpr std::uint32_t kSlots = 4;  // at least
+constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128};
+constexpr Segments kOnGpus{512 << 20, 16 << 20, kSlots};
+constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots};
 constexpr std::uint32_t kGroups = 1024;
 // Where a CPU device sends as well, whose groups' carry buffers are pinned.
 constexpr std::uint32_t kGroupsBeside = 320;
@@ -80,7 +84,8 @@ OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus)
         destinations += members.here.destinations.size();
     }
     bool const send = sources == spec.sources.size();
-    return {send, send && destinations == spec.destinations.size()};
+    bool const take_part = send && destinations == spec.destinations.size();
+    return {send, take_part, take_part && gpus.size() == 1};
 }
 
 ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, OnlyGpus only,
@@ -93,13 +98,19 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
-        Segments const& sizes = only.take_part ? kOnGpus : kWithCpus;
+        Segments const& sizes = only.one ? kOnOneGpu : only.take_part ? kOnGpus : kWithCpus;
+        std::uint64_t const slots = options.slots == 0 ? kSlots : options.slots;
         // By copy there is a receive pool of as many segments beside the lanes.
-        std::uint64_t const slots = 2 * std::uint64_t{options.slots == 0 ? kSlots : options.slots};
-        std::uint64_t pool = std::min(sizes.pool, memory_left / 4 / slots);
+        std::uint64_t pool = std::min(sizes.pool / kSlots * slots, memory_left / 4 / 2);
         // What is allocated and never used takes time all the same.
-        if (options.expected_bytes != 0) pool = std::min(pool, 2 * options.expected_bytes);
-        options.segment_bytes = std::uint32_t(std::clamp(pool / lanes, kLeastSegment, sizes.most));
+        if (options.expected_bytes != 0) pool = std::min(pool, 2 * slots * options.expected_bytes);
+        std::uint64_t const lane = pool / lanes;
+        std::uint64_t const segment = std::clamp(lane / slots, kLeastSegment, sizes.most);
+        options.segment_bytes = std::uint32_t(segment);
+        if (options.slots == 0) {
+            options.slots = std::uint32_t(
+                std::clamp<std::uint64_t>(std::bit_floor(lane / segment), kSlots, sizes.slots));
+        }
     }
     if (options.chunk_rows == 0) {
         // A segment of which less than two chunks fit is one.

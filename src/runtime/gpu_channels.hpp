@@ -22,10 +22,11 @@ void check_kept(ChannelSpec const& spec, bool keeps);
 // read in place although not all can.
 Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned);
 
-// Whether a channel's sources, and all of its endpoints, are on GPUs of this process.
+// Whether a channel's sources, and all of its endpoints, are on GPUs of this process; all of them on one.
 struct OnlyGpus {
     bool send = false;
     bool take_part = false;
+    bool one = false;
 };
 OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus);
 

@@ -174,7 +174,7 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
                                 most_on_a_server(members, members.destination_member)};
     if (members.on_gpus()) {
         auto const& sent = members.source_on_gpu;
-        OnlyGpus const only{std::find(sent.begin(), sent.end(), false) == sent.end(), false};
+        OnlyGpus const only{std::find(sent.begin(), sent.end(), false) == sent.end(), false, false};
         fitting.options = options_on_gpus(spec, schema_of(spec), only, memory_left());
         fitting.options.by_reference = false;
         Plan plan = plan_channel(fitting, schema_of(spec), largest);

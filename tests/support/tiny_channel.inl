@@ -264,6 +264,7 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
         tables.receivers[g].holds = tables.holds.back().get();
     }
     to.inbox_receivers = tables.receivers.get();
+    to.has_queue = false;
 }
 
 }  // namespace mgi::test

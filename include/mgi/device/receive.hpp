@@ -3,7 +3,7 @@
 #pragma once
 
 #include <mgi/device/delivery.hpp>
-#include <mgi/device/group.hpp>
+#include <mgi/device/together.hpp>
 
 namespace mgi::device {
 
@@ -85,9 +85,10 @@ public:
 
     /// Ok: `batch` holds rows. Pending: nothing yet. End: nothing will come. Error: see `code`.
     MGI_HD Status receive(ReceivedBatch& batch, ErrorCode& code) {
-        if (group_.threads == 1) return receive_alone(batch, code);
+        if (group_.threads == 1) return receive_alone(batch, code, look());
         group_.sync();
-        if (group_.leads()) shared_->status = receive_alone(shared_->batch, shared_->code);
+        u32 const source = in_leaders_warp(group_) ? look() : 0;
+        if (group_.leads()) shared_->status = receive_alone(shared_->batch, shared_->code, source);
         group_.sync();
         batch = shared_->batch;
         code = shared_->code;
@@ -109,7 +110,28 @@ private:
         ErrorCode code;
     };
 
-    MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code) {
+    /// A source of which a chunk seems to have come for this group, whose turn it is first; none: source_count.
+    /// By the leader's warp, since each look is a trip to far memory; of a CPU's group by the leader.
+    MGI_HD u32 look() const {
+        u32 const sources = state_.source_count;
+        if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return sources;
+        Receiver<A> const& me = here_.inbox_receivers[group_.block];
+        u32 const first = me.first.load(relaxed);
+        u32 const found = first_of_warp(group_, sources, [&](u32 k) {
+            return seems_to_have(me, first + k < sources ? first + k : first + k - sources);
+        });
+        return found == sources || first + found < sources ? first + found : first + found - sources;
+    }
+
+    MGI_HD bool seems_to_have(Receiver<A> const& me, u32 source) const {
+        Inbox<A> const* const inbox = here_.rings[source].inbox;
+        if (inbox == nullptr) return false;
+        u64 const held = me.holds[source].load(relaxed);
+        return inbox->has_come(held != 0 ? held - 1 : inbox->next());
+    }
+
+    /// `source`: what `look` has found.
+    MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code, u32 source) {
         code = state_.error();
         if (code != ErrorCode::Ok) return Status::Error;
         if (group_.block >= state_.max_groups) {
@@ -122,8 +144,9 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
-        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch)) return Status::Ok;
-        Chunk chunk = here_.queue->take();
+        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch, source)) return Status::Ok;
+        Chunk chunk;
+        if (here_.has_queue) chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
         if (here_.arrivals != nullptr && chunk.index == 0 && take_in(state_, here_) &&
             chunk.count == 0) {
@@ -139,17 +162,12 @@ private:
     /// How many looks that find nothing come before one at what other groups hold.
     static constexpr u32 kIdleLooks = 16;
 
-    MGI_HD bool take_from_inboxes(ReceivedBatch& batch) {
+    MGI_HD bool take_from_inboxes(ReceivedBatch& batch, u32 source) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
         u32 const sources = state_.source_count;
-        u32 source = me.first.load(relaxed);
-        for (u32 k = 0; k < sources; ++k) {
-            if (take_from(me, source, batch)) {
-                me.first.store(source + 1 == sources ? 0 : source + 1, relaxed);
-                if (me.idle.load(relaxed) != 0) me.idle.store(0, relaxed);
-                return true;
-            }
-            source = source + 1 == sources ? 0 : source + 1;
+        if (source < sources && take_from(me, source, batch)) {
+            if (sources != 1) me.first.store(source + 1 == sources ? 0 : source + 1, relaxed);
+            return true;
         }
         u32 const idle = me.idle.load(relaxed) + 1;
         me.idle.store(idle, relaxed);
@@ -285,7 +303,7 @@ private:
             }
             expected += count - 1;
         }
-        u64 const taken = here_.queue->taken();
+        u64 const taken = here_.has_queue ? here_.queue->taken() : 0;
         MGI_ASSERT(taken <= expected, taken, expected, state_.source_count);
         if (taken != expected) return false;
         words_.ended.store(1, relaxed);

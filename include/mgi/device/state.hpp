@@ -96,6 +96,7 @@ template <class A>
 struct Destination {
     ReceiveQueue<A>* queue =
         nullptr;                   ///< shared by all destinations of a Balance channel by reference
+    bool has_queue = true;         ///< false: all that comes here comes by inboxes
     ReadRing<A>* rings = nullptr;  ///< by source
     /// By source: number of segments it sent here, plus 1; 0 while not known. Idempotent.
     typename A::template System<u64>* counts = nullptr;

@@ -3,7 +3,7 @@
 /// them. On a CPU every thread is by itself.
 #pragma once
 
-#include <mgi/device/config.hpp>
+#include <mgi/device/group.hpp>
 
 namespace mgi::device {
 
@@ -51,5 +51,32 @@ private:
     u32 rank_ = 0;
     u32 count_ = 1;
 };
+
+/// Whether a thread is in its group's first warp; of a CPU's group the leader is.
+[[nodiscard]] MGI_HD inline bool in_leaders_warp(Group const& group) {
+#if defined(__CUDA_ARCH__)
+    return group.thread < (group.threads < 32 ? 1 : 32);
+#else
+    return group.leads();
+#endif
+}
+
+/// The first of `count` numbers that `is_one` holds for, or `count`; by all threads of the leader's warp. On a GPU
+/// each of them asks for numbers of its own.
+template <class IsOne>
+[[nodiscard]] MGI_HD u32 first_of_warp([[maybe_unused]] Group const& group, u32 count,
+                                       IsOne&& is_one) {
+    u32 first = 0;
+#if defined(__CUDA_ARCH__)
+    for (; group.threads >= 32 && first < count; first += 32) {
+        u32 const mine = first + group.thread;
+        u32 const ones = __ballot_sync(~0u, mine < count && is_one(mine));
+        if (ones != 0) return first + u32(__ffs(int(ones))) - 1;
+    }
+    if (group.threads >= 32) return count;
+#endif
+    while (first < count && !is_one(first)) ++first;
+    return first;
+}
 
 }  // namespace mgi::device
