@@ -38,6 +38,21 @@ TEST(DeviceSend, AcceptsAPrefixAndCarriesTheRestOfTheTile) {
     EXPECT_TRUE(test::same_rows(t.got, test::encode_all(expected)));
 }
 
+TEST(DeviceSend, NobodyReadsTheCallersRowsBehindTheCall) {
+    struct KeyAndId {
+        i64 key;
+        i64 id;
+    };
+    TinyChannel tiny(test::numbered_schema(), options_of(64, 1, 64));
+    std::vector<KeyAndId> rows(256);
+    test::run_groups(1, 3, 8192, [&](Group const& group, Shared& shared) {
+        u64 const sent = tiny.on(0, 0).send_rows(group, shared, rows.data(), rows.size()).rows;
+        if (!group.leads()) return;
+        EXPECT_EQ(sent, 128U) << "a segment, and a tile that is carried";
+        rows.assign(rows.size(), KeyAndId{1, 1});
+    });
+}
+
 TEST(DeviceSend, StarvedGroupPublishesHalfFullSegments) {
     // Two lanes: one is full and not consumed, the other holds one row. Sends that accept nothing
     // must let that row go.

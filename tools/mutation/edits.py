@@ -135,22 +135,6 @@ EDITS = (
     ),
     Edit(
         DEVICE + "delivery.hpp",
-        "close_source",
-        "count before the seal",
-        (
-            (
-                "        Lane<A>& lane = state.sources[source].lanes[l];\n",
-                "        Lane<A>& lane = state.sources[source].lanes[l];\n"
-                "        u64 const early = lane.sequences() + 1;\n",
-            ),
-            (
-                "        u64 const count = lane.sequences() + 1;\n",
-                "        u64 const count = {is} ? early : lane.sequences() + 1;\n",
-            ),
-        ),
-    ),
-    Edit(
-        DEVICE + "delivery.hpp",
         "push_arrived",
         "content and readers behind the push",
         (

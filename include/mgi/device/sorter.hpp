@@ -120,10 +120,8 @@ private:
             return;
         }
         rows_.columns = columns_;
-        // All threads of the group read them, until the last of what was in hand before is sent.
-        group_.sync();
+        // The send before ended, and the next one begins, with an agreement of the threads, which all read them.
         if (group_.leads()) columns_of(batch_, columns_);
-        group_.sync();
     }
 
     /// The first `count` rows in hand are sent.
@@ -134,11 +132,8 @@ private:
             rows_.rows += count * rows_.row_stride;
             return;
         }
-        group_.sync();
-        if (group_.leads()) {
-            for (u32 c = 0; c < channel_->layout.column_count; ++c) columns_[c].offset += count;
-        }
-        group_.sync();
+        if (!group_.leads()) return;  // as of `hold`
+        for (u32 c = 0; c < channel_->layout.column_count; ++c) columns_[c].offset += count;
     }
 
     Group group_;
