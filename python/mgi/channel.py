@@ -123,7 +123,7 @@ class Channel:
         return self._native.send_bytes(message, self._source(source), to, timeout)
 
     def push(self, source: Endpoint | None = None) -> bool:
-        """Publishes the rows that wait in half-full segments, for low latency, as far as there is room.
+        """Publishes the rows in half-full segments, for low latency, as far as there is room.
 
         True when the destinations can see all of the source's rows; until then, call it again.
         """

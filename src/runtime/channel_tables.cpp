@@ -69,8 +69,8 @@ std::uint64_t ChannelTables::bytes() const {
         copied_sources() * table_bytes<device::Slot<Words>>(plan_.credits);
     std::uint64_t const destination = table_bytes<Words::System<device::u64>>(groups) +
                                       table_bytes<device::ReadRing<Words>>(sources) + receive;
-    std::uint64_t const queue = table_bytes<Words::System<device::u64>>(sources) +
-                                inbox_bytes() + table_bytes<device::ReceiveQueue<Words>>(1) +
+    std::uint64_t const queue = table_bytes<Words::System<device::u64>>(sources) + inbox_bytes() +
+                                table_bytes<device::ReceiveQueue<Words>>(1) +
                                 table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
     return table_bytes<device::Source<Words>>(sources) +
            table_bytes<device::Destination<Words>>(state_.destination_count) + words +
@@ -113,8 +113,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
         state_.sources[s].lanes[d].inbox = inbox;
     }
     destination.has_queue = copied_sources() != 0;
-    destination.inbox_receivers =
-        make_table<device::Receiver<Words>>(memory, state_.max_groups);
+    destination.inbox_receivers = make_table<device::Receiver<Words>>(memory, state_.max_groups);
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
         auto& receiver = destination.inbox_receivers[g];
         receiver.holds = make_table<Words::System<device::u64>>(memory, state_.source_count);

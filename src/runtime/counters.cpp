@@ -84,7 +84,8 @@ void Counters::look(ChannelImpl& channel, Clock::time_point now) {
         auto const* const queue = state.destinations[d].queue;
         if (queue == nullptr) continue;
         std::uint64_t const taken = taken_at(state, d);
-        bool const waits = come_to(state, d) == taken && has_received(state, d) && !channel.ended(d);
+        bool const waits =
+            come_to(state, d) == taken && has_received(state, d) && !channel.ended(d);
         if (!waits) {
             look.since.reset();
         } else if (!look.since || look.taken != taken) {

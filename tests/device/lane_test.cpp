@@ -43,9 +43,7 @@ struct TestLane {
             [&](u64 sequence) { publish(sequence); });
     }
     /// Rows that were taken, as far as their slot goes.
-    Claim claim_taken(u64 at, u32 rows_taken) {
-        return Lane<>::claim(at, rows_taken, lane.form());
-    }
+    Claim claim_taken(u64 at, u32 rows_taken) { return Lane<>::claim(at, rows_taken, lane.form()); }
     void commit(Claim const& claim) {
         if (lane.commit(claim.slot, claim.rows, 0, claim.units)) publish(claim.sequence);
     }
@@ -119,7 +117,8 @@ TEST(DeviceLane, FullRingGivesNoRoomUntilASlotIsFreed) {
 TEST(DeviceLane, TakenRowsGoOverSlotsAndWaitForThem) {
     TestLane t(2, 4, 0);
     u64 const first = t.lane.take(3);
-    u64 const second = t.lane.take(7);  // of three slots, the last of which is the first one, a lap on
+    u64 const second =
+        t.lane.take(7);  // of three slots, the last of which is the first one, a lap on
     EXPECT_EQ(first, 0U);
     EXPECT_EQ(second, 3U);
     Claim const a = t.claim_taken(first, 3);

@@ -25,8 +25,8 @@ struct Order : OneLane<Order, 2, 1> {
     static TableOptions options() { return {.capacity = 1, .ordered = true, .inbox = true}; }
     static constexpr Sends sends[] = {{3}, {3}};
 };
-Listed<Order> const order("inbox.order", "an ordered destination gets a source's segments in sequence",
-                          50'000);
+Listed<Order> const order("inbox.order",
+                          "an ordered destination gets a source's segments in sequence", 50'000);
 
 /// Two sources, two groups that receive from both.
 struct Sources : ChannelScenario<Sources, 4> {
@@ -40,7 +40,8 @@ struct Sources : ChannelScenario<Sources, 4> {
     }
     void check() { all_arrived(4); }
 };
-Listed<Sources> const sources("inbox.sources", "the end comes behind the last row of all sources, and comes",
+Listed<Sources> const sources("inbox.sources",
+                              "the end comes behind the last row of all sources, and comes",
                               60'000);
 
 /// A group looks a few times and is never called again, perhaps while it holds a number: another one gets all that it

@@ -162,7 +162,8 @@ struct Helped : ChannelScenario<Helped<slots, inbox>, 3> {
     u32 const id = 0;
 };
 Listed<Helped<1, false>> const held("send.held",
-                                    "rows do not wait for a group that is not called again", 30'000);
+                                    "rows do not wait for a group that is not called again",
+                                    30'000);
 Listed<Helped<2, false>> const pushed("send.pushed", "the same, where slots come free in any order",
                                       30'000);
 Listed<Helped<2, true>> const sent_for("send.inbox", "the same, with an inbox", 30'000);

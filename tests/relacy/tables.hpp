@@ -32,7 +32,8 @@ struct TableOptions {
     bool by_reference = true;
     u32 near = 0;       ///< by copy: destinations below it read in place
     bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
-    bool inbox = false;  ///< by reference, a lane for each destination: it finds segments in inboxes
+    bool inbox =
+        false;  ///< by reference, a lane for each destination: it finds segments in inboxes
 };
 
 /// Owns what a ChannelState points to.

@@ -38,7 +38,7 @@ struct TinyOptions {
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
     bool mail = false;          ///< by copy: the mover hears of segments as it does of a GPU's
-    bool inbox = true;  ///< what is read in place of a lane of one's own is found in inboxes
+    bool inbox = true;        ///< what is read in place of a lane of one's own is found in inboxes
     bool takes_ahead = true;  ///< see ChannelState; false of a stage
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;

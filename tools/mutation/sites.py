@@ -15,7 +15,7 @@ FILES = ("include/mgi/device/*.hpp", "src/mover/*.?pp", "src/runtime/*.?pp", "sr
 METHODS = r"load|store|exchange|fetch_\w+|compare_exchange_\w+|wait"
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 _ORDER = re.compile(r"^((?:\w+::)*(?:memory_order_)?)(acquire|release|acq_rel|seq_cst)$")
-# No host compiler sees the first file; threads of a warp are one thread on a CPU. racecheck is for those.
+# No host compiler sees that file; threads of a warp are one thread on a CPU: racecheck is for both.
 ONLY_ON_GPUS = ("include/mgi/device/c_api.hpp",)
 OF_WARPS = ("threads.sync()",)
 _BARRIER = re.compile(r"\b(?:\w+(?:\.|->))+(?:sync|arrive_and_wait)\(\)(?=;)")

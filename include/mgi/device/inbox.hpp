@@ -32,7 +32,7 @@ struct alignas(64) Inbox {
     typename A::template System<u64>* came = nullptr;
     /// By slot: chunks that have not been given back.
     typename A::template Device<u32>* owed = nullptr;
-    u32 mask = 0;  ///< slots - 1
+    u32 mask = 0;    ///< slots - 1
     u32 chunks = 0;  ///< of a full segment
 
     static constexpr u32 kOpenBits = 20;
@@ -41,9 +41,7 @@ struct alignas(64) Inbox {
     /// The number that is drawn next.
     [[nodiscard]] MGI_HD u64 next() const { return draws.load(relaxed) >> kOpenBits; }
     /// Draws a number; the caller takes it once its segment has come, or holds it.
-    MGI_HD u64 draw() {
-        return draws.fetch_add((u64(1) << kOpenBits) + 1, relaxed) >> kOpenBits;
-    }
+    MGI_HD u64 draw() { return draws.fetch_add((u64(1) << kOpenBits) + 1, relaxed) >> kOpenBits; }
     /// A number that was drawn is taken.
     MGI_HD void take() { draws.fetch_sub(1, relaxed); }
     /// Whether there are numbers that are drawn and not taken.

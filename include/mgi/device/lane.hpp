@@ -217,12 +217,12 @@ struct alignas(64) Lane {
             u64 const next = Ticket::with_units(row + fitting.rows, t.units() + fitting.units);
             // relaxed: as of `take`.
             if (cursor.compare_exchange_weak(word, Ticket{t.sequence, next}.word(), relaxed,
-                                            relaxed)) {
+                                             relaxed)) {
                 // What was claimed stays in its slot until that is committed.
                 u64 sequence = 0;
                 Slot<A> const& slot = opened(t, sequence);
-                return {sequence,  u32(sequence) & mask, row, fitting.rows, t.units(), fitting.units,
-                        slot.offset};
+                return {sequence,  u32(sequence) & mask, row,        fitting.rows,
+                        t.units(), fitting.units,        slot.offset};
             }
         }
     }
@@ -385,7 +385,7 @@ private:
     MGI_HD bool close_slot(u64& word, Ticket t) {
         u64 const all = Ticket::with_units(capacity, 0);
         return cursor.compare_exchange_strong(word, Ticket{t.sequence, all}.word(), relaxed,
-                                             relaxed);
+                                              relaxed);
     }
 
     /// Commits, of the slot that was closed at `t`, what nobody claimed as its hole. True when that

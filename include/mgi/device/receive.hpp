@@ -120,7 +120,8 @@ private:
         u32 const found = first_of_warp(group_, sources, [&](u32 k) {
             return seems_to_have(me, first + k < sources ? first + k : first + k - sources);
         });
-        return found == sources || first + found < sources ? first + found : first + found - sources;
+        return found == sources || first + found < sources ? first + found
+                                                           : first + found - sources;
     }
 
     MGI_HD bool seems_to_have(Receiver<A> const& me, u32 source) const {

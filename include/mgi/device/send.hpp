@@ -96,11 +96,7 @@ public:
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
     MGI_HD Status flush() {
         if (!place_carry(mine_)) {
-            bool help = false;
-            if (group_.leads()) {
-                help = (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
-            }
-            agreed(help) ? push_lanes() : seal_lanes();
+            agreed(starves()) ? push_lanes() : seal_lanes();
             return Status::Pending;
         }
         constexpr u32 kWait = 0;
@@ -125,9 +121,7 @@ public:
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
             // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
             // ever: somebody may wait for this very group's flush.
-            next = done                                                             ? kDone
-                   : (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0 ? kSeal
-                                                                                    : kWait;
+            next = done ? kDone : starves() ? kSeal : kWait;
         }
         next = agree(group_, tile_.agreed, next);
         if (next == kSeal) push_lanes();
@@ -185,11 +179,7 @@ private:
                                          u32 source) {
         SendCall call(group, shared, state, source);
         if (call.place_carry(call.mine_)) return true;
-        bool push_now = false;
-        if (group.leads()) {
-            push_now = (call.mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
-        }
-        if (agree(group, call.tile_.agreed, push_now ? 1 : 0) != 0) call.push_lanes();
+        if (call.agreed(call.starves())) call.push_lanes();
         return false;
     }
 
@@ -222,6 +212,11 @@ private:
             }
         }
         return true;
+    }
+
+    /// The leader's answer: whether this call, of those in a row that had no room, is one to see to others' rows.
+    MGI_HD bool starves() {
+        return group_.leads() && (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
     }
 
     [[nodiscard]] MGI_HD bool has_failed() const { return state_.failed.load(relaxed) != 0; }
@@ -453,10 +448,10 @@ private:
     }
 
     /// Places what other groups carry, as far as there is room: while one waits to be called again, rows of all
-    /// others in the same segments would wait with it. Rows with long strings have no place yet.
+    /// others in the same segments would wait with it. Rows with long strings, and a stage's, have no place yet.
     MGI_HD MGI_COLD static void help_others(Group group, Shared shared, ChannelState<A>& state,
                                             u32 source) {
-        if (state.layout.units != 0) return;
+        if (state.layout.units != 0 || !state.takes_ahead) return;
         Source<A>& from = state.sources[source];
         SendCall call(group, shared, state, source);
         u32 const groups = from.words->groups_expected.load(relaxed);

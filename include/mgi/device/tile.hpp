@@ -106,9 +106,10 @@ MGI_HD TileShape tile_shape(ChannelState<A> const& state) {
 struct Tile {
     // With `staged`, for passes.hpp.
     char* staged = nullptr;  ///< its values
-    LaneTarget* targets = nullptr;    ///< by lane; behind all lanes', by lane, where the second claim's rows go
-    Claim* seconds = nullptr;         ///< by lane: what is claimed in the slot behind that of `claims`
-    ColumnMove* moves = nullptr;      ///< what moves each column, or one that moves whole structs
+    LaneTarget* targets =
+        nullptr;  ///< by lane; behind all lanes', by lane, where the second claim's rows go
+    Claim* seconds = nullptr;     ///< by lane: what is claimed in the slot behind that of `claims`
+    ColumnMove* moves = nullptr;  ///< what moves each column, or one that moves whole structs
     ColumnSource* sources = nullptr;  ///< by column
     ColumnLayout* columns = nullptr;  ///< the channel's, at hand
     void* forms = nullptr;            ///< by lane: its LaneForm
