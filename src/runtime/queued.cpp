@@ -44,7 +44,8 @@ bool all_taken(State const& state, std::uint32_t destination) {
         auto const* const inbox = at.rings[s].inbox;
         if (inbox == nullptr) {
             expected += count - 1;
-        } else if (!device::is_over(*inbox, at, state.max_groups, s, count - 1)) {
+        } else if (!device::are_taken(*inbox, at, state.max_groups, s,
+                                      (count - 1) * inbox->chunks)) {
             return false;
         }
     }

@@ -12,7 +12,7 @@
 // models: fail(assertion) -DBROKEN_TAKE_OVER_WITHOUT_CAS
 // models: fail(assertion) -DBROKEN_FREE_BEFORE_READ
 // models: fail(cycle)     -DBROKEN_NO_TAKE_OVER -DSEGMENTS=3 ltl(everything_ends)
-// models: fail(cycle)     -DBROKEN_END_WAITS_FOR_ALL -DSEGMENTS=2 ltl(everything_ends)
+// models: fail(cycle)     -DBROKEN_KEEP_WHAT_NEVER_COMES -DSEGMENTS=2 ltl(everything_ends)
 
 #ifndef GROUPS
 #define GROUPS 2
@@ -34,6 +34,12 @@ byte ended;
 bool somebody_left;
 
 #define HAS_COME(n) (came[(n) % R] == (n) + 1)
+// A number that is held, plus 1, for which there is no segment.
+#ifdef BROKEN_KEEP_WHAT_NEVER_COMES
+#define NEVER_COMES(held) false
+#else
+#define NEVER_COMES(held) (closed == SENDERS && (held) > SEGMENTS)
+#endif
 
 proctype Sender(byte first) {
     byte s = first;
@@ -128,7 +134,7 @@ inline take_over() {
     :: g < GROUPS && !got ->
        h = holds[g];
        if
-       :: h != 0 && HAS_COME(h - 1) ->
+       :: h != 0 && (HAS_COME(h - 1) || NEVER_COMES(h)) ->
 #ifdef BROKEN_TAKE_OVER_WITHOUT_CAS
           won = true;
           holds[g] = 0;
@@ -142,7 +148,8 @@ inline take_over() {
           }
 #endif
           if
-          :: won -> open--; n = h - 1; read(n)
+          :: won && NEVER_COMES(h) -> open--
+          :: won && !NEVER_COMES(h) -> open--; n = h - 1; read(n)
           :: else
           fi
        :: else
@@ -153,44 +160,42 @@ inline take_over() {
     atomic { g = 0; h = 0; won = false; n = 0 }
 }
 
-// is_over
-inline is_over() {
+// at_end
+inline at_end() {
     if
     :: closed < SENDERS
     :: else ->
+       h = holds[me];
+       if
+       :: NEVER_COMES(h) ->
+          d_step {
+              won = holds[me] == h;
+              if
+              :: won -> holds[me] = 0
+              :: else
+              fi
+          }
+          if
+          :: won -> open--
+          :: else
+          fi
+       :: else
+       fi;
        d_step { n = drawn; h = open }
        if
        :: n < SEGMENTS
 #ifdef BROKEN_END_WITHOUT_OPEN
        :: else -> over = true
 #else
-       :: n >= SEGMENTS && h == 0 -> over = true
-       :: n >= SEGMENTS && h != 0 ->
-#ifndef BROKEN_END_WAITS_FOR_ALL
-          // Numbers of segments that will never come.
-          g = 0;
-          idle = 0;
-          do
-          :: g < GROUPS ->
-             if
-             :: holds[g] > SEGMENTS -> idle++
-             :: else
-             fi;
-             g++
-          :: else -> break
-          od;
-          over = idle == h && drawn == n && open == h;
-#else
-          skip
-#endif
+       :: n >= SEGMENTS -> over = h == 0
 #endif
        fi
     fi;
-    atomic { g = 0; h = 0; n = 0; idle = 0 }
+    atomic { h = 0; won = false; n = 0 }
 }
 
 proctype Receiver(byte me) {
-    byte n, h, g, idle;
+    byte n, h, g;
     bool won, got, over;
     do
     :: take_from();
@@ -203,7 +208,7 @@ proctype Receiver(byte me) {
           if
           :: got -> got = false
           :: else ->
-             is_over();
+             at_end();
              if
              :: over -> break
              :: else

@@ -63,6 +63,37 @@ struct Leaves : ChannelScenario<Leaves, 3> {
 };
 Listed<Leaves> const leaves("inbox.leaves", "no row stays with a group that has left", 60'000);
 
+/// A host looks on: once it finds every number taken, no group holds one of a segment that comes.
+struct Watched : ChannelScenario<Watched, 4> {
+    static TableOptions options() { return {.capacity = 1, .inbox = true}; }
+    void thread(unsigned index) {
+        if (index == 0) {
+            send_and_flush(0, 0, 1, 3);
+        } else if (index < 3) {
+            receive_all(0, index - 1, 2);
+        } else {
+            watch();
+        }
+    }
+    void watch() {
+        State const& state = flow().tables.state;
+        Destination<A> const& at = state.destinations[0];
+        for (u32 looks = 0; looks < 20; ++looks) {
+            if (are_taken(*at.rings[0].inbox, at, state.max_groups, 0, 3)) {
+                for (u32 g = 0; g < state.max_groups; ++g) {
+                    u64 const held = at.inbox_receivers[g].holds[0].newest();
+                    RL_ASSERT(held == 0 || held > 3);
+                }
+                return;
+            }
+            A::backoff(0);
+        }
+    }
+    void check() { all_arrived(3); }
+};
+Listed<Watched> const watched("inbox.watched", "a host takes nothing for taken that is held",
+                              60'000);
+
 /// Two groups share segments and flush; what they sent can be received behind it.
 struct Done : ChannelScenario<Done, 2> {
     static TableOptions options() { return {.slots = 4, .inbox = true}; }

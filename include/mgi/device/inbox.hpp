@@ -44,6 +44,11 @@ struct alignas(64) Inbox {
     MGI_HD u64 draw() { return draws.fetch_add((u64(1) << kOpenBits) + 1, relaxed) >> kOpenBits; }
     /// A number that was drawn is taken.
     MGI_HD void take() { draws.fetch_sub(1, relaxed); }
+    /// A number that nothing comes for is let go of, which nobody holds any more.
+    MGI_HD void let_go() {
+        // release: who does not count it as open does not find it held (`are_taken`).
+        draws.fetch_sub(1, cuda::std::memory_order_release);
+    }
     /// Whether there are numbers that are drawn and not taken.
     [[nodiscard]] MGI_HD bool has_open() const { return (draws.load(relaxed) & kOpenMask) != 0; }
 
@@ -69,10 +74,15 @@ struct alignas(64) Inbox {
         }
         return first;
     }
-    /// Segments of which groups have taken every chunk; for the same.
+    /// Segments of which groups have taken every chunk; for the same. They also let go of numbers that nothing comes for.
     [[nodiscard]] MGI_HD u64 taken() const {
         u64 const word = draws.load(relaxed);
-        return ((word >> kOpenBits) - (word & kOpenMask)) / chunks;
+        return min_of(((word >> kOpenBits) - (word & kOpenMask)) / chunks, come_below());
+    }
+    /// Whether groups have taken all of so many numbers, and let go of all behind them.
+    [[nodiscard]] MGI_HD bool are_taken(u64 numbers) const {
+        u64 const word = draws.load(relaxed);
+        return word >> kOpenBits >= numbers && (word & kOpenMask) == 0;
     }
     /// Gives a chunk back: true for the last one of its segment, whose slot the caller frees.
     MGI_HD bool give_back(u32 slot) {

@@ -286,8 +286,12 @@ struct alignas(64) Lane {
         // release: everybody's rows, which `commit` has acquired.
         inbox->came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
                                                 cuda::std::memory_order_release);
-        // release: whose flush sees it finds the segment in the inbox (`has_come`).
-        s.filled.store(sequence + 1, cuda::std::memory_order_release);
+        // Upwards alone: the slot may come free, be filled again and be marked before we get here.
+        // acq_rel: whose flush sees it finds the segment in the inbox (`has_come`), and so it is of all before it.
+        u64 was = s.filled.load(relaxed);
+        while (was < sequence + 1 &&
+               !s.filled.compare_exchange_weak(was, sequence + 1, acq_rel, relaxed)) {
+        }
     }
 
     /// Of a lane with an inbox: whether every sequence below one that a slot holds has come there.

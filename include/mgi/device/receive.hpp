@@ -53,20 +53,21 @@ struct ReceivedBatch {
     }
 };
 
-/// Of a source that has said how many segments it sent to a destination with an inbox: whether every chunk was taken.
+/// For a host that looks at a whole channel, whose groups may never be called again: whether groups have taken all of so
+/// many numbers of a source.
 template <class A>
-[[nodiscard]] MGI_HD bool is_over(Inbox<A> const& inbox, Destination<A> const& at, u32 groups,
-                                  u32 source, u64 segments) {
-    u64 const all = segments * inbox.chunks;
+[[nodiscard]] MGI_HD bool are_taken(Inbox<A> const& inbox, Destination<A> const& at, u32 groups,
+                                    u32 source, u64 numbers) {
+    // acquire: of numbers that were let go of, and so are not open, we find none held.
     u64 const draws = inbox.draws.load(acquire);
-    if (draws >> Inbox<A>::kOpenBits < all) return false;
+    if (draws >> Inbox<A>::kOpenBits < numbers) return false;
     u64 const open = draws & Inbox<A>::kOpenMask;
-    if (open == 0) return true;
-    // Numbers of segments that will never come.
+    // Numbers of segments that will never come: all that are open must be such.
     u64 idle = 0;
-    for (u32 g = 0; g < groups; ++g) {
-        u64 const held = at.inbox_receivers[g].holds[source].load(relaxed);
-        if (held != 0 && held - 1 >= all) ++idle;
+    for (u32 g = 0; open != 0 && g < groups; ++g) {
+        // acquire: we follow the draw of every number that we count, so the second look is at a word that has it.
+        u64 const held = at.inbox_receivers[g].holds[source].load(acquire);
+        if (held > numbers) ++idle;
     }
     return idle == open && inbox.draws.load(relaxed) == draws;
 }
@@ -87,8 +88,8 @@ public:
     MGI_HD Status receive(ReceivedBatch& batch, ErrorCode& code) {
         if (group_.threads == 1) return receive_alone(batch, code, look());
         group_.sync();
-        u32 const source = in_leaders_warp(group_) ? look() : 0;
-        if (group_.leads()) shared_->status = receive_alone(shared_->batch, shared_->code, source);
+        Found const found = in_leaders_warp(group_) ? look() : Found{};
+        if (group_.leads()) shared_->status = receive_alone(shared_->batch, shared_->code, found);
         group_.sync();
         batch = shared_->batch;
         code = shared_->code;
@@ -110,18 +111,50 @@ private:
         ErrorCode code;
     };
 
-    /// A source of which a chunk seems to have come for this group, whose turn it is first; none: source_count.
-    /// By the leader's warp, since each look is a trip to far memory; of a CPU's group by the leader.
-    MGI_HD u32 look() const {
+    /// A source of which a chunk seems to have come, and the group that it has come for; source_count: none.
+    struct Found {
+        u32 source;
+        u32 group;
+    };
+
+    /// Looks for one: at first for this group, beginning with the source whose turn it is; now and then for groups
+    /// that hold numbers and may never be called again. By the leader's warp, since each look is a trip to far memory;
+    /// of a CPU's group by the leader.
+    MGI_HD Found look() const {
         u32 const sources = state_.source_count;
-        if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return sources;
+        Found const nothing{sources, group_.block};
+        if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return nothing;
         Receiver<A> const& me = here_.inbox_receivers[group_.block];
         u32 const first = me.first.load(relaxed);
-        u32 const found = first_of_warp(group_, sources, [&](u32 k) {
-            return seems_to_have(me, first + k < sources ? first + k : first + k - sources);
-        });
-        return found == sources || first + found < sources ? first + found
-                                                           : first + found - sources;
+        auto const in_turn = [&](u32 k) {
+            return first + k < sources ? first + k : first + k - sources;
+        };
+        u32 const turn =
+            first_of_warp(group_, sources, [&](u32 k) { return seems_to_have(me, in_turn(k)); });
+        if (turn != sources) return {in_turn(turn), group_.block};
+        return (me.idle.load(relaxed) + 1) % kIdleLooks == 0 ? look_at_others(group_, state_, here_)
+                                                             : nothing;
+    }
+
+    MGI_HD MGI_COLD static Found look_at_others(Group group, ChannelState<A> const& state,
+                                                Destination<A> const& here) {
+        for (u32 s = 0; s < state.source_count; ++s) {
+            Inbox<A> const* const inbox = here.rings[s].inbox;
+            if (inbox == nullptr || !inbox->has_open()) continue;
+            u64 const numbers = numbers_of(here, s);
+            u32 const holder = first_of_warp(group, state.max_groups, [&](u32 g) {
+                u64 const held = here.inbox_receivers[g].holds[s].load(relaxed);
+                return held != 0 && (held > numbers || inbox->has_come(held - 1));
+            });
+            if (holder != state.max_groups) return {s, holder};
+        }
+        return {state.source_count, group.block};
+    }
+
+    /// Of a source with an inbox: how many numbers there will ever be something for, if that is known.
+    [[nodiscard]] MGI_HD static u64 numbers_of(Destination<A> const& here, u32 source) {
+        u64 const count = here.counts[source].load(relaxed);
+        return count == 0 ? ~u64(0) : (count - 1) * here.rings[source].inbox->chunks;
     }
 
     MGI_HD bool seems_to_have(Receiver<A> const& me, u32 source) const {
@@ -131,8 +164,8 @@ private:
         return inbox->has_come(held != 0 ? held - 1 : inbox->next());
     }
 
-    /// `source`: what `look` has found.
-    MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code, u32 source) {
+    /// `found`: by `look`.
+    MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code, Found found) {
         code = state_.error();
         if (code != ErrorCode::Ok) return Status::Error;
         if (group_.block >= state_.max_groups) {
@@ -145,7 +178,7 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
-        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch, source)) return Status::Ok;
+        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch, found)) return Status::Ok;
         Chunk chunk;
         if (here_.has_queue) chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
@@ -163,20 +196,20 @@ private:
     /// How many looks that find nothing come before one at what other groups hold.
     static constexpr u32 kIdleLooks = 16;
 
-    MGI_HD bool take_from_inboxes(ReceivedBatch& batch, u32 source) {
+    MGI_HD bool take_from_inboxes(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
         u32 const sources = state_.source_count;
-        if (source < sources && take_from(me, source, batch)) {
-            if (sources != 1) me.first.store(source + 1 == sources ? 0 : source + 1, relaxed);
-            return true;
+        bool taken = false;
+        if (found.source < sources) {
+            taken = found.group == group_.block ? take_from(me, found.source, batch)
+                                                : take_over(found, batch);
         }
-        u32 const idle = me.idle.load(relaxed) + 1;
-        me.idle.store(idle, relaxed);
-        if (idle % kIdleLooks != 0) return false;
-        for (u32 s = 0; s < sources; ++s) {
-            if (take_over(s, batch)) return true;
+        if (!taken) {
+            me.idle.store(me.idle.load(relaxed) + 1, relaxed);
+        } else if (sources != 1) {
+            me.first.store(found.source + 1 == sources ? 0 : found.source + 1, relaxed);
         }
-        return false;
+        return taken;
     }
 
     /// Takes a chunk of a source's inbox, if one has come for this group.
@@ -204,8 +237,7 @@ private:
                 return false;
             }
             if (!inbox->has_come(held - 1)) return false;
-            if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) continue;
-            inbox->take();
+            if (!take_number({source, group_.block}, held)) continue;
             if (open(*inbox, source, held - 1, batch)) return true;
         }
     }
@@ -216,25 +248,42 @@ private:
         for (u32 round = 0;; ++round) {
             u64 none = 0;
             auto& holds = here_.inbox_receivers[g].holds[source];
-            if (holds.compare_exchange_strong(none, number + 1, relaxed, relaxed)) return;
+            // release: who counts it knows of its draw.
+            if (holds.compare_exchange_strong(none, number + 1, cuda::std::memory_order_release,
+                                              relaxed)) {
+                return;
+            }
             g = g + 1 == state_.max_groups ? 0 : g + 1;
             if (g == group_.block) A::backoff(round);  // more callers than groups
         }
     }
 
-    /// Takes a chunk that another group holds, which may never be called again.
-    MGI_HD MGI_COLD bool take_over(u32 source, ReceivedBatch& batch) {
-        Inbox<A>* const inbox = here_.rings[source].inbox;
-        if (inbox == nullptr || !inbox->has_open()) return false;
-        for (u32 g = 0; g < state_.max_groups; ++g) {
-            auto& holds = here_.inbox_receivers[g].holds[source];
-            u64 held = holds.load(relaxed);
-            if (held == 0 || !inbox->has_come(held - 1)) continue;
-            if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) continue;
-            inbox->take();
-            if (open(*inbox, source, held - 1, batch)) return true;
+    /// Takes a chunk that another group holds, or lets go of its number for it, if nothing will come for that.
+    MGI_HD bool take_over(Found found, ReceivedBatch& batch) {
+        Inbox<A>& inbox = *here_.rings[found.source].inbox;
+        u64 const held = here_.inbox_receivers[found.group].holds[found.source].load(relaxed);
+        if (held == 0) return false;
+        if (held > numbers_of(here_, found.source)) {
+            let_go(found, held);
+            return false;
         }
-        return false;
+        return inbox.has_come(held - 1) && take_number(found, held) &&
+               open(inbox, found.source, held - 1, batch);
+    }
+
+    /// Takes a number from the group that holds it; false when another group was faster.
+    MGI_HD bool take_number(Found of, u64 held) {
+        auto& holds = here_.inbox_receivers[of.group].holds[of.source];
+        if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) return false;
+        here_.rings[of.source].inbox->take();
+        return true;
+    }
+
+    /// Lets go of a number that a group holds and that nothing comes for.
+    MGI_HD void let_go(Found of, u64 held) {
+        auto& holds = here_.inbox_receivers[of.group].holds[of.source];
+        if (!holds.compare_exchange_strong(held, 0, relaxed, relaxed)) return;
+        here_.rings[of.source].inbox->let_go();
     }
 
     /// Opens a chunk that has come and is ours; gives it back if it is empty.
@@ -299,7 +348,11 @@ private:
             u64 const count = here_.counts[s].load(relaxed);
             if (count == 0) return false;
             if (Inbox<A> const* const inbox = here_.rings[s].inbox; inbox != nullptr) {
-                if (!is_over(*inbox, here_, state_.max_groups, s, count - 1)) return false;
+                u64 const numbers = numbers_of(here_, s);
+                u64 const held = here_.inbox_receivers[group_.block].holds[s].load(relaxed);
+                // What we hold nothing will come for.
+                if (held > numbers) let_go({s, group_.block}, held);
+                if (!inbox->are_taken(numbers)) return false;
                 continue;
             }
             expected += count - 1;
