@@ -49,6 +49,13 @@ void Flow::check_counters() {
         auto const& destination = state.destinations[d];
         received += destination.words->rows_received.load(relaxed) - start;
         expect("the head of a queue", destination.queue->taken(), destination.queue->pushed());
+        for (std::uint32_t s = 0; s < state.source_count; ++s) {
+            auto const* const inbox = destination.rings[s].inbox;
+            if (inbox == nullptr) continue;
+            std::uint64_t const end = destination.counts[s].load(relaxed) - 1;
+            expect("what has come to an inbox", inbox->come_below(), end);
+            expect("what was taken from it", inbox->taken(), end);
+        }
     }
     bool const all = state.routing == device::RoutingKind::Broadcast;
     expect("rows_received", received, ledger_.rows() * (all ? state.destination_count : 1));
@@ -58,7 +65,8 @@ void Flow::check_slots(State& state) {
     for (std::uint32_t s = 0; s < state.source_count; ++s) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             auto& lane = state.sources[s].lanes[l];
-            std::uint64_t const next = lane.published.load(relaxed);
+            std::uint64_t const next =
+                lane.inbox != nullptr ? lane.come_below() : lane.published.load(relaxed);
             expect("the end of a lane", lane.closed.load(relaxed), next + 1);
             expect("`delivering`", lane.delivering.load(relaxed), 0);
             for (std::uint32_t i = 0; i <= lane.mask; ++i) {
@@ -134,6 +142,18 @@ std::string name_word(State& state, void const* word) {
             return "arrival " + number(i) + " at " + number(d);
         }
         for (std::uint32_t s = 0; s < state.source_count; ++s) {
+            std::string const name = "inbox " + number(s) + " of " + number(d) + " ";
+            auto const* const inbox = to.rings[s].inbox;
+            for (std::uint32_t i = 0; inbox != nullptr && i <= inbox->mask; ++i) {
+                if (is_in(word, inbox->draws)) return name + "draws";
+                if (is_in(word, inbox->came[i])) return name + "came " + number(i);
+                if (is_in(word, inbox->owed[i])) return name + "owed " + number(i);
+            }
+            for (std::uint32_t g = 0; inbox != nullptr && g < state.max_groups; ++g) {
+                auto const& receiver = to.inbox_receivers[g];
+                if (is_in(word, receiver)) return "receiver " + number(d) + "." + number(g);
+                if (is_in(word, receiver.holds[s])) return name + "held by " + number(g);
+            }
             if (is_in(word, to.counts[s])) return "count " + number(s) + " of " + number(d);
             for (std::uint32_t i = 0; i < to.rings[s].size; ++i) {
                 if (to.rings[s].freed != nullptr && is_in(word, to.rings[s].freed[i])) {

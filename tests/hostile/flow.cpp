@@ -159,6 +159,7 @@ std::uint64_t Flow::progress() {
             sum += source.words->groups_flushed.load(relaxed);
             for (std::uint32_t l = 0; l < state.lane_count; ++l) {
                 sum += source.lanes[l].published.load(relaxed);
+                sum += source.lanes[l].rows_published.load(relaxed);
                 sum += source.lanes[l].delivered.load(relaxed);
                 if (source.lanes[l].mail != nullptr) {
                     sum += source.lanes[l].mail->moved.load(relaxed);
@@ -179,7 +180,7 @@ std::uint64_t Flow::progress() {
 }
 
 // A push: the rows of that segment stand in this receive queue from now on; or where the destination's groups
-// will put them there.
+// will put them there; or they have come to an inbox.
 void Flow::storing(void const* word) {
     State& state = channel_.state();
     auto const entry_at = [word](auto* entries, std::uint32_t mask) -> decltype(entries) {
@@ -196,6 +197,14 @@ void Flow::storing(void const* word) {
             auto const slot = static_cast<std::uint32_t>(entry->what.peek());
             if (slot == device::Arrivals<HostileAtomics>::kEnd) return;
             return queued(d, entry->what.peek(), entry->content.peek());
+        }
+        for (std::uint32_t s = 0; s < state.source_count; ++s) {
+            auto const* const inbox = to.rings[s].inbox;
+            if (inbox == nullptr) continue;
+            auto* const came = entry_at(inbox->came, inbox->mask);
+            if (came == nullptr) continue;
+            auto const slot = static_cast<std::uint32_t>(came - inbox->came);
+            return queued(d, std::uint64_t{s} << 32 | slot, to.rings[s].slots[slot].content.peek());
         }
         auto* const entry = entry_at(to.queue->entries, to.queue->mask);
         if (entry == nullptr) continue;
