@@ -1,17 +1,16 @@
 #include "device_channel.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <memory_resource>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <mgi/schema.hpp>
 
-#include "memory.hpp"
+#include "peer.hpp"
 #include "memory/segment_layout.hpp"
 #include "runtime/channel_tables.hpp"
+#include "runtime/table_images.hpp"
 
 namespace mgi::bench {
 
@@ -39,123 +38,153 @@ Plan plan_of(ChannelSizes const& sizes) {
     return plan;
 }
 
-Here here_of(ChannelSizes const& sizes) {
+/// The endpoints on a GPU, or all of them.
+Here here_of(ChannelSizes const& sizes, u32 gpu, u32 gpus) {
     Here here;
-    here.sources.resize(sizes.sources);
-    here.destinations.resize(sizes.destinations);
-    std::iota(here.sources.begin(), here.sources.end(), 0u);
-    std::iota(here.destinations.begin(), here.destinations.end(), 0u);
+    for (u32 s = gpu; s < sizes.sources; s += gpus) here.sources.push_back(s);
+    for (u32 d = gpu; d < sizes.destinations; d += gpus) here.destinations.push_back(d);
     return here;
 }
 
-// Managed, so that the host builds in place what kernels then find at the same addresses.
-void* managed(u64 bytes) {
-    void* at = nullptr;
-    check(cudaMallocManaged(&at, bytes), "allocate managed memory");
-    return at;
+std::vector<u32> homes_of(u32 endpoints, u32 gpus) {
+    std::vector<u32> homes;
+    for (u32 e = 0; e < endpoints; ++e) homes.push_back(e % gpus);
+    return homes;
 }
+
+/// What of a channel is in a GPU's memory.
+struct Memory {
+    DeviceArray<char> tables;
+    DeviceArray<char> pristine;
+    DeviceArray<char> pool;
+};
 
 }  // namespace
 
 struct DeviceChannel::Parts {
     explicit Parts(ChannelSizes const& sizes)
-        : plan(plan_of(sizes)),
-          here(here_of(sizes)),
+        : gpus(sizes.gpus),
+          plan(plan_of(sizes)),
+          here(here_of(sizes, 0, 1)),
           layout(schema_of(sizes.words), sizes.rows_together ? Layout::Rows : Layout::Columns,
                  sizes.segment_rows, 0),
           carry(schema_of(sizes.words), sizes.rows_together ? Layout::Rows : Layout::Columns,
-                sizes.tile_rows, 0) {}
+                sizes.tile_rows, 0) {
+        fill(shape, sizes);
+    }
+    void fill(State& state, ChannelSizes const& sizes) const;
+    void allocate(ChannelSizes const& sizes);
+    void build(TableImages::Memories const& tables, ChannelSizes const& sizes) const;
 
-    Plan plan;
-    Here here;
-    memory::ChannelLayout layout;
-    memory::ChannelLayout carry;
-    Owner<void*, cudaFree> tables;
-    u64 table_bytes = 0;
-    DeviceArray<char> pristine;
-    DeviceArray<char> pool;
-    State* state = nullptr;
-    u32 scratch = 0;
+    u32 const gpus;
+    Plan const plan;
+    Here const here;
+    memory::ChannelLayout const layout;
+    memory::ChannelLayout const carry;
+    u32 const key = 0;
+    State shape;
+    std::vector<u64> table_bytes;  ///< by GPU, as all below
+    std::vector<Memory> memory;
 };
+
+/// All but the tables, whose arrays are the host's.
+void DeviceChannel::Parts::fill(State& state, ChannelSizes const& sizes) const {
+    state.layout = layout.get();
+    state.carry_layout = carry.get();
+    state.keys = &key;
+    state.key_count = 1;
+    state.source_count = sizes.sources;
+    state.destination_count = state.lane_count = sizes.destinations;
+    state.tile_rows = sizes.tile_rows;
+    state.chunk_rows = sizes.chunk_rows;
+    state.max_groups = sizes.groups;
+    if (sizes.staged) state.staged_bytes = device::staged_tile_bytes(state);
+    if (!memory.empty()) state.pool = memory[0].pool.get();
+}
+
+void DeviceChannel::Parts::allocate(ChannelSizes const& sizes) {
+    ChannelTables const tables(shape, plan, here);
+    for (u32 gpu = 0; gpu < gpus; ++gpu) {
+        On const on(static_cast<int>(gpu));
+        Here const at = here_of(sizes, gpu, gpus);
+        table_bytes.push_back(tables.bytes(at) + kExtra);
+        memory.push_back({DeviceArray<char>(table_bytes.back()),
+                          DeviceArray<char>(table_bytes.back()),
+                          DeviceArray<char>(tables.home_bytes(at))});
+    }
+}
+
+/// The tables of all GPUs, each with a state of its own, which lies first.
+void DeviceChannel::Parts::build(TableImages::Memories const& tables,
+                                 ChannelSizes const& sizes) const {
+    Homes homes;
+    homes.sources = homes_of(sizes.sources, gpus);
+    homes.destinations = homes_of(sizes.destinations, gpus);
+    std::vector<memory::Carver> carvers;
+    std::vector<State*> states;
+    for (u32 gpu = 0; gpu < gpus; ++gpu) {
+        auto const& pool = memory[gpu].pool;
+        carvers.emplace_back(pool.get(), pool.bytes(), true, memory[0].pool.get());
+        State& state = *states.emplace_back(make_table<State>(*tables[gpu], 1));
+        auto const bring = [&]<class T>(T const*& array, u32 count) {
+            T* const to = make_table<T>(*tables[gpu], count);
+            std::copy_n(array, count, to);
+            array = to;
+        };
+        fill(state, sizes);
+        bring(state.layout.columns, state.layout.column_count);
+        bring(state.carry_layout.columns, state.carry_layout.column_count);
+        bring(state.keys, state.key_count);
+    }
+    for (u32 gpu = 0; gpu < gpus; ++gpu) homes.all.push_back({tables[gpu], &carvers[gpu]});
+    ChannelTables(*states[0], plan, here).build(homes);
+    for (u32 gpu = 1; gpu < gpus; ++gpu) {
+        ChannelTables(*states[gpu], plan, here).repeat(*tables[gpu], *states[0]);
+    }
+}
 
 DeviceChannel::DeviceChannel(ChannelSizes const& sizes) : parts_(std::make_unique<Parts>(sizes)) {
     Parts& p = *parts_;
-    State shape;
-    shape.layout = p.layout.get();
-    shape.carry_layout = p.carry.get();
-    shape.key_count = 1;
-    shape.source_count = sizes.sources;
-    shape.destination_count = shape.lane_count = sizes.destinations;
-    shape.tile_rows = sizes.tile_rows;
-    shape.chunk_rows = sizes.chunk_rows;
-    shape.max_groups = sizes.groups;
-    if (sizes.staged) shape.staged_bytes = device::staged_tile_bytes(shape);
-    ChannelTables sized(shape, p.plan, p.here);
-    p.table_bytes = sized.bytes() + kExtra;
-    p.tables = Owner<void*, cudaFree>(managed(p.table_bytes));
-    p.pool = DeviceArray<char>(sized.pool_bytes());
-    std::pmr::monotonic_buffer_resource memory(p.tables.get(), p.table_bytes,
-                                               std::pmr::null_memory_resource());
-    p.state = make_table<State>(memory, 1);
-    State& state = *p.state;
-    state.layout = shape.layout;
-    state.carry_layout = shape.carry_layout;
-    auto const copied = [&](device::ColumnLayout const* from) {
-        auto* const to = make_table<device::ColumnLayout>(memory, sizes.words);
-        std::copy_n(from, sizes.words, to);
-        return to;
-    };
-    state.layout.columns = copied(shape.layout.columns);
-    state.carry_layout.columns = copied(shape.carry_layout.columns);
-    state.keys = make_table<u32>(memory, 1);
-    state.key_count = 1;
-    state.source_count = shape.source_count;
-    state.destination_count = shape.destination_count;
-    state.lane_count = shape.lane_count;
-    state.tile_rows = shape.tile_rows;
-    state.chunk_rows = shape.chunk_rows;
-    state.max_groups = shape.max_groups;
-    state.staged_bytes = shape.staged_bytes;
-    state.pool = p.pool.get();
-    memory::Carver carver(p.pool.get(), p.pool.bytes(), true);
-    ChannelTables(state, p.plan, p.here).build(memory, carver);
-    p.scratch = on(0, 0).shared_bytes();
-    int gpu = 0;
-    check(cudaGetDevice(&gpu), "the current GPU");
-    cudaMemLocation const here{cudaMemLocationTypeDevice, gpu};
-    check(cudaMemAdvise(p.tables.get(), p.table_bytes, cudaMemAdviseSetPreferredLocation, here),
-          "keep tables on the GPU");
-    Stream const stream;
-    check(cudaMemPrefetchAsync(p.tables.get(), p.table_bytes, here, 0, stream.get()),
-          "bring tables to the GPU");
-    p.pristine = DeviceArray<char>(p.table_bytes);
-    check(cudaMemcpyAsync(p.pristine.get(), p.tables.get(), p.table_bytes, cudaMemcpyDeviceToDevice,
-                          stream.get()),
-          "keep what tables were");
-    check(cudaMemsetAsync(p.pool.get(), 0, p.pool.bytes(), stream.get()), "zero the pool");
-    check(cudaStreamSynchronize(stream.get()), "make a channel");
+    p.allocate(sizes);
+    TableImages const images(p.table_bytes, [&](auto const& tables) { p.build(tables, sizes); });
+    std::vector<std::byte*> addresses;
+    for (Memory const& memory : p.memory) {
+        addresses.push_back(reinterpret_cast<std::byte*>(memory.tables.get()));
+    }
+    for (u32 gpu = 0; gpu < p.gpus; ++gpu) {
+        On const on(static_cast<int>(gpu));
+        auto const tables = images.moved(gpu, addresses);
+        check(cudaMemcpy(p.memory[gpu].pristine.get(), tables.data(), tables.size(),
+                         cudaMemcpyHostToDevice),
+              "bring tables to a GPU");
+        reset(nullptr, gpu);
+        check(cudaDeviceSynchronize(), "make a channel");
+    }
 }
 
 DeviceChannel::~DeviceChannel() = default;
 
 device::Channel DeviceChannel::on(u32 source, u32 destination) const {
-    return {parts_->state, source, destination};
+    u32 const endpoint = source == device::Channel::kNone ? destination : source;
+    auto* const state = parts_->memory[endpoint % parts_->gpus].tables.get();
+    return {reinterpret_cast<State*>(state), source, destination};
 }
 
 u32 DeviceChannel::scratch_bytes() const {
-    return parts_->scratch;
+    return device::shared_bytes_of(parts_->shape);
 }
 
 u64 DeviceChannel::pool_bytes() const {
-    return parts_->pool.bytes();
+    return parts_->memory[0].pool.bytes();
 }
 
-void DeviceChannel::reset(cudaStream_t stream) {
-    Parts& p = *parts_;
-    check(cudaMemcpyAsync(p.tables.get(), p.pristine.get(), p.table_bytes, cudaMemcpyDeviceToDevice,
-                          stream),
+void DeviceChannel::reset(cudaStream_t stream, u32 gpu) {
+    Memory const& memory = parts_->memory[gpu];
+    check(cudaMemcpyAsync(memory.tables.get(), memory.pristine.get(), memory.tables.bytes(),
+                          cudaMemcpyDeviceToDevice, stream),
           "reset a channel's tables");
-    check(cudaMemsetAsync(p.pool.get(), 0, p.pool.bytes(), stream), "reset a channel's pool");
+    check(cudaMemsetAsync(memory.pool.get(), 0, memory.pool.bytes(), stream),
+          "reset a channel's pool");
 }
 
 }  // namespace mgi::bench

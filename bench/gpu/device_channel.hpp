@@ -1,5 +1,5 @@
 /// \file
-/// A channel on one GPU by reference: the runtime's tables over GPU memory.
+/// A channel by reference on GPUs that reach each other's memory: the runtime's tables over GPU memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,6 +22,7 @@ struct ChannelSizes {
     device::u32 chunk_rows = 0;
     device::u32 groups = 0;  ///< most of each endpoint
     bool staged = true;      ///< tiles go through the blocks' shared memory
+    device::u32 gpus = 1;    ///< of which endpoint e is on number e % gpus
 };
 
 class DeviceChannel {
@@ -36,8 +37,8 @@ public:
     /// Shared memory of a block.
     [[nodiscard]] device::u32 scratch_bytes() const;
     [[nodiscard]] device::u64 pool_bytes() const;
-    /// As it was when it was made. Asynchronous.
-    void reset(cudaStream_t stream);
+    /// As it was when it was made, on a GPU, which is the current one. Asynchronous.
+    void reset(cudaStream_t stream, device::u32 gpu = 0);
 
 private:
     struct Parts;

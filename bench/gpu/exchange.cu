@@ -11,7 +11,7 @@
 #include "data.hpp"
 #include "device_channel.hpp"
 #include "kernels.hpp"
-#include "registry.hpp"
+#include "peer_run.hpp"
 #include "sync.hpp"
 
 namespace mgi::bench {
@@ -33,6 +33,9 @@ constexpr u32 kThreads = 256;
 constexpr u32 kBlocks = 2;
 constexpr u32 kTileBytes = 72 << 10;
 constexpr u32 kAtOnce = 8;  // loads of a consumer's thread
+constexpr u32 kBatchTiles = 4;  // offered at once, between looks at what has come
+constexpr u64 kSegment = 1 << 20;
+constexpr u64 kChunk = 256 << 10;
 
 /// What a block got, and why it stopped early.
 struct Tally {
@@ -53,6 +56,8 @@ struct Run {
     u64 launch;
     bool check;
     Tally* tallies;
+    u32 first = 0;  ///< endpoint here, of those that are `step` apart
+    u32 step = 1;
 };
 
 /// One block's part of the input, offered batch by batch.
@@ -187,7 +192,7 @@ __global__ void __launch_bounds__(kThreads) receive_rows(Run run) {
 __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ ColumnView columns[kMaxWords];
-    u32 const endpoint = blockIdx.x / run.groups;
+    u32 const endpoint = run.first + blockIdx.x / run.groups * run.step;
     Group const group{blockIdx.x % run.groups, run.groups, threadIdx.x, blockDim.x,
                       run.launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
@@ -314,7 +319,7 @@ void run_case(Context& context, Case const& c, TableBuffer const& input) {
             c.destinations,
             groups,
             scratch,
-            (c.exchange ? 4ull : 32ull) * sizes.tile_rows,
+            (c.exchange ? u64(kBatchTiles) : 32ull) * sizes.tile_rows,
             1,
             false,
             tallies.get()};
@@ -378,6 +383,92 @@ void run_cases(Context& context, bool exchange, std::vector<u32> const& fan_outs
     }
 }
 
+/// An exchange between GPUs, one endpoint on each.
+void run_peers(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const& gpus,
+               double share) {
+    auto const count = u32(gpus.size());
+    Table const& table = gpus[0]->input.table();
+    u32 const row_bytes = table.words * 8;
+    ChannelSizes sizes;
+    sizes.gpus = sizes.sources = sizes.destinations = count;
+    sizes.words = table.words;
+    sizes.rows_together = table.stride != 1;
+    sizes.tile_rows = kTileBytes / row_bytes;
+    u64 const lane = (u64(128) << 20) / count;
+    u64 const segment = std::clamp<u64>(lane / 4, 128 << 10, kSegment);
+    sizes.segment_rows = u32(segment / row_bytes);
+    sizes.chunk_rows = u32(kChunk / row_bytes);
+    sizes.slots = u32(std::bit_floor(lane / segment));
+    sizes.groups = 1024;
+    DeviceChannel channel(sizes);
+    u32 const scratch = channel.scratch_bytes();
+    u32 blocks = ~0u;
+    std::vector<DeviceArray<Tally>> tallies;
+    for (u32 gpu = 0; gpu < count; ++gpu) {
+        On const on{int(gpu)};
+        blocks = std::min(blocks, resident_blocks(exchange_rows, kThreads, scratch));
+        tallies.emplace_back(sizes.groups);
+    }
+    blocks = std::max(1u, u32(blocks * share));
+    u64 launch = 1;
+    auto const run = [&](bool check_rows) {
+        for (u32 gpu = 0; gpu < count; ++gpu) {
+            On const on{int(gpu)};
+            channel.reset(gpus[gpu]->stream.get(), gpu);
+            check(cudaMemsetAsync(tallies[gpu].get(), 0, tallies[gpu].bytes(),
+                                  gpus[gpu]->stream.get()),
+                  "clear tallies");
+            check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "make a channel new");
+        }
+        double const ms = peers::timed(count, [&](u32 gpu) {
+            Run const mine{channel.on(gpu, gpu), gpus[gpu]->input.table(), 1, blocks, scratch,
+                           u64(kBatchTiles) * sizes.tile_rows, launch + gpu * sizes.groups,
+                           check_rows, tallies[gpu].get(), gpu, 1};
+            exchange_rows<<<blocks, kThreads, scratch, gpus[gpu]->stream.get()>>>(mine);
+            check_launch("exchange");
+            check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "wait for the exchange");
+        });
+        launch += count * sizes.groups;
+        return ms;
+    };
+    bool exact = true;
+    run(true);
+    std::vector<Sums> const wanted = peers::wanted_by(gpus);
+    for (u32 gpu = 0; gpu < count; ++gpu) {
+        On const on{int(gpu)};
+        exact = exact &&
+                is_exact(read(tallies[gpu], gpus[gpu]->stream.get()), blocks, {wanted[gpu]});
+    }
+    Timing timing;
+    for (int i = 0; i < peers::repeats(context); ++i) timing.ms.push_back(run(false));
+    Result result;
+    result.with("how", "channel").with("gpus", count).with("layout", name_of(
+        sizes.rows_together ? Layout::Rows : Layout::Columns)).with("row_bytes", row_bytes);
+    result.with("blocks", blocks).with("segment_bytes", segment).with("slots", sizes.slots);
+    result.exact = exact;
+    peers::report(context, std::move(result), timing, table.bytes() * count);
+}
+
+void exchange_peers(Context& context) {
+    auto const all = u32(connected_gpus(8));
+    u64 const bytes = context.payload_bytes() * (context.quick() ? 1 : 2);
+    for (u32 count = 1; count <= all; count *= 2) {
+        for (Layout const layout : {Layout::Rows, Layout::Columns}) {
+            for (u32 const words : {4u, 2u, 8u}) {
+                std::vector<std::unique_ptr<peers::Gpu>> gpus;
+                for (u32 gpu = 0; gpu < count; ++gpu) {
+                    On const on{int(gpu)};
+                    gpus.push_back(std::make_unique<peers::Gpu>(gpu, layout, bytes / (words * 8),
+                                                                words, count));
+                }
+                run_peers(context, gpus, 1);
+                if (words != 4 || layout != Layout::Rows) continue;
+                for (double const share : {0.5, 0.25}) run_peers(context, gpus, share);
+            }
+        }
+    }
+}
+
 void send_all(Context& context) {
     run_cases(context, false,
               context.quick() ? std::vector<u32>{8, 64} : std::vector<u32>{2, 8, 16, 64});
@@ -389,6 +480,9 @@ void exchange_all(Context& context) {
 
 Registration const sends{"mgi_send", "block-collective send into pools that hold all rows",
                          send_all};
+Registration const between_gpus{
+    "mgi_peers", "exchange between GPUs that reach each other's memory, by reference",
+    exchange_peers};
 Registration const exchanges{"mgi_exchange", "exchange between endpoints of one GPU, by reference",
                              exchange_all};
 

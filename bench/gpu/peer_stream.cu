@@ -4,87 +4,25 @@
 #include "peer_stream.hpp"
 
 #include <algorithm>
-#include <barrier>
-#include <chrono>
-#include <functional>
 #include <memory>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels.hpp"
-#include "peer.hpp"
-#include "registry.hpp"
+#include "peer_run.hpp"
 
 namespace mgi::bench {
 namespace {
 
 using namespace peers;
 
-/// A GPU's rows, words, rings and stream.
-struct Gpu {
-    Gpu(u32 number, u64 rows, u32 words, u32 gpus)
-        : input(Layout::Rows, rows, words), words(1), rings(gpus * kRingBytes) {
-        generate(input.table(), Keys::Uniform, stream.get(), number + 1);
-        sent = sums_of(input.table(), gpus, stream.get());
-    }
-    Stream stream;
-    TableBuffer input;
+/// With its words and rings.
+struct Streaming : Gpu {
+    Streaming(u32 number, u64 rows, u32 row_words, u32 gpus)
+        : Gpu(number, Layout::Rows, rows, row_words, gpus), words(1), rings(gpus * kRingBytes) {}
     DeviceArray<Words> words;
     DeviceArray<char> rings;
-    std::vector<Sums> sent;  ///< by destination
 };
-using Gpus = std::vector<std::unique_ptr<Gpu>>;
-
-/// Milliseconds from the first launch to the last end; a thread starts each GPU's work.
-double timed(u32 gpus, std::function<void(u32)> const& work) {
-    using Clock = std::chrono::steady_clock;
-    std::vector<Clock::time_point> passed;  // when all were at the gate
-    passed.reserve(2);
-    auto const note = [&]() noexcept { passed.push_back(Clock::now()); };
-    std::barrier gate(gpus, note);
-    std::vector<std::string> errors(gpus);
-    std::vector<std::thread> threads;
-    for (u32 gpu = 0; gpu < gpus; ++gpu) {
-        threads.emplace_back([&, gpu] {
-            gate.arrive_and_wait();
-            try {
-                On const on{int(gpu)};
-                work(gpu);
-            } catch (std::exception const& error) {
-                errors[gpu] = error.what();
-            }
-            gate.arrive_and_wait();
-        });
-    }
-    for (auto& thread : threads) thread.join();
-    for (auto const& error : errors) require(error.empty(), error.c_str());
-    return std::chrono::duration<double, std::milli>(passed[1] - passed[0]).count();
-}
-
-/// What each GPU is to get of all others.
-std::vector<Sums> wanted_by(Gpus const& gpus) {
-    std::vector<Sums> wanted(gpus.size());
-    for (auto const& gpu : gpus) {
-        for (std::size_t d = 0; d < wanted.size(); ++d) {
-            wanted[d].rows += gpu->sent[d].rows;
-            wanted[d].keys += gpu->sent[d].keys;
-            wanted[d].all += gpu->sent[d].all;
-        }
-    }
-    return wanted;
-}
-
-/// Adds a result of runs that moved so many bytes of payload each.
-void report(Context& context, Result result, Timing& timing, u64 bytes) {
-    std::sort(timing.ms.begin(), timing.ms.end());
-    timing.fill(result, bytes);
-    context.add(std::move(result));
-}
-
-int repeats(Context const& context) {
-    return context.quick() ? 3 : 7;
-}
+using Gpus = std::vector<std::unique_ptr<Streaming>>;
 
 void stream_rows(Context& context, Gpus const& gpus, u32 row_words, double share) {
     auto const count = u32(gpus.size());
@@ -184,7 +122,7 @@ void peer_stream(Context& context) {
             for (u32 gpu = 0; gpu < count; ++gpu) {
                 On const on{int(gpu)};
                 gpus.push_back(
-                    std::make_unique<Gpu>(gpu, bytes / (row_words * 8), row_words, count));
+                    std::make_unique<Streaming>(gpu, bytes / (row_words * 8), row_words, count));
             }
             stream_rows(context, gpus, row_words, 1);
             if (row_words != 4) continue;

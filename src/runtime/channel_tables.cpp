@@ -30,12 +30,20 @@ std::uint64_t ChannelTables::pool_bytes() const {
     std::uint64_t bytes = lanes * plan_.slots * segment;
     bytes += here_.destinations.size() * (copied_sources() - far_.sources.size()) * plan_.credits *
              segment;
-    std::uint64_t const group =
-        Carver::piece(state_.carry_layout.size) +
-        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
-        2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
-        Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
-    return bytes + here_.sources.size() * state_.max_groups * group;
+    return bytes + here_.sources.size() * state_.max_groups * group_bytes();
+}
+
+std::uint64_t ChannelTables::home_bytes(Here const& at) const {
+    return here_.sources.size() * at.destinations.size() * plan_.slots * state_.layout.size +
+           at.sources.size() * state_.max_groups * group_bytes();
+}
+
+// What a group keeps.
+std::uint64_t ChannelTables::group_bytes() const {
+    return Carver::piece(state_.carry_layout.size) +
+           2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u64)) +
+           2 * Carver::piece(std::uint64_t{plan_.lanes} * sizeof(device::u32)) +
+           Carver::piece(std::uint64_t{plan_.tile_rows} * sizeof(device::u16));
 }
 
 std::uint64_t ChannelTables::far_bytes() const {
@@ -53,9 +61,9 @@ std::uint64_t ChannelTables::far_lanes() const {
     return state_.own_lanes() ? far : std::min<std::uint64_t>(far, 1);
 }
 
-std::uint64_t ChannelTables::bytes() const {
+std::uint64_t ChannelTables::bytes(Here const& at) const {
     std::uint64_t const sources = state_.source_count;
-    std::uint64_t const destinations = here_.destinations.size();
+    std::uint64_t const destinations = at.destinations.size();
     std::uint64_t const groups = state_.max_groups;
     std::uint64_t const words =
         table_bytes<device::SourceWords<Words>>(sources) +
@@ -74,7 +82,7 @@ std::uint64_t ChannelTables::bytes() const {
                                 table_bytes<device::ReceiveQueue<Words>::Entry>(queue_entries());
     return table_bytes<device::Source<Words>>(sources) +
            table_bytes<device::Destination<Words>>(state_.destination_count) + words +
-           table_bytes<std::uint32_t>(destinations) + here_.sources.size() * source +
+           table_bytes<std::uint32_t>(here_.destinations.size()) + at.sources.size() * source +
            destinations * destination + (share_queue() ? 1 : destinations) * queue;
 }
 
@@ -84,7 +92,8 @@ std::uint64_t ChannelTables::inbox_bytes() const {
     std::uint64_t const sources = state_.source_count;
     std::uint64_t const inbox = table_bytes<device::Inbox<Words>>(1) +
                                 table_bytes<Words::System<device::u64>>(plan_.slots) +
-                                table_bytes<Words::Device<device::u32>>(plan_.slots);
+                                table_bytes<Words::Device<device::u32>>(plan_.slots) +
+                                table_bytes<device::u64>(plan_.slots);
     std::uint64_t const receivers =
         table_bytes<device::Receiver<Words>>(state_.max_groups) +
         state_.max_groups * table_bytes<Words::System<device::u64>>(sources);
@@ -106,8 +115,10 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
         inbox->owed = make_table<Words::Device<device::u32>>(memory, plan_.slots);
         inbox->mask = plan_.slots - 1;
         inbox->chunks = state_.chunks_of(state_.layout.rows);
+        inbox->offsets = make_table<device::u64>(memory, plan_.slots);
         for (std::uint32_t i = 0; i < plan_.slots; ++i) {
             inbox->owed[i].store(inbox->chunks, relaxed);
+            inbox->offsets[i] = ring.slots[i].offset;
         }
         ring.inbox = inbox;
         state_.sources[s].lanes[d].inbox = inbox;
@@ -123,32 +134,53 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
 
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
                           std::pmr::memory_resource* mail, Carver* host) {
-    // Rings go by masks, and positions in a queue by how many segments it can hold.
-    MGI_ASSERT(std::has_single_bit(plan_.slots), plan_.slots);
-    MGI_ASSERT(copied_sources() == 0 || plan_.credits != 0, copied_sources(), plan_.credits);
     MGI_ASSERT(far_.destinations.empty() || host != nullptr, far_.destinations.size());
     mail_ = mail;
     host_ = host;
+    build(Homes{{{&memory, &carver}}, {}, {}});
+}
+
+void ChannelTables::build(Homes const& homes) {
+    // Rings go by masks, and positions in a queue by how many segments it can hold.
+    MGI_ASSERT(std::has_single_bit(plan_.slots), plan_.slots);
+    MGI_ASSERT(copied_sources() == 0 || plan_.credits != 0, copied_sources(), plan_.credits);
+    homes_ = homes;
+    std::pmr::memory_resource& first = *homes_.all.front().memory;
     // Ahead of all others: from these two everything else is found.
+    state_.sources = make_table<device::Source<Words>>(first, state_.source_count);
+    state_.destinations = make_table<device::Destination<Words>>(first, state_.destination_count);
+    build_endpoints();
+}
+
+void ChannelTables::repeat(std::pmr::memory_resource& memory, State const& built) {
     state_.sources = make_table<device::Source<Words>>(memory, state_.source_count);
     state_.destinations = make_table<device::Destination<Words>>(memory, state_.destination_count);
-    auto* const source_words = make_table<device::SourceWords<Words>>(memory, state_.source_count);
-    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-        state_.sources[s].words = &source_words[s];
+    std::copy_n(built.sources, state_.source_count, state_.sources);
+    std::copy_n(built.destinations, state_.destination_count, state_.destinations);
+}
+
+void ChannelTables::build_endpoints() {
+    std::vector<std::uint32_t const*> readers;  // by home: here_.destinations, as lanes name them
+    for (std::uint32_t h = 0; h < homes_.all.size(); ++h) {
+        std::pmr::memory_resource& memory = *homes_.all[h].memory;
+        auto* const sources = make_table<device::SourceWords<Words>>(memory, state_.source_count);
+        for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+            if (homes_.of_source(s) == h) state_.sources[s].words = &sources[s];
+        }
+        auto* const destinations =
+            make_table<device::DestinationWords<Words>>(memory, state_.destination_count);
+        for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
+            if (homes_.of_destination(d) == h) state_.destinations[d].words = &destinations[d];
+        }
+        readers.push_back(nullptr);
+        // A table of nothing would take a place as well.
+        if (here_.destinations.empty()) continue;
+        auto* const numbers = make_table<std::uint32_t>(memory, here_.destinations.size());
+        std::copy(here_.destinations.begin(), here_.destinations.end(), numbers);
+        readers.back() = numbers;
     }
-    auto* const words =
-        make_table<device::DestinationWords<Words>>(memory, state_.destination_count);
-    for (std::uint32_t d = 0; d < state_.destination_count; ++d) {
-        state_.destinations[d].words = &words[d];
-    }
-    // A table of nothing would take a place as well.
-    if (!here_.destinations.empty()) {
-        auto* const readers = make_table<std::uint32_t>(memory, here_.destinations.size());
-        std::copy(here_.destinations.begin(), here_.destinations.end(), readers);
-        readers_ = readers;
-    }
-    build_sources(memory, carver);
-    build_destinations(memory, carver);
+    for (std::uint32_t const s : here_.sources) build_source(s, readers[homes_.of_source(s)]);
+    for (std::uint32_t const d : here_.destinations) build_destination(d);
 }
 
 void ChannelTables::find(std::pmr::memory_resource& memory) {
@@ -168,26 +200,28 @@ device::Slot<Words>* ChannelTables::build_slots(std::pmr::memory_resource& memor
     return slots;
 }
 
-void ChannelTables::build_sources(std::pmr::memory_resource& memory, Carver& carver) {
-    for (std::uint32_t const s : here_.sources) {
-        auto& source = state_.sources[s];
-        source.pool = state_.pool;
-        source.lanes = make_table<device::Lane<Words>>(memory, plan_.lanes);
-        for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
-            source.lanes[l].slots =
-                build_slots(memory, is_far_lane(l) ? *host_ : carver, plan_.slots);
-            source.lanes[l].mask = plan_.slots - 1;
-            source.lanes[l].capacity = state_.layout.rows;
-            source.lanes[l].units = state_.layout.units;
-            set_readers(source.lanes[l], l);
-            add_mail(source.lanes[l]);
-        }
-        build_groups(memory, carver, source);
+void ChannelTables::build_source(std::uint32_t s, std::uint32_t const* readers) {
+    Home const& home = homes_.all[homes_.of_source(s)];
+    auto& source = state_.sources[s];
+    source.pool = state_.pool;
+    source.lanes = make_table<device::Lane<Words>>(*home.memory, plan_.lanes);
+    for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
+        auto& lane = source.lanes[l];
+        Home const& to = state_.own_lanes() ? homes_.all[homes_.of_destination(l)] : home;
+        lane.slots =
+            build_slots(*home.memory, is_far_lane(l) ? *host_ : *to.carver, plan_.slots);
+        lane.mask = plan_.slots - 1;
+        lane.capacity = state_.layout.rows;
+        lane.units = state_.layout.units;
+        set_readers(lane, l, readers);
+        add_mail(lane);
     }
+    build_groups(home, source);
 }
 
-void ChannelTables::build_groups(std::pmr::memory_resource& memory, Carver& carver,
-                                 device::Source<Words>& source) {
+void ChannelTables::build_groups(Home const& home, device::Source<Words>& source) {
+    std::pmr::memory_resource& memory = *home.memory;
+    Carver& carver = *home.carver;
     auto const& layout = state_.carry_layout;
     source.groups = make_table<device::GroupState<Words>>(memory, state_.max_groups);
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
@@ -231,14 +265,15 @@ std::uint32_t ChannelTables::copied_sources() const {
     return state_.source_count - std::uint32_t(here_.sources.size());
 }
 
-void ChannelTables::set_readers(device::Lane<Words>& lane, std::uint32_t number) const {
+void ChannelTables::set_readers(device::Lane<Words>& lane, std::uint32_t number,
+                                std::uint32_t const* readers) const {
     bool const to_all = state_.routing == RoutingKind::Broadcast;
     auto const count = std::uint32_t(here_.destinations.size());
     lane.moves = to_all ? state_.destination_count : 1;
     if (plan_.transfer == Transfer::ByCopy) return;
     // Of a Balance channel the first one, whose queue is all destinations'.
-    std::uint32_t const* const last = readers_ + count;
-    lane.readers = state_.own_lanes() ? std::lower_bound(readers_, last, number) : readers_;
+    std::uint32_t const* const last = readers + count;
+    lane.readers = state_.own_lanes() ? std::lower_bound(readers, last, number) : readers;
     bool const is_here = lane.readers != last && (!state_.own_lanes() || *lane.readers == number);
     lane.reader_count = to_all ? count : is_here ? 1 : 0;
     MGI_ASSERT(lane.reader_count <= lane.moves, lane.reader_count, lane.moves, number, count);
@@ -288,34 +323,35 @@ std::uint32_t ChannelTables::queue_entries() const {
     return std::bit_ceil((state_.source_count - copied) * plan_.slots + copied * plan_.credits);
 }
 
-void ChannelTables::build_destinations(std::pmr::memory_resource& memory, Carver& carver) {
-    for (std::uint32_t const d : here_.destinations) {
-        auto& destination = state_.destinations[d];
-        destination.receivers = make_table<Words::System<device::u64>>(memory, state_.max_groups);
-        destination.rings = make_table<device::ReadRing<Words>>(memory, state_.source_count);
-        for (std::uint32_t s = 0; s < state_.source_count; ++s) {
-            auto& ring = destination.rings[s];
-            bool const in_place = is_read_in_place(s);
-            ring.size = in_place ? plan_.slots : plan_.credits;
-            ring.in_place = in_place;
-            ring.slots = in_place ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
-                                  : build_slots(memory, contains(far_.sources, s) ? *host_ : carver,
-                                                plan_.credits);
-        }
-        destination.pool = state_.pool;
-        build_inboxes(memory, d);
-        add_mail(destination);
-        if (share_queue() && d != 0) {
-            destination.queue = state_.destinations[0].queue;
-            destination.counts = state_.destinations[0].counts;
-            continue;
-        }
-        destination.counts = make_table<Words::System<device::u64>>(memory, state_.source_count);
-        destination.queue = make_table<device::ReceiveQueue<Words>>(memory, 1);
-        destination.queue->entries =
-            make_table<device::ReceiveQueue<Words>::Entry>(memory, queue_entries());
-        destination.queue->mask = queue_entries() - 1;
+void ChannelTables::build_destination(std::uint32_t d) {
+    Home const& home = homes_.all[homes_.of_destination(d)];
+    std::pmr::memory_resource& memory = *home.memory;
+    auto& destination = state_.destinations[d];
+    destination.receivers = make_table<Words::System<device::u64>>(memory, state_.max_groups);
+    destination.rings = make_table<device::ReadRing<Words>>(memory, state_.source_count);
+    for (std::uint32_t s = 0; s < state_.source_count; ++s) {
+        auto& ring = destination.rings[s];
+        bool const in_place = is_read_in_place(s);
+        ring.size = in_place ? plan_.slots : plan_.credits;
+        ring.in_place = in_place;
+        ring.slots = in_place
+                         ? state_.sources[s].lanes[state_.own_lanes() ? d : 0].slots
+                         : build_slots(memory, contains(far_.sources, s) ? *host_ : *home.carver,
+                                       plan_.credits);
     }
+    destination.pool = state_.pool;
+    build_inboxes(memory, d);
+    add_mail(destination);
+    if (share_queue() && d != 0) {
+        destination.queue = state_.destinations[0].queue;
+        destination.counts = state_.destinations[0].counts;
+        return;
+    }
+    destination.counts = make_table<Words::System<device::u64>>(memory, state_.source_count);
+    destination.queue = make_table<device::ReceiveQueue<Words>>(memory, 1);
+    destination.queue->entries =
+        make_table<device::ReceiveQueue<Words>::Entry>(memory, queue_entries());
+    destination.queue->mask = queue_entries() - 1;
 }
 
 }  // namespace mgi

@@ -39,6 +39,27 @@ struct GpuMembers {
     Here here;
 };
 
+// Memory for tables, and for segments.
+struct Home {
+    std::pmr::memory_resource* memory = nullptr;
+    memory::Carver* carver = nullptr;
+};
+
+// Homes that all reach each other's memory, and which of them an endpoint has, by its index; none given: the first.
+// What an endpoint polls lies at its home, and so do the segments that come to it.
+struct Homes {
+    std::vector<Home> all;
+    std::vector<std::uint32_t> sources;
+    std::vector<std::uint32_t> destinations;
+
+    [[nodiscard]] std::uint32_t of_source(std::uint32_t s) const {
+        return sources.empty() ? 0 : sources[s];
+    }
+    [[nodiscard]] std::uint32_t of_destination(std::uint32_t d) const {
+        return destinations.empty() ? 0 : destinations[d];
+    }
+};
+
 // Segments of a lane below this sequence have arrived, as its mover says; of one without moves, 0.
 inline std::uint64_t delivered_of(device::Lane<Words> const& lane) {
     return (lane.mail != nullptr ? lane.mail->moved : lane.delivered).load(device::relaxed);
@@ -54,7 +75,12 @@ public:
         : state_(state), plan_(plan), here_(here), far_(std::move(far)) {}
 
     // Bytes that the tables take of a memory resource; the same wherever they are built.
-    [[nodiscard]] std::uint64_t bytes() const;
+    [[nodiscard]] std::uint64_t bytes() const { return bytes(here_); }
+    // Of these endpoints, at a home of theirs.
+    [[nodiscard]] std::uint64_t bytes(Here const& at) const;
+    // Bytes of segments that come to these endpoints, and of what their groups keep, at a home of theirs; all is read
+    // in place, by one destination.
+    [[nodiscard]] std::uint64_t home_bytes(Here const& at) const;
     // Bytes of mail, at most.
     [[nodiscard]] std::uint64_t mail_bytes() const;
     // Bytes of segments and of what groups keep.
@@ -66,6 +92,10 @@ public:
     // tables speak with the endpoints; null where they can. `host`: the host's memory.
     void build(std::pmr::memory_resource& memory, memory::Carver& carver,
                std::pmr::memory_resource* mail = nullptr, memory::Carver* host = nullptr);
+    // The same, all read in place, over several homes.
+    void build(Homes const& homes);
+    // At another home: a table of the endpoints that are built already, in `built`.
+    void repeat(std::pmr::memory_resource& memory, State const& built);
     // Finds them at the start of memory where another process has built them.
     void find(std::pmr::memory_resource& memory);
 
@@ -78,7 +108,8 @@ private:
     [[nodiscard]] bool is_far_lane(std::uint32_t number) const;
     [[nodiscard]] std::uint64_t far_lanes() const;
     // Says who gets a lane's segments, the one with this number of a source that is here.
-    void set_readers(device::Lane<Words>& lane, std::uint32_t number) const;
+    void set_readers(device::Lane<Words>& lane, std::uint32_t number,
+                     std::uint32_t const* readers) const;
     void add_mail(device::Lane<Words>& lane) const;
     void add_mail(device::Destination<Words>& destination) const;
     [[nodiscard]] std::uint32_t arrival_entries() const;
@@ -88,10 +119,11 @@ private:
     void build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d);
     [[nodiscard]] bool share_queue() const;
     [[nodiscard]] std::uint32_t queue_entries() const;
-    void build_sources(std::pmr::memory_resource& memory, memory::Carver& carver);
-    void build_groups(std::pmr::memory_resource& memory, memory::Carver& carver,
-                      device::Source<Words>& source);
-    void build_destinations(std::pmr::memory_resource& memory, memory::Carver& carver);
+    [[nodiscard]] std::uint64_t group_bytes() const;
+    void build_endpoints();
+    void build_source(std::uint32_t s, std::uint32_t const* readers);
+    void build_groups(Home const& home, device::Source<Words>& source);
+    void build_destination(std::uint32_t d);
     device::Slot<Words>* build_slots(std::pmr::memory_resource& memory, memory::Carver& carver,
                                      std::uint32_t count);
 
@@ -100,7 +132,7 @@ private:
     Here const& here_;
     Here const far_;
     memory::Carver* host_ = nullptr;
-    std::uint32_t const* readers_ = nullptr;  // here_.destinations, as lanes name them
+    Homes homes_;
     std::pmr::memory_resource* mail_ = nullptr;
 };
 

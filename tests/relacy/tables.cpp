@@ -134,7 +134,11 @@ void Tables::add_inboxes(u32 d) {
         inbox->owed = array(owed_, options_.slots);
         inbox->mask = options_.slots - 1;
         inbox->chunks = state.chunks_of(options_.capacity);
-        for (u32 i = 0; i < options_.slots; ++i) inbox->owed[i].store(inbox->chunks, relaxed);
+        inbox->offsets = array(offsets_, options_.slots);
+        for (u32 i = 0; i < options_.slots; ++i) {
+            inbox->owed[i].store(inbox->chunks, relaxed);
+            inbox->offsets[i] = to.rings[s].slots[i].offset;
+        }
         to.rings[s].inbox = inbox;
         state.sources[s].lanes[d].inbox = inbox;
     }

@@ -92,6 +92,7 @@ private:
     std::vector<std::unique_ptr<Word<u64>[]>> receivers_;
     std::vector<std::unique_ptr<Inbox<A>[]>> inboxes_;
     std::vector<std::unique_ptr<Word<u32>[]>> owed_;
+    std::vector<std::unique_ptr<u64[]>> offsets_;
     std::vector<std::unique_ptr<Receiver<A>[]>> inbox_receivers_;
     std::unique_ptr<SourceWords<A>[]> source_words_;
     std::unique_ptr<DestinationWords<A>[]> destination_words_;

@@ -102,6 +102,7 @@ private:
         device::Inbox<A> inbox;
         std::unique_ptr<typename A::template System<std::uint64_t>[]> came;
         std::unique_ptr<typename A::template Device<std::uint32_t>[]> owed;
+        std::unique_ptr<std::uint64_t[]> offsets;
     };
     struct ReceiverTables {
         std::unique_ptr<device::Receiver<A>[]> receivers;

@@ -237,9 +237,11 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
             std::make_unique<typename A::template System<std::uint64_t>[]>(options_.slots);
         tables.owed =
             std::make_unique<typename A::template Device<std::uint32_t>[]>(options_.slots);
+        tables.offsets = std::make_unique<std::uint64_t[]>(options_.slots);
         device::Inbox<A>& inbox = tables.inbox;
         inbox.came = tables.came.get();
         inbox.owed = tables.owed.get();
+        inbox.offsets = tables.offsets.get();
         inbox.mask = options_.slots - 1;
         inbox.chunks = state_.chunks_of(options_.segment_rows);
         inbox.draws.store(options_.start * inbox.chunks << device::Inbox<A>::kOpenBits,
@@ -247,6 +249,7 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
         device::Lane<A>& lane = state_.sources[s].lanes[d];
         for (std::uint32_t i = 0; i < options_.slots; ++i) {
             inbox.owed[i].store(inbox.chunks, device::relaxed);
+            inbox.offsets[i] = lane.slots[i].offset;
             // As the lap before left it.
             std::uint64_t const next = lane.slots[i].sequence.load(device::relaxed);
             if (next < options_.slots) continue;

@@ -32,6 +32,8 @@ struct alignas(64) Inbox {
     typename A::template System<u64>* came = nullptr;
     /// By slot: chunks that have not been given back.
     typename A::template Device<u32>* owed = nullptr;
+    /// By slot: where its segment lies, as of Slot; the slots themselves lie with the source.
+    u64* offsets = nullptr;
     u32 mask = 0;    ///< slots - 1
     u32 chunks = 0;  ///< of a full segment
 

@@ -298,7 +298,7 @@ private:
             release_alone(batch);
             return false;
         }
-        batch.segment = state_.pool + here_.rings[source].slots[batch.slot].offset;
+        batch.segment = state_.pool + inbox.offsets[batch.slot];
         batch.layout = &state_.layout;
         batch.row = first;
         batch.rows = min_of(state_.chunk_rows, rows - first);
@@ -370,7 +370,7 @@ private:
         if (ring.inbox != nullptr) {
             if (!ring.inbox->give_back(batch.slot)) return;
             if (state_.layout.bit_bytes != 0) {
-                memset(state_.pool + read.offset, 0, state_.layout.bit_bytes);
+                memset(state_.pool + ring.inbox->offsets[batch.slot], 0, state_.layout.bit_bytes);
             }
             // release: every reader is done before the source writes into the slot again.
             read.sequence.store(batch.sequence + ring.size, cuda::std::memory_order_release);
