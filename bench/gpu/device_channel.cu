@@ -7,8 +7,8 @@
 
 #include <mgi/schema.hpp>
 
-#include "peer.hpp"
 #include "memory/segment_layout.hpp"
+#include "peer.hpp"
 #include "runtime/channel_tables.hpp"
 #include "runtime/table_images.hpp"
 

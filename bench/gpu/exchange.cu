@@ -32,10 +32,14 @@ constexpr u64 kDeadlineNs = 10'000'000'000;
 constexpr u32 kThreads = 256;
 constexpr u32 kBlocks = 2;
 constexpr u32 kTileBytes = 72 << 10;
-constexpr u32 kAtOnce = 8;  // loads of a consumer's thread
+constexpr u32 kAtOnce = 8;      // loads of a consumer's thread
 constexpr u32 kBatchTiles = 4;  // offered at once, between looks at what has come
 constexpr u64 kSegment = 1 << 20;
 constexpr u64 kChunk = 256 << 10;
+// Between GPUs.
+constexpr u64 kPeerSegment = 256 << 10;
+constexpr u64 kPeerLane = 64 << 20;
+constexpr u64 kOwnLane = 128 << 20;
 
 /// What a block got, and why it stopped early.
 struct Tally {
@@ -211,13 +215,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
             if (result == Status::Error) tally.failure = u32(result.code);
             flushed = result == Status::Ok;
         }
-        // As long as there is something: who sends more than it receives will wait for room.
+        // One batch between sends; as long as there are some, once all is sent.
         device::CallResult result;
         ReceivedBatch batch;
         while ((result = channel.recv(group, shared, batch)) == Status::Ok) {
             add(tally, run, batch);
             channel.release(group, shared, batch);
             idle = 0;
+            if (!offers.done()) break;
         }
         if (result == Status::Error) tally.failure = u32(result.code);
         if (result == Status::End && flushed) break;
@@ -394,11 +399,11 @@ void run_peers(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const&
     sizes.words = table.words;
     sizes.rows_together = table.stride != 1;
     sizes.tile_rows = kTileBytes / row_bytes;
-    u64 const lane = (u64(128) << 20) / count;
-    u64 const segment = std::clamp<u64>(lane / 4, 128 << 10, kSegment);
+    // Larger segments come back later, smaller ones are said to have come more often.
+    u64 const segment = count == 1 ? kSegment : kPeerSegment;
     sizes.segment_rows = u32(segment / row_bytes);
-    sizes.chunk_rows = u32(kChunk / row_bytes);
-    sizes.slots = u32(std::bit_floor(lane / segment));
+    sizes.chunk_rows = u32(std::min(segment, kChunk) / row_bytes);
+    sizes.slots = u32((count == 1 ? kOwnLane : kPeerLane) / segment);
     sizes.groups = 1024;
     DeviceChannel channel(sizes);
     u32 const scratch = channel.scratch_bytes();
@@ -421,9 +426,17 @@ void run_peers(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const&
             check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "make a channel new");
         }
         double const ms = peers::timed(count, [&](u32 gpu) {
-            Run const mine{channel.on(gpu, gpu), gpus[gpu]->input.table(), 1, blocks, scratch,
-                           u64(kBatchTiles) * sizes.tile_rows, launch + gpu * sizes.groups,
-                           check_rows, tallies[gpu].get(), gpu, 1};
+            Run const mine{channel.on(gpu, gpu),
+                           gpus[gpu]->input.table(),
+                           1,
+                           blocks,
+                           scratch,
+                           u64(kBatchTiles) * sizes.tile_rows,
+                           launch + gpu * sizes.groups,
+                           check_rows,
+                           tallies[gpu].get(),
+                           gpu,
+                           1};
             exchange_rows<<<blocks, kThreads, scratch, gpus[gpu]->stream.get()>>>(mine);
             check_launch("exchange");
             check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "wait for the exchange");
@@ -436,14 +449,16 @@ void run_peers(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const&
     std::vector<Sums> const wanted = peers::wanted_by(gpus);
     for (u32 gpu = 0; gpu < count; ++gpu) {
         On const on{int(gpu)};
-        exact = exact &&
-                is_exact(read(tallies[gpu], gpus[gpu]->stream.get()), blocks, {wanted[gpu]});
+        exact =
+            exact && is_exact(read(tallies[gpu], gpus[gpu]->stream.get()), blocks, {wanted[gpu]});
     }
     Timing timing;
     for (int i = 0; i < peers::repeats(context); ++i) timing.ms.push_back(run(false));
     Result result;
-    result.with("how", "channel").with("gpus", count).with("layout", name_of(
-        sizes.rows_together ? Layout::Rows : Layout::Columns)).with("row_bytes", row_bytes);
+    result.with("how", "channel")
+        .with("gpus", count)
+        .with("layout", name_of(sizes.rows_together ? Layout::Rows : Layout::Columns))
+        .with("row_bytes", row_bytes);
     result.with("blocks", blocks).with("segment_bytes", segment).with("slots", sizes.slots);
     result.exact = exact;
     peers::report(context, std::move(result), timing, table.bytes() * count);

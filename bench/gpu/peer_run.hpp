@@ -20,8 +20,7 @@ namespace mgi::bench::peers {
 
 /// A GPU's rows, and its stream.
 struct Gpu {
-    Gpu(u32 number, Layout layout, u64 rows, u32 words, u32 gpus)
-        : input(layout, rows, words) {
+    Gpu(u32 number, Layout layout, u64 rows, u32 words, u32 gpus) : input(layout, rows, words) {
         generate(input.table(), Keys::Uniform, stream.get(), number + 1);
         sent = sums_of(input.table(), gpus, stream.get());
     }

@@ -208,8 +208,7 @@ void ChannelTables::build_source(std::uint32_t s, std::uint32_t const* readers) 
     for (std::uint32_t l = 0; l < plan_.lanes; ++l) {
         auto& lane = source.lanes[l];
         Home const& to = state_.own_lanes() ? homes_.all[homes_.of_destination(l)] : home;
-        lane.slots =
-            build_slots(*home.memory, is_far_lane(l) ? *host_ : *to.carver, plan_.slots);
+        lane.slots = build_slots(*home.memory, is_far_lane(l) ? *host_ : *to.carver, plan_.slots);
         lane.mask = plan_.slots - 1;
         lane.capacity = state_.layout.rows;
         lane.units = state_.layout.units;
