@@ -78,7 +78,7 @@ std::vector<std::byte> TableImages::moved(std::size_t image,
     Image const& from = images_[image];
     std::vector<std::byte> copy(from.data.get(), from.data.get() + from.bytes);
     for (Pointer const& pointer : pointers_[image]) {
-        std::byte const* const address = to[pointer.image] + pointer.offset;
+        std::uint64_t const address = number_of(to[pointer.image] + pointer.offset);
         std::memcpy(copy.data() + pointer.at, &address, kWord);
     }
     return copy;

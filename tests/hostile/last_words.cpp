@@ -47,7 +47,7 @@ void install_last_words(char const* name) {
     own.ss_sp = stack.data();
     own.ss_size = stack.size();
     sigaltstack(&own, nullptr);
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_ONSTACK;
     for (int const signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
