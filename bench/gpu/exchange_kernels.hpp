@@ -71,6 +71,12 @@ inline bool is_exact(std::vector<Tally> const& tallies, u32 groups,
     return true;
 }
 
+inline u64 rows_of(std::vector<Tally> const& tallies) {
+    u64 rows = 0;
+    for (Tally const& tally : tallies) rows += tally.rows;
+    return rows;
+}
+
 /// What the blocks got; throws when one of them has stopped early.
 inline std::vector<Tally> read(DeviceArray<Tally> const& tallies, cudaStream_t stream) {
     std::vector<Tally> out(tallies.size());

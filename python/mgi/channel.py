@@ -125,7 +125,8 @@ class Channel:
     def push(self, source: Endpoint | None = None) -> bool:
         """Publishes the rows in half-full segments, for low latency, as far as there is room.
 
-        True when the destinations can see all of the source's rows; until then, call it again.
+        True when that is all of the source's rows: destinations in the same memory can see them,
+        and movers take them to the others. Until then, call it again.
         """
         return self._native.push(self._source(source))
 

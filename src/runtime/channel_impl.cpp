@@ -183,6 +183,7 @@ void ChannelImpl::fill_in(State& state, bool on_gpu) const {
     if (on_gpu) stage_tiles(state);
     state.chunk_rows = plan_.chunk_rows;
     state.max_groups = plan_.max_groups;
+    state.takes_ahead = !is_stage(spec_);
     state.destination_ids = destination_ids_.data();
 }
 

@@ -101,7 +101,8 @@ std::uint64_t ChannelTables::inbox_bytes() const {
 }
 
 bool ChannelTables::has_inboxes() const {
-    return state_.own_lanes() && copied_sources() != state_.source_count;
+    // Of a stage one sorter receives at each destination, of which there are many.
+    return state_.own_lanes() && state_.takes_ahead && copied_sources() != state_.source_count;
 }
 
 void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d) {
@@ -319,7 +320,8 @@ bool ChannelTables::share_queue() const {
 
 std::uint32_t ChannelTables::queue_entries() const {
     std::uint32_t const copied = copied_sources();
-    return std::bit_ceil((state_.source_count - copied) * plan_.slots + copied * plan_.credits);
+    std::uint32_t const in_place = has_inboxes() ? 0 : state_.source_count - copied;
+    return std::bit_ceil(in_place * plan_.slots + copied * plan_.credits);
 }
 
 void ChannelTables::build_destination(std::uint32_t d) {

@@ -60,6 +60,17 @@ struct Homes {
     }
 };
 
+// Device of a stage's destinations, which are no endpoints; on a GPU they have that GPU and numbers that are
+// no endpoint's.
+inline constexpr std::uint32_t kStageBuffer = UINT32_MAX;
+inline constexpr std::uint32_t kNoEndpoint = 1u << 31;
+
+// Whether a channel is the stage of a source of another one.
+inline bool is_stage(ChannelSpec const& spec) {
+    Endpoint const first = spec.destinations.front();
+    return first.device == kStageBuffer || first.id >= kNoEndpoint;
+}
+
 // Segments of a lane below this sequence have arrived, as its mover says; of one without moves, 0.
 inline std::uint64_t delivered_of(device::Lane<Words> const& lane) {
     return (lane.mail != nullptr ? lane.mail->moved : lane.delivered).load(device::relaxed);

@@ -29,6 +29,7 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
     counted.destination_count = shape.destination_count;
     counted.lane_count = shape.lane_count;
     counted.max_groups = shape.max_groups;
+    counted.takes_ahead = shape.takes_ahead;
     ChannelTables const tables(counted, plan, here, far);
     return {tables.bytes(), tables.pool_bytes(),
             plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes(), tables.far_bytes()};

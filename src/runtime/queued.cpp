@@ -1,5 +1,7 @@
 #include "runtime/queued.hpp"
 
+#include <algorithm>
+
 #include <mgi/device/receive.hpp>
 
 namespace mgi {
@@ -17,6 +19,21 @@ void for_each_inbox(State const& state, std::uint32_t destination, Visit const& 
     }
 }
 
+// Rows of a segment that has come, and is the last one with this slot.
+std::uint32_t rows_of(device::Inbox<Words> const& inbox, std::uint64_t sequence) {
+    std::uint64_t const word = inbox.came[std::uint32_t(sequence) & inbox.mask].load(relaxed);
+    return device::Arrival::is_of(word, sequence) ? device::Arrival::rows(word) : 0;
+}
+
+// Segments of which groups have taken every chunk that has rows.
+std::uint64_t taken_of(State const& state, device::Inbox<Words> const& inbox) {
+    std::uint64_t const numbers = inbox.taken_numbers();
+    std::uint64_t const whole = numbers / inbox.chunks;
+    std::uint32_t const rows = rows_of(inbox, whole);
+    bool const next = rows != 0 && numbers % inbox.chunks >= state.chunks_of(rows);
+    return std::min(whole + (next ? 1 : 0), inbox.come_below());
+}
+
 }  // namespace
 
 std::uint64_t come_to(State const& state, std::uint32_t destination) {
@@ -27,7 +44,7 @@ std::uint64_t come_to(State const& state, std::uint32_t destination) {
 
 std::uint64_t taken_at(State const& state, std::uint32_t destination) {
     std::uint64_t sum = state.destinations[destination].queue->taken();
-    for_each_inbox(state, destination, [&](auto const& inbox) { sum += inbox.taken(); });
+    for_each_inbox(state, destination, [&](auto const& inbox) { sum += taken_of(state, inbox); });
     return sum;
 }
 
@@ -44,9 +61,13 @@ bool all_taken(State const& state, std::uint32_t destination) {
         auto const* const inbox = at.rings[s].inbox;
         if (inbox == nullptr) {
             expected += count - 1;
-        } else if (!device::are_taken(*inbox, at, state.max_groups, s,
-                                      (count - 1) * inbox->chunks)) {
-            return false;
+        } else if (count > 1) {
+            // The last chunks of the last segment may be empty: nobody needs to take them.
+            std::uint32_t const rows = rows_of(*inbox, count - 2);
+            std::uint64_t const numbers = (count - 2) * inbox->chunks + state.chunks_of(rows);
+            if (rows == 0 || !device::are_taken(*inbox, at, state.max_groups, s, numbers)) {
+                return false;
+            }
         }
     }
     return at.queue->taken() == expected;

@@ -103,7 +103,7 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
     }
     owner->offset = fresh;
     auto const& ring = state_.destinations[destination].rings[batch.source];
-    auto& slot = ring.slots[batch.slot];
+    auto const& slot = ring.slots[batch.slot];
     // A broadcast's segment is everybody's where it is read in place; and what GPUs copy to stays pinned.
     bool const alone = batch.whole && pinned_ == nullptr &&
                        (state_.routing != device::RoutingKind::Broadcast || !ring.in_place);
@@ -112,7 +112,7 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
         RecordBatch out = view(batch, batch.segment, owner);
         std::memset(segment, 0, state_.layout.bit_bytes);
         owner->offset = slot.offset;
-        slot.offset = fresh;
+        ring.set_offset(batch.slot, fresh);
         return out;
     }
     std::vector<memory::Range> ranges;

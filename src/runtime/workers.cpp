@@ -18,10 +18,6 @@ namespace {
 constexpr std::uint32_t kStageRows = 1024;
 constexpr std::uint32_t kStageSlots = 4;
 
-// Device of a stage's destinations, which are no endpoints; on a GPU they have that GPU and numbers that are
-// no endpoint's.
-constexpr std::uint32_t kStageBuffer = UINT32_MAX;
-constexpr std::uint32_t kNoEndpoint = 1u << 31;
 constexpr std::uint32_t kGpuStageBuffers = 256;
 
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
@@ -84,7 +80,6 @@ void Runtime::Impl::add_stages(std::shared_ptr<ChannelImpl> const& channel) {
         }
         // Rows that fit the stage must fit the channel.
         stages.push_back(build_channel(id, stage_spec(*channel, s), channel->plan().text_bytes));
-        stages.back()->state_at(outer.sources[s]).takes_ahead = false;
         if (channel->is_on_gpu(outer.sources[s])) continue;
         stages.back()->add_staged_rows(account_);
         stages.back()->add_seats(outer.options.sorters);

@@ -63,6 +63,20 @@ struct Leaves : ChannelScenario<Leaves, 3> {
 };
 Listed<Leaves> const leaves("inbox.leaves", "no row stays with a group that has left", 60'000);
 
+/// More groups receive than there are places for what they hold, as those of several launches may.
+struct Crowd : ChannelScenario<Crowd, 3> {
+    static TableOptions options() { return {.groups = 1, .capacity = 1, .inbox = true}; }
+    void thread(unsigned index) {
+        if (index == 0) {
+            send_and_flush(0, 0, 1, 4);
+        } else {
+            receive_all(0);
+        }
+    }
+    void check() { all_arrived(4); }
+};
+Listed<Crowd> const crowd("inbox.crowd", "who finds no place for a number draws none", 60'000);
+
 /// A host looks on: once it finds every number taken, no group holds one of a segment that comes.
 struct Watched : ChannelScenario<Watched, 4> {
     static TableOptions options() { return {.capacity = 1, .inbox = true}; }

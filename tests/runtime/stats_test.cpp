@@ -1,6 +1,8 @@
 // Statistics and plans of channels.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "support/flow.hpp"
 
 namespace mgi::test {
@@ -62,6 +64,32 @@ TEST_P(Stats, CountRowsBytesAndSegments) {
     EXPECT_EQ(stats.queues[0].rows, 40U);
     EXPECT_EQ(stats.queues[1].rows, 0U);
     EXPECT_EQ(stats.detached_bytes, 0U);
+}
+
+TEST_P(Stats, EmptyChunksOfALastSegmentNeedNotBeTaken) {
+    Runtime runtime = Runtime::local();
+    Endpoint const a = runtime.create_endpoint();
+    ChannelSpec spec;
+    spec.sources = spec.destinations = {a};
+    spec.schema = numbered_schema();
+    spec.routing = Routing::partition("key");
+    spec.options.by_reference = GetParam();
+    spec.options.segment_rows = 300;
+    spec.options.chunk_rows = 64;
+    spec.options.stall_limit = 300ms;
+    Channel const channel = runtime.create_channel(spec);
+    Sender sender = channel.sender(a);
+    sender.send(make_batch(numbered_schema(), numbered_rows(70, 3)));
+    sender.flush(20s);
+    Receiver receiver = channel.receiver(a);
+    ASSERT_EQ(receiver.recv(20s)->rows, 64);
+    EXPECT_EQ(channel.stats().queues[0].taken, 0U);
+    ASSERT_EQ(receiver.recv(20s)->rows, 6);
+    EXPECT_EQ(channel.stats().queues[0].taken, 1U);
+    // Whoever knows that this was all need not ask for the end.
+    std::this_thread::sleep_for(600ms);
+    RecordBatch batch;
+    EXPECT_EQ(receiver.try_recv(batch), device::Status::End);
 }
 
 TEST_P(Stats, ReadableWhileRowsMove) {

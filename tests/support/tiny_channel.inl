@@ -256,6 +256,7 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
             inbox.came[i].store(device::Arrival::word(next - options_.slots, 0), device::relaxed);
             lane.slots[i].filled.store(next - options_.slots + 1, device::relaxed);
         }
+        lane.published.store(0, device::relaxed);
         lane.inbox = &inbox;
         to.rings[s].inbox = &inbox;
     }

@@ -101,8 +101,9 @@ public:
         return send_to(group, shared, endpoint, structs(&message, 1));
     }
 
-    /// Publishes what is buffered now, for low latency. Pending while some of it has no room, or another
-    /// group is sorting it: call it again. Staged rows whose sorters are groups of several threads are
+    /// Publishes what is buffered now, for low latency: destinations in the same memory can see it then, and movers take
+    /// it to the others. Pending while some of it has no room, rows of other groups before it are not complete, or
+    /// another group is sorting it: call it again. Staged rows whose sorters are groups of several threads are
     /// published by those, soon. Error:
     /// code InvalidArgument or Closed as of `send`, or why the channel failed.
     MGI_HD CallResult push(Group const& group, Shared& shared) const {
@@ -194,6 +195,7 @@ private:
             bool const helped = !group.leads() || help_push(at.sending_state());
             pushed = call.agreed(helped) && pushed;
         }
+        if (!pushed && group.leads()) at.state_->make_progress();
         return {pushed ? Status::Ok : Status::Pending};
     }
 

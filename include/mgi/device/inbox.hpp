@@ -76,10 +76,10 @@ struct alignas(64) Inbox {
         }
         return first;
     }
-    /// Segments of which groups have taken every chunk; for the same. They also let go of numbers that nothing comes for.
-    [[nodiscard]] MGI_HD u64 taken() const {
+    /// Numbers that groups have taken, or let go of; for the same.
+    [[nodiscard]] MGI_HD u64 taken_numbers() const {
         u64 const word = draws.load(relaxed);
-        return min_of(((word >> kOpenBits) - (word & kOpenMask)) / chunks, come_below());
+        return (word >> kOpenBits) - (word & kOpenMask);
     }
     /// Whether groups have taken all of so many numbers, and let go of all behind them.
     [[nodiscard]] MGI_HD bool are_taken(u64 numbers) const {

@@ -104,7 +104,8 @@ struct alignas(64) Lane {
     typename A::template Device<u64> cursor{0};
     /// Held by the thread that delivers filled slots; nobody waits for it.
     alignas(64) typename A::template Device<u32> delivering{0};
-    /// Slots below this sequence were filled and handed on, in sequence.
+    /// Slots below this sequence were filled and handed on, in sequence. With an inbox unused: slots say so
+    /// themselves.
     typename A::template System<u64> published{0};
     /// Slots below this sequence stand in their destinations' receive queues, as the mover says. Of a
     /// lane without moves that is what publishing does.
@@ -342,7 +343,7 @@ struct alignas(64) Lane {
     [[nodiscard]] MGI_HD u64 sequences() const {
         u64 const word = cursor.load(relaxed);
         if (units == 0) return (word + capacity - 1) / capacity;
-        u64 const done = published.load(relaxed);
+        u64 const done = inbox != nullptr ? come_below() : published.load(relaxed);
         Ticket const t = Ticket::of(word);
         u64 const low = t.rows() == 0 ? t.sequence : t.sequence + 1;
         return done + ((low - done) & Ticket::kSequenceMask);

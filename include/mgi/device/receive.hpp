@@ -67,7 +67,7 @@ template <class A>
     for (u32 g = 0; open != 0 && g < groups; ++g) {
         // acquire: we follow the draw of every number that we count, so the second look is at a word that has it.
         u64 const held = at.inbox_receivers[g].holds[source].load(acquire);
-        if (held > numbers) ++idle;
+        if (Receiver<A>::is_above(held, numbers)) ++idle;
     }
     return idle == open && inbox.draws.load(relaxed) == draws;
 }
@@ -117,34 +117,39 @@ private:
         u32 group;
     };
 
-    /// Looks for one: at first for this group, beginning with the source whose turn it is; now and then for groups
-    /// that hold numbers and may never be called again. By the leader's warp, since each look is a trip to far memory;
-    /// of a CPU's group by the leader.
+    /// Looks for one: for this group, beginning with the source whose turn it is; now and then for groups that hold
+    /// numbers and may never be called again, and more often while nothing is found. By the leader's warp, since each
+    /// look is a trip to far memory; of a CPU's group by the leader.
     MGI_HD Found look() const {
         u32 const sources = state_.source_count;
         Found const nothing{sources, group_.block};
         if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return nothing;
         Receiver<A> const& me = here_.inbox_receivers[group_.block];
-        u32 const first = me.first.load(relaxed);
+        u32 const looks = of_leader(group_, me.looks.load(relaxed)) + 1;
+        if (looks % kLooks == 0) {
+            Found const held = look_at_others(group_, state_, here_);
+            if (held.source != sources) return held;
+        }
+        u32 const first = of_leader(group_, me.first.load(relaxed));
         auto const in_turn = [&](u32 k) {
             return first + k < sources ? first + k : first + k - sources;
         };
         u32 const turn =
             first_of_warp(group_, sources, [&](u32 k) { return seems_to_have(me, in_turn(k)); });
         if (turn != sources) return {in_turn(turn), group_.block};
-        return (me.idle.load(relaxed) + 1) % kIdleLooks == 0 ? look_at_others(group_, state_, here_)
-                                                             : nothing;
+        return looks % kIdleLooks == 0 ? look_at_others(group_, state_, here_) : nothing;
     }
 
     MGI_HD MGI_COLD static Found look_at_others(Group group, ChannelState<A> const& state,
                                                 Destination<A> const& here) {
         for (u32 s = 0; s < state.source_count; ++s) {
             Inbox<A> const* const inbox = here.rings[s].inbox;
-            if (inbox == nullptr || !inbox->has_open()) continue;
+            if (inbox == nullptr || of_leader(group, inbox->has_open() ? 1 : 0) == 0) continue;
             u64 const numbers = numbers_of(here, s);
             u32 const holder = first_of_warp(group, state.max_groups, [&](u32 g) {
                 u64 const held = here.inbox_receivers[g].holds[s].load(relaxed);
-                return held != 0 && (held > numbers || inbox->has_come(held - 1));
+                return held != 0 &&
+                       (Receiver<A>::is_above(held, numbers) || has_come(*inbox, held));
             });
             if (holder != state.max_groups) return {s, holder};
         }
@@ -161,7 +166,12 @@ private:
         Inbox<A> const* const inbox = here_.rings[source].inbox;
         if (inbox == nullptr) return false;
         u64 const held = me.holds[source].load(relaxed);
-        return inbox->has_come(held != 0 ? held - 1 : inbox->next());
+        return held != 0 ? has_come(*inbox, held) : inbox->has_come(inbox->next());
+    }
+
+    /// Whether the segment of a number that is held has come.
+    [[nodiscard]] MGI_HD static bool has_come(Inbox<A> const& inbox, u64 held) {
+        return held != Receiver<A>::kDrawing && inbox.has_come(held - 1);
     }
 
     /// `found`: by `look`.
@@ -178,23 +188,38 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
-        if (here_.inbox_receivers != nullptr && take_from_inboxes(batch, found)) return Status::Ok;
-        Chunk chunk;
-        if (here_.has_queue) chunk = here_.queue->take();
+        // Now and then the queue first, since inboxes may never be empty.
+        if (here_.inbox_receivers == nullptr) {
+            if (take_from_queue(batch)) return Status::Ok;
+        } else {
+            Receiver<A>& me = here_.inbox_receivers[group_.block];
+            // An addition: groups of several launches may be this block.
+            u32 const looks = me.looks.fetch_add(1, relaxed);
+            bool const queue = here_.has_queue && looks % kQueuesTurn == 0;
+            if (queue && take_from_queue(batch)) return Status::Ok;
+            if (take_from_inboxes(batch, found)) return Status::Ok;
+            if (here_.has_queue && !queue && take_from_queue(batch)) return Status::Ok;
+        }
+        return at_end() ? Status::End : Status::Pending;
+    }
+
+    MGI_HD bool take_from_queue(ReceivedBatch& batch) {
+        Chunk chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
         if (here_.arrivals != nullptr && chunk.index == 0 && take_in(state_, here_) &&
             chunk.count == 0) {
             chunk = here_.queue->take();
         }
-        if (chunk.count != 0) {
-            open(chunk, batch);
-            return Status::Ok;
-        }
-        return at_end() ? Status::End : Status::Pending;
+        if (chunk.count == 0) return false;
+        open(chunk, batch);
+        return true;
     }
 
-    /// How many looks that find nothing come before one at what other groups hold.
+    /// Of so many looks one is at what other groups hold; if nothing else is found, of so many.
+    static constexpr u32 kLooks = 64;
     static constexpr u32 kIdleLooks = 16;
+    /// Of so many looks one is at the queue before the inboxes.
+    static constexpr u32 kQueuesTurn = 4;
 
     MGI_HD bool take_from_inboxes(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
@@ -204,10 +229,8 @@ private:
             taken = found.group == group_.block ? take_from(me, found.source, batch)
                                                 : take_over(found, batch);
         }
-        if (!taken) {
-            me.idle.store(me.idle.load(relaxed) + 1, relaxed);
-        } else if (sources != 1) {
-            me.first.store(found.source + 1 == sources ? 0 : found.source + 1, relaxed);
+        if (taken && sources != 1) {
+            (void)me.first.exchange(found.source + 1 == sources ? 0 : found.source + 1, relaxed);
         }
         return taken;
     }
@@ -226,35 +249,24 @@ private:
                     if (inbox->next() == next) return false;
                     continue;
                 }
+                // First a place for the number: groups of other launches may be the same block. Exchanges, since others
+                // take numbers from there without following us.
+                u64 const drawing = Receiver<A>::kDrawing;
+                if (!holds.compare_exchange_strong(held, drawing, relaxed, relaxed)) return false;
                 u64 const number = inbox->draw();
-                if (inbox->has_come(number)) {
-                    inbox->take();
-                    if (open(*inbox, source, number, batch)) return true;
-                    continue;
+                if (!inbox->has_come(number)) {
+                    // Another group was faster. release: who counts it knows of its draw.
+                    (void)holds.exchange(number + 1, cuda::std::memory_order_release);
+                    return false;
                 }
-                // Another group was faster.
-                hold(source, number);
-                return false;
+                inbox->take();
+                (void)holds.exchange(0, relaxed);
+                if (open(*inbox, source, number, batch)) return true;
+                continue;
             }
-            if (!inbox->has_come(held - 1)) return false;
+            if (!has_come(*inbox, held)) return false;
             if (!take_number({source, group_.block}, held)) continue;
             if (open(*inbox, source, held - 1, batch)) return true;
-        }
-    }
-
-    /// Writes down a number whose segment has not come: with this group, or where there is room.
-    MGI_HD void hold(u32 source, u64 number) {
-        u32 g = group_.block;
-        for (u32 round = 0;; ++round) {
-            u64 none = 0;
-            auto& holds = here_.inbox_receivers[g].holds[source];
-            // release: who counts it knows of its draw.
-            if (holds.compare_exchange_strong(none, number + 1, cuda::std::memory_order_release,
-                                              relaxed)) {
-                return;
-            }
-            g = g + 1 == state_.max_groups ? 0 : g + 1;
-            if (g == group_.block) A::backoff(round);  // more callers than groups
         }
     }
 
@@ -263,11 +275,11 @@ private:
         Inbox<A>& inbox = *here_.rings[found.source].inbox;
         u64 const held = here_.inbox_receivers[found.group].holds[found.source].load(relaxed);
         if (held == 0) return false;
-        if (held > numbers_of(here_, found.source)) {
+        if (Receiver<A>::is_above(held, numbers_of(here_, found.source))) {
             let_go(found, held);
             return false;
         }
-        return inbox.has_come(held - 1) && take_number(found, held) &&
+        return has_come(inbox, held) && take_number(found, held) &&
                open(inbox, found.source, held - 1, batch);
     }
 
@@ -351,7 +363,7 @@ private:
                 u64 const numbers = numbers_of(here_, s);
                 u64 const held = here_.inbox_receivers[group_.block].holds[s].load(relaxed);
                 // What we hold nothing will come for.
-                if (held > numbers) let_go({s, group_.block}, held);
+                if (Receiver<A>::is_above(held, numbers)) let_go({s, group_.block}, held);
                 if (!inbox->are_taken(numbers)) return false;
                 continue;
             }

@@ -204,7 +204,10 @@ MGI_HD bool help_push(ChannelState<A>& stage) {
         for (u32 i = 0; status == Status::Ok && i <= stage.sources[0].lanes[0].mask + 1; ++i) {
             status = seat->work.round();
         }
+        // Other segments may be staged behind those rounds; what fails here the sorter runs into.
+        bool const left = status == Status::Ok || status == Status::Error;
         if (status != Status::Error && !seat->work.push()) all = false;
+        if (left) all = false;
         seat->leave();
     }
     return all;

@@ -68,6 +68,12 @@ struct ReadRing {
     /// By slot: its sequence once more, for a mover that cannot look at the slot itself; else null.
     typename A::template System<u64>* freed = nullptr;
     Inbox<A>* inbox = nullptr;  ///< of a lane that nobody else reads; else null
+
+    /// Gives a slot another segment; for who may free it.
+    void set_offset(u32 slot, u64 offset) const {
+        slots[slot].offset = offset;
+        if (inbox != nullptr) inbox->offsets[slot] = offset;
+    }
 };
 
 /// What changes of a destination endpoint.
@@ -85,10 +91,17 @@ struct alignas(64) DestinationWords {
 /// What a group of a destination keeps between its calls, of its inboxes.
 template <class A>
 struct alignas(64) Receiver {
-    /// By source: a number that was drawn before its segment had come, plus 1; 0: none. Any group may take it over.
+    /// By source: a number that was drawn before its segment had come, plus 1; 0: none; kDrawing: the group is about to
+    /// draw one. Any group may take it over.
     typename A::template System<u64>* holds = nullptr;
     typename A::template Device<u32> first{0};  ///< source to look at first
-    typename A::template Device<u32> idle{0};   ///< looks in a row that found nothing
+    typename A::template Device<u32> looks{0};
+
+    static constexpr u64 kDrawing = ~u64(0);
+    /// Whether a number is held that is such and above.
+    [[nodiscard]] MGI_HD static constexpr bool is_above(u64 held, u64 numbers) {
+        return held > numbers && held != kDrawing;
+    }
 };
 
 /// One destination endpoint of a channel. Copies name the same one.
@@ -218,7 +231,9 @@ struct ChannelState {
         return ordered && routing == RoutingKind::Broadcast && source_count > 1;
     }
     /// Each destination has a lane of its own, which has its number.
-    [[nodiscard]] MGI_HD bool own_lanes() const { return has_own_lanes(routing); }
+    [[nodiscard]] MGI_HD bool own_lanes() const {
+        return has_own_lanes(routing);
+    }
     /// Destinations from `first` on and below `last`.
     struct Span {
         u32 first = 0;
@@ -234,11 +249,17 @@ struct ChannelState {
         ReadRing<A> const* const rings = destinations[destination].rings;
         return rings != nullptr && rings[source].in_place;
     }
-    [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
+    [[nodiscard]] MGI_HD ErrorCode error() const {
+        return ErrorCode(failed.load(relaxed));
+    }
 
     /// Descriptor of a slot in a receive queue.
-    MGI_HD static u64 describe(u32 source, u32 slot) { return u64(source) << 32 | slot; }
-    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const { return ceil_div(rows, chunk_rows); }
+    MGI_HD static u64 describe(u32 source, u32 slot) {
+        return u64(source) << 32 | slot;
+    }
+    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const {
+        return ceil_div(rows, chunk_rows);
+    }
 };
 
 }  // namespace mgi::device

@@ -22,9 +22,15 @@ public:
 #endif
     }
 
-    [[nodiscard]] MGI_HD u32 count() const { return count_; }
-    [[nodiscard]] MGI_HD u32 rank() const { return rank_; }
-    [[nodiscard]] MGI_HD bool leads() const { return rank_ == 0; }
+    [[nodiscard]] MGI_HD u32 count() const {
+        return count_;
+    }
+    [[nodiscard]] MGI_HD u32 rank() const {
+        return rank_;
+    }
+    [[nodiscard]] MGI_HD bool leads() const {
+        return rank_ == 0;
+    }
 
     /// The leader's value, in every one of them.
     [[nodiscard]] MGI_HD u32 of_leader(u32 value) const {
@@ -59,6 +65,14 @@ private:
 #else
     return group.leads();
 #endif
+}
+
+/// The leader's value, in all threads of its warp.
+[[nodiscard]] MGI_HD inline u32 of_leader([[maybe_unused]] Group const& group, u32 value) {
+#if defined(__CUDA_ARCH__)
+    if (group.threads >= 32) return __shfl_sync(~0u, value, 0);
+#endif
+    return value;
 }
 
 /// The first of `count` numbers that `is_one` holds for, or `count`; by all threads of the leader's warp. On a GPU
