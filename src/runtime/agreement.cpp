@@ -27,8 +27,7 @@ std::string hashed(std::string_view text) {
 
 // Lines and tabs are what keeps words apart.
 std::string one_line(std::string text) {
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
     return text;
 }
 

@@ -186,8 +186,7 @@ bool wait_for_all(Peers const& peers, Done const& done,
 
 bool Crossing::bid_farewell(std::chrono::steady_clock::time_point until) {
     links_->say_farewell();
-    if (!wait_for_all(
-            peers_, [](Peer const& peer) { return peer.link->settled(); }, until)) {
+    if (!wait_for_all(peers_, [](Peer const& peer) { return peer.link->settled(); }, until)) {
         return false;
     }
     auto const lets_go = [this](Peer const& peer) {

@@ -40,7 +40,7 @@ Descriptor new_memory() {
 std::shared_ptr<NicWords> shared_nic_words(std::function<int(int)> const& share) {
     Descriptor const mine = new_memory();
     Descriptor const file(share(mine.get()));
-    struct stat facts {};
+    struct stat facts{};
     if (fstat(file.get(), &facts) != 0 || facts.st_size != off_t(kBytes) ||
         fcntl(file.get(), F_GET_SEALS) != kSeals) {
         throw Error(ErrorCode::InvalidArgument,
@@ -58,7 +58,7 @@ std::shared_ptr<NicWords> shared_nic_words(std::function<int(int)> const& share)
 // Interfaces are numbered in each network namespace.
 std::uint64_t name_on_server(std::string const& nic) {
     std::uint32_t const number = if_nametoindex(nic.c_str());
-    struct stat facts {};
+    struct stat facts{};
     if (number == 0 || stat("/proc/self/ns/net", &facts) != 0) {
         throw Error(ErrorCode::NotFound, with_error("NIC " + nic + " has no number", errno));
     }

@@ -209,12 +209,8 @@ public:
     }
     /// Workers wait for each other, and clerks for all workers, who do not wait for clerks. Two kinds, to be
     /// called by turns.
-    MGI_HD void await_counts() const {
-        await_workers<kCounted>();
-    }
-    MGI_HD void await_rows() const {
-        await_workers<kWritten>();
-    }
+    MGI_HD void await_counts() const { await_workers<kCounted>(); }
+    MGI_HD void await_rows() const { await_workers<kWritten>(); }
 
 private:
 #if defined(__CUDA_ARCH__)

@@ -349,8 +349,7 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
         ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
                               layout.columns[0].offset - layout.columns[0].row_offset,
                               layout.row_bytes, layout.row_bytes};
-        return write_columns(
-            group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
+        return write_columns(group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
     }
     write_columns(
         group, tile, lanes, layout.column_count,

@@ -182,9 +182,7 @@ private:
             u32 units;
         };
         return lane().claim_fitting(
-            [&](u32, u32 room) {
-                return units <= room ? Room{1, units} : Room{0, 0};
-            },
+            [&](u32, u32 room) { return units <= room ? Room{1, units} : Room{0, 0}; },
             [&](u64 sequence) { publish_slot(stage_, 0, stage_lane(stage_, group_), sequence); });
     }
 

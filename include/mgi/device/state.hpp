@@ -231,9 +231,7 @@ struct ChannelState {
         return ordered && routing == RoutingKind::Broadcast && source_count > 1;
     }
     /// Each destination has a lane of its own, which has its number.
-    [[nodiscard]] MGI_HD bool own_lanes() const {
-        return has_own_lanes(routing);
-    }
+    [[nodiscard]] MGI_HD bool own_lanes() const { return has_own_lanes(routing); }
     /// Destinations from `first` on and below `last`.
     struct Span {
         u32 first = 0;
@@ -249,17 +247,11 @@ struct ChannelState {
         ReadRing<A> const* const rings = destinations[destination].rings;
         return rings != nullptr && rings[source].in_place;
     }
-    [[nodiscard]] MGI_HD ErrorCode error() const {
-        return ErrorCode(failed.load(relaxed));
-    }
+    [[nodiscard]] MGI_HD ErrorCode error() const { return ErrorCode(failed.load(relaxed)); }
 
     /// Descriptor of a slot in a receive queue.
-    MGI_HD static u64 describe(u32 source, u32 slot) {
-        return u64(source) << 32 | slot;
-    }
-    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const {
-        return ceil_div(rows, chunk_rows);
-    }
+    MGI_HD static u64 describe(u32 source, u32 slot) { return u64(source) << 32 | slot; }
+    [[nodiscard]] MGI_HD u32 chunks_of(u32 rows) const { return ceil_div(rows, chunk_rows); }
 };
 
 }  // namespace mgi::device

@@ -22,15 +22,9 @@ public:
 #endif
     }
 
-    [[nodiscard]] MGI_HD u32 count() const {
-        return count_;
-    }
-    [[nodiscard]] MGI_HD u32 rank() const {
-        return rank_;
-    }
-    [[nodiscard]] MGI_HD bool leads() const {
-        return rank_ == 0;
-    }
+    [[nodiscard]] MGI_HD u32 count() const { return count_; }
+    [[nodiscard]] MGI_HD u32 rank() const { return rank_; }
+    [[nodiscard]] MGI_HD bool leads() const { return rank_ == 0; }
 
     /// The leader's value, in every one of them.
     [[nodiscard]] MGI_HD u32 of_leader(u32 value) const {
