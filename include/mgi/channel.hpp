@@ -155,8 +155,9 @@ public:
     bool try_send_bytes(void const* data, std::size_t size,
                         std::optional<Endpoint> destination = std::nullopt);
     /// Publishes what is buffered, as far as there is room. True when that is all rows that this group sent:
-    /// destinations in the same memory can see them, and movers take them to the others. Call it again until then. Throws Error with the channel's failure, Closed (a group that its
-    /// source does not count).
+    /// destinations in the same memory can see them, and movers take them to the others. Call it again until
+    /// then; with sorters that may be never while other groups go on sending. Throws Error with the channel's
+    /// failure, Closed (a group that its source does not count).
     bool push();
     /// Sends no more; true when every row stands in its receive queue. Call again until then. Throws as
     /// `push` does.

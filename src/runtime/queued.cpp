@@ -30,7 +30,9 @@ std::uint64_t taken_of(State const& state, device::Inbox<Words> const& inbox) {
     std::uint64_t const numbers = inbox.taken_numbers();
     std::uint64_t const whole = numbers / inbox.chunks;
     std::uint32_t const rows = rows_of(inbox, whole);
-    bool const next = rows != 0 && numbers % inbox.chunks >= state.chunks_of(rows);
+    // Where numbers are open, one of an earlier segment may be, and empty chunks do not stand for it.
+    bool const next =
+        rows != 0 && !inbox.has_open() && numbers % inbox.chunks >= state.chunks_of(rows);
     return std::min(whole + (next ? 1 : 0), inbox.come_below());
 }
 

@@ -68,6 +68,8 @@ public:
             GpuOfThread const there(std::atoi(device.c_str() + std::strlen("cuda:")));
             cuda_check(cudaMalloc(&at_, bytes), "cudaMalloc");
             cuda_check(cudaMemset(at_, 0, bytes), "cudaMemset");
+            // Neither other GPUs' streams nor the runtime's wait for it.
+            cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
         } else {
             at_ = std::calloc(bytes, 1);
         }
