@@ -70,7 +70,7 @@ struct ReadRing {
     Inbox<A>* inbox = nullptr;  ///< of a lane that nobody else reads; else null
 
     /// Gives a slot another segment; for who may free it.
-    void set_offset(u32 slot, u64 offset) const {
+    MGI_HD void set_offset(u32 slot, u64 offset) const {
         slots[slot].offset = offset;
         if (inbox != nullptr) inbox->offsets[slot] = offset;
     }
