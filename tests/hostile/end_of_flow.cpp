@@ -54,7 +54,7 @@ void Flow::check_counters() {
             if (inbox == nullptr) continue;
             std::uint64_t const end = destination.counts[s].load(relaxed) - 1;
             expect("what has come to an inbox", inbox->come_below(), end);
-            expect("what is open of it", inbox->has_open(), false);
+            // A group may have drawn a number behind the last one while another one saw the end.
             if (inbox->taken_numbers() < end * inbox->chunks) {
                 broken("what was taken from it", inbox->taken_numbers(), end * inbox->chunks);
             }
