@@ -53,6 +53,24 @@ TEST(DeviceSend, NobodyReadsTheCallersRowsBehindTheCall) {
     });
 }
 
+// So that a group which offers all it has receives in between; a single thread has its own loop.
+TEST(DeviceSend, ACallOfAGroupSendsFourTilesAtMost) {
+    struct KeyAndId {
+        i64 key;
+        i64 id;
+    };
+    std::vector<KeyAndId> const rows(64);
+    for (u32 const threads : {1U, 3U}) {
+        TinyChannel tiny(test::numbered_schema(), options_of(16, 8, 8));
+        test::run_groups(1, threads, 8192, [&](Group const& group, Shared& shared) {
+            auto const sent = tiny.on(0, 0).send_rows(group, shared, rows.data(), rows.size());
+            if (!group.leads()) return;
+            EXPECT_EQ(sent.rows, threads == 1 ? 64U : 32U);
+            EXPECT_EQ(sent.status, threads == 1 ? Status::Ok : Status::Pending);
+        });
+    }
+}
+
 TEST(DeviceSend, StarvedGroupPublishesHalfFullSegments) {
     // Two lanes: one is full and not consumed, the other holds one row. Sends that accept nothing
     // must let that row go.

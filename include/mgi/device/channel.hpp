@@ -17,7 +17,8 @@ template <class A>
 }
 
 /// A channel, seen from one endpoint. A plain handle to be passed to kernels by value; it is valid
-/// while the channel exists. Every call is made by all threads of a group alike, with the group's
+/// while the channel exists. At an endpoint on a GPU what it names lies on that GPU: there host code calls nothing of it but
+/// `is_source`, `is_destination`, `source` and `destination`. Every call is made by all threads of a group alike, with the group's
 /// scratch; none blocks but `flush_wait`. Different groups may call at the same time.
 ///
 /// An exchange loop (the paper's Figure 3):
@@ -43,7 +44,8 @@ public:
     static constexpr u32 kNone = 0xffffffffu;
 
     /// Sends rows by the channel's routing. Always a prefix of what was offered is accepted; Pending
-    /// says that there is no room now for more. Error: code Closed (after this group's flush, or a
+    /// says that there is no room now for more, or that a group of several threads has sent what one call sends (TileShape::kMostTiles):
+    /// receive, if this group does, and call again. Error: code Closed (after this group's flush, or a
     /// group that the source does not know), Refused (the row at `rows` can never fit a segment; the
     /// ones before it are accepted), InvalidArgument (not a source here, scratch too small), or why
     /// the channel failed.

@@ -162,21 +162,19 @@ MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {
     return lane.moves == 0 ? lane.published.load(acquire) : lane.delivered.load(acquire);
 }
 
-/// Closes a source after its last group has flushed: seals its lanes, and says to each destination that
-/// reads in place how many segments it will have had. The mover says it to the others, after the last move.
+/// Closes a lane after the last group of its source has flushed: seals it, and says to each destination that reads in
+/// place how many segments it will have had. The mover says it to the others, after the last move.
 template <class A>
-MGI_HD MGI_COLD void close_source(ChannelState<A>& state, u32 source) {
-    for (u32 l = 0; l < state.lane_count; ++l) {
-        Lane<A>& lane = state.sources[source].lanes[l];
-        u64 sequence = 0;
-        if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
-        u64 const count = lane.sequences() + 1;
-        // relaxed: a count is a fact, and says nothing about what has been delivered yet.
-        lane.closed.store(count, relaxed);
-        if (lane.mail != nullptr) lane.mail->closed.store(count, relaxed);
-        for (u32 i = 0; i < lane.reader_count; ++i) {
-            state.destinations[lane.readers[i]].counts[source].store(count, relaxed);
-        }
+MGI_HD MGI_COLD void close_lane(ChannelState<A>& state, u32 source, u32 l) {
+    Lane<A>& lane = state.sources[source].lanes[l];
+    u64 sequence = 0;
+    if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
+    u64 const count = lane.sequences() + 1;
+    // relaxed: a count is a fact, and says nothing about what has been delivered yet.
+    lane.closed.store(count, relaxed);
+    if (lane.mail != nullptr) lane.mail->closed.store(count, relaxed);
+    for (u32 i = 0; i < lane.reader_count; ++i) {
+        state.destinations[lane.readers[i]].counts[source].store(count, relaxed);
     }
 }
 

@@ -51,7 +51,8 @@ public:
         bool left = false;  ///< some of its rows have no room: `tile` says which
     };
 
-    /// Sends rows of the batch, which has some, until all are placed, a lane has no room or the channel has failed.
+    /// Sends rows of the batch, which has some, until all are placed, a lane has no room, the channel has failed or there
+    /// were enough.
     MGI_HD Result send() {
         if (crew().is_worker()) bring(0);
         for (u32 number = 0;; ++number) {
@@ -71,7 +72,8 @@ public:
             bool const stop = plan().stop != 0;
             if (crew().is_worker()) write(crew().workers(), number);
             crew().await_rows();
-            bool const more = first_of(number + 1) < plan().batch.count;
+            bool const more =
+                number + 1 < TileShape::kMostTiles && first_of(number + 1) < plan().batch.count;
             if (more && !stop && crew().is_worker()) bring(number + 1);
             if (crew().is_clerk()) commit(crew().clerks());
             if (stop) {

@@ -4,35 +4,10 @@
 /// section 5.4 this takes the stage buffer, the sorter and the sort buffer).
 #pragma once
 
+#include <mgi/device/admission.hpp>
 #include <mgi/device/passes.hpp>
 
 namespace mgi::device {
-
-/// Registers a group at its source, at its first call; the source then knows how many groups will
-/// flush. Any thread of the group may be the first. `closing` calls are allowed after a flush.
-template <class A>
-MGI_HD MGI_COLD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group group,
-                                      bool closing) {
-    if (ErrorCode const failed = state.error(); failed != ErrorCode::Ok) return failed;
-    if (group.blocks > state.max_groups || group.block >= group.blocks) {
-        return ErrorCode::InvalidArgument;
-    }
-    GroupState<A>& mine = source.groups[group.block];
-    u64 const me = group.launch + 1;
-    u64 known = mine.launch.load(relaxed);
-    if (known == 0) {
-        // relaxed, both: how many groups there are, and whose place this is, are facts once set.
-        u32 expected = 0;
-        if (!source.words->groups_expected.compare_exchange_strong(expected, group.blocks, relaxed,
-                                                                   relaxed) &&
-            expected != group.blocks) {
-            return ErrorCode::Closed;
-        }
-        if (mine.launch.compare_exchange_strong(known, me, relaxed, relaxed)) return ErrorCode::Ok;
-    }
-    if (known != me) return ErrorCode::Closed;
-    return closing || mine.flushed.load(relaxed) == 0 ? ErrorCode::Ok : ErrorCode::Closed;
-}
 
 /// One group's sending calls on one source of a channel. Lives for the length of a call; all of the
 /// group's threads make one with equal arguments.
@@ -103,14 +78,16 @@ public:
         constexpr u32 kSeal = 1;
         constexpr u32 kDone = 2;
         u32 next = kWait;
+        bool closes = false;
         if (group_.leads() && mine_.flushed.load(relaxed) == 0) {
             mine_.flushed.store(1, relaxed);
             // acq_rel: the last group sees every other one's claims before it closes the lanes.
             u32 const flushed = source_.words->groups_flushed.fetch_add(1, acq_rel) + 1;
             u32 const expected = source_.words->groups_expected.load(relaxed);
             MGI_ASSERT(flushed <= expected, flushed, expected, group_.block);
-            if (flushed == expected) close_source(state_, source_index_);
+            closes = flushed == expected;
         }
+        if (agreed(closes)) close_lanes();
         bool done = all_agreed(has_come());
         if (group_.leads()) {
             for (u32 l = 0; l < lane_count_ && done; ++l) {
@@ -144,7 +121,8 @@ private:
             state.sources[source].groups[group.block].rows_accepted.fetch_add(sent.accepted,
                                                                               relaxed);
         }
-        if (!sent.left) return {sent.accepted, Status::Ok, ErrorCode::Ok};
+        Status const status = sent.accepted == batch.count ? Status::Ok : Status::Pending;
+        if (!sent.left) return {sent.accepted, status, ErrorCode::Ok};
         Tile tile = passes.tile();
         tile.rows = sent.tile_rows;
         keep_rest(group, shared, state, source, batch, sent.accepted - sent.tile_rows, tile);
@@ -158,7 +136,8 @@ private:
         SendCall call(group, shared, state, source);
         Router const router(state);
         u64 accepted = 0;
-        while (accepted < batch.count) {
+        u32 const most = group.threads == 1 ? ~0u : TileShape::kMostTiles;
+        for (u32 tiles = 0; accepted < batch.count && tiles < most; ++tiles) {
             u32 const rows = call.take_tile(router, batch, accepted, lane);
             if (rows == 0) return {call.finish(accepted), Status::Error, ErrorCode::Refused};
             // Agreed, since the channel may fail between two threads' looks.
@@ -171,7 +150,8 @@ private:
             }
             if (agree(group, call.tile_.agreed, state.failed.load(relaxed)) != 0) break;
         }
-        return {call.finish(accepted), Status::Ok, ErrorCode::Ok};
+        Status const status = accepted == batch.count ? Status::Ok : Status::Pending;
+        return {call.finish(accepted), status, ErrorCode::Ok};
     }
 
     /// Places rows that an earlier call could not; false, and now and then a push, when some are left.
@@ -436,7 +416,6 @@ private:
     }
 
     static constexpr u32 kHeld = 0xffffffffu;
-
     /// Rows that a group carries, for the caller to place; kHeld while another group places them.
     MGI_HD static u32 hold_carry(GroupState<A>& of) {
         if (of.carried.load(acquire) == 0) return 0;
@@ -469,6 +448,13 @@ private:
     MGI_HD void push_lanes() {
         help_others(group_, shared_, state_, source_index_);
         seal_lanes();
+    }
+
+    /// For the last group of the source. Each lane is a thread's, since what it says goes over a link.
+    MGI_HD void close_lanes() {
+        for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
+            close_lane(state_, source_index_, l);
+        }
     }
 
     /// Publishes every lane's open segment.

@@ -76,6 +76,10 @@ struct TileShape {
     u32 columns = 0;   ///< with `staged`: columns of the channel
     u32 staged = 0;    ///< bytes of the rows' values; see passes.hpp
 
+    /// Tiles that a call of a group of several threads sends at most: who offers more, and receives as well, is to look
+    /// at what has come before all lanes are full, since rows that find no room cost more than all else.
+    static constexpr u32 kMostTiles = 4;
+
     static constexpr u32 kPlanBytes =
         256;  ///< with `staged`: what is the same for all tiles of a call
     static constexpr u32 kFormBytes = 24;  ///< with `staged`: a LaneForm
