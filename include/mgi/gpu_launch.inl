@@ -28,6 +28,29 @@ inline void check_gpu_launch(cudaError_t error, int gpu, char const* what) {
                     what);
 }
 
+namespace {
+
+/// Stands for all kernels of the source that includes this: they are one module.
+__global__ void kernel_of_this_source() {}
+
+/// See know_gpu_kernels. As long as the source's library is loaded.
+struct KernelsOfThisSource {
+    KernelsOfThisSource() { (void)know_gpu_kernels(&function); }
+    ~KernelsOfThisSource() { forget_gpu_kernels(&function); }
+    KernelsOfThisSource(KernelsOfThisSource const&) = delete;
+    KernelsOfThisSource& operator=(KernelsOfThisSource const&) = delete;
+
+    static void* function(int gpu) {
+        cudaFunction_t function = nullptr;
+        auto const* const code = reinterpret_cast<void const*>(&kernel_of_this_source);
+        check_gpu_launch(cudaGetFuncBySymbol(&function, code), gpu, "load kernels");
+        return function;
+    }
+};
+[[maybe_unused]] KernelsOfThisSource const kernels_of_this_source;
+
+}  // namespace
+
 /// A kernel has one limit on shared memory: held from where it is set until that is used.
 inline std::mutex& gpu_limit_mutex() {
     static std::mutex mutex;

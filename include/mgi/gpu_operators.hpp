@@ -5,8 +5,7 @@
 ///
 /// Endpoints are on GPUs of this process, one or several a GPU. Columns are fixed-width: integers, floats,
 /// Date32, Bool, each with or without nulls; others, columns that are used or not, throw
-/// Error(InvalidArgument) that names the column. With one endpoint no row moves; with several,
-/// CUDA_MODULE_LOADING=EAGER must have been set when the process started. An endpoint takes and gets
+/// Error(InvalidArgument) that names the column. With one endpoint no row moves. An endpoint takes and gets
 /// at most 2^32 - 2 rows of each table.
 ///
 /// Results are complete when a call returns, on every stream. Rows come in no particular order. Calls wait for

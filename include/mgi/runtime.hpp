@@ -86,6 +86,16 @@ private:
 [[noreturn]] void throw_gpu_error(int error, int gpu, std::string const& name,
                                   std::string const& what);
 
+/// A kernel of a source that nvcc has compiled, which stands for all that the source has: a CUfunction for a GPU that is
+/// the calling thread's. Throws Error.
+using GpuFunction = void* (*)(int gpu);
+/// Makes such a source's kernels known: they are loaded on a GPU when the first endpoint is created there, since a
+/// kernel that is loaded later waits for those that are resident. This header does it for each source that includes it.
+/// Thread-safe.
+bool know_gpu_kernels(GpuFunction of_module) noexcept;
+/// For a library that is unloaded.
+void forget_gpu_kernels(GpuFunction of_module) noexcept;
+
 /// What the launch of a source's sorters on a GPU is told (ChannelOptions::sorters).
 struct GpuSorters {
     using State = device::ChannelState<device::LibcuAtomics>;
@@ -140,6 +150,9 @@ public:
 
     /// Bytes that channels may still take of the memory limit.
     [[nodiscard]] std::uint64_t memory_left() const;
+    /// Frees what deleted channels had of GPUs' memory and of pinned memory: at most 1 GiB of each GPU and 64 MiB of
+    /// pinned memory are kept for the next channels, so that making them takes microseconds. Waits for the kernels that are resident.
+    void trim();
 
     /// An endpoint on a device ("cpu:0"), or on the first free one: the device with the fewest
     /// endpoints, lowest number first. Throws Error(NotFound) that lists the devices.
@@ -223,7 +236,7 @@ public:
     /// `launch`, all of these groups must be resident at once, and what they point to must be the GPU's or
     /// managed memory. Needs no nvcc. Sorters of a channel that these groups send on are resident from
     /// here on: what waits for the whole GPU comes before. Throws Error: NotFound (endpoint, channel),
-    /// InvalidArgument (not on a GPU, threads that no block has, kernels that are loaded lazily),
+    /// InvalidArgument (not on a GPU, threads that no block has),
     /// OutOfMemory (no thread to watch the kernels).
     Attachment attach(Endpoint endpoint, AttachOptions const& options);
 

@@ -74,14 +74,11 @@ public:
     Call<"cuCtxSetCurrent", Context> cuCtxSetCurrent{all_};
     Call<"cuCtxGetCurrent", Context*> cuCtxGetCurrent{all_};
     Call<"cuCtxEnablePeerAccess", Context, unsigned> cuCtxEnablePeerAccess{all_};
+    Call<"cuCtxDisablePeerAccess", Context> cuCtxDisablePeerAccess{all_};
 
     // Memory.
     Call<"cuMemAlloc_v2", Address*, Bytes> cuMemAlloc{all_};
     Call<"cuMemFree_v2", Address> cuMemFree{all_};
-    Call<"cuMemAllocManaged", Address*, Bytes, unsigned> cuMemAllocManaged{all_};
-    Call<"cuMemAdvise_v2", Address, Bytes, int, MemoryLocation> cuMemAdvise{all_};
-    Call<"cuMemPrefetchAsync_v2", Address, Bytes, MemoryLocation, unsigned, Stream>
-        cuMemPrefetchAsync{all_};
     Call<"cuMemGetInfo_v2", Bytes*, Bytes*> cuMemGetInfo{all_};
     Call<"cuMemHostAlloc", void**, Bytes, unsigned> cuMemHostAlloc{all_};
     Call<"cuMemFreeHost", void*> cuMemFreeHost{all_};
@@ -133,6 +130,11 @@ public:
     Call<"cuEventRecord", Event, Stream> cuEventRecord{all_};
     Call<"cuEventQuery", Event> cuEventQuery{all_};
     Call<"cuEventDestroy_v2", Event> cuEventDestroy{all_};
+    Call<"cuFuncGetModule", Module*, Function> cuFuncGetModule{all_};
+    Call<"cuModuleGetFunctionCount", unsigned*, Module> cuModuleGetFunctionCount{all_};
+    Call<"cuModuleEnumerateFunctions", Function*, unsigned, Module> cuModuleEnumerateFunctions{
+        all_};
+    Call<"cuFuncLoad", Function> cuFuncLoad{all_};
     Call<"cuLaunchHostFunc", Stream, HostFunction, void*> cuLaunchHostFunc{all_};
     Call<"cuLaunchKernel", Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
          unsigned, Stream, void**, void**>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 
 namespace mgi::gpu {
 

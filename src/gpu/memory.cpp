@@ -15,6 +15,12 @@ namespace mgi::gpu {
 
 namespace {
 
+constexpr char const* kShare = "share a channel's pool with other processes";
+constexpr char const* kZero = "zero a channel's pool";
+constexpr char const* kImport = "use another process' pool of a channel";
+
+}  // namespace
+
 // Retained once and for good: CUDA's runtime has it for as long as the process lives, too.
 Context primary_context(Driver const& driver, int gpu) {
     driver.check_gpu(gpu);
@@ -31,11 +37,6 @@ Context primary_context(Driver const& driver, int gpu) {
     }
     return context;
 }
-
-constexpr char const* kShare = "share a channel's pool with other processes";
-constexpr char const* kImport = "use another process' pool of a channel";
-
-}  // namespace
 
 Current::Current(Driver const& driver, int gpu) : driver_(driver) {
     Context const context = primary_context(driver, gpu);
@@ -62,10 +63,16 @@ OwnStream::~OwnStream() {
 }
 
 bool OwnStream::is_done() const {
+    Current const here(driver_, gpu_);
     Result const result = driver_.cuStreamQuery(stream_);
     if (result == kNotReady) return false;
     driver_.check(result, "run a kernel", gpu_);
     return true;
+}
+
+void OwnStream::wait(std::string const& what) const {
+    Current const here(driver_, gpu_);
+    driver_.check(driver_.cuStreamSynchronize(stream_), what, gpu_);
 }
 
 OwnEvent::OwnEvent(int gpu, Stream stream) : gpu_(gpu) {
@@ -124,10 +131,13 @@ DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes, Shared shared)
 
 void DeviceMemory::zero() const {
     OwnStream const stream(gpu_);
+    zero(stream);
+    stream.wait(kZero);
+}
+
+void DeviceMemory::zero(OwnStream const& stream) const {
     Current const here(driver_, gpu_);
-    Result result = driver_.cuMemsetD8Async(at_, 0, bytes_, stream.get());
-    if (result == kSuccess) result = driver_.cuStreamSynchronize(stream.get());
-    driver_.check(result, "zero a channel's pool", gpu_);
+    driver_.check(driver_.cuMemsetD8Async(at_, 0, bytes_, stream.get()), kZero, gpu_);
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -181,7 +191,7 @@ int ImportedMemory::on() const {
 namespace {
 
 struct Kept {
-    std::unique_ptr<DeviceMemory> memory;
+    std::shared_ptr<DeviceMemory> memory;
     std::function<bool()> let_go;
 };
 
@@ -198,7 +208,7 @@ struct AllKept {
 
 }  // namespace
 
-void free_later(std::unique_ptr<DeviceMemory> memory, std::function<bool()> let_go) {
+void free_later(std::shared_ptr<DeviceMemory> memory, std::function<bool()> let_go) {
     {
         AllKept& all = AllKept::one();
         std::lock_guard const lock(all.mutex);
@@ -215,30 +225,6 @@ void free_let_go() {
                                     [](Kept const& one) { return !one.let_go(); });
     over.assign(std::make_move_iterator(end), std::make_move_iterator(all.kept.end()));
     all.kept.erase(end, all.kept.end());
-}
-
-ManagedMemory::ManagedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
-    Current const here(driver_, gpu);
-    int concurrent = 0;
-    driver_.check(driver_.cuDeviceGetAttribute(&concurrent, kConcurrentManagedAccess, gpu),
-                  "ask what the GPU can do", gpu);
-    if (concurrent == 0) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "cuda:" + std::to_string(gpu) +
-                        " has no managed memory that host and kernels may use at the same time, "
-                        "which a channel's tables need (a virtual GPU? WSL?); use CPU devices");
-    }
-    driver_.check(driver_.cuMemAllocManaged(&at_, bytes, kAttachGlobal),
-                  "allocate " + std::to_string(bytes) + " bytes for a channel's tables", gpu);
-}
-
-ManagedMemory::~ManagedMemory() {
-    try {
-        Current const here(driver_, gpu_);
-        (void)driver_.cuMemFree(at_);
-    } catch (std::exception const&) {
-        // As above.
-    }
 }
 
 PinnedMemory::PinnedMemory(int gpu, std::uint64_t bytes) : gpu_(gpu), bytes_(bytes) {
@@ -272,38 +258,6 @@ PinnedRange::~PinnedRange() {
     } catch (std::exception const&) {
         // As above.
     }
-}
-
-bool reaches(int from, int to) {
-    if (from == to) return true;
-    Driver const& driver = Driver::get();
-    int can = 0;
-    driver.check(driver.cuDeviceCanAccessPeer(&can, from, to), "ask for a peer", from);
-    return can != 0;
-}
-
-bool connect_peers(int one, int other) {
-    Driver const& driver = Driver::get();
-    auto const connect = [&](int from, int to) {
-        if (!reaches(from, to)) return false;
-        Current const here(driver, from);
-        Result const result = driver.cuCtxEnablePeerAccess(primary_context(driver, to), 0);
-        return result == kSuccess || result == kPeerAccessAlreadyEnabled;
-    };
-    bool const there = connect(one, other);
-    return connect(other, one) && there;
-}
-
-void ManagedMemory::settle() {
-    OwnStream const stream(gpu_);
-    Current const here(driver_, gpu_);
-    MemoryLocation const home{kLocationDevice, gpu_};
-    driver_.check(driver_.cuMemAdvise(at_, bytes_, kAdvisePreferredLocation, home),
-                  "keep a channel's tables on the GPU", gpu_);
-    driver_.check(driver_.cuMemPrefetchAsync(at_, bytes_, home, 0, stream.get()),
-                  "bring a channel's tables to the GPU", gpu_);
-    driver_.check(driver_.cuStreamSynchronize(stream.get()), "bring a channel's tables to the GPU",
-                  gpu_);
 }
 
 }  // namespace mgi::gpu

@@ -3,16 +3,21 @@
 /// Memory is made and freed while no kernel is resident that waits for the host: freeing waits for it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "gpu/driver.hpp"
 #include "gpu/mapping.hpp"
 
 namespace mgi::gpu {
+
+/// A GPU's primary context, which CUDA's runtime uses as well.
+Context primary_context(Driver const& driver, int gpu);
 
 /// Makes a GPU's primary context, which CUDA's runtime uses as well, the calling thread's while it lives.
 class Current {
@@ -37,8 +42,11 @@ public:
     OwnStream& operator=(OwnStream const&) = delete;
 
     [[nodiscard]] Stream get() const { return stream_; }
+    [[nodiscard]] int gpu() const { return gpu_; }
     /// Whether all that was put into it is over; throws what of it failed.
     [[nodiscard]] bool is_done() const;
+    /// Waits until it is; `what`: what that is, for the error.
+    void wait(std::string const& what) const;
 
 private:
     Driver const& driver_ = Driver::get();  // the same to the end
@@ -82,7 +90,13 @@ public:
 
     [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] int gpu() const { return gpu_; }
+    /// A kernel that nobody knows of may still use it: it must be freed, which waits for that, and not be used again.
+    void abandon() { abandoned_ = true; }
+    [[nodiscard]] bool abandoned() const { return abandoned_; }
     [[nodiscard]] Shared shared() const { return shared_; }
+    /// Zeroes it again, once all that is before in the stream is over. Waits for nothing.
+    void zero(OwnStream const& stream) const;
     /// What others import: so many bytes, by this handle or by a new descriptor, the caller's.
     [[nodiscard]] std::uint64_t shared_bytes() const { return all_; }
     [[nodiscard]] IpcHandle handle() const;
@@ -98,6 +112,7 @@ private:
     std::uint64_t all_;
     std::optional<Mapping> mapping_;
     Address at_ = 0;
+    std::atomic<bool> abandoned_ = false;
 };
 
 /// Another process' DeviceMemory, for copies by GPUs of this one that are its GPU or peers of it.
@@ -123,30 +138,9 @@ private:
 
 /// Memory that others may still have imported plainly: freed once `let_go`, which must not throw, says that they have
 /// not, here or by a later free_let_go(). What is left goes with the process.
-void free_later(std::unique_ptr<DeviceMemory> memory, std::function<bool()> let_go);
+void free_later(std::shared_ptr<DeviceMemory> memory, std::function<bool()> let_go);
 /// As memory is made and freed: while no kernel is resident that waits for the host.
 void free_let_go();
-
-/// Memory that the host and the GPU's kernels have at the same addresses, also at the same time: pages move
-/// to who touches them, some microseconds each. Throws Error(InvalidArgument) for a GPU that cannot.
-class ManagedMemory {
-public:
-    ManagedMemory(int gpu, std::uint64_t bytes);
-    ~ManagedMemory();
-    ManagedMemory(ManagedMemory const&) = delete;
-    ManagedMemory& operator=(ManagedMemory const&) = delete;
-
-    [[nodiscard]] char* data() const { return reinterpret_cast<char*>(at_); }
-    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-    /// Moves all of it to the GPU, where it is at home from now on.
-    void settle();
-
-private:
-    Driver const& driver_ = Driver::get();  // the same to the end
-    int gpu_;
-    std::uint64_t bytes_;
-    Address at_ = 0;
-};
 
 /// Zeroed memory of the host, pinned, that kernels of all GPUs reach at the same addresses.
 class PinnedMemory {
@@ -159,12 +153,17 @@ public:
 
     [[nodiscard]] char* data() const { return static_cast<char*>(at_); }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] int gpu() const { return gpu_; }
+    /// As of DeviceMemory.
+    void abandon() { abandoned_ = true; }
+    [[nodiscard]] bool abandoned() const { return abandoned_; }
 
 private:
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     std::uint64_t bytes_;
     void* at_ = nullptr;
+    std::atomic<bool> abandoned_ = false;
 };
 
 /// Pins memory of the host's while it lives, so that copies to and from GPUs go straight and do not wait.
@@ -180,12 +179,5 @@ private:
     int gpu_;
     char* data_;
 };
-
-/// Whether a GPU's copies go straight into another one's memory; into its own they do.
-bool reaches(int from, int to);
-
-/// Lets two GPUs reach each other's memory, for the life of the process. False where they cannot: then copies
-/// between them go through the host's memory.
-bool connect_peers(int one, int other);
 
 }  // namespace mgi::gpu

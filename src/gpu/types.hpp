@@ -11,6 +11,7 @@ struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 struct CUfunc_st;
+struct CUmod_st;
 
 namespace mgi::gpu {
 
@@ -19,6 +20,7 @@ using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
 using Function = CUfunc_st*;
+using Module = CUmod_st*;
 using Address = unsigned long long;  ///< CUdeviceptr
 using HostFunction = void (*)(void*);
 
@@ -71,7 +73,6 @@ inline constexpr Attribute kMemoryClockKhz = 36;
 inline constexpr Attribute kMemoryBusBits = 37;
 inline constexpr Attribute kComputeCapabilityMajor = 75;
 inline constexpr Attribute kComputeCapabilityMinor = 76;
-inline constexpr Attribute kConcurrentManagedAccess = 89;  ///< host and kernels at the same time
 inline constexpr Attribute kCooperativeLaunch = 95;
 inline constexpr Attribute kSharedBytesOfBlock = 97;   ///< the most that a block may opt in to
 inline constexpr Attribute kMapsMemory = 102;          ///< cuMemCreate and what belongs to it
@@ -99,14 +100,12 @@ inline constexpr PointerAttribute kPointerOrdinal = 9;
 inline constexpr unsigned kMemoryOfHost = 1;
 inline constexpr unsigned kMemoryOfDevice = 2;
 
-/// CUmemLocation and CUmem_advise.
+/// CUmemLocation.
 struct MemoryLocation {
     int type;
     int id;
 };
 inline constexpr int kLocationDevice = 1;
-inline constexpr int kAdvisePreferredLocation = 3;
-inline constexpr unsigned kAttachGlobal = 1;
 
 /// CUmemGenericAllocationHandle, CUmemAllocationProp, CUmemAccessDesc; of their values those that MGI uses.
 using MappedMemory = unsigned long long;

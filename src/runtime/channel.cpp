@@ -88,7 +88,7 @@ device::Channel Channel::on(Endpoint endpoint) const {
     }
     if (source != ChannelImpl::kNone) (void)own_source(channel, endpoint);
     if (destination != ChannelImpl::kNone) (void)own_destination(channel, endpoint);
-    return {&channel.state_at(endpoint), source, destination};
+    return {channel.given_at(endpoint), source, destination};
 }
 
 Sender Channel::sender(Endpoint source, std::uint32_t group, std::uint32_t groups) const {

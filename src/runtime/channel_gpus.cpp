@@ -3,6 +3,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/log.hpp"
+#include "gpu/peers.hpp"
 #include "runtime/channel_impl.hpp"
 #include "runtime/crossing.hpp"
 
@@ -17,24 +19,33 @@ class NotShared : public std::runtime_error {
 
 }  // namespace
 
-void ChannelImpl::add_place(GpuMembers const& members,
-                            std::shared_ptr<memory::Account> const& account) {
-    State shape;
-    fill_in(shape, true);
-    gpu::free_let_go();  // may make room
-    bool const shares = is_written_by_others(members.here);
-    auto& place = *places_.emplace_back(
-        std::make_unique<GpuPlace>(members.gpu, members.here, far_of(members.here), shape, plan_,
-                                   account, shares ? shared_as(members.gpu) : gpu::Shared::Not));
-    gpu_memories_->add(place.memory());
-    fill_in(place.state(), true);
-    place.build(plan_);
-    plan_.pool_bytes += place.pool_bytes();
-    for (std::uint32_t const s : members.here.sources) {
-        state_.sources[s] = place.state().sources[s];
+void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources const& resources) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
     }
-    for (std::uint32_t const d : members.here.destinations) {
-        state_.destinations[d] = place.state().destinations[d];
+    // See are_peers.
+    bool const peers = gpus.size() > 1 && plan_.transfer == Transfer::ByReference;
+    auto const fill = [this](State& state) { fill_in(state, true); };
+    State shape;
+    fill(shape);
+    gpu::free_let_go();  // may make room
+    for (GpuMembers const& members : gpus) {
+        bool const shares = is_written_by_others(members.here);
+        places_.push_back(std::make_unique<GpuPlace>(
+            members.gpu, members.here, far_of(members.here), shape, plan_, resources,
+            shares ? shared_as(members.gpu) : gpu::Shared::Not, peers ? &here_ : nullptr));
+        gpu_memories_->add(places_.back()->memory());
+        if (!peers) places_.back()->build(plan_, fill);
+        plan_.pool_bytes += places_.back()->pool_bytes();
+    }
+    if (peers) GpuPlace::build_peers(places_, here_, plan_, fill);
+    for (auto const& place : places_) {
+        for (auto const s : place->here().sources) {
+            state_.sources[s] = place->state().sources[s];
+        }
+        for (auto const d : place->here().destinations) {
+            state_.destinations[d] = place->state().destinations[d];
+        }
     }
 }
 
@@ -221,10 +232,48 @@ State& ChannelImpl::state_at(Endpoint endpoint) {
     return place == nullptr ? state_ : place->state();
 }
 
-bool ChannelImpl::has_state(State const* state) const {
-    return state == &state_ || std::any_of(places_.begin(), places_.end(), [&](auto const& place) {
-               return state == &place->state();
-           });
+State* ChannelImpl::given_at(Endpoint endpoint) {
+    GpuPlace const* const place = place_of(endpoint);
+    return place == nullptr ? &state_ : place->on_gpu();
+}
+
+State const* ChannelImpl::state_of(State const* given) const {
+    if (given == &state_) return given;
+    for (auto const& place : places_) {
+        if (given == place->on_gpu()) return &place->state();
+    }
+    return nullptr;
+}
+
+template <class Refresh>
+bool ChannelImpl::try_to(Refresh const& refresh) const noexcept {
+    try {
+        refresh();
+        return true;
+    } catch (std::exception const& error) {
+        log::debug("{}: no look at its GPU: {}", describe(), error.what());
+        return false;
+    }
+}
+
+bool ChannelImpl::refresh() const noexcept {
+    bool all = true;
+    for (auto const& place : places_) all = try_to([&] { place->refresh(); }) && all;
+    for (auto const& stage : stages_) all = (stage == nullptr || stage->refresh()) && all;
+    return all;
+}
+
+void ChannelImpl::refresh_at(Endpoint endpoint) const noexcept {
+    GpuPlace const* const place = place_of(endpoint);
+    if (place == nullptr) return;
+    (void)try_to([&] { place->refresh(); });
+    std::uint32_t const source = source_index(endpoint);
+    if (source < stages_.size() && stages_[source] != nullptr) (void)stages_[source]->refresh();
+}
+
+void ChannelImpl::refresh_words(std::uint32_t source) const noexcept {
+    GpuPlace const* const place = place_of(spec_.sources[source]);
+    if (place != nullptr) (void)try_to([&] { place->refresh_words(source); });
 }
 
 bool ChannelImpl::wants_gpu_sorters(std::uint32_t source) const {

@@ -73,18 +73,17 @@ std::vector<std::uint32_t> ids_of(std::vector<Endpoint> const& endpoints) {
 using device::relaxed;
 
 std::shared_ptr<ChannelImpl> ChannelImpl::create(std::uint32_t id, ChannelSpec spec, Schema schema,
-                                                 Plan plan,
-                                                 std::shared_ptr<memory::Account> const& account,
+                                                 Plan plan, Resources const& resources,
                                                  std::optional<Sharing> sharing,
                                                  std::vector<GpuMembers> const& gpus) {
     return std::shared_ptr<ChannelImpl>(new ChannelImpl(id, std::move(spec), std::move(schema),
-                                                        std::move(plan), account,
+                                                        std::move(plan), resources,
                                                         std::move(sharing), gpus));
 }
 
 ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                         std::shared_ptr<memory::Account> const& account,
-                         std::optional<Sharing> sharing, std::vector<GpuMembers> const& gpus)
+                         Resources const& resources, std::optional<Sharing> sharing,
+                         std::vector<GpuMembers> const& gpus)
     : held(spec.destinations.size()),
       id_(id),
       spec_(std::move(spec)),
@@ -105,18 +104,15 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
     ChannelTables tables(state_, plan_, here);
     plan_.pool_bytes = tables.pool_bytes();
     if (sharing) {
-        share(tables, std::move(*sharing), account);
+        share(tables, std::move(*sharing), resources.account);
     } else {
-        build(tables, account);
+        build(tables, resources.account);
     }
     if (!gpus.empty() && pool_ != nullptr && pool_->fixed_bytes() != 0) {
         pinned_ = std::make_unique<gpu::PinnedRange>(gpus.front().gpu, pool_->base(),
                                                      pool_->fixed_bytes());
     }
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-        for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
-        add_place(gpus[i], account);
-    }
+    if (!gpus.empty()) add_places(gpus, resources);
 }
 
 // In this process alone.
@@ -135,7 +131,12 @@ void ChannelImpl::set_failed(ErrorCode code) {
     // relaxed: calls look at the code alone; the reason is told under the mutex.
     state_.failed.store(static_cast<std::uint32_t>(code), relaxed);
     for (auto const& place : places_) {
-        place->state().failed.store(static_cast<std::uint32_t>(code), relaxed);
+        try {
+            place->set_failed(code);
+        } catch (std::exception const& error) {
+            // The GPU's context is lost, and its kernels with it.
+            log::warn("{}: no word of its failure for its kernels: {}", describe(), error.what());
+        }
     }
 }
 
@@ -315,16 +316,22 @@ void ChannelImpl::add_stages(std::vector<std::shared_ptr<ChannelImpl>> stages) {
     stage_states_ = stage_table(here);
     if (!here.empty()) state_.stages = stage_states_.data();
     for (auto const& place : places_) {
-        if (!place->here().sources.empty()) place->set_stages(stage_table(place->here().sources));
+        auto const& sources = place->here().sources;
+        if (sources.empty()) continue;
+        place->set_stages(stage_table(sources), stage_table(sources, true));
     }
 }
 
 // Stages of sources by their indices. Nobody sends there at sources elsewhere, which get the first of those
 // here, since it is where scratch is measured.
-std::vector<State*> ChannelImpl::stage_table(std::vector<std::uint32_t> const& here) {
+// As they are given, or their images.
+std::vector<State*> ChannelImpl::stage_table(std::vector<std::uint32_t> const& here, bool given) {
     std::vector<State*> states;
     if (here.empty()) return states;
-    auto const state_of = [&](std::uint32_t s) { return &stages_[s]->state_at(spec_.sources[s]); };
+    auto const state_of = [&](std::uint32_t s) {
+        Endpoint const source = spec_.sources[s];
+        return given ? stages_[s]->given_at(source) : &stages_[s]->state_at(source);
+    };
     states.assign(stages_.size(), state_of(here.front()));
     for (std::uint32_t const s : here) states[s] = state_of(s);
     return states;

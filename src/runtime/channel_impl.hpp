@@ -24,6 +24,7 @@
 #include "runtime/gpu_relays.hpp"
 #include "runtime/gpu_sharing.hpp"
 #include "runtime/part.hpp"
+#include "runtime/resources.hpp"
 
 namespace mgi {
 
@@ -37,12 +38,11 @@ public:
         PartMembers members;
         std::shared_ptr<Part> found;  // null: to be made
     };
-    // Allocates everything the plan says, at the charge of `account`, and builds the tables; in shared
+    // Allocates everything the plan says, out of the resources, and builds the tables; in shared
     // memory where there is a sharing, on GPUs for the endpoints that they have. Throws Error(OutOfMemory,
     // InvalidArgument).
     static std::shared_ptr<ChannelImpl> create(std::uint32_t id, ChannelSpec spec, Schema schema,
-                                               Plan plan,
-                                               std::shared_ptr<memory::Account> const& account,
+                                               Plan plan, Resources const& resources,
                                                std::optional<Sharing> sharing = {},
                                                std::vector<GpuMembers> const& gpus = {});
     ChannelImpl(ChannelImpl const&) = delete;
@@ -54,10 +54,18 @@ public:
     [[nodiscard]] Plan const& plan() const { return plan_; }
     // As CPU devices' calls and movers see it, with the rows of all endpoints.
     [[nodiscard]] State& state() { return state_; }
-    // As the endpoint's device calls see it.
+    // As the endpoint's device calls see it; on a GPU the host's image of that.
     [[nodiscard]] State& state_at(Endpoint endpoint);
-    // Whether it is this channel's, anywhere.
-    [[nodiscard]] bool has_state(State const* state) const;
+    // What the endpoint's device calls are given; on a GPU not for the host.
+    [[nodiscard]] State* given_at(Endpoint endpoint);
+    // The state that what was given stands for; null where that is no state of this channel.
+    [[nodiscard]] State const* state_of(State const* given) const;
+    // Brings the images of what is on GPUs up to date, for who looks into the states. They stay what they are where a
+    // GPU's context is lost, which others see; false then.
+    bool refresh() const noexcept;
+    // The same of what is on the endpoint's GPU alone; and of a source, whether it has flushed.
+    void refresh_at(Endpoint endpoint) const noexcept;
+    void refresh_words(std::uint32_t source) const noexcept;
     [[nodiscard]] memory::Pool& pool() { return *pool_; }
     // What of it is on GPUs: there segments are not the host's to touch.
     [[nodiscard]] std::vector<std::unique_ptr<GpuPlace>> const& places() const { return places_; }
@@ -185,18 +193,20 @@ public:
 
 private:
     ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan plan,
-                std::shared_ptr<memory::Account> const& account, std::optional<Sharing> sharing,
+                Resources const& resources, std::optional<Sharing> sharing,
                 std::vector<GpuMembers> const& gpus);
     void fill_in(State& state, bool on_gpu) const;
     void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
-    void add_place(GpuMembers const& members, std::shared_ptr<memory::Account> const& account);
+    void add_places(std::vector<GpuMembers> const& gpus, Resources const& resources);
     void use_shared(std::uint32_t member, SharedGpus const& theirs, GpuHandover const& handed);
     std::unique_ptr<gpu::ImportedMemory> import(SharedGpuPool const& pool,
                                                 Descriptor const* memory) const;
     [[nodiscard]] bool is_written_by_others(Here const& here) const;
     [[nodiscard]] Here far_of(Here const& here) const;
     [[nodiscard]] gpu::Shared shared_as(int gpu) const;
-    std::vector<State*> stage_table(std::vector<std::uint32_t> const& here);
+    std::vector<State*> stage_table(std::vector<std::uint32_t> const& here, bool given = false);
+    template <class Refresh>
+    bool try_to(Refresh const& refresh) const noexcept;
     [[nodiscard]] GpuPlace* place_of(Endpoint endpoint) const;
     void set_failed(ErrorCode code);
     void share(ChannelTables& tables, Sharing sharing, std::shared_ptr<memory::Account> account);

@@ -26,7 +26,9 @@ bool ChannelImpl::source_ended(std::uint32_t source) const {
 bool ChannelImpl::has_delivered(std::uint32_t source) const {
     auto const* const lanes = state_.sources[source].lanes;
     for (std::uint32_t l = 0; lanes != nullptr && l < plan_.lanes; ++l) {
-        std::uint64_t const closed = lanes[l].closed.load(relaxed);
+        auto const* const mail = lanes[l].mail;
+        std::uint64_t const closed =
+            (mail != nullptr ? mail->closed : lanes[l].closed).load(relaxed);
         if (closed != 0 && lanes[l].moves == 0) continue;
         if (closed == 0 || delivered_of(lanes[l]) != closed - 1) return false;
     }
@@ -68,6 +70,7 @@ std::uint64_t ChannelImpl::own_progress() const {
 }
 
 ChannelStats ChannelImpl::stats() const {
+    (void)refresh();
     ChannelStats stats;
     stats.name = spec_.options.name;
     stats.memory_bytes = plan_.pool_bytes;

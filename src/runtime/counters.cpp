@@ -212,7 +212,8 @@ ClusterUse Counters::use(ChannelImpl& channel, Clock::time_point now) const {
         if (queue == nullptr || queue == counted || !channel.is_own_destination(d)) continue;
         counted = queue;
         std::uint64_t const taken = taken_at(state, d);  // ahead of what has come, which only grows
-        use.queued += come_to(state, d) - taken;
+        // Of a GPU both are from one copy, in which the later word may be older.
+        use.queued += std::max(come_to(state, d), taken) - taken;
     }
     if (channel.failed()) return use;
     use.waits = who_waits(channel, *this, now, kLeastWait, false);

@@ -74,10 +74,13 @@ private:
 
     // Those that were not told of.
     void end_rest(std::exception_ptr const& exception) {
-        for (std::uint32_t g = 0; g < told_.size(); ++g) {
-            if (told_[g]) continue;
-            tell(g, 1);
-            watch_->end(g, 1, exception);
+        auto const size = static_cast<std::uint32_t>(told_.size());
+        for (std::uint32_t g = 0; g < size; ++g) {
+            std::uint32_t const first = g;
+            while (g < size && !told_[g]) ++g;
+            if (g == first) continue;
+            tell(first, g - first);
+            watch_->end(first, g - first, exception);
         }
     }
 
@@ -111,8 +114,10 @@ Attachment Runtime::Impl::attach(Endpoint endpoint, AttachOptions const& options
     check_kernel(endpoint, device, options.threads);
     auto const launch = new_launch(endpoint, options.groups, options.channels, false);
     std::uint32_t const scratch = scratch_of(*launch, options.shared_bytes);
+    load_gpu_kernels(device.ordinal);
+    warn_of_unknown_kernels();
     start_gpu_sorters(*launch);
-    auto const watch = KernelWatch::start(registry_, launch, device);
+    auto const watch = KernelWatch::start(watch_threads_, registry_, launch, device);
     try {
         auto state = std::make_shared<Attachment::State>(launch, watch, device, scratch);
         std::lock_guard const lock(registry_->mutex);

@@ -8,6 +8,8 @@
 
 #include <mgi/device/tile.hpp>
 
+#include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 #include "runtime/checks.hpp"
 
 namespace mgi {
@@ -30,6 +32,7 @@ struct Segments {
 };
 constexpr std::uint32_t kSlots = 4;  // at least
 constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128};
+constexpr Segments kOnPeers{256 << 20, 256 << 10, 256};  // a GPU
 constexpr Segments kOnGpus{512 << 20, 16 << 20, kSlots};
 constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots};
 constexpr std::uint32_t kGroups = 1024;
@@ -76,6 +79,21 @@ Transfer transfer_on_gpus(ChannelSpec const& spec, Transfer planned) {
     return planned == Transfer::ByCopy && in_place ? Transfer::Mixed : planned;
 }
 
+namespace {
+
+// Whether endpoints on these GPUs, which are all of a channel's, read in place what all have for them.
+bool are_peers(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus) {
+    if (!spec.options.by_reference || !device::has_own_lanes(spec.routing.kind)) return false;
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+            if (!gpu::connect_peers(gpus[i].gpu, gpus[j].gpu)) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
 OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus) {
     std::size_t sources = 0;
     std::size_t destinations = 0;
@@ -85,11 +103,12 @@ OnlyGpus only_gpus(ChannelSpec const& spec, std::vector<GpuMembers> const& gpus)
     }
     bool const send = sources == spec.sources.size();
     bool const take_part = send && destinations == spec.destinations.size();
-    return {send, take_part, take_part && gpus.size() == 1};
+    return {send, take_part, take_part && gpus.size() == 1,
+            take_part && gpus.size() > 1 && are_peers(spec, gpus)};
 }
 
 ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, OnlyGpus only,
-                               std::uint64_t memory_left) {
+                               std::uint64_t memory_left, std::size_t gpus) {
     ChannelOptions options = spec.options;
     std::uint64_t const row = std::max<std::uint64_t>(schema.row_bytes(), 1);
     bool const own_lanes = device::has_own_lanes(spec.routing.kind);
@@ -98,7 +117,11 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
-        Segments const& sizes = only.one ? kOnOneGpu : only.take_part ? kOnGpus : kWithCpus;
+        Segments sizes = only.one         ? kOnOneGpu
+                         : only.peers     ? kOnPeers
+                         : only.take_part ? kOnGpus
+                                          : kWithCpus;
+        if (only.peers) sizes.pool *= gpus;
         std::uint64_t const slots = options.slots == 0 ? kSlots : options.slots;
         // By copy there is a receive pool of as many segments beside the lanes.
         std::uint64_t pool = std::min(sizes.pool / kSlots * slots, memory_left / 4 / 2);

@@ -21,20 +21,11 @@ void check_compiled(Endpoint endpoint, Device const& device, bool compiled) {
 }  // namespace
 
 void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads) {
-    if (threads == 0 || threads % kWarp != 0 || threads > kMostThreads) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "groups for endpoint " + std::to_string(endpoint.id) + " on " + device.name +
-                        " have " + std::to_string(threads) +
-                        " threads; thread blocks have 32, 64, ... 1024, and 256 is a good number");
-    }
-    gpu::Driver const& driver = gpu::Driver::get();
-    gpu::LoadingMode mode = gpu::kEagerLoading;
-    driver.check(driver.cuModuleGetLoadingMode(&mode), "ask how kernels are loaded");
-    if (mode == gpu::kEagerLoading) return;
+    if (threads != 0 && threads % kWarp == 0 && threads <= kMostThreads) return;
     throw Error(ErrorCode::InvalidArgument,
-                "kernels are loaded when they are first launched, which would wait for ever for a "
-                "kernel that waits for them; set CUDA_MODULE_LOADING=EAGER in the environment "
-                "before the process starts");
+                "groups for endpoint " + std::to_string(endpoint.id) + " on " + device.name +
+                    " have " + std::to_string(threads) +
+                    " threads; thread blocks have 32, 64, ... 1024, and 256 is a good number");
 }
 
 GpuOfThread::GpuOfThread(int gpu) : current_(std::make_unique<gpu::Current const>(gpu)) {}
@@ -54,10 +45,11 @@ Launch Runtime::Impl::start_on_gpu(std::shared_ptr<Launch::State> const& launch,
                                    std::function<void()> const& after) {
     check_compiled(launch->endpoint, device, on_gpu != nullptr);
     check_kernel(launch->endpoint, device, options.threads);
+    load_gpu_kernels(device.ordinal);
     if (!launch->sorts) start_gpu_sorters(*launch);
     std::uint32_t const beside = gpu_sorters_on(device);
-    auto const stream = std::make_shared<gpu::OwnStream>(device.ordinal);
-    auto const watch = KernelWatch::start(registry_, launch, device);
+    auto const stream = reserve_->stream(device.ordinal);
+    auto const watch = KernelWatch::start(watch_threads_, registry_, launch, device);
     std::list<KernelWatch::Kernel> made;  // before the kernel, which must not run unwatched
     try {
         made.push_back({0, options.groups, [stream, after] {

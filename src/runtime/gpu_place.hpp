@@ -1,60 +1,75 @@
-// What of a channel is on one GPU: its endpoints there, their segments, and their tables in memory that is
-// managed, at home on the GPU. So the host builds tables in place, and looks into them
-// (statistics, the watchdog, a failure) as it does on a CPU: then their pages come over, and go back when a
-// kernel asks. Movers never do; they go by mail (mgi/device/mail.hpp), in pinned memory of the host.
+// What of a channel is on one GPU: its endpoints there, their segments, and their tables, in the GPU's memory. The host
+// has an image of the tables, and looks into that (statistics, the watchdog) as it does on a CPU, once it has refreshed it
+// by a copy. Movers never do; they go by mail (mgi/device/mail.hpp), in pinned memory of the host.
 // Segments are in the GPU's memory, but for those that links bring or take: these are in pinned memory of the host,
 // where kernels read and write them.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <memory_resource>
 #include <vector>
 
 #include "gpu/memory.hpp"
-#include "memory/account.hpp"
 #include "runtime/channel_tables.hpp"
 #include "runtime/gpu_handover.hpp"
+#include "runtime/gpu_tables.hpp"
+#include "runtime/resources.hpp"
 #include "transport/gpu_copy.hpp"
 
 namespace mgi {
 
 class GpuPlace {
 public:
-    // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead. Memory of the
-    // host's for their segments is at the charge of `account`; `shared` is the GPU's. Throws
-    // Error(OutOfMemory, ...).
+    // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead; `peers`: those of
+    // all GPUs, where they are peers (build_peers). Memory of the host's for their segments is at the charge of the
+    // account; `shared` is the GPU's, which the reserve has none of. Throws Error(OutOfMemory, ...).
     GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
-             std::shared_ptr<memory::Account> account, gpu::Shared shared = gpu::Shared::Not);
+             Resources const& resources, gpu::Shared shared = gpu::Shared::Not,
+             Here const* peers = nullptr);
     ~GpuPlace();
     GpuPlace(GpuPlace const&) = delete;
     GpuPlace& operator=(GpuPlace const&) = delete;
 
     [[nodiscard]] int gpu() const { return gpu_; }
     [[nodiscard]] Here const& here() const { return here_; }
+    // The host's image of what kernels see; it is there once the place was built.
     [[nodiscard]] State& state() const { return *state_; }
-    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_->bytes() + host_.bytes(); }
+    // What kernels see; not for the host.
+    [[nodiscard]] State* on_gpu() const { return tables_->on_gpu(table_, state_); }
+    // Brings the image up to date.
+    void refresh() const { tables_->refresh(table_); }
+    // The same of how far a source there is, all in all: of a few words.
+    void refresh_words(std::uint32_t source) const {
+        auto const* const words = state_->sources[source].words;
+        tables_->refresh(table_, words, sizeof(*words));
+    }
+    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_bytes_ + charge_.bytes; }
     // The GPU's memory that its segments lie in.
     [[nodiscard]] transport::GpuRange memory() const {
-        return {gpu_, pool_->data(), pool_->bytes(), gpu_};
+        return {gpu_, pool_->data(), pool_bytes_, gpu_};
     }
     // Other processes import it from now on; plain memory stays until they have let go.
     gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
-    // Brings the arrays over that the state names, gives it the pool, and builds the tables.
-    void build(Plan const& plan);
-    // The stages of a channel with sorters, by source.
-    void set_stages(std::vector<State*> const& stages);
+    // Builds the tables, and brings them there; `fill` writes all else of a state.
+    void build(Plan const& plan, std::function<void(State&)> const& fill);
+    // The same of places on GPUs that all reach each other's memory, where each endpoint reads in place what all
+    // have for it; `all`: the endpoints of all of them.
+    static void build_peers(std::vector<std::unique_ptr<GpuPlace>> const& places, Here const& all,
+                            Plan const& plan, std::function<void(State&)> const& fill);
+    // The stages of a channel with sorters, by source: their images, and what kernels see.
+    void set_stages(std::vector<State*> const& images, std::vector<State*> const& on_gpu);
+    void set_failed(ErrorCode code);
 
 private:
     static std::uint64_t bytes_of(State const& shape);
-    template <class T>
-    void bring(T const*& array, std::size_t count);
     struct Sizes {
         std::uint64_t tables = 0;
         std::uint64_t pool = 0;
         std::uint64_t mail = 0;
         std::uint64_t host = 0;
     };
-    static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here, Here const& far);
+    static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here, Here const& far,
+                          Here const* peers);
     // Gives back what it took.
     struct Charge {
         Charge(std::shared_ptr<memory::Account> of, std::uint64_t much);
@@ -65,19 +80,28 @@ private:
         std::uint64_t const bytes;
     };
     GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
-             std::shared_ptr<memory::Account> account, gpu::Shared shared);
+             Resources const& resources, gpu::Shared shared);
 
     int const gpu_;
     Here const here_;
     Here const far_;
-    gpu::ManagedMemory managed_;
+    std::uint64_t const table_bytes_;
+    std::uint64_t const pool_bytes_;
+    std::uint64_t const mail_bytes_;
     Charge const charge_;
-    std::unique_ptr<gpu::DeviceMemory> pool_;
+    std::shared_ptr<gpu::Reserve> const reserve_;
+    std::shared_ptr<gpu::DeviceMemory> pool_;
     std::shared_ptr<GpuImporters> importers_;
-    gpu::PinnedMemory mail_;
-    gpu::PinnedMemory host_;
-    std::pmr::monotonic_buffer_resource memory_;
-    State* const state_;
+    std::shared_ptr<gpu::PinnedMemory> mail_;
+    std::shared_ptr<gpu::PinnedMemory> host_;
+    void begin(std::pmr::memory_resource& memory, State& state,
+               std::function<void(State&)> const& fill) const;
+    void own(std::shared_ptr<GpuTables> tables, std::size_t table);
+
+    std::shared_ptr<GpuTables> tables_;  // of all peers
+    std::size_t table_ = 0;              // this place's
+    State* state_ = nullptr;
+    State** stages_ = nullptr;  // in the image
 };
 
 }  // namespace mgi

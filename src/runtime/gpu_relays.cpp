@@ -7,6 +7,7 @@
 
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "gpu/peers.hpp"
 #include "memory/carver.hpp"
 
 namespace mgi {

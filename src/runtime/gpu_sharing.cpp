@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "core/variable.hpp"
 #include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 
 namespace mgi {
 

@@ -69,9 +69,9 @@ void Runtime::Impl::start_gpu_sorters(std::shared_ptr<ChannelImpl> const& channe
     Endpoint const endpoint = channel->spec().sources[source];
     Device const& device = device_of(endpoint);
     GpuSorters sorters;
-    sorters.channel = &channel->state_at(endpoint);
+    sorters.channel = channel->given_at(endpoint);
     sorters.source = source;
-    sorters.stage = &channel->stages()[source]->state_at(endpoint);
+    sorters.stage = channel->stages()[source]->given_at(endpoint);
     sorters.failures = channel->gpu_sorter_failures(source);
     LaunchOptions options;
     options.groups = channel->spec().options.sorters;

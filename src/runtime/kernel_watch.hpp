@@ -11,6 +11,7 @@
 
 #include <mgi/graph.hpp>
 
+#include "runtime/kept_threads.hpp"
 #include "runtime/registry.hpp"
 
 namespace mgi {
@@ -22,9 +23,10 @@ public:
     // Whether a kernel is over; throws what it failed with.
     using Over = std::function<bool()>;
 
-    // Starts the thread; before the kernels, as one that nobody can watch must not run. Throws
+    // On one of the threads; before the kernels, as one that nobody can watch must not run. Throws
     // Error(OutOfMemory).
-    static std::shared_ptr<KernelWatch> start(std::shared_ptr<Registry> registry,
+    static std::shared_ptr<KernelWatch> start(KeptThreads& threads,
+                                              std::shared_ptr<Registry> registry,
                                               std::shared_ptr<Launch::State> launch,
                                               Device const& device);
     // The kernel with groups [first, first + count) has been launched.
@@ -44,7 +46,8 @@ public:
 private:
     KernelWatch(std::shared_ptr<Registry> registry, std::shared_ptr<Launch::State> launch, int gpu);
     void run();
-    void end_those_over(std::list<Kernel>& kernels);
+    // Whether there were any.
+    bool end_those_over(std::list<Kernel>& kernels);
 
     std::shared_ptr<Registry> const registry_;
     std::shared_ptr<Launch::State> const launch_;

@@ -70,7 +70,7 @@ void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std
                              "of a group make each device call");
         });
     }
-    end_group(registry, launch, block, exception);
+    end_groups(registry, launch, block, 1, exception);
 }
 
 // Body of one group thread.
@@ -115,18 +115,18 @@ void give_up(Registry& registry, Launch::State& launch,
 
 }  // namespace
 
-void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
-               std::exception_ptr const& exception) {
+void end_groups(Registry& registry, Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                std::exception_ptr const& exception) {
     if (exception != nullptr) launch.fail(exception);
     {
         std::lock_guard const lock(launch.mutex);
-        launch.group_runs[block] = false;
+        std::fill_n(launch.group_runs.begin() + first, count, false);
     }
     try {
-        registry.group_ended(launch, block, exception);
+        registry.groups_ended(launch, first, count, exception);
     } catch (std::exception const& error) {
-        log::error("the end of group {} on endpoint {} could not be looked into: {}", block,
-                   launch.endpoint.id, error.what());
+        log::error("the end of groups {} to {} on endpoint {} could not be looked into: {}", first,
+                   first + count - 1, launch.endpoint.id, error.what());
         registry.fail_all_of(launch.endpoint);
         launch.fail(std::current_exception());
     }
@@ -135,9 +135,10 @@ void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
     for (;;) {
         std::vector<std::shared_ptr<ChannelImpl>> channels;  // die behind the lock
         std::lock_guard const lock(launch.mutex);
-        MGI_ASSERT(launch.running != 0, block, launch.groups);
-        if (launch.running > 1 || launch.channels.empty()) {
-            if (--launch.running == 0) launch.ended.notify_all();
+        MGI_ASSERT(launch.running >= count, first, count, launch.running);
+        if (launch.running > count || launch.channels.empty()) {
+            launch.running -= count;
+            if (launch.running == 0) launch.ended.notify_all();
             return;
         }
         channels.swap(launch.channels);
@@ -225,8 +226,9 @@ std::uint32_t Runtime::Impl::scratch_of(Launch::State& launch, std::uint32_t mor
     for (auto const& [id, channel] : registry_->channels) {
         // Kernels have it as it is at their endpoint; all others know it as it is on the host.
         for (mgi::State const*& named : launch.given) {
-            if (!channel->has_state(named)) continue;
-            scratch = std::max(scratch, device::shared_bytes_of(*named));
+            State const* const known = channel->state_of(named);
+            if (known == nullptr) continue;
+            scratch = std::max(scratch, device::shared_bytes_of(*known));
             named = &channel->state();
         }
         bool const is_given = launch.was_given(channel->state());

@@ -30,20 +30,20 @@ bool could_touch(Launch::State const& launch, ChannelImpl const& channel) {
     return has_endpoint(channel, launch.endpoint) || (launch.on_gpu && !channel.places().empty());
 }
 
-// Whether a group has called a channel, or was given it. A kernel that was given none may have it
+// Whether one of the groups has called a channel, or was given it. A kernel that was given none may have it
 // from elsewhere.
 bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
-          Launch::State const& launch, std::uint32_t block) {
+          Launch::State const& launch, std::uint32_t first, std::uint32_t count) {
     if (launch.given.empty() || launch.was_given(channel.given_as())) return true;
     State const& state = channel.state();
-    std::uint64_t const number = launch.first_number + block + 1;
+    std::uint64_t const least = launch.first_number + first + 1;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
         if (source != ChannelImpl::kNone &&
-            state.sources[source].groups[g].launch.load(relaxed) == number) {
+            state.sources[source].groups[g].launch.load(relaxed) - least < count) {
             return true;
         }
         if (destination != ChannelImpl::kNone &&
-            state.destinations[destination].receivers[g].load(relaxed) == number) {
+            state.destinations[destination].receivers[g].load(relaxed) - least < count) {
             return true;
         }
     }
@@ -95,28 +95,39 @@ void Registry::forget_launches() noexcept {
 void Registry::fail_all_of(Endpoint endpoint) noexcept {
     std::lock_guard const lock(mutex);
     for (auto const& [id, channel] : channels) {
-        if (!has_endpoint(*channel, endpoint) || channel->complete()) continue;
+        if (!has_endpoint(*channel, endpoint)) continue;
+        (void)channel->refresh();
+        if (channel->complete()) continue;
         channel->fail(ErrorCode::OutOfMemory, "no memory to look into the end of a group");
     }
 }
 
-void Registry::group_ended(Launch::State& launch, std::uint32_t block,
-                           std::exception_ptr const& exception) {
+void Registry::groups_ended(Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                            std::exception_ptr const& exception) {
     std::lock_guard const lock(mutex);
     // Who runs is asked before who has registered: a group that has ended has registered before.
     std::vector<std::uint64_t> const running = groups_on(launch.endpoint, true);
     for (auto const& [id, channel] : channels) {
         std::uint32_t const source = channel->source_index(launch.endpoint);
         std::uint32_t const destination = channel->destination_index(launch.endpoint);
-        if (!has_endpoint(*channel, launch.endpoint) || channel->failed() || channel->complete())
-            continue;
+        if (!has_endpoint(*channel, launch.endpoint)) continue;
+        if (exception == nullptr) {
+            // All that can be missing is a flush.
+            if (source == ChannelImpl::kNone || channel->has_sorters()) continue;
+            channel->refresh_words(source);
+            if (channel->source_flushed(source)) continue;
+        }
+        // A lost GPU cannot be asked whether the channel was used.
+        bool const seen = exception == nullptr || channel->refresh();
+        if (exception == nullptr) channel->refresh_at(launch.endpoint);
+        if (channel->failed() || channel->complete()) continue;
         if (exception != nullptr) {
-            if (!uses(*channel, source, destination, launch, block)) continue;
+            if (seen && !uses(*channel, source, destination, launch, first, count)) continue;
             channel->fail(ErrorCode::GroupFailed, "the kernel of " +
-                                                      group_name(launch.endpoint, block) +
+                                                      group_name(launch.endpoint, first) +
                                                       " threw: " + text_of(exception));
-        } else if (source != ChannelImpl::kNone && !channel->has_sorters()) {
-            std::string const failure = lurch(*channel, source, launch, block, running);
+        } else {
+            std::string const failure = lurch(*channel, source, launch, first, count, running);
             if (failure.empty()) continue;
             channel->fail(ErrorCode::GroupFailed, failure);
             launch.fail(std::make_exception_ptr(
@@ -126,11 +137,12 @@ void Registry::group_ended(Launch::State& launch, std::uint32_t block,
 }
 
 std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::State const& launch,
-                            std::uint32_t block, std::vector<std::uint64_t> const& running) {
+                            std::uint32_t first, std::uint32_t count,
+                            std::vector<std::uint64_t> const& running) {
     auto const& state = channel.state();
     auto const& from = state.sources[source];
     std::uint32_t const expected = from.words->groups_expected.load(relaxed);
-    std::string const who = group_name(launch.endpoint, block);
+    std::string const who = group_name(launch.endpoint, first);
     if (expected == 0) {
         bool const nobody = running.empty() && !launch.sorts;
         return nobody && launch.was_given(channel.given_as())
@@ -139,7 +151,6 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
                          "without rows must flush too"
                    : "";
     }
-    if (from.words->groups_flushed.load(relaxed) == expected) return "";
     std::set<std::uint64_t> may_flush(running.begin(), running.end());
     std::size_t known = 0;
     bool ours = false;
@@ -149,9 +160,10 @@ std::string Registry::lurch(ChannelImpl& channel, std::uint32_t source, Launch::
         ++known;
         may_flush.insert(number - 1);
         ours |= launch.has(number - 1);
-        if (number - 1 == launch.first_number + block &&
-            from.groups[g].flushed.load(relaxed) == 0) {
-            return "the kernel of " + who +
+        std::uint64_t const block = number - 1 - launch.first_number;
+        if (block - first < count && from.groups[g].flushed.load(relaxed) == 0) {
+            return "the kernel of " +
+                   group_name(launch.endpoint, static_cast<std::uint32_t>(block)) +
                    " ended without having flushed; every group that sends must flush";
         }
     }

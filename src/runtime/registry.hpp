@@ -79,9 +79,10 @@ public:
     static constexpr std::uint32_t kFirstInner = 1u << 31;
     std::uint32_t next_inner = UINT32_MAX;
 
-    // A group of a launch has returned or thrown: fails the channels that it leaves in the lurch.
-    void group_ended(Launch::State& launch, std::uint32_t block,
-                     std::exception_ptr const& exception);
+    // Groups [first, first + count) of a launch have returned or thrown: fails the channels that they leave in the
+    // lurch.
+    void groups_ended(Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                      std::exception_ptr const& exception);
     // The same where there is no memory to find out which those are: fails all of the endpoint's.
     void fail_all_of(Endpoint endpoint) noexcept;
     // Forgets launches that have ended; without memory for that, another time.
@@ -94,15 +95,16 @@ public:
     std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
 
 private:
-    // Why the end of a group leaves a source's other groups and its destinations in the lurch; empty
+    // Why the end of groups leaves a source's other groups and its destinations in the lurch; empty
     // if it does not. `running` are the endpoint's groups.
     static std::string lurch(ChannelImpl& channel, std::uint32_t source,
-                             Launch::State const& launch, std::uint32_t block,
+                             Launch::State const& launch, std::uint32_t first, std::uint32_t count,
                              std::vector<std::uint64_t> const& running);
 };
 
-// A group of a launch is over, with the exception that it left with, if any; with the last one the launch is.
-void end_group(Registry& registry, Launch::State& launch, std::uint32_t block,
-               std::exception_ptr const& exception);
+// Groups [first, first + count) of a launch are over, with the exception that they left with, if any; with the last
+// ones the launch is.
+void end_groups(Registry& registry, Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                std::exception_ptr const& exception);
 
 }  // namespace mgi

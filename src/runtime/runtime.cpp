@@ -9,6 +9,7 @@
 #include "runtime/checks.hpp"
 #include "runtime/cluster_coordinator.hpp"
 #include "runtime/gpu_channels.hpp"
+#include "runtime/gpu_kernels.hpp"
 #include "runtime/runtime_impl.hpp"
 #include "topology/discovery.hpp"
 
@@ -73,6 +74,7 @@ Runtime::Impl::~Impl() {
         std::lock_guard const lock(registry_->mutex);
         for (auto const& [id, channel] : registry_->channels) {
             if (channel->shared()) coordinator_->leave_channel(id);
+            (void)channel->refresh();
             if (!channel->complete()) channel->fail(ErrorCode::Deleted, "the runtime has ended");
         }
     }
@@ -142,6 +144,8 @@ Endpoint Runtime::Impl::create_endpoint(std::string const& device) {
     }
     std::optional<std::uint32_t> id;
     std::exception_ptr failure;
+    // Before anything is resident there.
+    if (devices_[index].kind == VertexKind::Gpu) load_gpu_kernels(devices_[index].ordinal);
     try {
         id = coordinator_->create_endpoint(devices_[index]);
     } catch (...) {
@@ -319,12 +323,15 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     Schema const schema = schema_of(spec);
     std::vector<GpuMembers> const gpus = gpu_members(spec, devices_);
     if (!gpus.empty()) {
-        fitting.options = options_on_gpus(fitting, schema, only_gpus(spec, gpus), memory_left());
+        fitting.options =
+            options_on_gpus(fitting, schema, only_gpus(spec, gpus), memory_left(), gpus.size());
     }
     Plan plan = plan_channel(fitting, schema);
     if (!gpus.empty()) plan.transfer = transfer_on_gpus(spec, plan.transfer);
+    if (only_gpus(spec, gpus).peers) plan.transfer = Transfer::ByReference;
     if (text_bytes) plan.text_bytes = *text_bytes;
-    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_, {}, gpus);
+    return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), resources(), {},
+                               gpus);
 }
 
 void Runtime::Impl::delete_channel(ChannelImpl const& channel) {
@@ -385,6 +392,9 @@ Graph const& Runtime::graph() const {
 }
 std::uint64_t Runtime::memory_left() const {
     return impl_->memory_left();
+}
+void Runtime::trim() {
+    impl_->trim();
 }
 
 Endpoint Runtime::create_endpoint(std::string const& device) {

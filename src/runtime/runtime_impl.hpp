@@ -20,9 +20,11 @@
 #include "runtime/crossing.hpp"
 #include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
+#include "runtime/kept_threads.hpp"
 #include "runtime/network.hpp"
 #include "runtime/progress.hpp"
 #include "runtime/registry.hpp"
+#include "runtime/resources.hpp"
 #include "runtime/watchdog.hpp"
 #include "topology/gpus.hpp"
 
@@ -45,6 +47,7 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
+    void trim() noexcept { reserve_->trim(); }
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
     [[nodiscard]] ChannelNetwork& network() { return network_; }
 
@@ -182,6 +185,9 @@ private:
     std::vector<Device> devices_;
     Graph graph_;
     std::shared_ptr<memory::Account> account_;
+    std::shared_ptr<gpu::Reserve> reserve_ =
+        std::make_shared<gpu::Reserve>(std::uint64_t{1} << 30, std::uint64_t{64} << 20);
+    [[nodiscard]] Resources resources() const { return {account_, reserve_}; }
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
     std::vector<std::size_t>
         coming_;  // endpoints on their way, by device; under the registry's mutex
@@ -194,6 +200,7 @@ private:
     ChannelNetwork network_;
     std::mutex movers_mutex_;
     std::map<std::uint32_t, mover::MoverThread> movers_;  // by device
+    KeptThreads watch_threads_;
     std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
     std::unique_ptr<Watchdog> watchdog_;
 };

@@ -174,7 +174,8 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
                                 most_on_a_server(members, members.destination_member)};
     if (members.on_gpus()) {
         auto const& sent = members.source_on_gpu;
-        OnlyGpus const only{std::find(sent.begin(), sent.end(), false) == sent.end(), false, false};
+        OnlyGpus const only{std::find(sent.begin(), sent.end(), false) == sent.end(), false, false,
+                            false};
         fitting.options = options_on_gpus(spec, schema_of(spec), only, memory_left());
         fitting.options.by_reference = false;
         Plan plan = plan_channel(fitting, schema_of(spec), largest);
@@ -209,7 +210,7 @@ Runtime::Impl::MadePart Runtime::Impl::make_part(std::uint32_t id, ChannelSpec c
         std::min({spec.options.receive_limit, memory_left(), Part::most_growth(members.count)});
     Schema const schema = schema_of(spec);
     auto const channel =
-        ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), account_,
+        ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), resources(),
                             ChannelImpl::Sharing{members, nullptr}, gpu_members(spec, devices_));
     add_crossing(*channel, elsewhere);
     Channel handle = complete_channel(channel);
@@ -228,7 +229,7 @@ std::optional<Channel> Runtime::Impl::open_part(std::uint32_t id, ChannelSpec co
     fitting.options.by_reference = plan.transfer == Transfer::ByReference;
     fitting.options.receive_limit = part->receive_limit();
     auto const channel =
-        ChannelImpl::create(id, std::move(fitting), schema_of(spec), std::move(plan), account_,
+        ChannelImpl::create(id, std::move(fitting), schema_of(spec), std::move(plan), resources(),
                             ChannelImpl::Sharing{members, std::move(part)});
     add_crossing(*channel, elsewhere);
     return complete_channel(channel);
@@ -252,10 +253,12 @@ void Runtime::Impl::leave(ChannelImpl& channel, std::string_view why,
                           std::chrono::steady_clock::time_point until) {
     auto const limit = channel.spec().options.gone_limit;
     Patience patience(limit.count() != 0 ? limit : kLeaving);
+    (void)channel.refresh();
     std::uint64_t progress = channel.progress();
     std::string missing = unfinished(channel);
     while (!missing.empty() && !channel.failed() && only_moves_are_missing(channel)) {
         if (std::chrono::steady_clock::now() >= until || !patience.wait()) break;
+        (void)channel.refresh();
         if (std::uint64_t const now = channel.progress(); now != progress) {
             progress = now;
             patience.reset();

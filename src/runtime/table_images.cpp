@@ -1,8 +1,10 @@
 #include "runtime/table_images.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
+#include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
 namespace mgi {
@@ -37,6 +39,7 @@ TableImages::Image::Image(std::uint64_t size)
 std::vector<TableImages::Image> TableImages::build_images(
     std::vector<std::uint64_t> const& bytes, std::function<void(Memories const&)> const& build) {
     std::vector<Image> images;
+    images.reserve(bytes.size());
     std::vector<std::unique_ptr<std::pmr::monotonic_buffer_resource>> resources;
     Memories memories;
     for (std::uint64_t const size : bytes) {
@@ -73,15 +76,49 @@ TableImages::Pointer TableImages::pointer(std::uint64_t at, std::uint64_t addres
     throw Error(ErrorCode::Internal, "a table names an address that is in no table");
 }
 
-std::vector<std::byte> TableImages::moved(std::size_t image,
-                                          std::vector<std::byte*> const& to) const {
-    Image const& from = images_[image];
-    std::vector<std::byte> copy(from.data.get(), from.data.get() + from.bytes);
-    for (Pointer const& pointer : pointers_[image]) {
-        std::uint64_t const address = number_of(to[pointer.image] + pointer.offset);
-        std::memcpy(copy.data() + pointer.at, &address, kWord);
+void TableImages::keep(std::size_t image, void const* word) {
+    std::uint64_t const at =
+        number_of(static_cast<std::byte const*>(word)) - number_of(images_[image].data.get());
+    auto& all = pointers_[image];
+    auto const place =
+        std::lower_bound(all.begin(), all.end(), at / kWord * kWord,
+                         [](Pointer const& p, std::uint64_t to) { return p.at < to; });
+    all.insert(place, {at / kWord * kWord, kKept, 0});
+}
+
+void TableImages::take_in(std::size_t image, std::byte const* there, std::uint64_t from,
+                          std::uint64_t to) {
+    Image& into = images_[image];
+    MGI_ASSERT(to <= into.taken.size(), to, into.taken.size());
+    auto const& all = pointers_[image];
+    for (; from < to; from += kPiece) {
+        std::uint64_t const end = std::min(from + kPiece, to);
+        if (std::memcmp(&into.taken[from], there + from, end - from) == 0) continue;
+        auto next = std::lower_bound(all.begin(), all.end(), from,
+                                     [](Pointer const& p, std::uint64_t at) { return p.at < at; });
+        for (std::uint64_t at = from; at < end; at += kWord) {
+            bool is_word = true;
+            for (; next != all.end() && next->at == at; ++next) is_word = false;
+            std::uint64_t const word = word_at(there + at);
+            // What nobody changes others read as it is.
+            if (!is_word || word == word_at(&into.taken[at])) continue;
+            auto* const here = reinterpret_cast<std::uint64_t*>(into.data.get() + at);
+            __atomic_store_n(here, word, __ATOMIC_RELAXED);
+        }
+        std::memcpy(&into.taken[from], there + from, end - from);
     }
-    return copy;
+}
+
+std::span<std::byte const> TableImages::moved(std::size_t image,
+                                              std::vector<std::byte*> const& to) {
+    Image& from = images_[image];
+    from.taken.assign(from.data.get(), from.data.get() + from.bytes);
+    for (Pointer const& pointer : pointers_[image]) {
+        if (pointer.image == kKept) continue;
+        std::uint64_t const address = number_of(to[pointer.image] + pointer.offset);
+        std::memcpy(from.taken.data() + pointer.at, &address, kWord);
+    }
+    return from.taken;
 }
 
 }  // namespace mgi

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 namespace mgi {
@@ -22,9 +23,15 @@ public:
     [[nodiscard]] std::uint64_t bytes(std::size_t image) const { return images_[image].bytes; }
     // What was built in an image; its first object lies first.
     [[nodiscard]] std::byte* data(std::size_t image) const { return images_[image].data.get(); }
-    // An image as it is where all of them lie at these addresses.
-    [[nodiscard]] std::vector<std::byte> moved(std::size_t image,
-                                               std::vector<std::byte*> const& to) const;
+    // A word of an image that is no word of the other memory's.
+    void keep(std::size_t image, void const* word);
+    // Takes in what the words of a range of an image are in the other memory, but for addresses and what is kept.
+    // `there` is that memory, or a copy of the range there. The range begins and ends at multiples of kPiece or at the
+    // image's end. Others may read the image meanwhile, each word by itself.
+    void take_in(std::size_t image, std::byte const* there, std::uint64_t from, std::uint64_t to);
+    static constexpr std::uint64_t kPiece = 512;
+    // An image as it is where all of them lie at these addresses, and as others are to have it now.
+    std::span<std::byte const> moved(std::size_t image, std::vector<std::byte*> const& to);
 
 private:
     struct Free {
@@ -34,10 +41,13 @@ private:
         explicit Image(std::uint64_t size);
         std::uint64_t bytes;
         std::unique_ptr<std::byte, Free> data;
+        std::vector<std::byte>
+            taken;  // the other memory as it was last seen; most of it stays what it is
     };
+    static constexpr std::size_t kKept = SIZE_MAX;
     struct Pointer {
-        std::uint64_t at;  // in its image
-        std::size_t image;
+        std::uint64_t at;      // in its image
+        std::size_t image;     // that it leads to; kKept: it is no address
         std::uint64_t offset;  // where it leads
     };
     static std::vector<Image> build_images(std::vector<std::uint64_t> const& bytes,

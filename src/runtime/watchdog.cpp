@@ -59,6 +59,7 @@ void Watchdog::look(Clock::time_point now) {
                   [&](auto const& entry) { return !registry_->channels.contains(entry.first); });
     for (auto const& [id, channel] : registry_->channels) {
         if (channel->failed() || channel->adopt_failure()) continue;
+        (void)channel->refresh();
         registry_->counters[id].look(*channel, now);
         std::uint64_t const progress = channel->progress();
         auto const [at, fresh] = seen_.try_emplace(id, Seen{progress, now, now});

@@ -96,7 +96,7 @@ std::string holders_text(State const& state, Indices const& holders) {
     bool received = true;
     for (std::uint32_t const d : holders) {
         std::uint64_t const taken = taken_at(state, d);
-        queued = std::max(queued, come_to(state, d) - taken);
+        queued = std::max(queued, std::max(come_to(state, d), taken) - taken);
         received = received && has_received(state, d);
     }
     if (!received) return "nobody has received there yet";

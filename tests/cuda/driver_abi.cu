@@ -51,7 +51,8 @@ struct SameCall<gpu::Result(Ours...), CUresult(Theirs...)>
 
 static_assert(sizeof(gpu::Result) == sizeof(CUresult));
 static_assert(std::is_same_v<gpu::Stream, CUstream> && std::is_same_v<gpu::Event, CUevent> &&
-              std::is_same_v<gpu::Context, CUcontext> && std::is_same_v<gpu::Function, CUfunction>);
+              std::is_same_v<gpu::Context, CUcontext> &&
+              std::is_same_v<gpu::Function, CUfunction> && std::is_same_v<gpu::Module, CUmodule>);
 static_assert(std::is_same_v<gpu::Address, CUdeviceptr> && std::is_same_v<gpu::Ordinal, CUdevice>);
 
 static_assert(gpu::kSuccess == CUDA_SUCCESS);

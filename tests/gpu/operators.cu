@@ -364,8 +364,7 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "usage: operators [--small]\n");
         return 2;
     }
-    // Before CUDA starts: kernels that are loaded when they are first launched wait for those that run.
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    // Before CUDA starts: streams that share a hardware queue wait for one another.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     try {
         RuntimeOptions options;

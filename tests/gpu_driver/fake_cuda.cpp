@@ -96,6 +96,30 @@ Result cuModuleGetLoadingMode(LoadingMode* mode) {
     return begin("cuModuleGetLoadingMode");
 }
 
+// A function is a module of its own.
+Result cuFuncGetModule(Module* module, Function function) {
+    std::lock_guard const lock(Machine::one().mutex);
+    *module = reinterpret_cast<Module>(function);
+    return begin_here("cuFuncGetModule");
+}
+
+Result cuModuleGetFunctionCount(unsigned* count, Module) {
+    std::lock_guard const lock(Machine::one().mutex);
+    *count = 1;
+    return begin_here("cuModuleGetFunctionCount");
+}
+
+Result cuModuleEnumerateFunctions(Function* functions, unsigned, Module module) {
+    std::lock_guard const lock(Machine::one().mutex);
+    *functions = reinterpret_cast<Function>(module);
+    return begin_here("cuModuleEnumerateFunctions");
+}
+
+Result cuFuncLoad(Function) {
+    std::lock_guard const lock(Machine::one().mutex);
+    return begin_here("cuFuncLoad");
+}
+
 Result cuDeviceGetCount(int* count) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);
@@ -135,7 +159,6 @@ Result cuDeviceGetAttribute(int* value, Attribute attribute, Ordinal gpu) {
         case kMemoryBusBits: *value = 5120; break;
         case kComputeCapabilityMajor: *value = machine.sm / 10; break;
         case kComputeCapabilityMinor: *value = machine.sm % 10; break;
-        case kConcurrentManagedAccess: *value = 1; break;
         case kCooperativeLaunch: *value = 1; break;
         case kSharedBytesOfBlock: *value = 232'448; break;
         case kMapsMemory:
@@ -233,6 +256,14 @@ Result cuCtxEnablePeerAccess(Context peer, unsigned flags) {
     if (flags != 0 || peer == nullptr) return kInvalidValue;
     if (!reaches(machine, current->gpu, peer->gpu)) return kPeerAccessUnsupported;
     return current->peers.insert(peer).second ? kSuccess : kPeerAccessAlreadyEnabled;
+}
+
+Result cuCtxDisablePeerAccess(Context peer) {
+    Machine& machine = Machine::one();
+    std::lock_guard const lock(machine.mutex);
+    Result const result = begin_here("cuCtxDisablePeerAccess");
+    if (result != kSuccess) return result;
+    return current->peers.erase(peer) != 0 ? kSuccess : kInvalidValue;
 }
 
 // For tests: other failures than the environment's, counted from now on.

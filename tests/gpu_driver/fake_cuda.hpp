@@ -8,6 +8,7 @@
 //   MGI_FAKE_CUDA_SM        compute capability (90)
 //   MGI_FAKE_CUDA_BUS       their bus ids, with commas between (0000:01:00.0, 0000:02:00.0, ...)
 //   MGI_FAKE_CUDA_PEERS     "all", "none", or pairs that reach each other: "0-1,2-3"
+//   MGI_FAKE_CUDA_BROKEN    pairs of these whose copies change a byte that arrives
 //   MGI_FAKE_CUDA_MAPS      whether they have memory that is mapped, and shared by descriptors (1)
 //   MGI_FAKE_CUDA_NICS      how NICs reach their memory: "none", "flushed" (it takes a flush until kernels see it),
 //                           "ordered" (it takes none), "unseen" (it would, and there is none) (none)
@@ -104,6 +105,7 @@ struct Machine {
     int sm = 90;
     std::vector<std::string> bus;  // by physical number
     std::string peers = "all";
+    std::string broken;
     bool lazy = false;
     bool maps = true;
     std::string nics = "none";
@@ -136,6 +138,8 @@ struct Machine {
 // loader, which ThreadSanitizer does not see.
 [[gnu::tls_model("initial-exec")]] extern thread_local CUctx_st* current;
 
+// Whether "0-1,2-3" has a pair.
+bool names_pair(std::string const& pairs, int a, int b);
 // By ordinals.
 bool reaches(Machine const& machine, int from, int to);
 

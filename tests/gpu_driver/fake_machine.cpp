@@ -29,14 +29,18 @@ bool loses(Result result) {
 
 bool pair_reaches(Machine const& machine, int a, int b) {
     if (machine.peers == "all" || machine.peers == "none") return machine.peers == "all";
-    for (std::string const& pair : split(machine.peers, ',')) {
+    return names_pair(machine.peers, a, b);
+}
+
+}  // namespace
+
+bool names_pair(std::string const& pairs, int a, int b) {
+    for (std::string const& pair : split(pairs, ',')) {
         if (pair == std::to_string(a) + "-" + std::to_string(b)) return true;
         if (pair == std::to_string(b) + "-" + std::to_string(a)) return true;
     }
     return false;
 }
-
-}  // namespace
 
 bool reaches(Machine const& machine, int from, int to) {
     return from != to &&
@@ -56,6 +60,7 @@ void Machine::read_environment() {
     name = setting("NAME", "NVIDIA H100 80GB HBM3");
     sm = std::stoi(setting("SM", "90"));
     peers = setting("PEERS", "all");
+    broken = setting("BROKEN", "");
     maps = setting("MAPS", "1") == "1";
     nics = setting("NICS", "none");
     lazy = setting("LOADING", "EAGER") == "LAZY";

@@ -64,22 +64,6 @@ Result cuMemFree_v2(Address address) {
     return address == 0 ? kSuccess : free_block(address, true);
 }
 
-Result cuMemAllocManaged(Address* made, std::size_t bytes, unsigned) {
-    std::lock_guard const lock(Machine::one().mutex);
-    Result const result = begin_here("cuMemAllocManaged");
-    return result != kSuccess ? result : allocate(made, bytes, current->gpu);
-}
-
-Result cuMemAdvise_v2(Address, std::size_t, int, MemoryLocation) {
-    std::lock_guard const lock(Machine::one().mutex);
-    return begin_here("cuMemAdvise");
-}
-
-Result cuMemPrefetchAsync_v2(Address, std::size_t, MemoryLocation, unsigned, Stream) {
-    std::lock_guard const lock(Machine::one().mutex);
-    return begin_here("cuMemPrefetchAsync");
-}
-
 Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);

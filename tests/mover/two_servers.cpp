@@ -58,7 +58,8 @@ TwoServers::TwoServers(ChannelSpec spec, std::uint32_t endpoints_each, std::uint
         Server& server = servers[s];
         members.me = s;
         server.channel = ChannelImpl::create(
-            7, spec, *spec.schema, plan, std::make_shared<memory::Account>(std::uint64_t{1} << 30),
+            7, spec, *spec.schema, plan,
+            {std::make_shared<memory::Account>(std::uint64_t{1} << 30), nullptr},
             ChannelImpl::Sharing{members, nullptr});
         mover::ChannelPeer peer{"the other server", 1 - s, {}, {}, {}};
         for (std::uint32_t from = 0; from < 2 * each_; ++from) {

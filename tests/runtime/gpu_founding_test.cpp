@@ -146,6 +146,7 @@ TEST_F(GpuFounding, AGpuWithoutMemoryIsAnErrorForBoth) {
     for (u32 rank = 0; rank < kProcesses; ++rank) {
         EXPECT_NE(processes.error(rank).find("OUT_OF_MEMORY"), std::string::npos)
             << processes.error(rank);
+        processes.runtime(rank).trim();
     }
     EXPECT_EQ(memory(), 0);
 }

@@ -2,8 +2,10 @@
 // stands for a kernel is threads of this process that run the same device code.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -151,17 +153,41 @@ TEST(GpuRuntime, GivesTheMemoryBack) {
     EXPECT_EQ(gpus.alive("memory"), before);
 }
 
-TEST(GpuRuntime, GivesTheStreamOfALaunchBack) {
+TEST(GpuRuntime, UsesTheStreamOfALaunchAgain) {
     FakeDriver const gpus;
     std::size_t const before = gpus.alive("streams");
-    Runtime runtime = Runtime::local(one_device());
-    launch_blocks(runtime, runtime.create_endpoint("cuda:0"), 1, {}, nothing)
-        .wait(std::chrono::seconds(30));
-    // The thread that watched it does so, which has no context of its own.
-    for (u32 idle = 0; gpus.alive("streams") > before && idle < 10'000; ++idle) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    {
+        Runtime runtime = Runtime::local(one_device());
+        Endpoint const endpoint = runtime.create_endpoint("cuda:0");
+        for (int round = 0; round < 5; ++round) {
+            launch_blocks(runtime, endpoint, 1, {}, nothing).wait(std::chrono::seconds(30));
+            EXPECT_LE(gpus.alive("streams"), before + 1);
+        }
     }
+    // The thread that watched it has let go of it, which has no context of its own.
     EXPECT_LE(gpus.alive("streams"), before);
+}
+
+TEST(GpuRuntime, MakesAChannelAgainOfWhatTheLastOneHad) {
+    FakeDriver const gpus({{"DEVICES", "2"}});
+    std::size_t const before = gpus.alive("memory");
+    Runtime runtime = Runtime::local(one_device());
+    ChannelSpec const spec =
+        exchange_among({runtime.create_endpoint("cuda:0"), runtime.create_endpoint("cuda:1")});
+    auto const make = [&] {
+        Channel const channel = runtime.create_channel(spec);
+        EXPECT_GT(gpus.alive("memory"), before);
+        runtime.delete_channel(channel);
+    };
+    make();
+    std::vector<std::string> const costly{"cuMemAlloc", "cuMemFree", "cuMemHostAlloc",
+                                          "cuMemFreeHost", "cuStreamCreate"};
+    std::map<std::string, std::uint64_t> calls;
+    for (auto const& call : costly) calls[call] = gpus.calls(call);
+    make();
+    for (auto const& call : costly) EXPECT_EQ(gpus.calls(call), calls[call]) << call;
+    runtime.trim();
+    EXPECT_EQ(gpus.alive("memory"), before);
 }
 
 TEST(GpuRuntime, SaysThatAGpuHasNoMemoryLeft) {
@@ -206,23 +232,47 @@ TEST(GpuRuntime, RefusesKernelsThatNvccHasNotSeen) {
                  [&] { runtime.launch(endpoint, options, nothing); });
 }
 
-TEST(GpuRuntime, RefusesBlocksOfNoWholeWarpsAndLazyLoading) {
-    auto const start = [&](u32 threads) {
+TEST(GpuRuntime, RefusesBlocksOfNoWholeWarps) {
+    FakeDriver const gpus;
+    for (u32 const threads : {64u, 1u, 48u, 2048u}) {
         Runtime runtime = Runtime::local(one_device());
         Endpoint const endpoint = runtime.create_endpoint("cuda:0");
         LaunchOptions options;
         options.threads = threads;
-        runtime.impl()->start(endpoint, options, {}, nothing, blocks_of(nothing)).wait();
-    };
-    {
-        FakeDriver const gpus;
-        start(64);
-        for (u32 const threads : {1u, 48u, 2048u}) {
-            expect_error(ErrorCode::InvalidArgument, {}, [&] { start(threads); });
+        auto const start = [&] {
+            runtime.impl()->start(endpoint, options, {}, nothing, blocks_of(nothing)).wait();
+        };
+        if (threads == 64) {
+            start();
+        } else {
+            expect_error(ErrorCode::InvalidArgument, {}, start);
         }
     }
-    FakeDriver const gpus({{"LOADING", "LAZY"}});
-    expect_error(ErrorCode::InvalidArgument, {"CUDA_MODULE_LOADING=EAGER"}, [&] { start(64); });
+}
+
+// The driver would load them when they are first used.
+TEST(GpuRuntime, LoadsKernelsBeforeAnyIsResident) {
+    ASSERT_TRUE(know_gpu_kernels([](int gpu) -> void* {
+        static std::array<char, 8> kernels;
+        return &kernels.at(gpu);
+    }));
+    FakeDriver const gpus({{"DEVICES", "8"}, {"LOADING", "LAZY"}});
+    Runtime runtime = Runtime::local(one_device());
+    EXPECT_EQ(gpus.calls("cuFuncLoad"), 0U);
+    (void)runtime.create_endpoint("cuda:6");
+    EXPECT_EQ(gpus.calls("cuFuncLoad"), 1U);
+    (void)runtime.create_endpoint("cuda:6");
+    EXPECT_EQ(gpus.calls("cuFuncLoad"), 1U);
+    (void)runtime.create_endpoint("cuda:7");
+    EXPECT_EQ(gpus.calls("cuFuncLoad"), 2U);
+}
+
+TEST(GpuRuntime, GoesOnWhereKernelsCannotBeLoaded) {
+    ASSERT_TRUE(know_gpu_kernels(
+        [](int) -> void* { throw Error(ErrorCode::InvalidArgument, "no kernel for this GPU"); }));
+    FakeDriver const gpus({{"DEVICES", "6"}, {"LOADING", "LAZY"}});
+    Runtime runtime = Runtime::local(one_device());
+    (void)runtime.create_endpoint("cuda:5");
 }
 
 TEST(GpuRuntime, ALaunchThatCudaRefusesSaysWhatToDo) {

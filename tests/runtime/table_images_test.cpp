@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -32,7 +33,7 @@ TableImages ring() {
 }
 
 TEST(TableImages, LeadToWhereAllOfThemLie) {
-    TableImages const images = ring();
+    TableImages images = ring();
     std::vector<std::vector<std::byte>> there{std::vector<std::byte>(images.bytes(0)),
                                               std::vector<std::byte>(images.bytes(1))};
     std::vector<std::byte*> const addresses{there[0].data(), there[1].data()};
@@ -53,6 +54,68 @@ TEST(TableImages, StayWhatWasBuilt) {
     auto const* const first = reinterpret_cast<Node const*>(images.data(0));
     EXPECT_EQ(first->next->next, first);
     EXPECT_EQ(reinterpret_cast<std::byte const*>(first->next), images.data(1));
+}
+
+// What a kernel would see, of ring().
+struct There {
+    explicit There(TableImages& images) : first(images.bytes(0)), second(images.bytes(1)) {
+        std::vector<std::byte*> const addresses{first.data(), second.data()};
+        auto const move_to = [&](std::size_t image, std::vector<std::byte>& there) {
+            auto const moved = images.moved(image, addresses);
+            std::copy(moved.begin(), moved.end(), there.begin());
+        };
+        move_to(0, first);
+        move_to(1, second);
+    }
+    Node& node() { return *reinterpret_cast<Node*>(first.data()); }
+
+    std::vector<std::byte> first;
+    std::vector<std::byte> second;
+};
+
+TEST(TableImages, TakeInWordsButNoAddresses) {
+    TableImages images = ring();
+    There there(images);
+    auto const& image = *reinterpret_cast<Node const*>(images.data(0));
+    Node const* const next = image.next;
+    for (std::uint64_t const number : {9U, 9U, 10U, 7U}) {
+        there.node().number = number;
+        images.take_in(0, there.first.data(), 0, images.bytes(0));
+        EXPECT_EQ(image.number, number);
+        EXPECT_EQ(image.next, next);
+    }
+}
+
+TEST(TableImages, KeepWordsOfTheirOwn) {
+    TableImages images = ring();
+    There there(images);
+    auto& image = *reinterpret_cast<Node*>(images.data(0));
+    images.keep(0, &image.number);
+    image.number = 1;
+    there.node().number = 9;
+    images.take_in(0, there.first.data(), 0, images.bytes(0));
+    EXPECT_EQ(image.number, 1U);
+}
+
+TEST(TableImages, TakeInLargeTablesPieceByPiece) {
+    constexpr std::uint64_t kWords = 1000;
+    TableImages images({8 * kWords}, [](TableImages::Memories const& memories) {
+        (void)memories[0]->allocate(8 * kWords, 8);
+    });
+    (void)images.moved(0, {images.data(0)});
+    std::vector<std::uint64_t> there(kWords);
+    auto const* const image = reinterpret_cast<std::uint64_t const*>(images.data(0));
+    for (std::uint64_t round = 1; round < 50; ++round) {
+        there[round * 37 % kWords] = round;
+        there[kWords - 1] = round;
+        images.take_in(0, reinterpret_cast<std::byte const*>(there.data()), 0, 8 * kWords);
+        ASSERT_TRUE(std::equal(there.begin(), there.end(), image)) << round;
+    }
+    there[0] = there[kWords - 1] = 99;
+    images.take_in(0, reinterpret_cast<std::byte const*>(there.data()), TableImages::kPiece,
+                   8 * kWords);
+    EXPECT_EQ(image[kWords - 1], 99U);
+    EXPECT_NE(image[0], 99U);
 }
 
 TEST(TableImages, RefuseWhatIsNotTheSameEachTime) {

@@ -164,6 +164,7 @@ public:
     void leave(u32 rank) {
         runtimes_[rank]->delete_channel(*channels_[rank]);
         channels_[rank].reset();
+        runtimes_[rank]->trim();
     }
     /// None lasts when it is over for others: it waits for nobody.
     void leave() {

@@ -1,0 +1,181 @@
+#include "gpu/peers.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/log.hpp"
+#include "gpu/memory.hpp"
+
+namespace mgi::gpu {
+
+namespace {
+
+constexpr char const* kTry = "try a peer's memory";
+constexpr std::uint64_t kTried = 64 << 10;
+
+// One way; whether it is there.
+bool open_way(Driver const& driver, int from, int to) {
+    if (!reaches(from, to)) return false;
+    Current const here(driver, from);
+    Result const result = driver.cuCtxEnablePeerAccess(primary_context(driver, to), 0);
+    return result == kSuccess || result == kPeerAccessAlreadyEnabled;
+}
+
+void close_way(Driver const& driver, int from, int to) {
+    Current const here(driver, from);
+    (void)driver.cuCtxDisablePeerAccess(primary_context(driver, to));
+}
+
+// Memory on two GPUs, between which the first one copies.
+class Trial {
+public:
+    Trial(int from, int to, std::uint64_t bytes)
+        : bytes_(bytes), near_{from, bytes}, far_{to, bytes} {}
+
+    // Whether bytes arrive as they were, and how fast; into the other GPU's memory or out of it.
+    struct Outcome {
+        bool right;
+        double gbps;
+    };
+    Outcome write() { return copy(near_, far_, 1); }
+    Outcome read() { return copy(far_, near_, 2); }
+
+private:
+    struct End {
+        End(int on, std::uint64_t bytes)
+            : gpu(on), memory(on, bytes), host(on, bytes), stream(on) {}
+        int gpu;
+        DeviceMemory memory;
+        PinnedMemory host;
+        OwnStream stream;
+
+        [[nodiscard]] Address address() const { return reinterpret_cast<Address>(memory.data()); }
+    };
+
+    Outcome copy(End& from, End& to, std::uint64_t seed) {
+        std::uint64_t number = seed;
+        for (std::uint64_t at = 0; at + 8 <= bytes_; at += 8) {
+            number = number * 0x5851f42d4c957f2d + 0x14057b7ef767814f;
+            std::memcpy(from.host.data() + at, &number, 8);
+        }
+        {
+            Current const here(driver_, from.gpu);
+            driver_.check(driver_.cuMemcpyHtoDAsync(from.address(), from.host.data(), bytes_,
+                                                    from.stream.get()),
+                          kTry, from.gpu);
+        }
+        from.stream.wait(kTry);
+        auto const start = std::chrono::steady_clock::now();
+        {
+            Current const here(driver_, near_.gpu);
+            driver_.check(
+                driver_.cuMemcpyDtoDAsync(to.address(), from.address(), bytes_, near_.stream.get()),
+                kTry, near_.gpu);
+        }
+        near_.stream.wait(kTry);
+        std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
+        {
+            Current const here(driver_, to.gpu);
+            driver_.check(
+                driver_.cuMemcpyDtoHAsync(to.host.data(), to.address(), bytes_, to.stream.get()),
+                kTry, to.gpu);
+        }
+        to.stream.wait(kTry);
+        bool const right = std::memcmp(from.host.data(), to.host.data(), bytes_) == 0;
+        return {right, double(bytes_) / took.count() / 1e9};
+    }
+
+    Driver const& driver_ = Driver::get();
+    std::uint64_t const bytes_;
+    End near_;
+    End far_;
+};
+
+bool is_right(int from, int to) {
+    Trial trial(from, to, kTried);
+    return trial.write().right && trial.read().right;
+}
+
+// Whether two that are connected get each other's bytes as they are.
+bool work(int one, int other) {
+    try {
+        return is_right(one, other) && is_right(other, one);
+    } catch (Error const& error) {
+        if (error.code() != ErrorCode::OutOfMemory) throw;
+        log::warn("cuda:{} and cuda:{} could not be tried: {}", one, other, error.what());
+        return true;
+    }
+}
+
+// Of pairs that were asked for; never destroyed.
+struct Connections {
+    std::mutex mutex;
+    std::map<std::tuple<Driver const*, int, int>, bool> known;
+
+    static Connections& one() {
+        static auto& made = *new Connections;
+        return made;
+    }
+};
+
+}  // namespace
+
+bool reaches(int from, int to) {
+    if (from == to) return true;
+    Driver const& driver = Driver::get();
+    int can = 0;
+    driver.check(driver.cuDeviceCanAccessPeer(&can, from, to), "ask for a peer", from);
+    return can != 0;
+}
+
+bool connect_peers(int one, int other) {
+    Driver const& driver = Driver::get();
+    auto const [low, high] = std::minmax(one, other);
+    Connections& all = Connections::one();
+    std::lock_guard const lock(all.mutex);
+    auto const known = all.known.find({&driver, low, high});
+    if (known != all.known.end()) return known->second;
+    bool const forth = open_way(driver, low, high);
+    bool const back = open_way(driver, high, low);
+    bool there = forth && back;
+    if (there && !work(low, high)) {
+        log::warn(
+            "cuda:{} and cuda:{} change bytes that they write to or read from each other's memory, "
+            "though the driver says that they reach it (an IOMMU, or PCIe's ACS?); MGI does "
+            "without. "
+            "mgi topo --check tries all GPUs",
+            low, high);
+        close_way(driver, low, high);
+        close_way(driver, high, low);
+        there = false;
+    }
+    all.known.emplace(std::tuple(&driver, low, high), there);
+    return there;
+}
+
+std::vector<PeerCheck> check_peers(std::uint64_t bytes) {
+    Driver const& driver = Driver::get();
+    std::vector<PeerCheck> checks;
+    for (int from = 0; from < driver.gpus(); ++from) {
+        for (int to = 0; to < driver.gpus(); ++to) {
+            if (from == to) continue;
+            PeerCheck& check = checks.emplace_back(PeerCheck{from, to});
+            check.reaches = open_way(driver, from, to);
+            if (!check.reaches) continue;
+            Trial trial(from, to, bytes);
+            (void)trial.write();  // the first copy has more to do
+            auto const write = trial.write();
+            auto const read = trial.read();
+            check.right = write.right && read.right;
+            check.write_gbps = write.gbps;
+            check.read_gbps = read.gbps;
+        }
+    }
+    return checks;
+}
+
+}  // namespace mgi::gpu

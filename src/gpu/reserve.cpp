@@ -1,0 +1,123 @@
+#include "gpu/reserve.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <mgi/error.hpp>
+
+namespace mgi::gpu {
+
+namespace {
+
+// Whether memory of a size serves for less, and little of it is wasted.
+bool fits(std::uint64_t size, std::uint64_t bytes) {
+    return size >= bytes && size - bytes <= bytes / 8;
+}
+
+}  // namespace
+
+template <class T>
+std::shared_ptr<T> Reserve::lend(std::unique_ptr<T> one) {
+    return {one.release(), [reserve = shared_from_this()](T* back) {
+                std::unique_ptr<T> came(back);
+                try {
+                    reserve->give(std::move(came));
+                } catch (std::exception const&) {
+                    // What fails is not used again.
+                }
+            }};
+}
+
+template <class T>
+Reserve::Kept<T> Reserve::find(Shelf<T>& shelf, int gpu, std::uint64_t bytes) {
+    std::lock_guard const lock(mutex_);
+    auto const found = std::find_if(shelf.begin(), shelf.end(), [&](Kept<T> const& one) {
+        return one.what->gpu() == gpu && fits(one.what->bytes(), bytes);
+    });
+    if (found == shelf.end()) return {};
+    Kept<T> one = std::move(*found);
+    shelf.erase(found);
+    return one;
+}
+
+template <class T>
+void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
+    Shelf<T> over;  // dies behind the lock
+    int const gpu = one.what->gpu();
+    std::lock_guard const lock(mutex_);
+    shelf.push_back(std::move(one));
+    std::uint64_t all = 0;
+    for (Kept<T> const& kept : shelf) all += kept.what->gpu() == gpu ? kept.what->bytes() : 0;
+    for (auto at = shelf.begin(); all > most && at != shelf.end();) {
+        if (at->what->gpu() != gpu) {
+            ++at;
+            continue;
+        }
+        all -= at->what->bytes();
+        over.push_back(std::move(*at));
+        at = shelf.erase(at);
+    }
+}
+
+std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
+    {
+        std::lock_guard const lock(mutex_);
+        auto const found = std::find_if(streams_.begin(), streams_.end(),
+                                        [&](auto const& kept) { return kept->gpu() == gpu; });
+        if (found != streams_.end()) {
+            std::unique_ptr<OwnStream> stream = std::move(*found);
+            streams_.erase(found);
+            return stream;
+        }
+    }
+    return std::make_unique<OwnStream>(gpu);
+}
+
+std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
+    return lend(find_stream(gpu));
+}
+
+std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes) {
+    Kept<DeviceMemory> kept = find(memories_, gpu, bytes);
+    if (kept.what != nullptr) {
+        kept.zeroes->wait("zero memory of a channel before");
+        give(std::move(kept.zeroes));
+        return lend(std::move(kept.what));
+    }
+    return lend(make([&] { return std::make_unique<DeviceMemory>(gpu, bytes); }));
+}
+
+std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
+    Kept<PinnedMemory> kept = find(pinned_, gpu, bytes);
+    if (kept.what != nullptr) return lend(std::move(kept.what));
+    return lend(make([&] { return std::make_unique<PinnedMemory>(gpu, bytes); }));
+}
+
+void Reserve::give(std::unique_ptr<OwnStream> stream) {
+    if (!stream->is_done()) return;
+    std::lock_guard const lock(mutex_);
+    streams_.push_back(std::move(stream));
+}
+
+void Reserve::give(std::unique_ptr<DeviceMemory> memory) {
+    if (memory->bytes() == 0 || memory->bytes() > most_ || memory->abandoned()) return;
+    auto zeroes = find_stream(memory->gpu());
+    memory->zero(*zeroes);
+    keep(memories_, most_, {std::move(memory), std::move(zeroes)});
+}
+
+void Reserve::give(std::unique_ptr<PinnedMemory> memory) {
+    if (memory->bytes() == 0 || memory->bytes() > most_pinned_ || memory->abandoned()) return;
+    keep(pinned_, most_pinned_, {std::move(memory), nullptr});
+}
+
+void Reserve::trim() noexcept {
+    Shelf<DeviceMemory> memories;  // die behind the lock
+    Shelf<PinnedMemory> pinned;
+    std::lock_guard const lock(mutex_);
+    memories.swap(memories_);
+    pinned.swap(pinned_);
+}
+
+}  // namespace mgi::gpu

@@ -1,0 +1,71 @@
+/// \file
+/// Streams and memory that channels have given back, kept for the next ones: taking what is there takes microseconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <mgi/error.hpp>
+
+#include "gpu/memory.hpp"
+
+namespace mgi::gpu {
+
+/// Of a runtime. What is taken comes back here once nobody has it. Thread-safe.
+class Reserve : public std::enable_shared_from_this<Reserve> {
+public:
+    /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it. What came first goes first.
+    Reserve(std::uint64_t most, std::uint64_t most_pinned)
+        : most_(most), most_pinned_(most_pinned) {}
+
+    /// Of a GPU; all that was put into it must be over when it comes back.
+    [[nodiscard]] std::shared_ptr<OwnStream> stream(int gpu);
+    /// At least so many bytes, zeroed.
+    [[nodiscard]] std::shared_ptr<DeviceMemory> memory(int gpu, std::uint64_t bytes);
+    /// At least so many bytes of whatever content.
+    [[nodiscard]] std::shared_ptr<PinnedMemory> pinned(int gpu, std::uint64_t bytes);
+    /// What `one` makes. Where it throws Error(OutOfMemory), what is kept may be what is missing: once more without it.
+    template <class Make>
+    auto make(Make const& one) {
+        try {
+            return one();
+        } catch (Error const& error) {
+            if (error.code() != ErrorCode::OutOfMemory) throw;
+        }
+        trim();
+        return one();
+    }
+    /// Frees all that is kept.
+    void trim() noexcept;
+
+private:
+    template <class T>
+    struct Kept {
+        std::unique_ptr<T> what;
+        std::unique_ptr<OwnStream> zeroes;  // it, from when it came back; none of pinned memory
+    };
+    template <class T>
+    using Shelf = std::vector<Kept<T>>;
+
+    std::unique_ptr<OwnStream> find_stream(int gpu);
+    template <class T>
+    Kept<T> find(Shelf<T>& shelf, int gpu, std::uint64_t bytes);
+    template <class T>
+    void keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one);
+    template <class T>
+    std::shared_ptr<T> lend(std::unique_ptr<T> one);
+    void give(std::unique_ptr<OwnStream> stream);
+    void give(std::unique_ptr<DeviceMemory> memory);
+    void give(std::unique_ptr<PinnedMemory> memory);
+
+    std::uint64_t const most_;
+    std::uint64_t const most_pinned_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<OwnStream>> streams_;
+    Shelf<DeviceMemory> memories_;
+    Shelf<PinnedMemory> pinned_;
+};
+
+}  // namespace mgi::gpu

@@ -1,0 +1,74 @@
+// Tables in the memory of GPUs, which the host does not reach, and the host's images of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/reserve.hpp"
+#include "runtime/table_images.hpp"
+
+namespace mgi {
+
+// Thread-safe once it is made, but for `set`.
+class GpuTables {
+public:
+    // A table of so many bytes on each of the GPUs; see TableImages.
+    GpuTables(gpu::Reserve& reserve, std::vector<int> const& gpus,
+              std::vector<std::uint64_t> const& bytes,
+              std::function<void(TableImages::Memories const&)> const& build);
+
+    [[nodiscard]] std::byte* image(std::size_t table) const { return images_.data(table); }
+    // Where an object of an image lies on the GPU.
+    template <class T>
+    [[nodiscard]] T* on_gpu(std::size_t table, T* of_image) const {
+        return reinterpret_cast<T*>(address(table, static_cast<void const*>(of_image)));
+    }
+    // Makes a word another one on the GPU, now, and another one here, for good: no refresh changes it.
+    template <class T>
+    void set(std::size_t table, T& of_image, T here, T there) {
+        static_assert(sizeof(T) == sizeof(std::uint64_t));
+        auto const* const word = static_cast<void const*>(&of_image);
+        images_.keep(table, word);
+        of_image = here;
+        write(table, word, static_cast<void const*>(&there), sizeof(T));
+    }
+    // A word that only the host changes.
+    void keep(std::size_t table, void const* of_image) { images_.keep(table, of_image); }
+    // Writes bytes over an object on the GPU; what kernels see of it they see at once.
+    void write(std::size_t table, void const* of_image, void const* bytes, std::uint64_t count);
+    // Takes in what kernels have made of the words.
+    void refresh(std::size_t table);
+    // The same of so many bytes of an image, and what lies about them.
+    void refresh(std::size_t table, void const* of_image, std::uint64_t bytes);
+    // Its memory is freed, and not kept for others.
+    void abandon(std::size_t table);
+
+private:
+    void refresh_range(std::size_t table, std::uint64_t from, std::uint64_t to);
+    [[nodiscard]] std::byte* address(std::size_t table, void const* of_image) const;
+
+    TableImages images_;
+    struct Table {
+        Table(gpu::Reserve& reserve, int on, std::uint64_t bytes);
+        ~Table();
+        Table(Table const&) = delete;
+        Table& operator=(Table const&) = delete;
+        int gpu;
+        std::mutex mutex;  // of all below and of the image's words
+        std::shared_ptr<gpu::DeviceMemory> memory;
+        std::shared_ptr<gpu::PinnedMemory> copy;  // of it, and behind that what is written
+        std::shared_ptr<gpu::OwnStream> stream;
+    };
+    // Brings so many bytes of `copy` to the table, or the other way round; the next waits until they are there.
+    static void bring(Table const& table, std::byte* there, char const* here, std::uint64_t bytes,
+                      char const* what);
+    static void fetch(Table const& table, std::uint64_t from, std::uint64_t bytes,
+                      char const* what);
+
+    std::vector<std::unique_ptr<Table>> tables_;
+};
+
+}  // namespace mgi

@@ -1,0 +1,16 @@
+// What a runtime's channels take their memory from.
+#pragma once
+
+#include <memory>
+
+#include "gpu/reserve.hpp"
+#include "memory/account.hpp"
+
+namespace mgi {
+
+struct Resources {
+    std::shared_ptr<memory::Account> account;  // of the host's memory
+    std::shared_ptr<gpu::Reserve> reserve;     // of GPUs', and pinned memory
+};
+
+}  // namespace mgi

@@ -1,0 +1,145 @@
+/// \file
+/// An exchange over several memories: GPUs and CPU devices, with a driver that is made up. What stands for a kernel on a GPU
+/// is threads of this process, one a block, that run the same device code.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/channel_impl.hpp"
+#include "support/gpu_blocks.hpp"
+
+namespace mgi::test::between_gpus {
+
+using device::Group;
+using device::Shared;
+using device::u32;
+using device::u64;
+
+inline constexpr u64 kRows = 20'000;  // of each source
+inline constexpr u32 kBlocks = 2;
+
+// Endpoints on devices, each a source and a destination, and what every one of them received.
+class Exchange {
+public:
+    Exchange(std::vector<std::string> const& devices, Routing const& routing,
+             ChannelOptions const& options) {
+        runtime_ = Runtime::local(one_device());
+        for (std::string const& device : devices) {
+            endpoints_.push_back(runtime_->create_endpoint(device));
+        }
+        ChannelSpec spec = exchange_among(endpoints_);
+        spec.routing = routing;
+        spec.options = options;
+        channel_ = runtime_->create_channel(spec);
+        received_.resize(devices.size());
+    }
+
+    // Every block of every endpoint sends its part and receives. Throws what a start throws, or a launch.
+    void run() {
+        std::vector<Launch> launches;
+        std::vector<std::thread> starters;
+        std::mutex mutex;
+        std::exception_ptr failure;
+        for (std::size_t e = 0; e < endpoints_.size(); ++e) {
+            starters.emplace_back([&, e] {
+                try {
+                    Launch launch = start(e);
+                    std::lock_guard const lock(mutex);
+                    launches.push_back(launch);
+                } catch (Error const&) {  // the channel may have failed by then
+                    std::lock_guard const lock(mutex);
+                    failure = std::current_exception();
+                }
+            });
+        }
+        for (auto& starter : starters) starter.join();
+        if (failure) std::rethrow_exception(failure);
+        for (Launch& launch : launches) launch.wait(std::chrono::seconds(60));
+    }
+
+    // So long destinations look at each batch.
+    void look_for(std::chrono::microseconds time) { look_ = time; }
+
+    // How often each destination saw each value.
+    [[nodiscard]] std::vector<std::map<std::int64_t, int>> const& received() const {
+        return received_;
+    }
+    [[nodiscard]] Channel const& channel() const { return channel_; }
+    [[nodiscard]] Runtime& runtime() { return *runtime_; }
+    [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+
+private:
+    Launch start(std::size_t e) {
+        device::Channel const on = channel_.on(endpoints_[e]);
+        return launch_blocks(
+            *runtime_, endpoints_[e], kBlocks, {on},
+            [this, e, on](Group const& group, Shared& shared) { exchange(e, on, group, shared); });
+    }
+
+    void exchange(std::size_t e, device::Channel const& on, Group const& group, Shared& shared) {
+        std::vector<KeyValue> rows;
+        for (u64 i = group.block; i < kRows; i += group.blocks) {
+            rows.push_back({std::int64_t(i * 7 + e), std::int64_t(e << 32 | i)});
+        }
+        std::map<std::int64_t, int> seen;
+        exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+            if (look_.count() != 0) std::this_thread::sleep_for(look_);
+            for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
+        });
+        std::lock_guard const lock(mutex_);
+        for (auto const& [value, count] : seen) received_[e][value] += count;
+    }
+
+    std::optional<Runtime> runtime_;
+    std::vector<Endpoint> endpoints_;
+    Channel channel_;
+    std::chrono::microseconds look_{0};
+    std::mutex mutex_;
+    std::vector<std::map<std::int64_t, int>> received_;
+};
+
+inline ChannelOptions small() {
+    ChannelOptions options;
+    options.segment_rows = 512;
+    options.tile_rows = 256;
+    options.chunk_rows = 256;
+    options.max_groups = 4;
+    return options;
+}
+
+// Peers hand rows over by reference, unless they are told not to.
+inline ChannelOptions by_copy() {
+    ChannelOptions options = small();
+    options.by_reference = false;
+    return options;
+}
+
+inline void expect_each_row_once(Exchange const& exchange) {
+    std::map<std::int64_t, int> all;
+    for (auto const& destination : exchange.received()) {
+        for (auto const& [value, count] : destination) all[value] += count;
+    }
+    EXPECT_EQ(all.size(), exchange.endpoints().size() * kRows);
+    EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](auto const& of) { return of.second == 1; }));
+}
+
+inline void expect_all_everywhere(Exchange const& exchange) {
+    for (auto const& destination : exchange.received()) {
+        EXPECT_EQ(destination.size(), exchange.endpoints().size() * kRows);
+        EXPECT_TRUE(std::all_of(destination.begin(), destination.end(),
+                                [](auto const& of) { return of.second == 1; }));
+    }
+}
+
+}  // namespace mgi::test::between_gpus
