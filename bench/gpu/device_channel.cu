@@ -146,7 +146,7 @@ void DeviceChannel::Parts::build(TableImages::Memories const& tables,
 DeviceChannel::DeviceChannel(ChannelSizes const& sizes) : parts_(std::make_unique<Parts>(sizes)) {
     Parts& p = *parts_;
     p.allocate(sizes);
-    TableImages const images(p.table_bytes, [&](auto const& tables) { p.build(tables, sizes); });
+    TableImages images(p.table_bytes, [&](auto const& tables) { p.build(tables, sizes); });
     std::vector<std::byte*> addresses;
     for (Memory const& memory : p.memory) {
         addresses.push_back(reinterpret_cast<std::byte*>(memory.tables.get()));

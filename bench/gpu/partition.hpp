@@ -37,6 +37,9 @@ using PartitionRun = std::function<void(cudaStream_t)>;
 /// Allocates what a case needs and returns its run; none if the peer does not do such a case.
 using PartitionPeer = std::function<PartitionRun(PartitionCase const&)>;
 
+/// Block histograms, a scan and a staged scatter, of tiles of 32 KiB: the fastest of the peers here.
+PartitionRun partition_in_two_passes(PartitionCase const& one);
+
 /// Rows and columns of 16, 32 and 64 bytes, uniform and Zipf keys, to as many destinations as
 /// `fan_outs` says (with --quick only some): times the peer, checks its output and adds a result for
 /// each case.

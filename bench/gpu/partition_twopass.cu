@@ -185,12 +185,15 @@ PartitionRun two_passes(PartitionCase const& one) {
 }
 
 template <u32 TileBytes>
+PartitionRun run_of(PartitionCase const& one) {
+    PartitionRun run;
+    with_words(one.input.words, [&](auto words) { run = two_passes<words(), TileBytes>(one); });
+    return run;
+}
+
+template <u32 TileBytes>
 void run(Context& context) {
-    run_partition_cases(context, [](PartitionCase const& one) {
-        PartitionRun run;
-        with_words(one.input.words, [&](auto words) { run = two_passes<words(), TileBytes>(one); });
-        return run;
-    });
+    run_partition_cases(context, run_of<TileBytes>);
 }
 
 Registration const small{"partition.twopass_32k",
@@ -199,4 +202,9 @@ Registration const large{"partition.twopass_64k",
                          "block histograms, scan, staged scatter; tiles of 64 KiB", run<64 << 10>};
 
 }  // namespace
+
+PartitionRun partition_in_two_passes(PartitionCase const& one) {
+    return run_of<32 << 10>(one);
+}
+
 }  // namespace mgi::bench

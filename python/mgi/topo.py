@@ -12,7 +12,7 @@ from typing import Any
 
 from mgi import _mgi
 from mgi.cli import Parser, guarded
-from mgi.errors import InvalidArgument
+from mgi.errors import Error, InvalidArgument, NotFound
 
 FACTS = {
     "sm": "compute capability of the GPUs, 90 for 9.0",
@@ -24,6 +24,10 @@ FACTS = {
 
 DIGITS = 4
 """Behind the point of every GB/s that is written: what a link's rate is known to."""
+
+
+CHECKED_BYTES = 64 << 20
+"""Of each copy between two GPUs."""
 
 
 def epilog() -> str:
@@ -72,6 +76,12 @@ def main(argv: Sequence[str]) -> int:
     )
     graph_options(parser)
     parser.add_argument("--flows", action="store_true", help="maximum flows in place of the graph")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write to and read from each GPU's memory by each other one, in place of the graph; "
+        "1 where bytes arrive changed",
+    )
     parser.add_argument("--json", metavar="OUT", help="write JSON there; - is the output itself")
     parser.add_argument("--svg", metavar="OUT.svg", type=Path, help="draw the graph there")
     parser.add_argument(
@@ -81,7 +91,39 @@ def main(argv: Sequence[str]) -> int:
     check_graph_options(parser, options)
     if options.preset is not None and options.facts is not None:
         parser.error("--facts goes with a FILE or this machine")
-    return guarded("mgi topo", lambda: _run(options))
+    if options.check and (options.file or options.preset or options.flows):
+        parser.error("--check is for this machine, and alone")
+    return guarded("mgi topo", lambda: _check(options) if options.check else _run(options))
+
+
+def _check(options: argparse.Namespace) -> None:
+    if _mgi.gpus() < 2:
+        absence = _mgi.gpu_absence()
+        raise NotFound(f"this needs two GPUs: {absence or 'there is one'}")
+    checks = _mgi.check_peers(CHECKED_BYTES)
+    if options.json:
+        write_json({"peers": checks}, options.json)
+    if options.json != "-":
+        for check in checks:
+            print(_checked(check))
+    broken = [f"cuda:{check['from']} and cuda:{check['to']}" for check in checks if _broken(check)]
+    if broken:
+        raise Error(
+            f"bytes arrive changed between {', '.join(broken)}: turn the IOMMU off or let it pass "
+            "(iommu=pt), and turn PCIe's ACS off; MGI goes through the host until then"
+        )
+
+
+def _broken(check: Mapping[str, Any]) -> bool:
+    return bool(check["reaches"] and not check["right"])
+
+
+def _checked(check: Mapping[str, Any]) -> str:
+    pair = f"cuda:{check['from']} -> cuda:{check['to']}"
+    if not check["reaches"]:
+        return f"{pair}  does not reach its memory"
+    rates = f"writes {check['write_gbps']:.1f} GB/s, reads {check['read_gbps']:.1f} GB/s"
+    return f"{pair}  {rates}, {'right' if check['right'] else 'BYTES ARRIVE CHANGED'}"
 
 
 def _run(options: argparse.Namespace) -> None:

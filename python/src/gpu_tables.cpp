@@ -16,6 +16,7 @@
 #include "bindings.hpp"
 #include "gpu/driver.hpp"
 #include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 #include "interpreter.hpp"
 
 namespace mgi::python {
@@ -231,6 +232,28 @@ void bind_gpu_tables(nb::module_& module) {
         Unlocked const unlocked;
         return gpu::Driver::absence();
     });
+    module.def(
+        "check_peers",
+        [](std::uint64_t bytes) {
+            std::vector<gpu::PeerCheck> checks;
+            {
+                Unlocked const unlocked;
+                checks = gpu::check_peers(bytes);
+            }
+            nb::list found;
+            for (gpu::PeerCheck const& check : checks) {
+                nb::dict one;
+                one["from"] = check.from;
+                one["to"] = check.to;
+                one["reaches"] = check.reaches;
+                one["right"] = check.right;
+                one["write_gbps"] = check.write_gbps;
+                one["read_gbps"] = check.read_gbps;
+                found.append(one);
+            }
+            return found;
+        },
+        nb::arg("bytes"));
     module.def("gpu_of_address", gpu_of_address, nb::arg("address"));
     module.def("wait_stream", wait_stream, nb::arg("gpu"), nb::arg("stream"));
     module.def("stream_of_gpu", stream_of_gpu, nb::arg("gpu"));

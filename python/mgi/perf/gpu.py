@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,9 +17,10 @@ from mgi.errors import Error, InvalidArgument, NotFound
 from mgi.perf import gpu_program
 
 DETAILS = (
-    "Every benchmark runs in a process of its own, on the first GPU that the process sees, over "
-    "data that is made on the GPU, and checks what arrives. GB/s are bytes of payload over the "
-    "time; a floor is what the hardware would allow, measured in the same run."
+    "Every benchmark runs in a process of its own, on the first GPU that the process sees or, "
+    "between GPUs, on all, over data that is made on the GPU, and checks what arrives. GB/s are "
+    "bytes of payload over the time; a floor is what the hardware would allow, measured in the "
+    "same run."
 )
 #: What a line says of itself that is no parameter.
 _MEASURED = ("best_gbps", "median_gbps", "floor_gbps", "share_of_floor", "exact", "error", "name")
@@ -61,7 +63,7 @@ class GpuPattern:
 def _run(program: Path, names: Sequence[str], quick: bool) -> list[dict[str, Any]]:
     chosen = [word for name in names for word in ("--only", name)]
     # What is loaded when it is first used would wait for kernels that wait for it.
-    environment = {"CUDA_MODULE_LOADING": "EAGER"} | os.environ
+    environment = {"CUDA_MODULE_LOADING": "EAGER"} | _nccl() | os.environ
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.json"
         command = [str(program), *chosen, "--json", str(file), *(["--quick"] if quick else [])]
@@ -80,6 +82,20 @@ def _run(program: Path, names: Sequence[str], quick: bool) -> list[dict[str, Any
         except (OSError, ValueError):
             said = ended.stderr.strip().splitlines()[-1:] or [f"status {ended.returncode}"]
             raise InvalidArgument(f"{program} gave no results: {said[0]}") from None
+
+
+def _nccl() -> dict[str, str]:
+    """Where NCCL is, if a package of this environment has it."""
+    try:
+        package = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        return {}
+    folders = (package and package.submodule_search_locations) or ()
+    for folder in folders:
+        library = Path(folder) / "lib" / "libnccl.so.2"
+        if library.exists():
+            return {"MGI_NCCL_LIBRARY": str(library)}
+    return {}
 
 
 def _aligned(rows: Iterable[dict[str, Any]]) -> list[str]:
@@ -130,6 +146,13 @@ PATTERNS = {
     ),
     "gpu-send": GpuPattern("block-collective send into pools that hold all rows", "mgi_send"),
     "gpu-exchange": GpuPattern("an exchange between endpoints of one GPU", "mgi_exchange"),
+    "gpu-peers": GpuPattern(
+        "exchanges between all GPUs: a channel of a runtime, partition and NCCL, and what the "
+        "links give",
+        "mgi_runtime",
+        "nccl",
+        "peer_stream",
+    ),
     "gpu-partition": GpuPattern("other ways to partition rows on a GPU", "partition"),
     "gpu-operators": GpuPattern(
         "group-by, join and exchange of tables in GPU memory",
