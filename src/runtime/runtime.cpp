@@ -322,13 +322,13 @@ std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, Chan
     fitting.options.receive_limit = std::min(spec.options.receive_limit, memory_left());
     Schema const schema = schema_of(spec);
     std::vector<GpuMembers> const gpus = gpu_members(spec, devices_);
+    OnlyGpus const only = only_gpus(spec, gpus);
     if (!gpus.empty()) {
-        fitting.options =
-            options_on_gpus(fitting, schema, only_gpus(spec, gpus), memory_left(), gpus.size());
+        fitting.options = options_on_gpus(fitting, schema, only, memory_left(), gpus.size());
     }
     Plan plan = plan_channel(fitting, schema);
     if (!gpus.empty()) plan.transfer = transfer_on_gpus(spec, plan.transfer);
-    if (only_gpus(spec, gpus).peers) plan.transfer = Transfer::ByReference;
+    if (only.peers) plan.transfer = Transfer::ByReference;
     if (text_bytes) plan.text_bytes = *text_bytes;
     return ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), resources(), {},
                                gpus);

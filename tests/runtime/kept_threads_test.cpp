@@ -10,7 +10,7 @@
 namespace mgi {
 namespace {
 
-// Shared, since who sets it may still be at it when who waited has gone on.
+// Shared: the thread that sets it may still be inside when the one that waited has gone on.
 using Signal = std::shared_ptr<std::promise<void>>;
 Signal signal() {
     return std::make_shared<std::promise<void>>();
