@@ -67,9 +67,11 @@ def test_a_relay_is_found_while_rows_move_and_left_when_the_nics_are_back(tmp_pa
         assert relayed() == []
         fail("nic", "0", "0")
         fail("nic", "1", "1")
-        # Until the second NIC fails, server 1 may pass rows on for server 0's lost rail to server 2.
+        # Until the second NIC fails, server 1 may pass on what server 0's lost rail to 2 carried.
         wait_for(
-            "a relay", lambda: any(path["bytes"] for path in between(relayed(), "server0", "server1")), LONG
+            "a relay",
+            lambda: any(path["bytes"] for path in between(relayed(), "server0", "server1")),
+            LONG,
         )
         for path in between(relayed(), "server0", "server1"):
             assert path["by"] == "wire through rank 2 on server server2"
