@@ -60,6 +60,7 @@ Result cuInit(unsigned) {
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);
     machine.read_environment();
+    machine.used_before = machine.used;
     for (auto& [ordinal, context] : machine.contexts) {
         context.lost = kSuccess;
         context.peers.clear();

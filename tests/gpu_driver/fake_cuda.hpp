@@ -120,6 +120,7 @@ struct Machine {
     std::map<Address, std::size_t> reserved;
     gpu::MappedMemory next_physical = 1;
     std::map<int, std::size_t> used;
+    std::map<int, std::size_t> used_before;  // when it was initialized last: what lost contexts keep
     std::set<CUstream_st*> streams;
     std::set<CUevent_st*> events;
 
@@ -129,6 +130,8 @@ struct Machine {
     [[nodiscard]] bool is_gpu(int ordinal) const {
         return ordinal >= 0 && std::size_t(ordinal) < gpus.size();
     }
+    // Bytes of a GPU that are free.
+    [[nodiscard]] std::size_t room(int gpu);
     // The block that has all of [address, address + bytes); null: no one.
     [[nodiscard]] std::pair<Address const, Block> const* block_of(Address address,
                                                                   std::size_t bytes) const;

@@ -90,6 +90,11 @@ void Machine::read_environment() {
     }
 }
 
+std::size_t Machine::room(int gpu) {
+    std::size_t const before = std::min(used_before[gpu], used[gpu]);
+    return memory - std::min(memory, used[gpu] - before);
+}
+
 void Machine::read_failures(char const* text) {
     failures.clear();
     calls.clear();

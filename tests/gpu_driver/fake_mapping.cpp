@@ -78,7 +78,7 @@ Result cuMemCreate(MappedMemory* made, std::size_t bytes, MappedKind const* kind
     if (!machine.maps) return kNotSupported;
     if (!is_kind(machine, *kind) || bytes == 0 || bytes % kPiece != 0) return kInvalidValue;
     int const gpu = kind->location.id;
-    if (bytes > machine.memory - machine.used[gpu]) return kOutOfMemory;
+    if (bytes > machine.room(gpu)) return kOutOfMemory;
     std::string const name = "gpu" + std::to_string(machine.gpus[std::size_t(gpu)]);
     int const file = memfd_create(name.c_str(), MFD_CLOEXEC);
     if (file < 0) return kOutOfMemory;

@@ -17,7 +17,7 @@ constexpr unsigned char kPoison = 0xa5;  // what new memory of a GPU has in it
 Result allocate(Address* made, std::size_t bytes, int gpu) {
     Machine& machine = Machine::one();
     if (bytes == 0) return kInvalidValue;
-    if (gpu != kHost && bytes > machine.memory - machine.used[gpu]) return kOutOfMemory;
+    if (gpu != kHost && bytes > machine.room(gpu)) return kOutOfMemory;
     void* const memory =
         std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (memory == nullptr) return kOutOfMemory;
@@ -70,7 +70,7 @@ Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
     Result const result = begin_here("cuMemGetInfo");
     if (result != kSuccess) return result;
     *total = machine.memory;
-    *free = machine.memory - machine.used[current->gpu];
+    *free = machine.room(current->gpu);
     return kSuccess;
 }
 
