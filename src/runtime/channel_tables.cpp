@@ -122,7 +122,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
             inbox->offsets[i] = ring.slots[i].offset;
         }
         ring.inbox = inbox;
-        state_.sources[s].lanes[d].inbox = inbox;
+        state_.sources[s].lanes[d].came = inbox->came;
     }
     destination.has_queue = copied_sources() != 0;
     destination.inbox_receivers = make_table<device::Receiver<Words>>(memory, state_.max_groups);

@@ -51,7 +51,7 @@ std::uint64_t taken_at(State const& state, std::uint32_t destination) {
 }
 
 std::uint64_t published_of(device::Lane<Words> const& lane) {
-    return lane.inbox != nullptr ? lane.come_below() : lane.published.load(relaxed);
+    return lane.came != nullptr ? lane.come_below() : lane.published.load(relaxed);
 }
 
 bool all_taken(State const& state, std::uint32_t destination) {

@@ -69,7 +69,7 @@ void Flow::check_slots(State& state) {
         for (std::uint32_t l = 0; l < state.lane_count; ++l) {
             auto& lane = state.sources[s].lanes[l];
             std::uint64_t const next =
-                lane.inbox != nullptr ? lane.come_below() : lane.published.load(relaxed);
+                lane.came != nullptr ? lane.come_below() : lane.published.load(relaxed);
             expect("the end of a lane", lane.closed.load(relaxed), next + 1);
             expect("`delivering`", lane.delivering.load(relaxed), 0);
             for (std::uint32_t i = 0; i <= lane.mask; ++i) {

@@ -134,8 +134,10 @@ public:
             for (u32 l = 0; l < state.lane_count; ++l) {
                 Lane<A> const& lane = state.sources[s].lanes[l];
                 u64 const end = lane.closed.newest() - 1;
-                if (lane.inbox == nullptr && lane.published.newest() != end) return false;
-                if (lane.inbox != nullptr && !at_rest(*lane.inbox, end)) return false;
+                if (lane.came == nullptr && lane.published.newest() != end) return false;
+                if (lane.came != nullptr && !at_rest(*state.destinations[l].rings[s].inbox, end)) {
+                    return false;
+                }
                 for (u32 i = 0; i <= lane.mask; ++i) {
                     Slot<A> const& slot = lane.slots[i];
                     u64 const sequence = slot.sequence.newest();

@@ -140,7 +140,7 @@ void Tables::add_inboxes(u32 d) {
             inbox->offsets[i] = to.rings[s].slots[i].offset;
         }
         to.rings[s].inbox = inbox;
-        state.sources[s].lanes[d].inbox = inbox;
+        state.sources[s].lanes[d].came = inbox->came;
     }
     to.inbox_receivers = array(inbox_receivers_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) {

@@ -257,7 +257,7 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
             lane.slots[i].filled.store(next - options_.slots + 1, device::relaxed);
         }
         lane.published.store(0, device::relaxed);
-        lane.inbox = &inbox;
+        lane.came = inbox.came;
         to.rings[s].inbox = &inbox;
     }
     ReceiverTables& tables = receiver_tables_.emplace_back();

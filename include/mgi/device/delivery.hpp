@@ -134,7 +134,7 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
 template <class A>
 MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, u64 sequence) {
     Lane<A>& from = state.sources[source].lanes[lane];
-    if (from.inbox != nullptr) return from.say_arrival(sequence);
+    if (from.came != nullptr) return from.say_arrival(sequence);
     from.mark_filled(sequence);
     if (state.one_order() && from.moves == 0) {
         deliver_alone(

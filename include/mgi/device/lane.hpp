@@ -130,8 +130,9 @@ struct alignas(64) Lane {
     u32 reader_count = 0;
     /// How often the mover brings each segment somewhere: to every other destination, or to one of them.
     u32 moves = 0;
-    /// Of a lane that one destination reads in place, and nobody else: where that finds the segments.
-    Inbox<A>* inbox = nullptr;
+    /// Of a lane that one destination reads in place, and nobody else: `came` of its inbox, as the source's device
+    /// reaches it; else null.
+    typename A::template System<u64>* came = nullptr;
     /// How the mover hears of segments where it cannot look at the lane itself; else null.
     LaneMail<A>* mail = nullptr;
     /// Held by the thread that takes over what `mail` says; nobody waits for it.
@@ -285,8 +286,8 @@ struct alignas(64) Lane {
         rows_published.fetch_add(u32(content), relaxed);
         units_published.fetch_add(content >> 32, relaxed);
         // release: everybody's rows, which `commit` has acquired.
-        inbox->came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
-                                                cuda::std::memory_order_release);
+        came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
+                                         cuda::std::memory_order_release);
         // Upwards alone: the slot may come free, be filled again and be marked before we get here.
         // acq_rel: whose flush sees it finds the segment in the inbox (`has_come`), and so it is of all before it.
         u64 was = s.filled.load(relaxed);
@@ -343,7 +344,7 @@ struct alignas(64) Lane {
     [[nodiscard]] MGI_HD u64 sequences() const {
         u64 const word = cursor.load(relaxed);
         if (units == 0) return (word + capacity - 1) / capacity;
-        u64 const done = inbox != nullptr ? come_below() : published.load(relaxed);
+        u64 const done = came != nullptr ? come_below() : published.load(relaxed);
         Ticket const t = Ticket::of(word);
         u64 const low = t.rows() == 0 ? t.sequence : t.sequence + 1;
         return done + ((low - done) & Ticket::kSequenceMask);

@@ -91,7 +91,7 @@ public:
         bool done = all_agreed(has_come());
         if (group_.leads()) {
             for (u32 l = 0; l < lane_count_ && done; ++l) {
-                if (lanes_[l].inbox != nullptr) continue;
+                if (lanes_[l].came != nullptr) continue;
                 done = mine_.last[l] <= delivered_below(state_, lanes_[l]);
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
@@ -175,7 +175,7 @@ private:
     [[nodiscard]] MGI_HD bool are_published() const {
         for (u32 l = 0; group_.leads() && l < lane_count_; ++l) {
             Lane<A> const& lane = lanes_[l];
-            if (lane.inbox == nullptr && mine_.last[l] > lane.published.load(acquire)) return false;
+            if (lane.came == nullptr && mine_.last[l] > lane.published.load(acquire)) return false;
         }
         return has_come();
     }
@@ -184,7 +184,7 @@ private:
     [[nodiscard]] MGI_HD bool has_come() const {
         for (u32 l = 0; l < lane_count_; ++l) {
             Lane<A> const& lane = lanes_[l];
-            if (lane.inbox == nullptr) continue;
+            if (lane.came == nullptr) continue;
             u64 const below = mine_.last[l];
             u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
             for (u32 i = group_.thread; i < slots; i += group_.threads) {
