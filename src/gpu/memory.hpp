@@ -115,7 +115,7 @@ private:
     std::atomic<bool> abandoned_ = false;
 };
 
-/// Another process' DeviceMemory, for copies by GPUs of this one that are its GPU or peers of it.
+/// Another process' DeviceMemory, for GPUs of this one that are its GPU or peers of it.
 class ImportedMemory {
 public:
     ImportedMemory(int gpu, IpcHandle const& handle);

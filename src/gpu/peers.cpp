@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "core/log.hpp"
@@ -29,6 +30,48 @@ void close_way(Driver const& driver, int from, int to) {
     Current const here(driver, from);
     (void)driver.cuCtxDisablePeerAccess(primary_context(driver, to));
 }
+
+// With numbers that follow from the seed.
+void fill(char* to, std::uint64_t bytes, std::uint64_t seed) {
+    std::uint64_t number = seed;
+    for (std::uint64_t at = 0; at + 8 <= bytes; at += 8) {
+        number = number * 0x5851f42d4c957f2d + 0x14057b7ef767814f;
+        std::memcpy(to + at, &number, 8);
+    }
+}
+
+// A GPU's memory, and the host's, for proofs.
+class Prover {
+public:
+    explicit Prover(int gpu)
+        : gpu_(gpu), memory_(gpu, kProofBytes), host_(gpu, kProofBytes), stream_(gpu) {}
+
+    // What a GPU finds in memory that it reaches.
+    std::vector<char> read(Address from) {
+        Current const here(driver_, gpu_);
+        check(driver_.cuMemcpyDtoDAsync(near(), from, kProofBytes, stream_.get()));
+        check(driver_.cuMemcpyDtoHAsync(host_.data(), near(), kProofBytes, stream_.get()));
+        stream_.wait(kTry);
+        return {host_.data(), host_.data() + kProofBytes};
+    }
+    void write(Address to, std::vector<char> const& bytes) {
+        std::memcpy(host_.data(), bytes.data(), kProofBytes);
+        Current const here(driver_, gpu_);
+        check(driver_.cuMemcpyHtoDAsync(near(), host_.data(), kProofBytes, stream_.get()));
+        check(driver_.cuMemcpyDtoDAsync(to, near(), kProofBytes, stream_.get()));
+        stream_.wait(kTry);
+    }
+
+private:
+    [[nodiscard]] Address near() const { return reinterpret_cast<Address>(memory_.data()); }
+    void check(Result result) const { driver_.check(result, kTry, gpu_); }
+
+    Driver const& driver_ = Driver::get();
+    int const gpu_;
+    DeviceMemory const memory_;
+    PinnedMemory const host_;
+    OwnStream const stream_;
+};
 
 // Memory on two GPUs, between which the first one copies.
 class Trial {
@@ -57,11 +100,7 @@ private:
     };
 
     Outcome copy(End& from, End& to, std::uint64_t seed) {
-        std::uint64_t number = seed;
-        for (std::uint64_t at = 0; at + 8 <= bytes_; at += 8) {
-            number = number * 0x5851f42d4c957f2d + 0x14057b7ef767814f;
-            std::memcpy(from.host.data() + at, &number, 8);
-        }
+        fill(from.host.data(), bytes_, seed);
         {
             Current const here(driver_, from.gpu);
             driver_.check(driver_.cuMemcpyHtoDAsync(from.address(), from.host.data(), bytes_,
@@ -115,6 +154,7 @@ bool work(int one, int other) {
 struct Connections {
     std::mutex mutex;
     std::map<std::tuple<Driver const*, int, int>, bool> known;
+    std::set<std::tuple<Driver const*, int, int>> proven;  // a GPU, and another process'
 
     static Connections& one() {
         static auto& made = *new Connections;
@@ -155,6 +195,42 @@ bool connect_peers(int one, int other) {
     }
     all.known.emplace(std::tuple(&driver, low, high), there);
     return there;
+}
+
+void mark(DeviceMemory const& memory, std::uint64_t at, unsigned char byte) {
+    Driver const& driver = Driver::get();
+    OwnStream const stream(memory.gpu());
+    {
+        Current const here(driver, memory.gpu());
+        driver.check(driver.cuMemsetD8Async(reinterpret_cast<Address>(memory.data() + at), byte,
+                                            kProofBytes, stream.get()),
+                     kTry, memory.gpu());
+    }
+    stream.wait(kTry);
+}
+
+bool proves(int gpu, ImportedMemory const& memory, Proof const& proof) {
+    Connections& all = Connections::one();
+    std::tuple const pair{&Driver::get(), gpu, memory.on()};
+    {
+        std::lock_guard const lock(all.mutex);
+        if (all.proven.contains(pair)) return true;
+    }
+    Prover prover(gpu);
+    auto const address = [&](std::uint64_t at) {
+        return reinterpret_cast<Address>(memory.data() + at);
+    };
+    // Where it reads what is there it also writes.
+    if (prover.read(address(proof.marked)) != std::vector<char>(kProofBytes, char(proof.byte))) {
+        return false;
+    }
+    std::vector<char> bytes(kProofBytes);
+    fill(bytes.data(), bytes.size(), 3);
+    prover.write(address(proof.ours), bytes);
+    if (prover.read(address(proof.ours)) != bytes) return false;
+    std::lock_guard const lock(all.mutex);
+    all.proven.insert(pair);
+    return true;
 }
 
 std::vector<PeerCheck> check_peers(std::uint64_t bytes) {

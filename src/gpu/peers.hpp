@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/memory.hpp"
+
 namespace mgi::gpu {
 
 /// Whether a GPU's copies go straight into another one's memory, as the driver says; into its own they do.
@@ -15,6 +17,20 @@ bool reaches(int from, int to);
 /// arrive changed, as behind an IOMMU that was not made for it, a warning says so, and the two do not reach each
 /// other. Thread-safe.
 bool connect_peers(int one, int other);
+
+/// Bytes of memory that is shared by which others prove that they reach it, and nothing else.
+inline constexpr std::uint64_t kProofBytes = 4096;
+/// Makes all bytes of a proof this one, which the others look for.
+void mark(DeviceMemory const& memory, std::uint64_t at, unsigned char byte);
+/// Where proofs lie in another process' memory.
+struct Proof {
+    std::uint64_t marked = 0;  ///< by the owner
+    unsigned char byte = 0;
+    std::uint64_t ours = 0;  ///< where this process may write
+};
+/// Whether a GPU finds the owner's mark there, and what it writes comes back as it was. The first call for a GPU and the
+/// owner's tries it, as that of connect_peers does. Thread-safe.
+bool proves(int gpu, ImportedMemory const& memory, Proof const& proof);
 
 /// What a GPU's copies into another one's memory, and out of it, came to.
 struct PeerCheck {

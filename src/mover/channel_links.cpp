@@ -11,6 +11,12 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Those of a peer's flows that the link carries.
+std::vector<Intake::SourceAndDestination> carried(
+    ChannelPeer const& peer, std::vector<Intake::SourceAndDestination> const& flows) {
+    return peer.in_place ? std::vector<Intake::SourceAndDestination>() : flows;
+}
+
 }  // namespace
 
 // This process' end of a link.
@@ -21,10 +27,12 @@ public:
           name_(peer.name),
           server_(peer.server),
           channel_(links.channel_),
-          intake_(links.state_, links.channel_, peer.in, peer.placed, peer.direct),
+          intake_(links.state_, links.channel_, carried(peer, peer.in), peer.placed, peer.direct),
           direct_(peer.direct.flows),
           attendance_(links.state_.destination_count) {
-        for (auto const& name : peer.out) {
+        for (auto const& name : peer.in) own_.insert(name.second);
+        for (auto const& name : peer.out) theirs_.insert(name.second);
+        for (auto const& name : carried(peer, peer.out)) {
             numbers_.emplace(name, flows_.size());
             flows_.push_back(std::make_unique<FarFlow>(credits));
         }
@@ -37,6 +45,10 @@ public:
     Intake& intake() { return intake_; }
     Intake const& intake() const { return intake_; }
     [[nodiscard]] std::uint32_t server() const { return server_; }
+    // Whether the process at the other end sends to a destination of this one.
+    [[nodiscard]] bool serves(std::uint32_t destination) const {
+        return own_.contains(destination);
+    }
     void release() {
         if (!left_.load(kRelaxed) || releases_.exchange(true, kRelaxed)) return;
         say({channel_, std::uint32_t(ChannelWord::Released), 0, 0, 1, {}});
@@ -78,11 +90,6 @@ public:
     }
 
 private:
-    // A destination of the process at the other end, to which this one sends.
-    [[nodiscard]] bool is_theirs(std::uint32_t destination) const {
-        return std::any_of(numbers_.begin(), numbers_.end(),
-                           [&](auto const& entry) { return entry.first.second == destination; });
-    }
     void check_channel(std::uint64_t channel) const {
         if (channel == channel_) return;
         throw Error(ErrorCode::Internal, "the other end broke the protocol: it spoke of channel " +
@@ -93,6 +100,9 @@ private:
     std::string const name_;
     std::uint32_t const server_;
     std::uint32_t const channel_;
+    // Destinations: of this process, to which the other end sends, and the other way round.
+    std::set<std::uint32_t> own_;
+    std::set<std::uint32_t> theirs_;
     std::map<Intake::SourceAndDestination, std::size_t> numbers_;
     std::vector<std::unique_ptr<FarFlow>> flows_;
     Intake intake_;
@@ -121,7 +131,7 @@ void ChannelLinks::End::word(link::Word const& word) {
                                          word.text);
         }
         case ChannelWord::Attendance:
-            if (!is_theirs(word.destination)) break;
+            if (!theirs_.contains(word.destination)) break;
             if (word.value <= attendance_[word.destination]) return;
             attendance_[word.destination] = word.value;
             return links_.events_.attended(word.destination, word.value % 2 != 0);
@@ -149,7 +159,7 @@ ChannelLinks::ChannelLinks(std::uint32_t channel, State& state, std::uint32_t cr
       said_progress_(servers) {
     for (ChannelPeer const& peer : peers) {
         ends_.push_back(std::make_unique<End>(*this, credits, peer));
-        for (auto const& flow : peer.out) {
+        for (auto const& flow : carried(peer, peer.out)) {
             FarEnd& end = far_ends_.emplace(flow, ends_.back()->far_end(flow)).first->second;
             if (peer.placed.contains(flow)) end.ring = &rings_[flow];
             end.by_host = !peer.direct.flows.contains(flow);
@@ -228,7 +238,7 @@ void ChannelLinks::say_attendance(std::uint32_t destination, bool is_attended) {
     std::uint64_t const next = (last / 2 + 1) * 2 + (is_attended ? 1 : 0);
     known.store(next, kRelaxed);
     for (auto& end : ends_) {
-        if (!end->intake().serves(destination)) continue;
+        if (!end->serves(destination)) continue;
         end->say({channel_, std::uint32_t(ChannelWord::Attendance), 0, destination, next, {}});
     }
 }

@@ -44,6 +44,7 @@ struct ChannelPeer {
     std::uint32_t server = 0;
     std::vector<SourceAndDestination> out;
     std::vector<SourceAndDestination> in;
+    bool in_place = false;  // destinations read all of these in place: the link carries words alone
     std::set<SourceAndDestination> placed =
         {};  // of both: the source's process puts segments in place itself
     DirectFlows direct = {};

@@ -53,8 +53,6 @@ public:
 
     // Says which segments are free again; true if any word was said.
     bool say_credits(link::Carrier& carrier);
-    // Whether it is for this destination.
-    [[nodiscard]] bool serves(std::uint32_t destination) const;
     // All that will come is here.
     [[nodiscard]] bool done() const;
 
@@ -198,12 +196,6 @@ bool BasicIntake<A>::say_credits(link::Carrier& carrier) {
         any = true;
     }
     return any;
-}
-
-template <class A>
-bool BasicIntake<A>::serves(std::uint32_t destination) const {
-    return std::any_of(flows_.begin(), flows_.end(),
-                       [&](auto const& entry) { return entry.first.second == destination; });
 }
 
 template <class A>

@@ -14,7 +14,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kTermsVersion = "6";  // of these words
+constexpr char const* kTermsVersion = "7";  // of these words
 
 std::string hashed(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
@@ -85,12 +85,27 @@ void from_hex(std::string_view text, Bytes& bytes) {
     }
 }
 
-// "number secret relays transfer segment_rows ..."
-std::string text_of(Terms terms) {
+// "transfer segment_rows ..."
+std::string text_of(Plan plan) {
+    std::string text = std::to_string(static_cast<std::uint32_t>(plan.transfer));
+    for (std::uint32_t const* value : numbers_of(plan)) text += ' ' + std::to_string(*value);
+    return text;
+}
+
+template <class Next>
+Plan plan_in(Next const& next) {
+    Plan plan;
+    plan.transfer = static_cast<Transfer>(number<std::uint8_t>(next()));
+    for (std::uint32_t* const value : numbers_of(plan)) *value = number(next());
+    return plan;
+}
+
+// "number secret relays plan", and the plan for peers
+std::string text_of(Terms const& terms) {
     std::string text = std::to_string(terms.number) + ' ' + hex(terms.secret);
-    text += terms.relays ? " 1" : " 0";
-    text += ' ' + std::to_string(static_cast<std::uint32_t>(terms.plan.transfer));
-    for (std::uint32_t const* value : numbers_of(terms.plan)) text += ' ' + std::to_string(*value);
+    text += terms.relays ? " 1 " : " 0 ";
+    text += text_of(terms.plan);
+    if (terms.for_peers) text += ' ' + text_of(*terms.for_peers);
     return text;
 }
 
@@ -100,13 +115,13 @@ Terms terms_in(std::string_view text) {
     terms.number = number<std::uint64_t>(next());
     from_hex(next(), terms.secret);
     terms.relays = number(next()) != 0;
-    terms.plan.transfer = static_cast<Transfer>(number<std::uint8_t>(next()));
-    for (std::uint32_t* const value : numbers_of(terms.plan)) *value = number(next());
+    terms.plan = plan_in(next);
+    if (!text.empty()) terms.for_peers = plan_in(next);
     return terms;
 }
 
-// "own gpu ... peers gpu ... destinations number gpu ... without member ... door home", each of the first four words the
-// number that follow
+// "own gpu ... peers gpu ... destinations number gpu ... without member ... maps door home", each of the first four words
+// the number that follow
 std::string text_of(GpuCard const& card) {
     std::string text;
     for (auto const* gpus : {&card.own, &card.peers}) {
@@ -119,6 +134,7 @@ std::string text_of(GpuCard const& card) {
     }
     text += std::to_string(card.without.size()) + ' ';
     for (std::uint32_t const member : card.without) text += std::to_string(member) + ' ';
+    text += card.maps ? "1 " : "0 ";
     return text + card.door + ' ' + one_line(card.home);
 }
 
@@ -137,6 +153,7 @@ GpuCard gpu_card_in(std::string_view text) {
     for (auto left = number(next()); left != 0 && !text.empty(); --left) {
         card.without.insert(number(next()));
     }
+    card.maps = number(next()) != 0;
     card.door = next();
     card.home = text;
     return card;
@@ -156,17 +173,34 @@ DirectCard direct_card_in(std::string_view text) {
 
 constexpr std::string_view kMapped = "mapped";
 
-// "bytes handle", or "bytes mapped"
+// "bytes handle", or "bytes mapped", and behind that "u" with the bytes that are used, "s" and "d" with the number of each
+// endpoint there
 std::string text_of(SharedGpuPool const& pool) {
-    return std::to_string(pool.bytes) + ' ' +
-           (pool.mapped ? std::string(kMapped) : hex(pool.handle.bytes));
+    std::string text = std::to_string(pool.bytes) + ' ' +
+                       (pool.mapped ? std::string(kMapped) : hex(pool.handle.bytes));
+    if (pool.used != 0) text += " u" + std::to_string(pool.used);
+    for (auto const s : pool.here.sources) text += " s" + std::to_string(s);
+    for (auto const d : pool.here.destinations) text += " d" + std::to_string(d);
+    return text;
 }
 
 SharedGpuPool pool_in(std::string_view text) {
     SharedGpuPool pool;
     pool.bytes = number<std::uint64_t>(take_word(text, ' '));
-    pool.mapped = text == kMapped;
-    if (!pool.mapped) from_hex(text, pool.handle.bytes);
+    auto const memory = take_word(text, ' ');
+    pool.mapped = memory == kMapped;
+    if (!pool.mapped) from_hex(memory, pool.handle.bytes);
+    while (!text.empty()) {
+        auto const word = take_word(text, ' ');
+        if (word.empty()) refuse();
+        std::string_view const value = word.substr(1);
+        switch (word.front()) {
+            case 'u': pool.used = number<std::uint64_t>(value); break;
+            case 's': pool.here.sources.push_back(number(value)); break;
+            case 'd': pool.here.destinations.push_back(number(value)); break;
+            default: refuse();
+        }
+    }
     return pool;
 }
 

@@ -1,7 +1,6 @@
 // What of a channel is on GPUs: its places there, what other processes copy into, sorters.
 #include <algorithm>
 #include <set>
-#include <stdexcept>
 
 #include "core/log.hpp"
 #include "gpu/peers.hpp"
@@ -10,35 +9,41 @@
 
 namespace mgi {
 
-namespace {
-
-// Another process' memory cannot be had here.
-class NotShared : public std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
-}  // namespace
-
 void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources const& resources) {
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) (void)gpu::connect_peers(gpus[i].gpu, gpus[j].gpu);
     }
+    bool const between = is_between_processes();
     // See are_peers.
-    bool const peers = gpus.size() > 1 && plan_.transfer == Transfer::ByReference;
+    bool const peers = between || (gpus.size() > 1 && plan_.transfer == Transfer::ByReference);
+    Here const all = all_endpoints();
     auto const fill = [this](State& state) { fill_in(state, true); };
     State shape;
     fill(shape);
     gpu::free_let_go();  // may make room
     for (GpuMembers const& members : gpus) {
-        bool const shares = is_written_by_others(members.here);
-        places_.push_back(std::make_unique<GpuPlace>(
-            members.gpu, members.here, far_of(members.here), shape, plan_, resources,
-            shares ? shared_as(members.gpu) : gpu::Shared::Not, peers ? &here_ : nullptr));
+        auto const shared = between                              ? gpu::Shared::Mapped
+                            : is_written_by_others(members.here) ? shared_as(members.gpu)
+                                                                 : gpu::Shared::Not;
+        places_.push_back(std::make_unique<GpuPlace>(members.gpu, members.here,
+                                                     far_of(members.here), shape, plan_, resources,
+                                                     shared, peers ? &all : nullptr,
+                                                     between ? proof_bytes() : 0));
         gpu_memories_->add(places_.back()->memory());
         if (!peers) places_.back()->build(plan_, fill);
         plan_.pool_bytes += places_.back()->pool_bytes();
     }
-    if (peers) GpuPlace::build_peers(places_, here_, plan_, fill);
+    if (between) return;
+    if (peers) {
+        std::vector<GpuPeer> own;
+        for (auto const& place : places_) own.push_back({place->here(), place.get()});
+        GpuPlace::build_peers(own, all, plan_, fill);
+    }
+    adopt_places();
+}
+
+// The host's state names what was built.
+void ChannelImpl::adopt_places() {
     for (auto const& place : places_) {
         for (auto const s : place->here().sources) {
             state_.sources[s] = place->state().sources[s];
@@ -58,7 +63,7 @@ gpu::Shared ChannelImpl::shared_as(int gpu) const {
 // of one kind, or none.
 Here ChannelImpl::far_of(Here const& here) const {
     Here far;
-    if (!shared()) return far;
+    if (!shared() || is_between_processes()) return far;
     PartMembers const& members = part_->members();
     for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
         // All destinations of a GPU are written by the same processes.
@@ -86,6 +91,7 @@ bool ChannelImpl::is_written_by_others(Here const& here) const {
 }
 
 SharedGpus ChannelImpl::share_gpus(std::vector<std::string> const& doors) {
+    if (is_between_processes()) return share_places(doors);
     SharedGpus shared;
     PartMembers const& members = part_->members();
     importers_ = std::make_shared<GpuImporters>();
@@ -125,11 +131,12 @@ std::map<std::uint32_t, std::string> ChannelImpl::use_shared(
     PartMembers const& members = part_->members();
     std::map<std::uint32_t, std::string> refused;
     handed_ = door.all_that_came();
+    if (is_between_processes()) return build_between(by_member);
     for (std::uint32_t m = 0; m < by_member.size(); ++m) {
         if (m == members.me) continue;
         try {
             use_shared(m, by_member[m], handed_[m]);
-        } catch (NotShared const& error) {
+        } catch (NotSharedHere const& error) {
             refused[m] = error.what();
         }
     }
@@ -189,13 +196,13 @@ std::unique_ptr<gpu::ImportedMemory> ChannelImpl::import(SharedGpuPool const& po
         if (!pool.mapped) {
             return std::make_unique<gpu::ImportedMemory>(places_.front()->gpu(), pool.handle);
         }
-        if (memory == nullptr) throw NotShared("its descriptor has not come");
+        if (memory == nullptr) throw NotSharedHere("its descriptor has not come");
         std::vector<int> gpus;
         for (auto const& place : places_) gpus.push_back(place->gpu());
         return std::make_unique<gpu::ImportedMemory>(gpus, memory->get(), pool.bytes);
     } catch (Error const& error) {
         if (!is_refusal(error)) throw;
-        throw NotShared(error.what());
+        throw NotSharedHere(error.what());
     }
 }
 

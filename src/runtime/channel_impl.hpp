@@ -79,17 +79,23 @@ public:
                     std::shared_ptr<memory::Account> account);
     // Null where it has not several GPUs here, or reads all in place.
     [[nodiscard]] GpuRelays const* relays() const { return relays_.get(); }
-    // What other processes copy into, which is handed to them at their doors, by member; once.
+    // What other processes copy into, or reach in place, which is handed to them at their doors, by member; once.
     [[nodiscard]] SharedGpus share_gpus(std::vector<std::string> const& doors);
     // Opens what all members share, as far as this one copies into it, and what came to its door; once, after the
-    // crossing was set and before it begins. Throws Error(Internal) where that is not what it has to be. Whose memory
-    // cannot be had, and why: then the channel is of no use.
+    // crossing was set and before it begins. Where all is read in place it builds the tables: nobody may look at them
+    // before. Throws Error(Internal) where that is not what it has to be. Whose memory cannot be had, and why: then the
+    // channel is of no use.
     [[nodiscard]] std::map<std::uint32_t, std::string> use_shared(
         std::vector<SharedGpus> const& by_member, GpuDoor const& door);
-    // Nobody copies any more; who shares hears of it.
+    // Nobody copies any more; who shares hears of it. What kernels reach in place stays as long as the channel.
     void forget_shared() {
+        if (is_between_processes()) return;
         imported_.clear();
         handed_.clear();
+    }
+    // Whether its endpoints are on GPUs of several processes, and read in place what all of them have.
+    [[nodiscard]] bool is_between_processes() const {
+        return shared() && part_->members().in_place;
     }
     // "channel 'lineitem' (3)"
     [[nodiscard]] std::string describe() const;
@@ -198,6 +204,16 @@ private:
     void fill_in(State& state, bool on_gpu) const;
     void build(ChannelTables& tables, std::shared_ptr<memory::Account> account);
     void add_places(std::vector<GpuMembers> const& gpus, Resources const& resources);
+    void adopt_places();
+    [[nodiscard]] Here all_endpoints() const;
+    [[nodiscard]] SharedGpus share_places(std::vector<std::string> const& doors);
+    [[nodiscard]] std::map<std::uint32_t, std::string> build_between(
+        std::vector<SharedGpus> const& by_member);
+    [[nodiscard]] std::vector<GpuPeer> peers_of(std::uint32_t member, SharedGpus const& theirs);
+    void check_peers(std::uint32_t member, std::vector<GpuPeer> const& peers,
+                     SharedGpus const& theirs) const;
+    [[nodiscard]] std::uint64_t proof_bytes() const;
+    void prove(std::uint32_t member, SharedGpuPool const& theirs) const;
     void use_shared(std::uint32_t member, SharedGpus const& theirs, GpuHandover const& handed);
     std::unique_ptr<gpu::ImportedMemory> import(SharedGpuPool const& pool,
                                                 Descriptor const* memory) const;

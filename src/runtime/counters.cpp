@@ -32,15 +32,16 @@ std::uint64_t cut(std::vector<T>& items, std::size_t most) {
 
 // What carries a lane's segments: "copy", "reference and wire".
 std::string carrier_of(State const& state, std::uint32_t source, std::uint32_t lane) {
+    auto const& words = state.sources[source].lanes[lane];
     auto const [first, last] = state.destinations_of(lane);
     bool copied = false;
     bool far = false;
-    for (std::uint32_t d = first; d < last; ++d) {
+    for (std::uint32_t d = first; words.moves != 0 && d < last; ++d) {
         bool const is_far = state.destinations[d].queue == nullptr;
         far |= is_far;
         copied |= !is_far && !state.reads_in_place(source, d);
     }
-    std::string text = state.sources[source].lanes[lane].reader_count != 0 ? "reference" : "";
+    std::string text = words.reader_count != 0 ? "reference" : "";
     if (copied) text += text.empty() ? "copy" : " and copy";
     if (far) text += text.empty() ? "wire" : " and wire";
     return text;

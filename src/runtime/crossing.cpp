@@ -58,6 +58,7 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
         mover::ChannelPeer end;
         end.name = members.name(m);
         end.server = members.server[m];
+        end.in_place = members.in_place;
         for (std::uint32_t s = 0; s < members.source_member.size(); ++s) {
             std::uint32_t const by = channel.mover_of(s);
             for (std::uint32_t d = 0; d < members.destination_member.size(); ++d) {

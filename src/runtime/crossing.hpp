@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class ChannelImpl;
 // What the process that founds a channel lays down for those on other servers.
 struct Terms {
     Plan plan;
+    std::optional<Plan> for_peers;     // the plan should all GPUs be peers
     transport::wire::Secret secret{};  // of the channel's links
     std::uint64_t number = 0;          // random; names them
     bool relays = true;                // processes of third servers may pass on what goes over them

@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include <mgi/device/assert.hpp>
+
 #include "core/text.hpp"
 
 namespace mgi {
@@ -53,13 +55,26 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
     counted.lane_count = shape.lane_count;
     counted.max_groups = shape.max_groups;
     counted.takes_ahead = shape.takes_ahead;
+    std::uint64_t const own = bytes_of(shape);
     if (peers != nullptr) {
         ChannelTables const tables(counted, plan, *peers);
-        return {tables.bytes(here), tables.home_bytes(here), 0, 0};
+        return {own + tables.bytes(here), tables.home_bytes(here)};
     }
     ChannelTables const tables(counted, plan, here, far);
-    return {tables.bytes(), tables.pool_bytes(),
+    return {own + tables.bytes(), tables.pool_bytes(),
             plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes(), tables.far_bytes()};
+}
+
+std::uint64_t GpuPlace::peer_bytes(State const& shape, Plan const& plan, Here const& here,
+                                   Here const& all) {
+    Sizes const sizes = sizes_of(shape, plan, here, {}, &all);
+    return with_tables_ahead(sizes).ahead + sizes.pool;
+}
+
+GpuPlace::Sizes GpuPlace::with_tables_ahead(Sizes sizes) {
+    constexpr std::uint64_t kPage = 4096;
+    sizes.ahead = (sizes.tables + kPage - 1) / kPage * kPage;
+    return sizes;
 }
 
 GpuPlace::Charge::Charge(std::shared_ptr<memory::Account> of, std::uint64_t much)
@@ -72,8 +87,10 @@ GpuPlace::Charge::Charge(std::shared_ptr<memory::Account> of, std::uint64_t much
 }
 
 GpuPlace::GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
-                   Resources const& resources, gpu::Shared shared, Here const* peers)
-    : GpuPlace(gpu, here, far, shape, sizes_of(shape, plan, here, far, peers), resources, shared) {}
+                   Resources const& resources, gpu::Shared shared, Here const* peers,
+                   std::uint64_t behind)
+    : GpuPlace(gpu, here, far, sizes_of(shape, plan, here, far, peers), resources, shared,
+               peers != nullptr, behind) {}
 
 GpuPlace::~GpuPlace() {
     if (importers_ == nullptr || pool_->shared() != gpu::Shared::Plainly) return;
@@ -90,25 +107,24 @@ gpu::DeviceMemory const& GpuPlace::share(std::shared_ptr<GpuImporters> importers
     return *pool_;
 }
 
-GpuPlace::GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
-                   Resources const& resources, gpu::Shared shared)
+GpuPlace::GpuPlace(int gpu, Here here, Here far, Sizes sizes, Resources const& resources,
+                   gpu::Shared shared, bool is_peer, std::uint64_t behind)
     : gpu_(gpu),
       here_(std::move(here)),
       far_(std::move(far)),
-      table_bytes_(bytes_of(shape) + sizes.tables),
-      pool_bytes_(sizes.pool),
-      mail_bytes_(sizes.mail),
+      sizes_(shared == gpu::Shared::Not || !is_peer ? sizes : with_tables_ahead(sizes)),
       charge_(resources.account, sizes.host),
       reserve_(resources.reserve),
       pool_(shared == gpu::Shared::Not ? reserve_->memory(gpu, sizes.pool) : reserve_->make([&] {
-          return std::make_shared<gpu::DeviceMemory>(gpu, sizes.pool, shared);
+          return std::make_shared<gpu::DeviceMemory>(gpu, sizes_.ahead + sizes.pool + behind,
+                                                     shared);
       })),
       mail_(zeroed(*reserve_, gpu, sizes.mail)),
       host_(zeroed(*reserve_, gpu, sizes.host)) {}
 
 // All of a state but its endpoints and its pool.
 void GpuPlace::begin(std::pmr::memory_resource& memory, State& state,
-                     std::function<void(State&)> const& fill) const {
+                     std::function<void(State&)> const& fill) {
     fill(state);
     bring(memory, state.layout.columns, state.layout.column_count);
     bring(memory, state.carry_layout.columns, state.carry_layout.column_count);
@@ -134,53 +150,68 @@ void GpuPlace::build(Plan const& plan, std::function<void(State&)> const& fill) 
         std::pmr::memory_resource& memory = *memories.front();
         State& state = *make_table<State>(memory, 1);
         begin(memory, state, fill);
-        state.pool = pool_bytes_ != 0 ? pool_->data() : host_->data();
-        Carver carver(pool_->data(), pool_bytes_, true);
+        state.pool = sizes_.pool != 0 ? segments() : host_->data();
+        Carver carver(segments(), sizes_.pool, true);
         Carver host(host_->data(), charge_.bytes, true, state.pool);
-        std::pmr::monotonic_buffer_resource mail(mail_->data(), mail_bytes_,
+        std::pmr::monotonic_buffer_resource mail(mail_->data(), sizes_.mail,
                                                  std::pmr::null_memory_resource());
         ChannelTables tables(state, plan, here_, far_);
-        tables.build(memory, carver, mail_bytes_ == 0 ? nullptr : &mail, &host);
+        tables.build(memory, carver, sizes_.mail == 0 ? nullptr : &mail, &host);
     };
-    own(std::make_shared<GpuTables>(*reserve_, std::vector<int>{gpu_},
-                                    std::vector<std::uint64_t>{table_bytes_}, build),
-        0);
+    own(std::make_shared<GpuTables>(*reserve_, std::vector<TableSite>{site()}, build), 0);
 }
 
-void GpuPlace::build_peers(std::vector<std::unique_ptr<GpuPlace>> const& places, Here const& all,
-                           Plan const& plan, std::function<void(State&)> const& fill) {
-    std::vector<int> gpus;
-    std::vector<std::uint64_t> bytes;
-    for (auto const& place : places) {
-        gpus.push_back(place->gpu_);
-        bytes.push_back(place->table_bytes_);
+TableSite GpuPlace::site() const {
+    return {sizes_.tables, gpu_, sizes_.ahead != 0 ? pool_ : nullptr};
+}
+
+void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, Plan const& plan,
+                           std::function<void(State&)> const& fill) {
+    State shape;
+    fill(shape);
+    std::vector<TableSite> sites;
+    std::vector<Carver> segments;
+    std::shared_ptr<gpu::Reserve> reserve;
+    char* origin = nullptr;
+    for (GpuPeer const& peer : peers) {
+        Sizes const sizes = sizes_of(shape, plan, peer.here, {}, &all);
+        char* at = nullptr;
+        if (peer.own != nullptr) {
+            reserve = peer.own->reserve_;
+            sites.push_back(peer.own->site());
+            at = peer.own->segments();
+        } else {
+            sites.push_back({sizes.tables, 0, nullptr, peer.elsewhere});
+            at = peer.elsewhere + with_tables_ahead(sizes).ahead;
+        }
+        if (origin == nullptr) origin = at;
+        segments.emplace_back(at, sizes.pool, true, origin);
     }
     auto const build = [&](TableImages::Memories const& memories) {
         Homes homes;
         std::vector<State*> states;
-        std::vector<Carver> carvers;
-        char* const origin = places.front()->pool_->data();
-        for (std::size_t i = 0; i < places.size(); ++i) {
-            GpuPlace const& place = *places[i];
+        std::vector<Carver> carvers = segments;
+        for (std::size_t i = 0; i < peers.size(); ++i) {
             State& state = *states.emplace_back(make_table<State>(*memories[i], 1));
-            place.begin(*memories[i], state, fill);
+            begin(*memories[i], state, fill);
             state.pool = origin;
-            carvers.emplace_back(place.pool_->data(), place.pool_bytes_, true, origin);
             homes.sources.resize(state.source_count);
             homes.destinations.resize(state.destination_count);
-            for (auto const s : place.here_.sources) homes.sources[s] = std::uint32_t(i);
-            for (auto const d : place.here_.destinations) homes.destinations[d] = std::uint32_t(i);
-        }
-        for (std::size_t i = 0; i < places.size(); ++i) {
+            for (auto const s : peers[i].here.sources) homes.sources[s] = std::uint32_t(i);
+            for (auto const d : peers[i].here.destinations) {
+                homes.destinations[d] = std::uint32_t(i);
+            }
             homes.all.push_back({memories[i], &carvers[i]});
         }
         ChannelTables(*states.front(), plan, all).build(homes);
-        for (std::size_t i = 1; i < places.size(); ++i) {
+        for (std::size_t i = 1; i < peers.size(); ++i) {
             ChannelTables(*states[i], plan, all).repeat(*memories[i], *states.front());
         }
     };
-    auto const tables = std::make_shared<GpuTables>(*places.front()->reserve_, gpus, bytes, build);
-    for (std::size_t i = 0; i < places.size(); ++i) places[i]->own(tables, i);
+    auto const tables = std::make_shared<GpuTables>(*reserve, sites, build);
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+        if (peers[i].own != nullptr) peers[i].own->own(tables, i);
+    }
 }
 
 void GpuPlace::set_stages(std::vector<State*> const& images, std::vector<State*> const& on_gpu) {
@@ -193,6 +224,7 @@ void GpuPlace::set_stages(std::vector<State*> const& images, std::vector<State*>
 }
 
 void GpuPlace::set_failed(ErrorCode code) {
+    MGI_ASSERT(tables_ != nullptr, gpu_);  // nobody knows the channel before
     // Of a failed channel groups may be gone whose kernel is not (Attachment::launched was never called).
     if (code != ErrorCode::Deleted) {
         pool_->abandon();

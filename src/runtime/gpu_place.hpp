@@ -18,14 +18,25 @@
 
 namespace mgi {
 
+class GpuPlace;
+
+// A channel's endpoints on one of several GPUs that reach each other's memory.
+struct GpuPeer {
+    Here here;
+    GpuPlace* own = nullptr;
+    // Of another process: what it shares, as GPUs here reach it. Its tables, and behind them its segments.
+    char* elsewhere = nullptr;
+};
+
 class GpuPlace {
 public:
     // Of a channel with the counts and layouts of `shape`; `far`: its endpoints to which links lead; `peers`: those of
     // all GPUs, where they are peers (build_peers). Memory of the host's for their segments is at the charge of the
-    // account; `shared` is the GPU's, which the reserve has none of. Throws Error(OutOfMemory, ...).
+    // account; `shared` is the GPU's, which the reserve has none of; of peers it has the tables as well, and so many bytes
+    // `behind` the segments that are others'. Throws Error(OutOfMemory, ...).
     GpuPlace(int gpu, Here const& here, Here const& far, State const& shape, Plan const& plan,
              Resources const& resources, gpu::Shared shared = gpu::Shared::Not,
-             Here const* peers = nullptr);
+             Here const* peers = nullptr, std::uint64_t behind = 0);
     ~GpuPlace();
     GpuPlace(GpuPlace const&) = delete;
     GpuPlace& operator=(GpuPlace const&) = delete;
@@ -43,19 +54,22 @@ public:
         auto const* const words = state_->sources[source].words;
         tables_->refresh(table_, words, sizeof(*words));
     }
-    [[nodiscard]] std::uint64_t pool_bytes() const { return pool_bytes_ + charge_.bytes; }
+    [[nodiscard]] std::uint64_t pool_bytes() const { return sizes_.pool + charge_.bytes; }
     // The GPU's memory that its segments lie in.
     [[nodiscard]] transport::GpuRange memory() const {
-        return {gpu_, pool_->data(), pool_bytes_, gpu_};
+        return {gpu_, segments(), sizes_.pool, gpu_};
     }
     // Other processes import it from now on; plain memory stays until they have let go.
     gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
     // Builds the tables, and brings them there; `fill` writes all else of a state.
     void build(Plan const& plan, std::function<void(State&)> const& fill);
-    // The same of places on GPUs that all reach each other's memory, where each endpoint reads in place what all
-    // have for it; `all`: the endpoints of all of them.
-    static void build_peers(std::vector<std::unique_ptr<GpuPlace>> const& places, Here const& all,
-                            Plan const& plan, std::function<void(State&)> const& fill);
+    // The same of peers, where each endpoint reads in place what all have for it; `all`: the endpoints of all of them.
+    // Processes that do so with each other's memory name them in one order, and each builds its own.
+    static void build_peers(std::vector<GpuPeer> const& peers, Here const& all, Plan const& plan,
+                            std::function<void(State&)> const& fill);
+    // What each of them shares, but for what is behind it.
+    static std::uint64_t peer_bytes(State const& shape, Plan const& plan, Here const& here,
+                                    Here const& all);
     // The stages of a channel with sorters, by source: their images, and what kernels see.
     void set_stages(std::vector<State*> const& images, std::vector<State*> const& on_gpu);
     void set_failed(ErrorCode code);
@@ -64,9 +78,10 @@ private:
     static std::uint64_t bytes_of(State const& shape);
     struct Sizes {
         std::uint64_t tables = 0;
-        std::uint64_t pool = 0;
+        std::uint64_t pool = 0;  // segments, and what groups keep
         std::uint64_t mail = 0;
         std::uint64_t host = 0;
+        std::uint64_t ahead = 0;  // of the pool: tables that are shared with it
     };
     static Sizes sizes_of(State const& shape, Plan const& plan, Here const& here, Here const& far,
                           Here const* peers);
@@ -79,23 +94,25 @@ private:
         std::shared_ptr<memory::Account> const account;
         std::uint64_t const bytes;
     };
-    GpuPlace(int gpu, Here here, Here far, State const& shape, Sizes const& sizes,
-             Resources const& resources, gpu::Shared shared);
+    static Sizes with_tables_ahead(Sizes sizes);
+    GpuPlace(int gpu, Here here, Here far, Sizes sizes, Resources const& resources,
+             gpu::Shared shared, bool is_peer, std::uint64_t behind);
+
+    [[nodiscard]] char* segments() const { return pool_->data() + sizes_.ahead; }
+    [[nodiscard]] TableSite site() const;
 
     int const gpu_;
     Here const here_;
     Here const far_;
-    std::uint64_t const table_bytes_;
-    std::uint64_t const pool_bytes_;
-    std::uint64_t const mail_bytes_;
+    Sizes const sizes_;
     Charge const charge_;
     std::shared_ptr<gpu::Reserve> const reserve_;
     std::shared_ptr<gpu::DeviceMemory> pool_;
     std::shared_ptr<GpuImporters> importers_;
     std::shared_ptr<gpu::PinnedMemory> mail_;
     std::shared_ptr<gpu::PinnedMemory> host_;
-    void begin(std::pmr::memory_resource& memory, State& state,
-               std::function<void(State&)> const& fill) const;
+    static void begin(std::pmr::memory_resource& memory, State& state,
+                      std::function<void(State&)> const& fill);
     void own(std::shared_ptr<GpuTables> tables, std::size_t table);
 
     std::shared_ptr<GpuTables> tables_;  // of all peers

@@ -40,6 +40,15 @@ bool contains(std::vector<std::string> const& gpus, std::string const& uuid) {
     return std::find(gpus.begin(), gpus.end(), uuid) != gpus.end();
 }
 
+bool map_and_connect(std::set<int> const& gpus) {
+    return std::all_of(gpus.begin(), gpus.end(), [&](int one) {
+        return shared_kind(one) == gpu::Shared::Mapped &&
+               std::all_of(gpus.begin(), gpus.end(), [one](int other) {
+                   return other == one || gpu::connect_peers(one, other);
+               });
+    });
+}
+
 }  // namespace
 
 void GpuRefusals::note_own() {
@@ -75,7 +84,7 @@ gpu::Shared shared_kind(int gpu) {
 }
 
 GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
-                 std::string const& server) {
+                 std::string const& server, bool may_be) {
     GpuCard card;
     if (wanted() == Wanted::None) return card;
     std::vector<Device const*> own;
@@ -91,9 +100,12 @@ GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
     }
     if (own.empty()) return card;
     card.home = home_on(server);
+    std::set<int> numbers;
     for (Device const* gpu : own) {
+        numbers.insert(gpu->ordinal);
         if (!contains(card.own, gpu->uuid)) card.own.push_back(gpu->uuid);
     }
+    card.maps = may_be && map_and_connect(numbers);
     for (Device const& device : devices) {
         bool const is_peer = device.kind == VertexKind::Gpu &&
                              std::all_of(own.begin(), own.end(), [&](Device const* gpu) {
@@ -104,7 +116,43 @@ GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
     return card;
 }
 
-void note_cards(PartMembers& members, std::vector<GpuCard> const& cards) {
+bool may_be_peers(ChannelSpec const& spec, PartMembers const& members) {
+    auto const all = [](std::vector<bool> const& of) {
+        return std::find(of.begin(), of.end(), false) == of.end();
+    };
+    return spec.options.by_reference && device::has_own_lanes(spec.routing.kind) &&
+           members.on_gpus() && all(members.source_on_gpu) && all(members.destination_on_gpu);
+}
+
+namespace {
+
+// Of two members. They share no GPU: there kernels take turns, and would wait for each other.
+bool are_peers(GpuCard const& one, GpuCard const& other) {
+    return one.home == other.home &&
+           std::all_of(other.own.begin(), other.own.end(), [&](std::string const& gpu) {
+               return contains(one.peers, gpu) && !contains(one.own, gpu);
+           });
+}
+
+bool are_all_peers(std::vector<GpuCard> const& cards) {
+    for (std::size_t i = 0; i < cards.size(); ++i) {
+        if (cards[i].home.empty() || !cards[i].maps || !cards[i].without.empty()) return false;
+        for (std::size_t j = 0; j < cards.size(); ++j) {
+            if (i != j && !are_peers(cards[i], cards[j])) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+void note_cards(PartMembers& members, std::vector<GpuCard> const& cards, ChannelSpec const& spec) {
+    members.in_place = may_be_peers(spec, members) && are_all_peers(cards);
+    if (members.in_place) {
+        members.writes.clear();
+        members.writes_own_gpus = false;
+        return;
+    }
     std::size_t const destinations = members.destination_member.size();
     members.writes.assign(cards.size(), std::vector<bool>(destinations));
     members.writes_own_gpus = false;

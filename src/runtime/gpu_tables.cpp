@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <mgi/device/assert.hpp>
+
 namespace mgi {
 
 namespace {
@@ -13,16 +15,27 @@ gpu::Address address_of(void const* at) {
     return reinterpret_cast<gpu::Address>(at);
 }
 
+std::vector<std::uint64_t> bytes_of(std::vector<TableSite> const& sites) {
+    std::vector<std::uint64_t> bytes;
+    for (TableSite const& site : sites) bytes.push_back(site.bytes);
+    return bytes;
+}
+
 }  // namespace
 
-GpuTables::Table::Table(gpu::Reserve& reserve, int on, std::uint64_t bytes)
-    : gpu(on),
-      memory(reserve.memory(on, bytes)),
-      copy(reserve.pinned(on, bytes + kWritten)),
-      stream(reserve.stream(on)) {}
+GpuTables::Table::Table(gpu::Reserve& reserve, TableSite const& site, std::uint64_t bytes)
+    : gpu(site.gpu), at(site.elsewhere), memory(site.memory) {
+    if (at != nullptr) return;
+    if (memory == nullptr) memory = reserve.memory(gpu, bytes);
+    MGI_ASSERT(bytes <= memory->bytes(), bytes, memory->bytes());
+    at = memory->data();
+    copy = reserve.pinned(gpu, bytes + kWritten);
+    stream = reserve.stream(gpu);
+}
 
 // Others may have the memory next.
 GpuTables::Table::~Table() {
+    if (stream == nullptr) return;
     try {
         stream->wait("end a channel's copies");
     } catch (std::exception const&) {
@@ -43,34 +56,36 @@ void GpuTables::fetch(Table const& table, std::uint64_t from, std::uint64_t byte
     gpu::Driver const& driver = gpu::Driver::get();
     gpu::Current const on(table.gpu);
     driver.check(
-        driver.cuMemcpyDtoHAsync(table.copy->data() + from, address_of(table.memory->data() + from),
-                                 bytes, table.stream->get()),
+        driver.cuMemcpyDtoHAsync(table.copy->data() + from, address_of(table.at + from), bytes,
+                                 table.stream->get()),
         what, table.gpu);
 }
 
-GpuTables::GpuTables(gpu::Reserve& reserve, std::vector<int> const& gpus,
-                     std::vector<std::uint64_t> const& bytes,
+GpuTables::GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
                      std::function<void(TableImages::Memories const&)> const& build)
-    : images_(bytes, build) {
+    : images_(bytes_of(sites), build) {
     std::vector<std::byte*> addresses;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t i = 0; i < sites.size(); ++i) {
         Table const& table =
-            *tables_.emplace_back(std::make_unique<Table>(reserve, gpus[i], images_.bytes(i)));
-        addresses.push_back(reinterpret_cast<std::byte*>(table.memory->data()));
+            *tables_.emplace_back(std::make_unique<Table>(reserve, sites[i], images_.bytes(i)));
+        addresses.push_back(reinterpret_cast<std::byte*>(table.at));
     }
     constexpr char const* kWhat = "bring a channel's tables";
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t i = 0; i < sites.size(); ++i) {
         Table const& table = *tables_[i];
+        if (table.stream == nullptr) continue;
         auto const moved = images_.moved(i, addresses);
         std::memcpy(table.copy->data(), moved.data(), moved.size());
         bring(table, addresses[i], table.copy->data(), moved.size(), kWhat);
     }
-    for (auto const& table : tables_) table->stream->wait(kWhat);
+    for (auto const& table : tables_) {
+        if (table->stream != nullptr) table->stream->wait(kWhat);
+    }
 }
 
 std::byte* GpuTables::address(std::size_t table, void const* of_image) const {
     auto const offset = static_cast<std::byte const*>(of_image) - images_.data(table);
-    return reinterpret_cast<std::byte*>(tables_[table]->memory->data()) + offset;
+    return reinterpret_cast<std::byte*>(tables_[table]->at) + offset;
 }
 
 void GpuTables::write(std::size_t table, void const* of_image, void const* bytes,

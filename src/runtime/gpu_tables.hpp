@@ -1,4 +1,5 @@
-// Tables in the memory of GPUs, which the host does not reach, and the host's images of them.
+// Tables in the memory of GPUs, which the host does not reach, and the host's images of them. Other processes may have
+// some of them, in memory that this one's GPUs reach: each process builds all, and brings its own there.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,21 @@
 
 namespace mgi {
 
+// Where a table is to lie.
+struct TableSite {
+    std::uint64_t bytes = 0;
+    int gpu = 0;  // not of another process' table
+    // What it lies in from the start on; null: memory for it alone.
+    std::shared_ptr<gpu::DeviceMemory> memory = nullptr;
+    // Another process' table, as GPUs here reach it; else null.
+    char* elsewhere = nullptr;
+};
+
 // Thread-safe once it is made, but for `set`.
 class GpuTables {
 public:
-    // A table of so many bytes on each of the GPUs; see TableImages.
-    GpuTables(gpu::Reserve& reserve, std::vector<int> const& gpus,
-              std::vector<std::uint64_t> const& bytes,
+    // `build`: see TableImages.
+    GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
               std::function<void(TableImages::Memories const&)> const& build);
 
     [[nodiscard]] std::byte* image(std::size_t table) const { return images_.data(table); }
@@ -37,6 +47,8 @@ public:
     }
     // A word that only the host changes.
     void keep(std::size_t table, void const* of_image) { images_.keep(table, of_image); }
+    // All of these are for tables of this process alone.
+    //
     // Writes bytes over an object on the GPU; what kernels see of it they see at once.
     void write(std::size_t table, void const* of_image, void const* bytes, std::uint64_t count);
     // Takes in what kernels have made of the words.
@@ -52,14 +64,15 @@ private:
 
     TableImages images_;
     struct Table {
-        Table(gpu::Reserve& reserve, int on, std::uint64_t bytes);
+        Table(gpu::Reserve& reserve, TableSite const& site, std::uint64_t bytes);
         ~Table();
         Table(Table const&) = delete;
         Table& operator=(Table const&) = delete;
         int gpu;
         std::mutex mutex;  // of all below and of the image's words
-        std::shared_ptr<gpu::DeviceMemory> memory;
-        std::shared_ptr<gpu::PinnedMemory> copy;  // of it, and behind that what is written
+        char* at;
+        std::shared_ptr<gpu::DeviceMemory> memory;  // none of another process', nor what is below
+        std::shared_ptr<gpu::PinnedMemory> copy;    // of it, and behind that what is written
         std::shared_ptr<gpu::OwnStream> stream;
     };
     // Brings so many bytes of `copy` to the table, or the other way round; the next waits until they are there.

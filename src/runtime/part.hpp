@@ -31,8 +31,7 @@ struct PartMembers {
     std::uint32_t count = 1;
     std::vector<std::string> names;     // "rank 3", for errors; empty: "process 0", "process 1" ...
     std::vector<std::uint32_t> server;  // by member; empty: all are on one
-    // By endpoint; empty: none is. Where one is, each process counts as a server: nobody reads a GPU's segments
-    // in place from another one, and links join them.
+    // By endpoint; empty: none is. Where one is, each process counts as a server, and links join them.
     std::vector<bool> source_on_gpu;
     std::vector<bool> destination_on_gpu;
     // By member: which server that is really; empty: `server` says it.
@@ -47,6 +46,9 @@ struct PartMembers {
     [[nodiscard]] bool writes_into(std::uint32_t member, std::uint32_t destination) const {
         return !writes.empty() && writes[member][destination];
     }
+    // All endpoints are on GPUs of one server that reach each other's memory, where each destination reads in place
+    // what all sources have for it; links carry no rows then.
+    bool in_place = false;
     // By source and destination: whether NICs carry it from one GPU's memory to the other's. Empty: nothing is.
     std::vector<std::vector<bool>> direct;
     [[nodiscard]] bool is_direct(std::uint32_t source, std::uint32_t destination) const {

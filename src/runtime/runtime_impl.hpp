@@ -95,8 +95,12 @@ public:
     };
     MadePart make_part(std::uint32_t id, ChannelSpec const& spec, PartMembers const& members,
                        Elsewhere const& elsewhere = {});
+    // Makes one known whose tables are there; of members that read in place that is behind `use_shared`.
+    Channel complete_channel(std::shared_ptr<ChannelImpl> const& channel);
     // What the first of all members plans for them.
     [[nodiscard]] Plan plan_together(ChannelSpec const& spec, PartMembers const& members) const;
+    // The same if all turn out to read in place what is on others' GPUs.
+    [[nodiscard]] Plan plan_for_peers(ChannelSpec const& spec, PartMembers const& members) const;
     // The others find it; the descriptor stays the caller's. Nothing if the part's address is taken in
     // this process: then the first leaves that part and makes another. Throws Error(InvalidArgument) if
     // the descriptor is no part of this channel, or of another specification; Error(OutOfMemory).
@@ -150,7 +154,6 @@ private:
     std::shared_ptr<ChannelImpl> build_channel(std::uint32_t id, ChannelSpec const& spec,
                                                std::optional<std::uint32_t> text_bytes = {});
     Channel make_channel(std::uint32_t id, ChannelSpec const& spec);
-    Channel complete_channel(std::shared_ptr<ChannelImpl> const& channel);
     void check_members(ChannelSpec const& spec, PartMembers const& members) const;
     void add_crossing(ChannelImpl& channel, Elsewhere const& elsewhere);
     void leave_all() noexcept;

@@ -33,6 +33,7 @@ bool has_one_order(ChannelSpec const& spec) {
 // Whether all rows may be read in place. An ordered broadcast by reference has one word that all sources
 // deliver under, of which each process has its own. And no server reads another one's memory in place.
 bool may_be_in_place(ChannelSpec const& spec, PartMembers const& members) {
+    if (members.in_place) return true;
     if (!spec.options.by_reference || members.cross_servers()) return false;
     auto const& of = members.source_member;
     return !has_one_order(spec) ||
@@ -58,6 +59,7 @@ Transfer transfer_across(ChannelSpec const& spec) {
 }
 
 bool can_be(Transfer transfer, ChannelSpec const& spec, PartMembers const& members) {
+    if (members.in_place) return transfer == Transfer::ByReference;
     if (members.cross_servers()) return transfer == transfer_across(spec);
     return transfer == Transfer::ByCopy ||
            (transfer == Transfer::ByReference && may_be_in_place(spec, members));
@@ -198,6 +200,19 @@ Plan Runtime::Impl::plan_together(ChannelSpec const& spec, PartMembers const& me
     return plan_with(0);
 }
 
+Plan Runtime::Impl::plan_for_peers(ChannelSpec const& spec, PartMembers const& members) const {
+    Schema const schema = schema_of(spec);
+    ChannelSpec fitting = spec;
+    // Each has one GPU at least; this one does not know of more.
+    fitting.options = options_on_gpus(spec, schema, {true, true, false, true}, memory_left(),
+                                      members.count);
+    LargestServer const largest{most_on_a_server(members, members.source_member),
+                                most_on_a_server(members, members.destination_member)};
+    Plan plan = plan_channel(fitting, schema, largest);
+    plan.transfer = Transfer::ByReference;
+    return plan;
+}
+
 Runtime::Impl::MadePart Runtime::Impl::make_part(std::uint32_t id, ChannelSpec const& spec,
                                                  PartMembers const& members,
                                                  Elsewhere const& elsewhere) {
@@ -213,7 +228,8 @@ Runtime::Impl::MadePart Runtime::Impl::make_part(std::uint32_t id, ChannelSpec c
         ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), resources(),
                             ChannelImpl::Sharing{members, nullptr}, gpu_members(spec, devices_));
     add_crossing(*channel, elsewhere);
-    Channel handle = complete_channel(channel);
+    // Of one that is read in place others' memory is missing.
+    Channel handle = members.in_place ? Channel(channel) : complete_channel(channel);
     return {std::move(handle), channel->part()->descriptor(), channel->part()->address()};
 }
 

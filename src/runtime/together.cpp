@@ -124,7 +124,8 @@ private:
             runtime_.check_members(spec_, members_);
             if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
             if (members_.on_gpus()) {
-                mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server());
+                mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server(),
+                                     may_be_peers(spec_, members_));
                 complete(mine.gpus);
                 if (!company_.on_one_server()) {
                     mine.direct = direct_card(spec_, runtime_.devices(), runtime_.network(),
@@ -137,6 +138,9 @@ private:
             if (crossing_) {
                 mine.terms = Terms::of(runtime_.plan_together(spec_, members_),
                                        ChannelNetwork::relays() && !company_.on_one_server());
+                if (company_.on_one_server() && may_be_peers(spec_, members_)) {
+                    mine.terms->for_peers = runtime_.plan_for_peers(spec_, members_);
+                }
             }
             if (!crossing_) make();
         });
@@ -151,7 +155,9 @@ private:
             direct.push_back(said.direct.value_or(DirectCard()));
         }
         if (members_.on_gpus()) {
-            note_cards(members_, cards);
+            note_cards(members_, cards, spec_);
+            members_.in_place &= elsewhere_.terms && elsewhere_.terms->for_peers;
+            if (members_.in_place) elsewhere_.terms->plan = *elsewhere_.terms->for_peers;
             if (!company_.on_one_server()) note_direct(members_, direct, spec_);
             doors_.clear();
             for (GpuCard const& card : cards) doors_.push_back(card.door);
@@ -165,7 +171,10 @@ private:
     void complete(GpuCard& card) {
         if (card.home.empty()) return;
         GpuRefusals const& refused = runtime_.gpu_refusals_;
-        if (refused.own()) card.destinations.clear();
+        if (refused.own()) {
+            card.destinations.clear();
+            card.maps = false;
+        }
         for (std::uint32_t m = 0; m < members_.count; ++m) {
             if (refused.of(company_.ranks[m])) card.without.insert(m);
         }
@@ -242,6 +251,9 @@ private:
             }
             mine.taken = !refused.empty();
             door_.reset();
+            if (!members_.in_place || mine.taken) return;
+            runtime_.complete_channel(channel_->impl());
+            is_known_ = true;
         });
         auto const all = say("GPUs shared", mine);
         return std::none_of(all.begin(), all.end(), [](Said const& said) { return said.taken; });
@@ -276,6 +288,7 @@ private:
     void make() {
         MadePart const made = runtime_.make_part(id_, spec_, members_, elsewhere_);
         channel_ = made.channel;
+        is_known_ = !members_.in_place;
         if (!members_.on_gpus()) runtime_.coordinator_->put_part(id_, made.descriptor);
     }
 
@@ -293,6 +306,11 @@ private:
 
     void drop() noexcept {
         if (!channel_) return;
+        if (!is_known_) {
+            runtime_.end_work(*channel_->impl());
+            channel_.reset();
+            return;
+        }
         try {
             runtime_.leave(*channel_->impl());
         } catch (std::exception const& error) {
@@ -315,6 +333,7 @@ private:
     std::vector<SharedGpus> shared_gpus_;  // the same
     std::uint32_t id_ = 0;
     std::optional<Channel> channel_;
+    bool is_known_ = true;  // to the runtime; of one that is read in place only once its tables are built
     bool done_ = false;
 };
 

@@ -81,8 +81,11 @@ Indices holders(State const& state, std::uint32_t source, std::uint32_t lane) {
     auto const [first, last] = state.destinations_of(lane);
     Indices all;
     Indices behind;
+    // Without moves all of them, wherever they are.
+    bool const all_read = state.sources[source].lanes[lane].moves == 0;
     for (std::uint32_t d = first; d < last; ++d) {
-        if (state.routing != RoutingKind::Balance && !state.reads_in_place(source, d)) continue;
+        if (state.routing != RoutingKind::Balance && !all_read && !state.reads_in_place(source, d))
+            continue;
         all.push_back(d);
         if (state.routing != RoutingKind::Broadcast) continue;
         if (come_to(state, d) != taken_at(state, d)) behind.push_back(d);
@@ -118,6 +121,7 @@ std::string kept_text(ChannelImpl& channel, std::uint32_t source, Indices const&
         }
     }
     if (!here.empty()) return holders_text(state, here);
+    if (channel.is_between_processes()) return "the segment that is to be filled next is still read there";
     return std::to_string(kept) + " segments have arrived there and were not given back";
 }
 
@@ -178,7 +182,7 @@ bool holds_rows_back(State const& state, device::Source<Words> const& source) {
 // What keeps a source from ending.
 std::string source_text(State const& state, std::uint32_t source) {
     auto const& from = state.sources[source];
-    if (from.lanes == nullptr) return "on another server, which has not said that it has ended";
+    if (from.lanes == nullptr) return "elsewhere, and has not said that it has ended";
     std::uint32_t const expected = from.words->groups_expected.load(relaxed);
     std::uint32_t const flushed = from.words->groups_flushed.load(relaxed);
     if (expected == 0) return "nobody has sent there, or flushed";

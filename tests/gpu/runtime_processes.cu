@@ -1,5 +1,6 @@
-// Processes of one machine with endpoints on one GPU: each copies into the memory of the others, or sends by links;
-// one is killed in the middle. They take turns on the GPU, so a wait for each other is some milliseconds: rows are few.
+// Processes of one machine. With endpoints on one GPU each copies into the memory of the others, or sends by links; they
+// take turns on the GPU, so a wait for each other is some milliseconds: rows are few. With a GPU each, which are peers,
+// they read in place what the others have for them. One is killed in the middle.
 #include <algorithm>
 #include <csignal>
 #include <memory>
@@ -32,10 +33,12 @@ std::vector<Told> flows_of_processes() {
 /// One process' endpoint on the GPU, which sends and receives.
 class Party {
 public:
-    Party(u32 rank, u32 size)
+    Party(u32 rank, u32 size, bool peers)
         : rank_(rank),
+          peers_(peers),
+          device_("cuda:" + std::to_string(peers ? rank : 0)),
           runtime_(join_meeting(rank, size, options_of_tests())),
-          mine_(runtime_.create_endpoint(named("cuda:0"))),
+          mine_(runtime_.create_endpoint(named(device_))),
           all_(runtime_.gather_endpoints({mine_})) {
         expect(all_.size() == size, "not all processes have come");
     }
@@ -63,10 +66,13 @@ public:
         pool_bytes_ = channel_->plan().pool_bytes;
         if (!settings.cpu) {
             char const* const ipc = std::getenv("MGI_GPU_IPC");
-            bool const copies = ipc == nullptr || std::string(ipc) != "off";
+            bool const in_place = peers_ && told.routing.kind == device::RoutingKind::Partition;
+            bool const copies = !in_place && (ipc == nullptr || std::string(ipc) != "off");
             expect(
                 copied_into(*channel_) == (copies ? ranks.size() - 1 : 0),
                 "copies into " + std::to_string(copied_into(*channel_)) + " other processes' GPUs");
+            expect((channel_->plan().transfer == Transfer::ByReference) == in_place,
+                   std::string("goes ") + to_string(channel_->plan().transfer));
         }
         set_task(told, u32(ranks.size()));
     }
@@ -77,8 +83,7 @@ public:
         finish();
     }
     void start() {
-        char const* const device = "cuda:0";
-        launch_ = launch(runtime_, mine_, shape_on(device), channel_->on(mine_), task_);
+        launch_ = launch(runtime_, mine_, shape_on(device_), channel_->on(mine_), task_);
     }
     void finish() {
         try {
@@ -100,6 +105,7 @@ public:
         }
     }
     [[nodiscard]] u64 pool_bytes() const { return pool_bytes_; }
+    [[nodiscard]] std::string const& device() const { return device_; }
     /// Waits for all of them.
     void meet() { (void)runtime_.gather_endpoints({mine_}); }
     void leave() {
@@ -109,7 +115,6 @@ public:
 
 private:
     void set_task(Told const& told, u32 members) {
-        char const* const device = "cuda:0";
         task_ = {};
         task_.routing = told.routing.kind;
         task_.modulo = told.routing.hash == Hash::Modulo;
@@ -121,15 +126,17 @@ private:
             u64 const id = place_ * told.rows + i;
             rows.push_back({key_of(id), i64(id)});
         }
-        data_ = std::make_unique<Room<Row>>(device, rows);
-        seen_ = std::make_unique<Room<u32>>(device, told.rows * members);
-        tally_ = std::make_unique<Room<Task::Tally>>(device, 1);
+        data_ = std::make_unique<Room<Row>>(device_, rows);
+        seen_ = std::make_unique<Room<u32>>(device_, told.rows * members);
+        tally_ = std::make_unique<Room<Task::Tally>>(device_, 1);
         task_.data = data_->get();
         task_.seen = seen_->get();
         task_.tally = tally_->get();
     }
 
     u32 rank_;
+    bool peers_;
+    std::string device_;
     Runtime runtime_;
     Endpoint mine_;
     std::vector<Endpoint> all_;
@@ -143,10 +150,12 @@ private:
     std::unique_ptr<Room<Task::Tally>> tally_;
 };
 
-u64 free_bytes() {
+u64 free_bytes(std::string const& device) {
     std::size_t free = 0;
     std::size_t total = 0;
-    if (!settings.cpu) cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    if (settings.cpu) return free;
+    GpuOfThread const there(std::stoi(device.substr(std::strlen("cuda:"))));
+    cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return free;
 }
 
@@ -166,7 +175,7 @@ void come_and_go(Party& party, u32 size) {
         party.run();
         party.leave();
         party.meet();
-        free.push_back(free_bytes());
+        free.push_back(free_bytes(party.device()));
         party.meet();
     }
     std::string all;
@@ -178,8 +187,8 @@ void come_and_go(Party& party, u32 size) {
            "the GPU's free memory becomes less, in MiB:" + all);
 }
 
-void exchange_all(u32 rank, u32 size) {
-    Party party(rank, size);
+void exchange_all(u32 rank, u32 size, bool peers) {
+    Party party(rank, size, peers);
     for (Told const& told : flows_of_processes()) {
         try {
             party.make(told, ranks_below(size));
@@ -196,8 +205,8 @@ constexpr u32 kKilled = 1;
 
 /// The first process comes late: so the second is killed while it waits for it, with rows under way. Nobody has room
 /// for all that the others send.
-void lose_one(u32 rank, u32 size) {
-    Party party(rank, size);
+void lose_one(u32 rank, u32 size, bool peers) {
+    Party party(rank, size, peers);
     Told const told{"bereaved", Routing::partition("key"), 100'000, 512};
     party.make(told, ranks_below(size));
     if (rank == 0) std::this_thread::sleep_for(milliseconds(1500));
@@ -234,7 +243,7 @@ void hold_meeting(std::string const& what, std::string const& ipc, u32 size) {
     std::string problems;
     for (u32 rank = 0; rank < size; ++rank) {
         std::string const ended = meeting.wait(rank, 2 * settings.limit());
-        bool const was_killed = what == "lose" && rank == kKilled;
+        bool const was_killed = what.starts_with("lose") && rank == kKilled;
         if (was_killed ? ended == "ended by Killed" : ended.empty()) continue;
         problems += "rank " + std::to_string(rank) + ": " + ended + "; ";
     }
@@ -245,10 +254,11 @@ void hold_meeting(std::string const& what, std::string const& ipc, u32 size) {
 
 int run_member(std::string const& what, u32 rank, u32 size) {
     try {
-        if (what == "exchange") {
-            exchange_all(rank, size);
+        bool const peers = what.ends_with("peers");
+        if (what.starts_with("exchange")) {
+            exchange_all(rank, size, peers);
         } else {
-            lose_one(rank, size);
+            lose_one(rank, size, peers);
         }
         return 0;
     } catch (std::exception const& error) {
@@ -270,6 +280,16 @@ void add_processes(std::vector<Test>& tests) {
     // On a GPU its links are given up after 10 to 14 s.
     tests.push_back({"three processes of a GPU, one is killed",
                      [] { hold_meeting("lose", "on", 3); }, false, true});
+    auto const gpus = settings.cpu ? 0 : u32(gpus_of_tests());
+    if (gpus >= 2) {
+        tests.push_back({"processes of GPUs that are peers",
+                         [gpus] { hold_meeting("exchange peers", "on", std::min(gpus, 4u)); },
+                         false, false});
+    }
+    if (gpus >= 3) {
+        tests.push_back({"three processes of peers, one is killed",
+                         [] { hold_meeting("lose peers", "on", 3); }, false, false});
+    }
 }
 
 }  // namespace mgi::test::gpu

@@ -1,9 +1,10 @@
 // A process with an endpoint on a GPU that is made up: what gpu_process_test.cpp starts, in a meeting.
 //
-//     mgi_test_gpu_member WHAT RANK SIZE COPIES
+//     mgi_test_gpu_member WHAT RANK SIZE HOW
 //
-// WHAT: "exchange", in which it copies into so many other processes' GPUs, or "lose" with 3 processes, the second of
-// which is killed. Prints what went wrong, and ends with 1 then.
+// WHAT: "exchange", or "lose" with 3 processes, the second of which is killed. HOW: "copies" into the others' GPUs,
+// "links", or "peers", of which each has a GPU of its own and reads in place. Prints what went wrong, and ends with 1
+// then.
 #include <unistd.h>
 
 #include <csignal>
@@ -29,13 +30,14 @@ void require(bool holds, std::string const& what) {
 
 class GpuMember {
 public:
-    GpuMember(u32 rank, u32 size)
+    GpuMember(u32 rank, u32 size, std::string how)
         : rank_(rank),
+          how_(std::move(how)),
           runtime_(join_meeting(rank, size, one_device())),
-          mine_(runtime_.create_endpoint("cuda:0")),
+          mine_(runtime_.create_endpoint("cuda:" + std::to_string(how_ == "peers" ? rank : 0))),
           all_(runtime_.gather_endpoints({mine_})) {}
 
-    void make(std::vector<u32> const& ranks, u32 copies) {
+    void make(std::vector<u32> const& ranks) {
         std::vector<Endpoint> endpoints;
         for (u32 const rank : ranks) {
             if (rank == rank_) place_ = u32(endpoints.size());
@@ -46,8 +48,10 @@ public:
         spec.options.slots = spec.options.credits = 2;
         spec.options.gone_limit = std::chrono::milliseconds(3000);
         channel_ = runtime_.create_channel(spec);
-        require(copied_into(channel_) == copies,
+        require(copied_into(channel_) == (how_ == "copies" ? ranks.size() - 1 : 0),
                 "copies into " + std::to_string(copied_into(channel_)));
+        require((channel_.plan().transfer == Transfer::ByReference) == (how_ == "peers"),
+                std::string("goes ") + to_string(channel_.plan().transfer));
         members_ = u32(ranks.size());
         seen_.clear();
     }
@@ -79,6 +83,7 @@ public:
 private:
     static constexpr u64 kRows = 5000;
     u32 const rank_;
+    std::string const how_;
     Runtime runtime_;
     Endpoint mine_;
     std::vector<Endpoint> all_;
@@ -88,21 +93,21 @@ private:
     std::map<std::int64_t, int> seen_;
 };
 
-void exchange(u32 rank, u32 size, u32 copies) {
-    GpuMember member(rank, size);
+void exchange(u32 rank, u32 size, std::string const& how) {
+    GpuMember member(rank, size, how);
     std::vector<u32> ranks;
     for (u32 i = 0; i < size; ++i) ranks.push_back(i);
     for (int round = 0; round < 3; ++round) {
-        member.make(ranks, copies);
+        member.make(ranks);
         member.run();
         member.leave();
     }
 }
 
 // The first one comes late, so that the second waits for it when it is killed.
-void lose(u32 rank) {
-    GpuMember member(rank, 3);
-    member.make({0, 1, 2}, 2);
+void lose(u32 rank, std::string const& how) {
+    GpuMember member(rank, 3, how);
+    member.make({0, 1, 2});
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     // What stands for its kernel runs in this thread.
     std::jthread const killer([rank] {
@@ -118,7 +123,7 @@ void lose(u32 rank) {
     }
     require(why.find("rank 1") != why.npos, "no error that names who was killed: " + why);
     member.leave();
-    member.make({0, 2}, 1);
+    member.make({0, 2});
     member.run();
     member.leave();
 }
@@ -132,9 +137,9 @@ int main(int count, char** words) {
     auto const number = [&](int index) { return mgi::device::u32(std::stoul(words[index])); };
     try {
         if (std::string(words[1]) == "exchange") {
-            mgi::test::exchange(number(2), number(3), number(4));
+            mgi::test::exchange(number(2), number(3), words[4]);
         } else {
-            mgi::test::lose(number(2));
+            mgi::test::lose(number(2), words[4]);
         }
         return 0;
     } catch (std::exception const& error) {

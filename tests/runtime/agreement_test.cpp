@@ -48,6 +48,43 @@ TEST(Agreement, WordsComeAsTheyWere) {
     EXPECT_FALSE(nothing.error.has_value());
 }
 
+TEST(Agreement, WordsOfGpusComeAsTheyWere) {
+    Said made;
+    made.gpus = {"home of mine", {"gpu-1"}, {"gpu-1", "gpu-2"}, {{3, "gpu-1"}}, {7}, true, "door"};
+    made.terms = Terms::of(Plan());
+    made.terms->plan.slots = 5;
+    made.terms->for_peers = Plan();
+    made.terms->for_peers->slots = 6;
+    made.terms->for_peers->transfer = Transfer::ByReference;
+    SharedGpuPool pool;
+    pool.mapped = true;
+    pool.bytes = 1ull << 33;
+    pool.used = pool.bytes - 64;
+    pool.here = {{0, 2}, {1}};
+    made.shared_gpus.pools = {pool, SharedGpuPool()};
+    Said const read = decode(encode(made));
+    EXPECT_EQ(read.gpus.home, made.gpus.home);
+    EXPECT_EQ(read.gpus.destinations, made.gpus.destinations);
+    EXPECT_EQ(read.gpus.without, made.gpus.without);
+    EXPECT_EQ(read.gpus.door, made.gpus.door);
+    EXPECT_TRUE(read.gpus.maps);
+    EXPECT_EQ(read.terms->plan.slots, 5U);
+    EXPECT_EQ(read.terms->for_peers->slots, 6U);
+    EXPECT_EQ(read.terms->for_peers->transfer, Transfer::ByReference);
+    ASSERT_EQ(read.shared_gpus.pools.size(), 2U);
+    SharedGpuPool const& mapped = read.shared_gpus.pools[0];
+    EXPECT_TRUE(mapped.mapped);
+    EXPECT_EQ(mapped.bytes, pool.bytes);
+    EXPECT_EQ(mapped.used, pool.used);
+    EXPECT_EQ(mapped.here.sources, pool.here.sources);
+    EXPECT_EQ(mapped.here.destinations, pool.here.destinations);
+    EXPECT_FALSE(read.shared_gpus.pools[1].mapped);
+    EXPECT_FALSE(decode(encode({})).terms);
+    for (char const* words : {"pool\t64 mapped x3\n", "pool\t64 mapped s\n", "pool\t64 mapped  s1\n"}) {
+        expect_error(ErrorCode::Internal, {"the same version"}, [&] { (void)decode(encode({}) + words); });
+    }
+}
+
 TEST(Agreement, OtherWordsAreRefused) {
     for (char const* text : {"", "hello", "version\t0\n", "version\t1\nid\tx\n", "version\t1\nid",
                              "version\t1\ncode\t99\n", "version\t1\nfield\tname\n"}) {

@@ -42,7 +42,7 @@ TEST_F(GpuFounding, GpusShareMappedMemory) {
     auto const memory = counted(gpus, "memory");
     for (char const* second : {"cuda:0", "cuda:1"}) {
         Processes processes({"cuda:0", second});
-        processes.make();
+        processes.make([](ChannelSpec& spec) { spec.options.by_reference = false; });
         ASSERT_EQ(processes.error(0) + processes.error(1), "");
         EXPECT_EQ(processes.copied_into(0), 1);
         EXPECT_EQ(processes.copied_into(1), 1);
@@ -52,6 +52,46 @@ TEST_F(GpuFounding, GpusShareMappedMemory) {
         EXPECT_EQ(mapped(), 0);
         EXPECT_EQ(memory(), 0);
     }
+}
+
+TEST_F(GpuFounding, PeersReadInPlaceWhatTheOthersHaveForThem) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
+    auto const memory = counted(gpus, "memory");
+    Processes processes({"cuda:0", "cuda:1"});
+    for (int round = 0; round < 2; ++round) {
+        processes.make();
+        ASSERT_EQ(processes.error(0) + processes.error(1), "");
+        for (u32 rank = 0; rank < kProcesses; ++rank) {
+            EXPECT_TRUE(processes.channel(rank).is_between_processes());
+            EXPECT_EQ(processes.channel(rank).plan().transfer, Transfer::ByReference);
+        }
+        EXPECT_GT(mapped(), 0);
+        processes.exchange();
+        processes.leave();
+        EXPECT_EQ(mapped(), 0);
+        EXPECT_EQ(memory(), 0);
+    }
+}
+
+TEST_F(GpuFounding, LinksWherePeersChangeBytes) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}, {"BROKEN", "0-1"}};
+    Processes processes({"cuda:0", "cuda:1"});
+    expect_links(processes);
+}
+
+TEST_F(GpuFounding, OneFailsTheOthersToo) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    Processes processes({"cuda:0", "cuda:1"});
+    processes.make();
+    ASSERT_TRUE(processes.channel(0).is_between_processes());
+    processes.channel(1).fail(ErrorCode::GroupFailed, "enough");
+    auto const until = std::chrono::steady_clock::now() + kPatience;
+    while (!processes.channel(0).failed() && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_NE(processes.channel(0).failure_text().find("enough"), std::string::npos);
+    processes.leave();
 }
 
 TEST_F(GpuFounding, MappedMemoryOfWhoHasLeftIsStillTheOthers) {
@@ -110,6 +150,16 @@ TEST_F(GpuFounding, LinksWhereMemoryCannotBeImported) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
     Processes processes({"cuda:0", "cuda:1"});
     gpus.fail("cuMemImportFromShareableHandle:1+:801");
+    expect_links(processes);
+    gpus.fail("");
+}
+
+TEST_F(GpuFounding, LinksWhereMappedMemoryCannotBeExported) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    Processes processes({"cuda:0", "cuda:1"});
+    processes.make();  // tries what GPUs can
+    processes.leave();
+    gpus.fail("cuMemExportToShareableHandle:1+:801");
     expect_links(processes);
     gpus.fail("");
 }

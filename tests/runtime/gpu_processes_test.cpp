@@ -1,5 +1,5 @@
-// Channels of several processes, some of whose endpoints are on GPUs: one process copies into the other's GPU, or
-// what goes between them lies in memory of the host's, and links carry it. The driver is made up; what stands for a
+// Channels of several processes, some of whose endpoints are on GPUs: kernels reach the memory of the other's GPU, one
+// process copies there, or what goes between them lies in memory of the host's, and links carry it. The driver is made up; what stands for a
 // kernel on a GPU is threads.
 #include <gtest/gtest.h>
 
@@ -100,6 +100,7 @@ struct Case {
     char const* name;
     Devices devices;
     bool shares = true;  // GPUs' memory among processes
+    Transfer transfer = Transfer::Mixed;
 };
 
 class GpuProcesses : public testing::TestWithParam<Case> {
@@ -125,14 +126,19 @@ protected:
         for (auto const& [value, count] : all) ASSERT_EQ(count, 1) << value;
     }
 
-    FakeDriver const gpus_{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    FakeDriver const gpus_{{"DEVICES", "3"}, {"STREAMS", "threads"}};
     ChannelSpec spec_;
 };
 
 INSTANTIATE_TEST_SUITE_P(
     Of, GpuProcesses,
     testing::Values(
-        Case{"OneGpu", {{"cuda:0"}, {"cuda:0"}}}, Case{"AGpuEach", {{"cuda:0"}, {"cuda:1"}}},
+        Case{"OneGpu", {{"cuda:0"}, {"cuda:0"}}},
+        Case{"AGpuEach", {{"cuda:0"}, {"cuda:1"}}, true, Transfer::ByReference},
+        Case{"TwoGpusAndOne",
+             {{"cuda:2", "cuda:0", "cuda:2"}, {"cuda:1"}},
+             true,
+             Transfer::ByReference},
         Case{"GpuAndCpu", {{"cpu:0"}, {"cuda:0"}}},
         Case{"SeveralOfEach", {{"cuda:0", "cpu:0"}, {"cuda:1", "cuda:0"}, {"cpu:0"}}},
         Case{"AGpuEachByLinks", {{"cuda:0"}, {"cuda:1"}}, false},
@@ -142,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(GpuProcesses, EveryRowArrivesOnceWhereItsKeyBelongs) {
     spec_.routing = Routing::partition("key");
     Exchange exchange(GetParam().devices, spec_, GetParam().shares);
-    EXPECT_EQ(exchange.channel(0).plan().transfer, Transfer::Mixed);
+    EXPECT_EQ(exchange.channel(0).plan().transfer, GetParam().transfer);
     exchange.run();
     expect_each_row_once(exchange);
 }
@@ -186,13 +192,15 @@ TEST_P(GpuProcesses, ByCopyEvenWithinAProcess) {
 
 TEST(GpuProcessesOnce, GiveAllMemoryBack) {
     FakeDriver const gpus({{"DEVICES", "2"}});
-    std::vector<std::string> const kinds{"memory", "pinned", "registered", "streams", "events"};
+    std::vector<std::string> const kinds{"memory",     "mapped",  "pinned",
+                                         "registered", "streams", "events"};
     std::map<std::string, std::size_t> before;
     for (auto const& kind : kinds) before[kind] = gpus.alive(kind);
-    {
+    for (Devices const& devices :
+         {Devices{{"cuda:0", "cpu:0"}, {"cuda:1"}}, Devices{{"cuda:0"}, {"cuda:1"}}}) {
         ChannelSpec spec;
         spec.routing = Routing::partition("key");
-        Exchange exchange({{"cuda:0", "cpu:0"}, {"cuda:1"}}, spec);
+        Exchange exchange(devices, spec);
         EXPECT_GT(gpus.alive("pinned"), before["pinned"]);
         exchange.run();
         std::jthread const other(

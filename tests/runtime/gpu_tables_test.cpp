@@ -18,7 +18,7 @@ struct Node {
 // A node on each of two GPUs, each with the other's address.
 GpuTables ring() {
     auto const reserve = std::make_shared<gpu::Reserve>(0, 0);
-    return GpuTables(*reserve, {0, 1}, {sizeof(Node), sizeof(Node)},
+    return GpuTables(*reserve, {{sizeof(Node), 0}, {sizeof(Node), 1}},
                      [](TableImages::Memories const& memories) {
                          auto const make = [](std::pmr::memory_resource& memory) {
                              return new (memory.allocate(sizeof(Node), alignof(Node))) Node();

@@ -209,7 +209,7 @@ TEST_F(ServersCounters, ADestinationWaitsForWhoIsOnAnotherServer) {
     EXPECT_EQ(receiver.try_recv(batch), device::Status::Pending);
     EXPECT_EQ(wait_of(channels[0]),
               "destination " + id(0) + " (process 0) has waited 2300 ms for rows of source " +
-                  id(1) + " (process 1): on another server, which has not said that it has ended");
+                  id(1) + " (process 1): elsewhere, and has not said that it has ended");
     channels[1].sender(here(1)).flush(kPatience);
     EXPECT_FALSE(receiver.recv(kPatience));
     EXPECT_EQ(wait_of(channels[0]), "");

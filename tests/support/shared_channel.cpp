@@ -77,17 +77,20 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
     for (GpuDoor const& door : doors) names.push_back(door.name());
     std::vector<GpuCard> cards(count());
     for (std::uint32_t m = 0; shares_gpus_ && m < count(); ++m) {
-        cards[m] = gpu_card(seen(m), runtime(m).devices(), "here");
+        cards[m] = gpu_card(seen(m), runtime(m).devices(), "here",
+                            may_be_peers(seen(m), members_of(m, sources, destinations)));
         cards[m].door = doors[m].name();
     }
     auto const members = [&](std::uint32_t m) {
         PartMembers of = members_of(m, sources, destinations);
-        note_cards(of, cards);
+        note_cards(of, cards, seen(m));
         return of;
     };
     Runtime::Impl::Elsewhere elsewhere;
     if (servers_ > 1) {
-        elsewhere.terms = Terms::of(runtime(0).impl()->plan_together(seen(0), members(0)));
+        auto const& first = *runtime(0).impl();
+        elsewhere.terms = Terms::of(members(0).in_place ? first.plan_for_peers(seen(0), members(0))
+                                                        : first.plan_together(seen(0), members(0)));
         for (std::uint32_t m = 0; m < count(); ++m) {
             elsewhere.addresses.push_back(runtime(m).impl()->network().addresses());
         }
@@ -113,6 +116,7 @@ std::vector<Channel> Members::open_only(ChannelSpec const& spec, std::vector<Own
             if (!refused.empty()) {
                 throw Error(ErrorCode::Internal, refused.begin()->second);
             }
+            if (members(m).in_place) runtime(m).impl()->complete_channel(channels[m].impl());
         }
     }
     return channels;
