@@ -15,8 +15,10 @@ target_compile_options(mgi_gpu_operators PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-max
 target_link_libraries(mgi_gpu_operators PUBLIC mgi)
 
 mgi_glob(gpu_bench_sources bench/gpu/*.cu)
-add_executable(mgi_gpu_bench EXCLUDE_FROM_ALL ${gpu_bench_sources})
+# Processes of a benchmark meet as those of tests do.
+add_executable(mgi_gpu_bench EXCLUDE_FROM_ALL ${gpu_bench_sources} tests/support/meeting.cpp)
 mgi_cuda_defaults(mgi_gpu_bench)
+target_include_directories(mgi_gpu_bench PRIVATE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_gpu_bench PRIVATE mgi mgi_gpu_operators)
 
 if(NOT MGI_BUILD_CUDA STREQUAL "AUTO")

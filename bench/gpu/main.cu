@@ -1,8 +1,6 @@
 // mgi_gpu_bench: what one GPU can do, what other ways to partition reach on it, and the paper's
-// microbenchmarks. Needs CUDA 13 and nothing else:
+// microbenchmarks. CMake builds it (target mgi_gpu_bench), and so does tools/gpu/run.sh.
 //
-//   nvcc -std=c++20 -O3 -lineinfo -arch=sm_90 --expt-relaxed-constexpr -Iinclude bench/gpu/*.cu
-//       -o mgi_gpu_bench
 //   mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] [--here]
 //
 // Prints one JSON array, an object a result; progress goes to standard error. NAME is a benchmark of
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "child.hpp"
+#include "process_exchange.hpp"
 #include "registry.hpp"
 
 namespace {
@@ -140,6 +139,9 @@ void run_apart(Benchmark const& benchmark, Options& options, std::string const& 
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "--member") == 0) {
+        return run_member({argv + 2, argv + argc});
+    }
     Options options;
     if (!read_options(argc, argv, options)) return usage();
     auto const wanted = chosen(options);

@@ -1,36 +1,13 @@
-// Exchanges as a program makes them: a channel that a Runtime creates and deletes for each, one endpoint on each GPU, kernels
-// that are attached. Launches and their ends count, creating and deleting are told apart. Every row is read where it
-// arrived, and checked in a first run.
-#include <algorithm>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include <mgi/runtime.hpp>
-
-#include "exchange_kernels.hpp"
-#include "kernels.hpp"
-#include "peer_run.hpp"
+// Exchanges through channels of a Runtime, between all GPUs of this process. Launches and their ends count, creating and
+// deleting are told apart.
+#include "runtime_exchange.hpp"
 
 namespace mgi::bench {
+namespace exchanges {
+
 namespace {
 
-using namespace exchanges;
-using Clock = std::chrono::steady_clock;
-using Gpus = std::vector<std::unique_ptr<peers::Gpu>>;
-
 constexpr auto kPatience = std::chrono::seconds(20);
-
-double us_since(Clock::time_point start) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 ChannelSpec spec_of(std::vector<Endpoint> const& endpoints, Table const& table) {
     ChannelSpec spec;
@@ -44,132 +21,139 @@ ChannelSpec spec_of(std::vector<Endpoint> const& endpoints, Table const& table) 
     return spec;
 }
 
-class Exchanges {
-public:
-    Exchanges(Runtime& runtime, std::vector<Endpoint> endpoints, Gpus const& gpus)
-        : runtime_(runtime),
-          endpoints_(std::move(endpoints)),
-          gpus_(gpus),
-          spec_(spec_of(endpoints_, gpus[0]->input.table())) {
-        // Any channel says what scratch blocks need, and so how many fit.
-        Channel const channel = runtime_.create_channel(spec_);
-        for (u32 gpu = 0; gpu < gpus_.size(); ++gpu) {
-            On const on{int(gpu)};
-            Attachment probe = attach(channel, gpu, 1);
-            blocks_ = std::min(blocks_,
-                               resident_blocks(exchange_kernel(), kThreads, probe.shared_bytes()));
-            probe.abandon();
-            tallies_.emplace_back(1024);
-        }
-        runtime_.delete_channel(channel);
+}  // namespace
+
+Exchanges::Exchanges(Runtime& runtime, std::vector<Endpoint> endpoints,
+                     std::vector<OwnGpu> const& gpus, std::function<void()> meet)
+    : runtime_(runtime),
+      endpoints_(std::move(endpoints)),
+      gpus_(gpus),
+      meet_(std::move(meet)),
+      spec_(spec_of(endpoints_, gpus.front().gpu->input.table())) {
+    // Any channel says what scratch blocks need, and so how many fit.
+    Channel const channel = runtime_.create_channel(spec_);
+    for (OwnGpu const& own : gpus_) {
+        On const on{int(own.number)};
+        Attachment probe = attach(channel, own, 1);
+        blocks_ =
+            std::min(blocks_, resident_blocks(exchange_kernel(), kThreads, probe.shared_bytes()));
+        probe.abandon();
+        tallies_.emplace_back(1024);
     }
+    meet_();  // who deletes it unused fails it for the others
+    runtime_.delete_channel(channel);
+}
 
-    void run(bool check_rows, std::vector<Sums> const& wanted) {
-        for (u32 gpu = 0; gpu < gpus_.size(); ++gpu) {
-            On const on{int(gpu)};
-            cudaStream_t const stream = gpus_[gpu]->stream.get();
-            check(cudaMemsetAsync(tallies_[gpu].get(), 0, tallies_[gpu].bytes(), stream),
-                  "clear tallies");
-            check(cudaStreamSynchronize(stream), "clear tallies");
-        }
-        auto const before = Clock::now();
-        std::optional<Channel> channel = runtime_.create_channel(spec_);
-        create_us.push_back(us_since(before));
-        auto const start = Clock::now();
-        std::vector<Attachment> attached;
-        for (u32 gpu = 0; gpu < gpus_.size(); ++gpu) {
-            On const on{int(gpu)};
-            attached.push_back(launch(*channel, gpu, check_rows));
-        }
-        launch_us.push_back(us_since(start));
-        for (Attachment& groups : attached) groups.wait(kPatience);
-        ms.push_back(us_since(start) / 1e3);
-        auto const end = Clock::now();
-        runtime_.delete_channel(*channel);
-        channel.reset();
-        attached.clear();
-        delete_us.push_back(us_since(end));
-        look(check_rows, wanted);
+Took Exchanges::run(bool check_rows) {
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+        On const on{int(gpus_[i].number)};
+        cudaStream_t const stream = gpus_[i].gpu->stream.get();
+        check(cudaMemsetAsync(tallies_[i].get(), 0, tallies_[i].bytes(), stream), "clear tallies");
+        check(cudaStreamSynchronize(stream), "clear tallies");
     }
-    [[nodiscard]] u32 blocks() const { return blocks_; }
-    [[nodiscard]] bool exact() const { return exact_; }
-
-    std::vector<double> ms;
-    std::vector<double> create_us;
-    std::vector<double> delete_us;
-    std::vector<double> launch_us;
-
-private:
-    Attachment attach(Channel const& channel, u32 gpu, u32 groups) {
-        AttachOptions options;
-        options.groups = groups;
-        options.threads = kThreads;
-        options.channels = {channel.on(endpoints_[gpu])};
-        return runtime_.attach(endpoints_[gpu], options);
+    Took took;
+    auto const before = Clock::now();
+    std::optional<Channel> channel = runtime_.create_channel(spec_);
+    took.create_us = us_since(before);
+    meet_();
+    took.start = Clock::now();
+    std::vector<Attachment> attached;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+        On const on{int(gpus_[i].number)};
+        attached.push_back(launch(*channel, i, check_rows));
     }
+    took.launch_us = us_since(took.start);
+    for (Attachment& groups : attached) groups.wait(kPatience);
+    took.end = Clock::now();
+    runtime_.delete_channel(*channel);
+    channel.reset();
+    attached.clear();
+    took.delete_us = us_since(took.end);
+    look(check_rows);
+    return took;
+}
 
-    Attachment launch(Channel const& channel, u32 gpu, bool check_rows) {
-        Attachment attached = attach(channel, gpu, blocks_);
-        Table const& input = gpus_[gpu]->input.table();
-        device::KernelGroups const groups = attached.groups();
-        Run const run{channel.on(endpoints_[gpu]),
-                      input,
-                      1,
-                      blocks_,
-                      groups.shared_bytes,
-                      std::max<u64>(1, kBatchTiles * kTileBytes / (input.words * 8)),
-                      groups.first_number,
-                      check_rows,
-                      tallies_[gpu].get(),
-                      gpu,
-                      1};
-        exchange_kernel()<<<blocks_, kThreads, groups.shared_bytes, gpus_[gpu]->stream.get()>>>(
-            run);
-        check_launch("exchange");
-        attached.launched(gpus_[gpu]->stream.get());
-        return attached;
+Attachment Exchanges::attach(Channel const& channel, OwnGpu const& own, u32 groups) {
+    AttachOptions options;
+    options.groups = groups;
+    options.threads = kThreads;
+    options.channels = {channel.on(endpoints_[own.number])};
+    return runtime_.attach(endpoints_[own.number], options);
+}
+
+Attachment Exchanges::launch(Channel const& channel, std::size_t own, bool check_rows) {
+    OwnGpu const& here = gpus_[own];
+    Attachment attached = attach(channel, here, blocks_);
+    Table const& input = here.gpu->input.table();
+    device::KernelGroups const groups = attached.groups();
+    Run const run{channel.on(endpoints_[here.number]),
+                  input,
+                  1,
+                  blocks_,
+                  groups.shared_bytes,
+                  std::max<u64>(1, kBatchTiles * kTileBytes / (input.words * 8)),
+                  groups.first_number,
+                  check_rows,
+                  tallies_[own].get(),
+                  here.number,
+                  1};
+    cudaStream_t const stream = here.gpu->stream.get();
+    exchange_kernel()<<<blocks_, kThreads, groups.shared_bytes, stream>>>(run);
+    check_launch("exchange");
+    attached.launched(stream);
+    return attached;
+}
+
+void Exchanges::look(bool at_rows) {
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+        On const on{int(gpus_[i].number)};
+        auto const got = read(tallies_[i], gpus_[i].gpu->stream.get());
+        exact_ = exact_ && (at_rows ? is_exact(got, blocks_, {gpus_[i].wanted})
+                                    : rows_of(got) == gpus_[i].wanted.rows);
     }
+}
 
-    void look(bool at_rows, std::vector<Sums> const& wanted) {
-        for (u32 gpu = 0; gpu < gpus_.size(); ++gpu) {
-            On const on{int(gpu)};
-            auto const got = read(tallies_[gpu], gpus_[gpu]->stream.get());
-            exact_ = exact_ && (at_rows ? is_exact(got, blocks_, {wanted[gpu]})
-                                        : rows_of(got) == wanted[gpu].rows);
-        }
-    }
+}  // namespace exchanges
 
-    Runtime& runtime_;
-    std::vector<Endpoint> const endpoints_;
-    Gpus const& gpus_;
-    ChannelSpec const spec_;
-    u32 blocks_ = ~0u;
-    std::vector<DeviceArray<Tally>> tallies_;
-    bool exact_ = true;
-};
+namespace {
+
+using namespace exchanges;
 
 void exchange(Context& context, Runtime& runtime, std::vector<Endpoint> const& endpoints,
               Layout layout, u32 words, u64 bytes) {
     auto const count = u32(endpoints.size());
     u64 const rows = bytes / (words * 8);
-    Gpus gpus;
+    std::vector<std::unique_ptr<peers::Gpu>> inputs;
     for (u32 gpu = 0; gpu < count; ++gpu) {
         On const on{int(gpu)};
-        gpus.push_back(std::make_unique<peers::Gpu>(gpu, layout, rows, words, count));
+        inputs.push_back(std::make_unique<peers::Gpu>(gpu, layout, rows, words, count));
+    }
+    std::vector<Sums> const wanted = peers::wanted_by(inputs);
+    std::vector<OwnGpu> gpus;
+    for (u32 gpu = 0; gpu < count; ++gpu) {
+        gpus.push_back({gpu, std::move(inputs[gpu]), wanted[gpu]});
     }
     Exchanges exchanges(runtime, endpoints, gpus);
-    std::vector<Sums> const wanted = peers::wanted_by(gpus);
-    exchanges.run(true, wanted);
-    exchanges.ms.clear();
-    for (int i = 0; i < 3 * peers::repeats(context); ++i) exchanges.run(false, wanted);
+    exchanges.run(true);
+    std::vector<double> ms;
+    std::vector<double> create_us;
+    std::vector<double> delete_us;
+    std::vector<double> launch_us;
+    for (int i = 0; i < 3 * peers::repeats(context); ++i) {
+        Took const took = exchanges.run(false);
+        ms.push_back(std::chrono::duration<double, std::milli>(took.end - took.start).count());
+        create_us.push_back(took.create_us);
+        delete_us.push_back(took.delete_us);
+        launch_us.push_back(took.launch_us);
+    }
     Result result;
     result.with("gpus", count).with("layout", name_of(layout)).with("row_bytes", words * 8);
     result.with("rows", rows).with("blocks", exchanges.blocks());
     result.exact = exchanges.exact();
-    result.figure("create_us", median(exchanges.create_us))
-        .figure("delete_us", median(exchanges.delete_us))
-        .figure("launch_us", median(exchanges.launch_us));
-    Timing timing{exchanges.ms};
+    result.figure("create_us", median(create_us))
+        .figure("delete_us", median(delete_us))
+        .figure("launch_us", median(launch_us));
+    Timing timing{ms};
     peers::report(context, std::move(result), timing, rows * words * 8 * count);
 }
 

@@ -25,10 +25,9 @@ void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources cons
         auto const shared = between                              ? gpu::Shared::Mapped
                             : is_written_by_others(members.here) ? shared_as(members.gpu)
                                                                  : gpu::Shared::Not;
-        places_.push_back(std::make_unique<GpuPlace>(members.gpu, members.here,
-                                                     far_of(members.here), shape, plan_, resources,
-                                                     shared, peers ? &all : nullptr,
-                                                     between ? proof_bytes() : 0));
+        places_.push_back(std::make_unique<GpuPlace>(
+            members.gpu, members.here, far_of(members.here), shape, plan_, resources, shared,
+            peers ? &all : nullptr, between ? proof_bytes() : 0));
         gpu_memories_->add(places_.back()->memory());
         if (!peers) places_.back()->build(plan_, fill);
         plan_.pool_bytes += places_.back()->pool_bytes();

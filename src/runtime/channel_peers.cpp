@@ -85,7 +85,8 @@ std::map<std::uint32_t, std::string> ChannelImpl::build_between(
     }
     handed_.clear();
     if (!refused.empty()) return refused;
-    GpuPlace::build_peers(all, all_endpoints(), plan_, [this](State& state) { fill_in(state, true); });
+    GpuPlace::build_peers(all, all_endpoints(), plan_,
+                          [this](State& state) { fill_in(state, true); });
     adopt_places();
     return refused;
 }
@@ -120,8 +121,7 @@ void ChannelImpl::check_peers(std::uint32_t member, std::vector<GpuPeer> const& 
     for (std::size_t i = 0; i < peers.size(); ++i) {
         Here const& here = peers[i].here;
         sources.insert(sources.end(), here.sources.begin(), here.sources.end());
-        destinations.insert(destinations.end(), here.destinations.begin(),
-                            here.destinations.end());
+        destinations.insert(destinations.end(), here.destinations.begin(), here.destinations.end());
         possible = possible && theirs.pools[i].mapped &&
                    std::is_sorted(here.sources.begin(), here.sources.end()) &&
                    std::is_sorted(here.destinations.begin(), here.destinations.end());
@@ -139,10 +139,10 @@ void ChannelImpl::check_peers(std::uint32_t member, std::vector<GpuPeer> const& 
                destinations == of_member(members.destination_member);
     // Only now its numbers are known to be endpoints'.
     for (std::size_t i = 0; possible && i < peers.size(); ++i) {
-        possible = GpuPlace::peer_bytes(shape, plan_, peers[i].here, all_endpoints()) +
-                           proof_bytes() ==
-                       theirs.pools[i].used &&
-                   theirs.pools[i].used <= theirs.pools[i].bytes;
+        possible =
+            GpuPlace::peer_bytes(shape, plan_, peers[i].here, all_endpoints()) + proof_bytes() ==
+                theirs.pools[i].used &&
+            theirs.pools[i].used <= theirs.pools[i].bytes;
     }
     if (possible) return;
     throw Error(ErrorCode::Internal,

@@ -29,7 +29,7 @@ struct GpuCard {
     std::map<std::uint32_t, std::string> destinations;  // its own on GPUs, by number
     std::set<std::uint32_t> without;  // members whose memory it has found that it cannot use
     bool maps = false;  // its GPUs have memory that is mapped, and reach each other; else not known
-    std::string door;                 // where memory is handed to it
+    std::string door;   // where memory is handed to it
 };
 
 // A GPU's memory of a channel, which others import.

@@ -55,10 +55,9 @@ void GpuTables::fetch(Table const& table, std::uint64_t from, std::uint64_t byte
                       char const* what) {
     gpu::Driver const& driver = gpu::Driver::get();
     gpu::Current const on(table.gpu);
-    driver.check(
-        driver.cuMemcpyDtoHAsync(table.copy->data() + from, address_of(table.at + from), bytes,
-                                 table.stream->get()),
-        what, table.gpu);
+    driver.check(driver.cuMemcpyDtoHAsync(table.copy->data() + from, address_of(table.at + from),
+                                          bytes, table.stream->get()),
+                 what, table.gpu);
 }
 
 GpuTables::GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,

@@ -204,8 +204,8 @@ Plan Runtime::Impl::plan_for_peers(ChannelSpec const& spec, PartMembers const& m
     Schema const schema = schema_of(spec);
     ChannelSpec fitting = spec;
     // Each has one GPU at least; this one does not know of more.
-    fitting.options = options_on_gpus(spec, schema, {true, true, false, true}, memory_left(),
-                                      members.count);
+    fitting.options =
+        options_on_gpus(spec, schema, {true, true, false, true}, memory_left(), members.count);
     LargestServer const largest{most_on_a_server(members, members.source_member),
                                 most_on_a_server(members, members.destination_member)};
     Plan plan = plan_channel(fitting, schema, largest);

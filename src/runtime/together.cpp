@@ -333,7 +333,8 @@ private:
     std::vector<SharedGpus> shared_gpus_;  // the same
     std::uint32_t id_ = 0;
     std::optional<Channel> channel_;
-    bool is_known_ = true;  // to the runtime; of one that is read in place only once its tables are built
+    bool is_known_ =
+        true;  // to the runtime; of one that is read in place only once its tables are built
     bool done_ = false;
 };
 

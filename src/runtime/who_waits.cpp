@@ -121,7 +121,8 @@ std::string kept_text(ChannelImpl& channel, std::uint32_t source, Indices const&
         }
     }
     if (!here.empty()) return holders_text(state, here);
-    if (channel.is_between_processes()) return "the segment that is to be filled next is still read there";
+    if (channel.is_between_processes())
+        return "the segment that is to be filled next is still read there";
     return std::to_string(kept) + " segments have arrived there and were not given back";
 }
 

@@ -120,7 +120,8 @@ struct Machine {
     std::map<Address, std::size_t> reserved;
     gpu::MappedMemory next_physical = 1;
     std::map<int, std::size_t> used;
-    std::map<int, std::size_t> used_before;  // when it was initialized last: what lost contexts keep
+    std::map<int, std::size_t>
+        used_before;  // when it was initialized last: what lost contexts keep
     std::set<CUstream_st*> streams;
     std::set<CUevent_st*> events;
 

@@ -16,9 +16,9 @@ protected:
                                          std::string const& how, std::string const& ipc) {
         Meeting meeting(size);
         for (std::uint32_t rank = 0; rank < size; ++rank) {
-            meeting.start({MGI_TEST_GPU_MEMBER, what, std::to_string(rank), std::to_string(size),
-                           how},
-                          {{"MGI_GPU_IPC", ipc}, {"MGI_LOG", "off"}});
+            meeting.start(
+                {MGI_TEST_GPU_MEMBER, what, std::to_string(rank), std::to_string(size), how},
+                {{"MGI_GPU_IPC", ipc}, {"MGI_LOG", "off"}});
         }
         std::vector<std::string> ended;
         for (std::uint32_t rank = 0; rank < size; ++rank) {

@@ -80,8 +80,10 @@ TEST(Agreement, WordsOfGpusComeAsTheyWere) {
     EXPECT_EQ(mapped.here.destinations, pool.here.destinations);
     EXPECT_FALSE(read.shared_gpus.pools[1].mapped);
     EXPECT_FALSE(decode(encode({})).terms);
-    for (char const* words : {"pool\t64 mapped x3\n", "pool\t64 mapped s\n", "pool\t64 mapped  s1\n"}) {
-        expect_error(ErrorCode::Internal, {"the same version"}, [&] { (void)decode(encode({}) + words); });
+    for (char const* words :
+         {"pool\t64 mapped x3\n", "pool\t64 mapped s\n", "pool\t64 mapped  s1\n"}) {
+        expect_error(ErrorCode::Internal, {"the same version"},
+                     [&] { (void)decode(encode({}) + words); });
     }
 }
 

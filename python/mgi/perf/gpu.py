@@ -150,6 +150,7 @@ PATTERNS = {
         "exchanges between all GPUs: a channel of a runtime, partition and NCCL, and what the "
         "links give",
         "mgi_runtime",
+        "mgi_processes",
         "nccl",
         "peer_stream",
     ),
