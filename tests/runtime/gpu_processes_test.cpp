@@ -27,6 +27,14 @@ constexpr u32 kBlocks = 2;
 
 using Devices = std::vector<std::vector<std::string>>;  // by process
 
+// What reads in place has the memory of both processes at two addresses each here, and ThreadSanitizer does not see that
+// who frees a segment by the one orders who fills it by the other.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kSeesMappings = false;
+#else
+constexpr bool kSeesMappings = true;
+#endif
+
 /// Endpoints of several processes, each a source and a destination, and what every one of them received.
 class Exchange {
 public:
@@ -105,6 +113,11 @@ struct Case {
 
 class GpuProcesses : public testing::TestWithParam<Case> {
 protected:
+    void SetUp() override {
+        if (kSeesMappings || GetParam().transfer != Transfer::ByReference) return;
+        GTEST_SKIP()
+            << "what other addresses of the same memory order ThreadSanitizer does not see";
+    }
     GpuProcesses() {
         spec_.options.segment_rows = 512;
         spec_.options.tile_rows = 256;
@@ -198,6 +211,7 @@ TEST(GpuProcessesOnce, GiveAllMemoryBack) {
     for (auto const& kind : kinds) before[kind] = gpus.alive(kind);
     for (Devices const& devices :
          {Devices{{"cuda:0", "cpu:0"}, {"cuda:1"}}, Devices{{"cuda:0"}, {"cuda:1"}}}) {
+        if (!kSeesMappings && devices.front().size() == 1) continue;
         ChannelSpec spec;
         spec.routing = Routing::partition("key");
         Exchange exchange(devices, spec);
