@@ -40,44 +40,51 @@ void fill(char* to, std::uint64_t bytes, std::uint64_t seed) {
     }
 }
 
-// A GPU's memory, and the host's, for proofs.
-class Prover {
+// A GPU's memory and as much of the host's. Each call waits until it is done.
+class Side {
 public:
-    explicit Prover(int gpu)
-        : gpu_(gpu), memory_(gpu, kProofBytes), host_(gpu, kProofBytes), stream_(gpu) {}
+    Side(int gpu, std::uint64_t bytes)
+        : host(gpu, bytes), gpu_(gpu), memory_(gpu, bytes), stream_(gpu) {}
 
-    // What a GPU finds in memory that it reaches.
-    std::vector<char> read(Address from) {
-        Current const here(driver_, gpu_);
-        check(driver_.cuMemcpyDtoDAsync(near(), from, kProofBytes, stream_.get()));
-        check(driver_.cuMemcpyDtoHAsync(host_.data(), near(), kProofBytes, stream_.get()));
-        stream_.wait(kTry);
-        return {host_.data(), host_.data() + kProofBytes};
+    PinnedMemory const host;
+
+    [[nodiscard]] Address address() const { return reinterpret_cast<Address>(memory_.data()); }
+    // From `host` to the GPU's memory, and back.
+    void upload() {
+        run([&] {
+            return driver_.cuMemcpyHtoDAsync(address(), host.data(), host.bytes(), stream_.get());
+        });
     }
-    void write(Address to, std::vector<char> const& bytes) {
-        std::memcpy(host_.data(), bytes.data(), kProofBytes);
-        Current const here(driver_, gpu_);
-        check(driver_.cuMemcpyHtoDAsync(near(), host_.data(), kProofBytes, stream_.get()));
-        check(driver_.cuMemcpyDtoDAsync(to, near(), kProofBytes, stream_.get()));
-        stream_.wait(kTry);
+    void download() {
+        run([&] {
+            return driver_.cuMemcpyDtoHAsync(host.data(), address(), host.bytes(), stream_.get());
+        });
+    }
+    // This GPU copies as much between memories that it reaches.
+    void copy(Address to, Address from) {
+        run([&] { return driver_.cuMemcpyDtoDAsync(to, from, host.bytes(), stream_.get()); });
     }
 
 private:
-    [[nodiscard]] Address near() const { return reinterpret_cast<Address>(memory_.data()); }
-    void check(Result result) const { driver_.check(result, kTry, gpu_); }
+    template <class Call>
+    void run(Call const& call) {
+        {
+            Current const here(driver_, gpu_);
+            driver_.check(call(), kTry, gpu_);
+        }
+        stream_.wait(kTry);
+    }
 
     Driver const& driver_ = Driver::get();
     int const gpu_;
     DeviceMemory const memory_;
-    PinnedMemory const host_;
     OwnStream const stream_;
 };
 
 // Memory on two GPUs, between which the first one copies.
 class Trial {
 public:
-    Trial(int from, int to, std::uint64_t bytes)
-        : bytes_(bytes), near_{from, bytes}, far_{to, bytes} {}
+    Trial(int from, int to, std::uint64_t bytes) : near_(from, bytes), far_(to, bytes) {}
 
     // Whether bytes arrive as they were, and how fast; into the other GPU's memory or out of it.
     struct Outcome {
@@ -88,50 +95,20 @@ public:
     Outcome read() { return copy(far_, near_, 2); }
 
 private:
-    struct End {
-        End(int on, std::uint64_t bytes)
-            : gpu(on), memory(on, bytes), host(on, bytes), stream(on) {}
-        int gpu;
-        DeviceMemory memory;
-        PinnedMemory host;
-        OwnStream stream;
-
-        [[nodiscard]] Address address() const { return reinterpret_cast<Address>(memory.data()); }
-    };
-
-    Outcome copy(End& from, End& to, std::uint64_t seed) {
-        fill(from.host.data(), bytes_, seed);
-        {
-            Current const here(driver_, from.gpu);
-            driver_.check(driver_.cuMemcpyHtoDAsync(from.address(), from.host.data(), bytes_,
-                                                    from.stream.get()),
-                          kTry, from.gpu);
-        }
-        from.stream.wait(kTry);
+    Outcome copy(Side& from, Side& to, std::uint64_t seed) {
+        std::uint64_t const bytes = from.host.bytes();
+        fill(from.host.data(), bytes, seed);
+        from.upload();
         auto const start = std::chrono::steady_clock::now();
-        {
-            Current const here(driver_, near_.gpu);
-            driver_.check(
-                driver_.cuMemcpyDtoDAsync(to.address(), from.address(), bytes_, near_.stream.get()),
-                kTry, near_.gpu);
-        }
-        near_.stream.wait(kTry);
+        near_.copy(to.address(), from.address());
         std::chrono::duration<double> const took = std::chrono::steady_clock::now() - start;
-        {
-            Current const here(driver_, to.gpu);
-            driver_.check(
-                driver_.cuMemcpyDtoHAsync(to.host.data(), to.address(), bytes_, to.stream.get()),
-                kTry, to.gpu);
-        }
-        to.stream.wait(kTry);
-        bool const right = std::memcmp(from.host.data(), to.host.data(), bytes_) == 0;
-        return {right, double(bytes_) / took.count() / 1e9};
+        to.download();
+        bool const right = std::memcmp(from.host.data(), to.host.data(), bytes) == 0;
+        return {right, double(bytes) / took.count() / 1e9};
     }
 
-    Driver const& driver_ = Driver::get();
-    std::uint64_t const bytes_;
-    End near_;
-    End far_;
+    Side near_;
+    Side far_;
 };
 
 bool is_right(int from, int to) {
@@ -216,18 +193,23 @@ bool proves(int gpu, ImportedMemory const& memory, Proof const& proof) {
         std::lock_guard const lock(all.mutex);
         if (all.proven.contains(pair)) return true;
     }
-    Prover prover(gpu);
+    Side side(gpu, kProofBytes);
     auto const address = [&](std::uint64_t at) {
         return reinterpret_cast<Address>(memory.data() + at);
     };
+    auto const found_at = [&](std::uint64_t at) {
+        side.copy(side.address(), address(at));
+        side.download();
+        return std::vector<char>(side.host.data(), side.host.data() + kProofBytes);
+    };
     // Where it reads what is there it also writes.
-    if (prover.read(address(proof.marked)) != std::vector<char>(kProofBytes, char(proof.byte))) {
-        return false;
-    }
+    if (found_at(proof.marked) != std::vector<char>(kProofBytes, char(proof.byte))) return false;
     std::vector<char> bytes(kProofBytes);
     fill(bytes.data(), bytes.size(), 3);
-    prover.write(address(proof.ours), bytes);
-    if (prover.read(address(proof.ours)) != bytes) return false;
+    std::memcpy(side.host.data(), bytes.data(), bytes.size());
+    side.upload();
+    side.copy(address(proof.ours), side.address());
+    if (found_at(proof.ours) != bytes) return false;
     std::lock_guard const lock(all.mutex);
     all.proven.insert(pair);
     return true;

@@ -138,11 +138,11 @@ void ChannelImpl::check_peers(std::uint32_t member, std::vector<GpuPeer> const& 
     possible = possible && sources == of_member(members.source_member) &&
                destinations == of_member(members.destination_member);
     // Only now its numbers are known to be endpoints'.
+    Here const all = all_endpoints();
     for (std::size_t i = 0; possible && i < peers.size(); ++i) {
-        possible =
-            GpuPlace::peer_bytes(shape, plan_, peers[i].here, all_endpoints()) + proof_bytes() ==
-                theirs.pools[i].used &&
-            theirs.pools[i].used <= theirs.pools[i].bytes;
+        possible = GpuPlace::peer_bytes(shape, plan_, peers[i].here, all) + proof_bytes() ==
+                       theirs.pools[i].used &&
+                   theirs.pools[i].used <= theirs.pools[i].bytes;
     }
     if (possible) return;
     throw Error(ErrorCode::Internal,
