@@ -75,6 +75,12 @@ struct Sums {
     u64 all = 0;   ///< sum of row_sum: sees words that parted from their row
 
     bool operator==(Sums const&) const = default;
+    Sums& operator+=(Sums const& other) {
+        rows += other.rows;
+        keys += other.keys;
+        all += other.all;
+        return *this;
+    }
 };
 
 /// Mixes all words of a row by place; add it up to check that rows arrived whole.

@@ -60,11 +60,7 @@ template <class Gpus>
 std::vector<Sums> wanted_by(Gpus const& gpus) {
     std::vector<Sums> wanted(gpus.size());
     for (auto const& gpu : gpus) {
-        for (std::size_t d = 0; d < wanted.size(); ++d) {
-            wanted[d].rows += gpu->sent[d].rows;
-            wanted[d].keys += gpu->sent[d].keys;
-            wanted[d].all += gpu->sent[d].all;
-        }
+        for (std::size_t d = 0; d < wanted.size(); ++d) wanted[d] += gpu->sent[d];
     }
     return wanted;
 }

@@ -92,27 +92,20 @@ void exchange(Context& context, Order const& order) {
         all.push_back(said_in(note->path(), order.runs));
         exact = exact && all.back().exact;
     }
-    std::vector<double> ms;
-    std::array<std::vector<double>, 3> us;  // creating, launching, deleting: of the slowest
+    Series series;  // of the slowest
     for (u32 run = 0; run < order.runs; ++run) {
         std::array<double, 5> of = all[0].runs[run];
         for (Said const& said : all) {
             of[0] = std::min(of[0], said.runs[run][0]);
             for (int i = 1; i < 5; ++i) of[i] = std::max(of[i], said.runs[run][i]);
         }
-        ms.push_back((of[1] - of[0]) / 1e3);
-        for (int i = 0; i < 3; ++i) us[i].push_back(of[2 + i]);
+        series.add((of[1] - of[0]) / 1e3, of[2], of[3], of[4]);
     }
     Result result;
     result.with("gpus", order.size).with("processes", order.size);
-    result.with("layout", name_of(order.layout)).with("row_bytes", order.words * 8);
-    result.with("rows", order.rows).with("blocks", all[0].blocks);
     result.exact = exact;
-    result.figure("create_us", median(us[0]))
-        .figure("delete_us", median(us[2]))
-        .figure("launch_us", median(us[1]));
-    Timing timing{ms};
-    peers::report(context, std::move(result), timing, order.rows * order.words * 8 * order.size);
+    report(context, std::move(result), {order.size, order.layout, order.rows, order.words},
+           all[0].blocks, series);
 }
 
 void exchange_by_processes(Context& context) {
@@ -135,9 +128,7 @@ OwnGpu own_gpu(u32 rank, Order const& order) {
     Sums wanted;
     for (u32 other = 0; other < order.size; ++other) {
         peers::Gpu const input(other, order.layout, order.rows, order.words, order.size);
-        wanted.rows += input.sent[rank].rows;
-        wanted.keys += input.sent[rank].keys;
-        wanted.all += input.sent[rank].all;
+        wanted += input.sent[rank];
     }
     return {rank,
             std::make_unique<peers::Gpu>(rank, order.layout, order.rows, order.words, order.size),

@@ -21,6 +21,11 @@ ChannelSpec spec_of(std::vector<Endpoint> const& endpoints, Table const& table) 
     return spec;
 }
 
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
 }  // namespace
 
 Exchanges::Exchanges(Runtime& runtime, std::vector<Endpoint> endpoints,
@@ -40,7 +45,7 @@ Exchanges::Exchanges(Runtime& runtime, std::vector<Endpoint> endpoints,
         probe.abandon();
         tallies_.emplace_back(1024);
     }
-    meet_();  // who deletes it unused fails it for the others
+    meet_();  // a process that deletes it unused fails it for the others
     runtime_.delete_channel(channel);
 }
 
@@ -113,6 +118,16 @@ void Exchanges::look(bool at_rows) {
     }
 }
 
+void report(Context& context, Result result, Load const& load, u32 blocks, Series series) {
+    result.with("layout", name_of(load.layout)).with("row_bytes", load.words * 8);
+    result.with("rows", load.rows).with("blocks", blocks);
+    result.figure("create_us", median(std::move(series.create_us)))
+        .figure("delete_us", median(std::move(series.delete_us)))
+        .figure("launch_us", median(std::move(series.launch_us)));
+    Timing timing{std::move(series.ms)};
+    peers::report(context, std::move(result), timing, load.rows * load.words * 8 * load.gpus);
+}
+
 }  // namespace exchanges
 
 namespace {
@@ -135,26 +150,16 @@ void exchange(Context& context, Runtime& runtime, std::vector<Endpoint> const& e
     }
     Exchanges exchanges(runtime, endpoints, gpus);
     exchanges.run(true);
-    std::vector<double> ms;
-    std::vector<double> create_us;
-    std::vector<double> delete_us;
-    std::vector<double> launch_us;
+    Series series;
     for (int i = 0; i < 3 * peers::repeats(context); ++i) {
         Took const took = exchanges.run(false);
-        ms.push_back(std::chrono::duration<double, std::milli>(took.end - took.start).count());
-        create_us.push_back(took.create_us);
-        delete_us.push_back(took.delete_us);
-        launch_us.push_back(took.launch_us);
+        series.add(std::chrono::duration<double, std::milli>(took.end - took.start).count(),
+                   took.create_us, took.launch_us, took.delete_us);
     }
     Result result;
-    result.with("gpus", count).with("layout", name_of(layout)).with("row_bytes", words * 8);
-    result.with("rows", rows).with("blocks", exchanges.blocks());
+    result.with("gpus", count);
     result.exact = exchanges.exact();
-    result.figure("create_us", median(create_us))
-        .figure("delete_us", median(delete_us))
-        .figure("launch_us", median(launch_us));
-    Timing timing{ms};
-    peers::report(context, std::move(result), timing, rows * words * 8 * count);
+    report(context, std::move(result), {count, layout, rows, words}, exchanges.blocks(), series);
 }
 
 void exchange_by_runtime(Context& context) {

@@ -26,11 +26,6 @@ inline double us_since(Clock::time_point start) {
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-inline double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
-
 /// Of this process' GPUs, by the number of their endpoints among all.
 struct OwnGpu {
     u32 number;  ///< of its endpoint, and "cuda:N"
@@ -73,5 +68,31 @@ private:
     std::vector<DeviceArray<Tally>> tallies_;
     bool exact_ = true;
 };
+
+/// What all GPUs exchange.
+struct Load {
+    u32 gpus;
+    Layout layout;
+    u64 rows;  ///< of each GPU
+    u32 words;
+};
+
+/// What the runs took.
+struct Series {
+    std::vector<double> ms;
+    std::vector<double> create_us;
+    std::vector<double> launch_us;
+    std::vector<double> delete_us;
+
+    void add(double took_ms, double created_us, double launched_us, double deleted_us) {
+        ms.push_back(took_ms);
+        create_us.push_back(created_us);
+        launch_us.push_back(launched_us);
+        delete_us.push_back(deleted_us);
+    }
+};
+
+/// Adds a result that has its GPUs and whether it is exact.
+void report(Context& context, Result result, Load const& load, u32 blocks, Series series);
 
 }  // namespace mgi::bench::exchanges
