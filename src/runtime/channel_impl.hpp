@@ -87,7 +87,7 @@ public:
     // channel is of no use.
     [[nodiscard]] std::map<std::uint32_t, std::string> use_shared(
         std::vector<SharedGpus> const& by_member, GpuDoor const& door);
-    // Nobody copies any more; who shares hears of it. What kernels reach in place stays as long as the channel.
+    // Nobody copies any more; the processes that share hear of it. What kernels reach in place stays as long as the channel.
     void forget_shared() {
         if (is_between_processes()) return;
         imported_.clear();

@@ -64,7 +64,7 @@ SharedGpus ChannelImpl::share_places(std::vector<std::string> const& doors) {
         numbers.push_back(memories.back().get());
     }
     for (std::uint32_t m = 0; m < members.count; ++m) {
-        // Nobody asks who has let go: the driver counts.
+        // No process waits for importers to let go: the driver counts them.
         if (m != members.me) (void)hand_over(doors.at(m), members.me, numbers);
     }
     return shared;

@@ -28,7 +28,7 @@ constexpr u32 kBlocks = 2;
 using Devices = std::vector<std::vector<std::string>>;  // by process
 
 // What reads in place has the memory of both processes at two addresses each here, and ThreadSanitizer does not see that
-// who frees a segment by the one orders who fills it by the other.
+// the group that frees a segment by the one comes before the group that fills it by the other.
 constexpr char const* kHidden =
     "what other addresses of the same memory order ThreadSanitizer does not see";
 #if defined(__SANITIZE_THREAD__)
