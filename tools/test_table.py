@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The table at the end of test.sh: each step's seconds, its tests, and why some were skipped.
+"""The table at the end of test.sh: each step's seconds, tests, and why some were skipped or failed.
 
     tools/test_table.py FOLDER [--json FILE]
 
 FOLDER has `results` (a line for each step: name, verdict, seconds, with tabs between), and for a
 step STEP.log, what it printed, and STEP.build, seconds of building, a line for each build. Tests
 are counted by the words that programs close with: GoogleTest's, pytest's, "N passed, N failed".
+Of a step that failed, what its log says of failures is printed again: often only an end is kept.
 """
 
 from __future__ import annotations
@@ -28,6 +29,28 @@ RUN = (
 )
 GTEST_SKIPPED = re.compile(r"^\S+\.cpp:\d+: Skipped\n(.+)$", re.MULTILINE)
 PYTEST_SKIPPED = re.compile(r"^SKIPPED \[(\d+)\] [^:]+:(?:\d+:)? (.+)$", re.MULTILINE)
+
+# A line that says what failed, and how many to show from it on: several programs print at a time.
+FAILURES = (
+    (re.compile(r"^\S+:\d+: Failure$"), 12),
+    (re.compile(r"^\[  FAILED  \] \w"), 1),
+    (re.compile(r"(WARNING|ERROR): \w+Sanitizer|runtime error:|terminate called|: Assertion "), 40),
+    (re.compile(r"^(FAILED|ERROR) |^E   |^\S+:\d+:\d+: (fatal )?error|hung|Segmentation fault"), 4),
+)
+MOST_LINES = 200
+
+
+def failures_of(text: str) -> list[str]:
+    """The lines around each failure; the log's last ones where it names none."""
+    lines = text.splitlines()
+    shown: set[int] = set()
+    for at, line in enumerate(lines):
+        for sign, following in FAILURES:
+            if sign.search(line):
+                shown.update(range(at, min(at + following, len(lines))))
+    if not shown:
+        return lines[-30:]
+    return [lines[at] for at in sorted(shown)][:MOST_LINES]
 
 
 def row_of(folder: Path, name: str, verdict: str, seconds: str) -> dict[str, Any]:
@@ -68,6 +91,11 @@ def main() -> None:
     for row in rows:
         for why, number in sorted(row["skipped"].items()):
             print(f"  skipped in {row['step']}: {number} x {why}")
+    for row in rows:
+        log = options.folder / f"{row['step']}.log"
+        if row["verdict"] != "ok" and log.exists():
+            print(f"\n-------- what failed in {row['step']}")
+            print("\n".join(failures_of(log.read_text(errors="replace"))))
 
 
 if __name__ == "__main__":
