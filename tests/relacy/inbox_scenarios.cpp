@@ -108,6 +108,36 @@ struct Watched : ChannelScenario<Watched, 4> {
 Listed<Watched> const watched("inbox.watched", "a host takes nothing for taken that is held",
                               60'000);
 
+/// A host looks on while a group lets go of a number that nothing comes for; another group holds one that has come, and
+/// is never called again.
+struct LetGo : ChannelScenario<LetGo, 2> {
+    static TableOptions options() { return {.capacity = 1, .inbox = true}; }
+    void prepare() {
+        ChannelScenario::prepare();
+        send_and_flush(0, 0, 1, 2);
+        Destination<A>& at = flow().tables.state.destinations[0];
+        Inbox<A>& inbox = *at.rings[0].inbox;
+        (void)inbox.draw();
+        inbox.take();
+        for (u32 g = 0; g < 2; ++g) at.inbox_receivers[g].holds[0].store(inbox.draw() + 1, relaxed);
+    }
+    void thread(unsigned index) {
+        if (index == 0) {
+            Member me(1, 2);
+            RL_ASSERT(flow().receive(me, 0) == Status::Pending);
+            return;
+        }
+        State const& state = flow().tables.state;
+        Destination<A> const& at = state.destinations[0];
+        for (u32 looks = 0; looks < 3; ++looks) {
+            RL_ASSERT(!are_taken(*at.rings[0].inbox, at, state.max_groups, 0, 2));
+        }
+    }
+    void check() {}
+};
+Listed<LetGo> const let_go("inbox.let-go", "a host takes nothing for taken that is still held",
+                           20'000);
+
 /// Two groups share segments and flush; what they sent can be received behind it.
 struct Done : ChannelScenario<Done, 2> {
     static TableOptions options() { return {.slots = 4, .inbox = true}; }

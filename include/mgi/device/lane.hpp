@@ -289,10 +289,12 @@ struct alignas(64) Lane {
         came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
                                          cuda::std::memory_order_release);
         // Upwards alone: the slot may come free, be filled again and be marked before we get here.
-        // acq_rel: whose flush sees it finds the segment in the inbox (`has_come`), and so it is of all before it.
+        // release: whose flush sees it finds the segment in the inbox (`has_come`); and those of laps before it, since
+        // nothing but exchanges writes here.
         u64 was = s.filled.load(relaxed);
         while (was < sequence + 1 &&
-               !s.filled.compare_exchange_weak(was, sequence + 1, acq_rel, relaxed)) {
+               !s.filled.compare_exchange_weak(was, sequence + 1, cuda::std::memory_order_release,
+                                               relaxed)) {
         }
     }
 
