@@ -9,7 +9,7 @@ struct Row {
 
 int main() {
     auto rt = mgi::Runtime::local();
-    std::vector<mgi::Endpoint> ends{rt.create_endpoint(), rt.create_endpoint()};
+    std::vector<mgi::Endpoint> ends{rt.create_endpoint("cpu"), rt.create_endpoint("cpu")};
     mgi::Schema const schema{{"key", mgi::int64()}, {"value", mgi::int64()}};
     auto channel = rt.create_channel({ends, ends, schema, mgi::Routing::partition("key"), {}});
 

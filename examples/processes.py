@@ -9,7 +9,7 @@ ROWS = 100_000
 
 job = mgi.job()
 with mgi.Runtime.connect(timeout=30) as runtime, ThreadPoolExecutor(1) as receiver:
-    mine = runtime.create_endpoint()
+    mine = runtime.create_endpoint("cpu")
     everybody = runtime.gather_endpoints([mine])
     channel = runtime.create_channel(
         everybody, everybody, {"key": "int64", "rank": "int32"}, mgi.Partition("key"), name="rows"

@@ -154,8 +154,10 @@ public:
     /// pinned memory are kept for the next channels, so that making them takes microseconds. Waits for the kernels that are resident.
     void trim();
 
-    /// An endpoint on a device ("cpu:0"), or on the first free one: the device with the fewest
-    /// endpoints, lowest number first. Throws Error(NotFound) that lists the devices.
+    /// An endpoint on a device ("cpu:0"), or on the first free one: a GPU ("cuda"), a CPU device ("cpu"), or a GPU where
+    /// there is one (""). That is the one with the fewest endpoints of this runtime; of several the first, of GPUs the
+    /// first from this process' local rank on (<mgi/job.hpp>). Throws Error(NotFound) that lists the devices, and
+    /// InvalidArgument as Job::from_environment does. Thread-safe. See the paper, section 3.1.
     Endpoint create_endpoint(std::string const& device = "");
     /// All endpoints of all processes of the job (<mgi/job.hpp>): each calls it with its own, and gets
     /// everybody's, in the order of the processes' ranks. Those of others have the device kElsewhere,

@@ -125,7 +125,7 @@ def _on_host(
                 for table, other in zip(side, elsewhere, strict=True)
             ]
         )
-    return Inputs(tables, [""] * count)
+    return Inputs(tables, ["cpu"] * count)
 
 
 #: A side's tables on GPUs, None for each that lies on the host; the whole None where all do.

@@ -86,7 +86,11 @@ class Runtime(Closing):
         return self._native.graph()
 
     def create_endpoint(self, device: str | None = None) -> Endpoint:
-        """An endpoint on a device (``"cpu:0"``), or on the one with the fewest endpoints."""
+        """An endpoint on a device (``"cpu:0"``), or on the first free one.
+
+        ``"cuda"`` is a GPU, ``"cpu"`` a CPU device, None a GPU where there is one: the one with the
+        fewest endpoints, of several GPUs the first from this process' local rank on.
+        """
         if device is not None and not isinstance(device, str):
             raise InvalidArgument(f"device is {device!r}: give a name such as 'cpu:0'")
         if device == "":

@@ -46,10 +46,11 @@ std::uint32_t own_destination(ChannelImpl const& channel, Endpoint endpoint) {
 // Host code has no way into a GPU's memory.
 void refuse_on_gpu(ChannelImpl const& channel, Endpoint endpoint, char const* call) {
     if (!channel.is_on_gpu(endpoint)) return;
-    throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +
-                                                std::to_string(endpoint.id) +
-                                                " is on a GPU, where only kernels may " + call +
-                                                "; launch one with Runtime::launch");
+    throw Error(ErrorCode::InvalidArgument,
+                channel.describe() + ": endpoint " + std::to_string(endpoint.id) +
+                    " is on a GPU, where only kernels may " + call +
+                    "; launch one with Runtime::launch, or create the endpoint on a CPU "
+                    "device (\"cpu\")");
 }
 
 void check_group(ChannelImpl const& channel, std::uint32_t group, std::uint32_t groups) {

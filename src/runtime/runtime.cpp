@@ -114,32 +114,38 @@ Runtime::Impl::~Impl() {
     progress_->close();
 }
 
-std::size_t Runtime::Impl::device_named(std::string const& name) const {
+// A device by its name; by a kind ("cpu", "cuda") the one of it with the fewest endpoints, of several the first, counted
+// from `from` on. The caller holds the registry's mutex.
+std::size_t Runtime::Impl::device_for(std::string const& name, std::size_t from) const {
+    std::vector<std::size_t> found;
     std::string known;
     for (Device const& device : devices_) {
-        if (device.name == name) return device.index;
+        if (device.name == name || device.name.starts_with(name + ":")) {
+            found.push_back(device.index);
+        }
         known += (known.empty() ? "" : ", ") + device.name;
     }
-    throw Error(ErrorCode::NotFound,
-                "there is no device '" + name + "'; this runtime has " + known);
-}
-
-// The device with the fewest endpoints, of those the first. The caller holds the registry's mutex.
-std::size_t Runtime::Impl::free_device() const {
-    std::vector<std::size_t> endpoints = coming_;
-    // Who wants a GPU says so: kernels must be compiled for one.
-    for (Device const& device : devices_) {
-        if (device.kind == VertexKind::Gpu) endpoints[device.index] = SIZE_MAX / 2;
+    if (found.empty()) {
+        throw Error(ErrorCode::NotFound,
+                    "there is no device '" + name + "'; this runtime has " + known);
     }
+    std::vector<std::size_t> endpoints = coming_;
     for (auto const& [id, endpoint] : registry_->endpoints) ++endpoints[endpoint.device];
-    return std::size_t(std::min_element(endpoints.begin(), endpoints.end()) - endpoints.begin());
+    std::rotate(found.begin(), found.begin() + std::ptrdiff_t(from % found.size()), found.end());
+    return *std::min_element(found.begin(), found.end(), [&](std::size_t a, std::size_t b) {
+        return endpoints[a] < endpoints[b];
+    });
 }
 
 Endpoint Runtime::Impl::create_endpoint(std::string const& device) {
+    bool const has_gpus = devices_.back().kind == VertexKind::Gpu;
+    std::string const name = !device.empty() ? device : has_gpus ? "cuda" : "cpu";
+    // Processes of a job that see the same GPUs take them in turn.
+    std::size_t const from = name == "cuda" ? coordinator_->job().local_rank : 0;
     std::size_t index = 0;
     {
         std::lock_guard const lock(registry_->mutex);
-        index = device.empty() ? free_device() : device_named(device);
+        index = device_for(name, from);
         ++coming_[index];
     }
     std::optional<std::uint32_t> id;

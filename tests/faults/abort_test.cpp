@@ -48,8 +48,8 @@ TEST_P(Abort, AtAnyTimeEndsEveryLaunch) {
         options.cpu_devices = 1;
         options.pin = false;
         std::optional<Runtime> runtime = Runtime::local(options);
-        std::vector<Endpoint> const endpoints{runtime->create_endpoint(),
-                                              runtime->create_endpoint()};
+        std::vector<Endpoint> const endpoints{runtime->create_endpoint("cpu"),
+                                              runtime->create_endpoint("cpu")};
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints;
         spec.schema = test::numbered_schema();

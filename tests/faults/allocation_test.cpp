@@ -24,8 +24,8 @@ constexpr auto kLimit = 20s;
 // Two endpoints and a channel between them, tiny.
 struct Pair {
     Runtime runtime = Runtime::local(test::one_device());
-    Endpoint a = runtime.create_endpoint();
-    Endpoint b = runtime.create_endpoint();
+    Endpoint a = runtime.create_endpoint("cpu");
+    Endpoint b = runtime.create_endpoint("cpu");
 
     Channel open(bool by_reference, std::uint64_t receive_limit = 0, std::uint32_t sorters = 0) {
         ChannelSpec spec;
@@ -164,7 +164,7 @@ void exchange_by_host(Pair& pair, bool by_reference, std::uint64_t receive_limit
 TEST(Allocation, Runtime) {
     fail_each_allocation([] {
         Runtime runtime = Runtime::local(test::one_device());
-        Endpoint const endpoint = runtime.create_endpoint();
+        Endpoint const endpoint = runtime.create_endpoint("cpu");
         runtime.delete_endpoint(endpoint);
     });
 }
@@ -263,7 +263,8 @@ protected:
         return table;
     }
     Runtime runtime_ = Runtime::local(test::one_device());
-    std::vector<Endpoint> endpoints_{runtime_.create_endpoint(), runtime_.create_endpoint()};
+    std::vector<Endpoint> endpoints_{runtime_.create_endpoint("cpu"),
+                                     runtime_.create_endpoint("cpu")};
     std::vector<Table> parts_{part(0), part(200)};
 };
 

@@ -75,7 +75,8 @@ TEST_P(KernelThatThrows, EndsEverybody) {
     options.cpu_devices = 1;
     options.pin = false;
     Runtime runtime = Runtime::local(options);
-    std::vector<Endpoint> const endpoints{runtime.create_endpoint(), runtime.create_endpoint()};
+    std::vector<Endpoint> const endpoints{runtime.create_endpoint("cpu"),
+                                          runtime.create_endpoint("cpu")};
     for (int turn = 0; turn < 8; ++turn) {
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints;
@@ -129,7 +130,7 @@ struct Reluctant {
 
 TEST(Callback, ArgumentThatThrowsWhenCopied) {
     Runtime runtime = Runtime::local();
-    Endpoint const endpoint = runtime.create_endpoint();
+    Endpoint const endpoint = runtime.create_endpoint("cpu");
     Reluctant const argument;
     bool threw = false;
     for (int i = 0; i < 60 && !threw; ++i) {

@@ -85,7 +85,7 @@ TEST(ExchangeOperator, BadInputIsNamed) {
     mixed[0] = {{}, {none}};
     expect_error(wrong, {"part 0, batch 0 has no columns"},
                  call(cluster.endpoints, mixed, {"key"}));
-    Endpoint const deleted = cluster.runtime.create_endpoint();
+    Endpoint const deleted = cluster.runtime.create_endpoint("cpu");
     cluster.runtime.delete_endpoint(deleted);
     expect_error(ErrorCode::NotFound, {}, call({cluster.endpoints[0], deleted}, parts, {"key"}));
 }

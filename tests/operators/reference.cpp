@@ -111,7 +111,7 @@ Cell small_integer(Random& random) {
 
 Cluster::Cluster(std::size_t count, std::uint32_t devices)
     : runtime(Runtime::local({.cpu_devices = devices, .memory_limit = 0, .pin = true})) {
-    for (std::size_t i = 0; i < count; ++i) endpoints.push_back(runtime.create_endpoint());
+    for (std::size_t i = 0; i < count; ++i) endpoints.push_back(runtime.create_endpoint("cpu"));
 }
 
 std::vector<Table> deal(Schema const& schema, std::vector<Row> const& rows, std::size_t parts,

@@ -30,8 +30,8 @@ mgi::Table counting(mgi::Schema const& schema, std::int64_t first, std::size_t r
 
 int main() {
     mgi::Runtime runtime = mgi::Runtime::local();
-    std::vector<mgi::Endpoint> const endpoints{runtime.create_endpoint(),
-                                               runtime.create_endpoint()};
+    std::vector<mgi::Endpoint> const endpoints{runtime.create_endpoint("cpu"),
+                                               runtime.create_endpoint("cpu")};
     mgi::Schema const schema{{"key", mgi::int64(), false}};
     std::vector<mgi::Table> const parts{counting(schema, 0, 50'000),
                                         counting(schema, 50'000, 50'000)};

@@ -40,7 +40,7 @@ Exchange Exchange::from_arguments(char** arguments) {
 Member::Member(Exchange const& exchange)
     : exchange_(exchange), runtime_(Runtime::local(one_device())) {
     do {
-        endpoint_ = runtime_.create_endpoint();
+        endpoint_ = runtime_.create_endpoint("cpu");
     } while (endpoint_.id != exchange.me);
 }
 

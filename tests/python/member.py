@@ -46,7 +46,7 @@ def routing(name: str) -> mgi.Routing:
 
 
 def meet(runtime: mgi.Runtime) -> tuple[mgi.Endpoint, list[mgi.Endpoint]]:
-    mine = runtime.create_endpoint()
+    mine = runtime.create_endpoint("cpu")
     return mine, runtime.gather_endpoints([mine])
 
 

@@ -25,7 +25,7 @@ JOINS = """
 import mgi
 job = mgi.job()
 with mgi.ClusterClient(timeout=30) as client, mgi.Runtime.connect(timeout=30) as runtime:
-    runtime.create_endpoint()
+    runtime.create_endpoint("cpu")
     assert client.server == job.server
     known = {server["name"] for server in client.status()["servers"]}
     assert job.server in known

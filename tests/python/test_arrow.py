@@ -63,7 +63,7 @@ def same(got: pa.Table, sent: pa.Table) -> bool:
 
 
 def loop(runtime: mgi.Runtime, rows: object, schema: pa.Schema, **options: object) -> pa.Table:
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [endpoint], [endpoint], schema, mgi.Broadcast(), ordered=True, **options
     )
@@ -92,7 +92,7 @@ def test_slices_and_many_chunks(runtime):
 
 
 def test_what_is_received_can_be_sent_on(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     table = every_type(nulls=True)
     channels = [
         runtime.create_channel([endpoint], [endpoint], table.schema, mgi.Broadcast())
@@ -108,7 +108,7 @@ def test_what_is_received_can_be_sent_on(runtime):
 
 
 def test_received_batches_are_not_copied(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     schema = pa.schema({"n": pa.int64()})
     channel = runtime.create_channel([endpoint], [endpoint], schema, mgi.Broadcast())
     channel.send(pa.record_batch({"n": list(range(100))}))
@@ -143,7 +143,7 @@ def test_a_capsule_is_taken_once(runtime):
         def __arrow_c_array__(self, requested_schema=None):
             return self._capsules
 
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     schema = pa.schema({"n": pa.int64()})
     channel = runtime.create_channel([endpoint], [endpoint], schema, mgi.Broadcast())
     once = Once(pa.record_batch({"n": [1]}))
@@ -162,7 +162,7 @@ def test_a_capsule_is_taken_once(runtime):
     ],
 )
 def test_types_that_are_not_supported_are_named(runtime, kind, name):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     schema = pa.schema({"key": pa.int64(), name: kind})
     with pytest.raises(mgi.InvalidArgument, match=f"'{name}'"):
         runtime.create_channel([endpoint], [endpoint], schema, mgi.Partition("key"))
@@ -175,7 +175,7 @@ def test_a_stream_that_fails_says_why(runtime):
         yield pa.record_batch({"n": [1]})
         raise ValueError("the disk is gone")
 
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     schema = pa.schema({"n": pa.int64()})
     channel = runtime.create_channel([endpoint], [endpoint], schema, mgi.Broadcast())
     reader = pa.RecordBatchReader.from_batches(schema, batches())
@@ -223,7 +223,7 @@ def test_a_duckdb_query_over_python_objects_is_imported_without_deadlock():
 
 @pytest.mark.parametrize("package", ["pyarrow", "numpy"])
 def test_a_missing_package_is_named(runtime, monkeypatch, package):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
     channel.send(pa.record_batch({"n": [1, 2]}))
     channel.flush()

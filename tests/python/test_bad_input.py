@@ -14,7 +14,7 @@ ROWS = {"key": np.arange(100), "value": np.zeros(100)}
 
 @pytest.fixture
 def ends(runtime):
-    return runtime.create_endpoint(), runtime.create_endpoint()
+    return runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def channel(runtime, ends):
 
 def test_channels_that_cannot_be(runtime, ends):
     source, destination = ends
-    gone = runtime.create_endpoint()
+    gone = runtime.create_endpoint("cpu")
     runtime.delete_endpoint(gone)
-    stranger = mgi.Runtime.local().create_endpoint()
+    stranger = mgi.Runtime.local().create_endpoint("cpu")
 
     def create(sources=(source,), destinations=(destination,), schema=KEY_VALUE, routing=None, **o):
         return runtime.create_channel(
@@ -77,7 +77,7 @@ def test_channels_that_cannot_be(runtime, ends):
 
 def test_a_pool_beyond_the_memory_limit():
     runtime = mgi.Runtime.local(memory_limit=1 << 20)
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     with pytest.raises(mgi.OutOfMemory, match=r"'big'.*memory limit"):
         runtime.create_channel(
             [endpoint], [endpoint], KEY_VALUE, mgi.Direct(), segment_bytes=1 << 20, name="big"
@@ -111,7 +111,7 @@ def test_the_wrong_end(channel, ends):
 
 
 def test_which_end_must_be_said(runtime):
-    ends = [runtime.create_endpoint() for _ in range(2)]
+    ends = [runtime.create_endpoint("cpu") for _ in range(2)]
     channel = runtime.create_channel(ends, ends, KEY_VALUE, mgi.Partition("key"), name="both")
     with pytest.raises(mgi.InvalidArgument, match="'both' has 2 sources"):
         channel.send(ROWS)
@@ -121,7 +121,7 @@ def test_which_end_must_be_said(runtime):
 
 def test_send_to(runtime, channel, ends):
     source, destination = ends
-    other = runtime.create_endpoint()
+    other = runtime.create_endpoint("cpu")
     direct = runtime.create_channel(
         [source], [destination], KEY_VALUE, mgi.Direct(), name="letters"
     )
@@ -129,8 +129,13 @@ def test_send_to(runtime, channel, ends):
         direct.send_to(other, ROWS)
     with pytest.raises(mgi.InvalidArgument, match=r"'letters'.*send_to"):
         direct.send(ROWS)
-    with pytest.raises(mgi.InvalidArgument, match=r"'orders'.*Direct"):
-        channel.send_to(destination, ROWS)
+    with pytest.raises(mgi.InvalidArgument, match=f"'orders'.*endpoint {other.id}"):
+        channel.send_to(other, ROWS)
+    to_all = runtime.create_channel(
+        [source], [destination], KEY_VALUE, mgi.Broadcast(), name="news"
+    )
+    with pytest.raises(mgi.InvalidArgument, match=r"'news'.*Direct or Partition"):
+        to_all.send_to(destination, ROWS)
     with pytest.raises(mgi.InvalidArgument, match=r"'orders' .*schema"):
         channel.send_bytes(b"raw")
 
@@ -167,7 +172,7 @@ def test_send_after_flush(channel, ends):
 
 def test_a_row_that_fits_no_segment(runtime):
     pa = pytest.importorskip("pyarrow")
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     schema = pa.schema({"s": pa.string()})
     channel = runtime.create_channel(
         [endpoint], [endpoint], schema, mgi.Broadcast(), segment_bytes=4096, name="texts"
@@ -256,7 +261,7 @@ def test_a_closed_runtime(runtime, channel, ends, background):
     with pytest.raises(mgi.Deleted):
         channel.send(ROWS)
     with pytest.raises(mgi.Deleted, match="closed"):
-        runtime.create_endpoint()
+        runtime.create_endpoint("cpu")
     runtime.close()
 
 

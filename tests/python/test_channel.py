@@ -37,8 +37,8 @@ def same_rows(left: list[dict[str, np.ndarray]], right: list[dict[str, np.ndarra
 @pytest.mark.parametrize("layout", ["columns", "rows"])
 @pytest.mark.parametrize("hash_name", ["murmur3", "modulo"])
 def test_partition(runtime, background, by_reference, layout, hash_name):
-    sources = [runtime.create_endpoint() for _ in range(2)]
-    destinations = [runtime.create_endpoint() for _ in range(3)]
+    sources = [runtime.create_endpoint("cpu") for _ in range(2)]
+    destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(
         sources,
         destinations,
@@ -71,7 +71,7 @@ def test_partition(runtime, background, by_reference, layout, hash_name):
 
 
 def test_owners_say_whose_a_part_is(runtime, by_reference):
-    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     routing = mgi.Partition("key", hash="modulo", owners=[1, 0, 1])
     channel = runtime.create_channel(
         [source], destinations, KEY_VALUE, routing, by_reference=by_reference
@@ -90,7 +90,7 @@ def test_owners_say_whose_a_part_is(runtime, by_reference):
 
 
 def test_broadcast(runtime, by_reference):
-    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(
         [source], destinations, KEY_VALUE, mgi.Broadcast(), by_reference=by_reference
     )
@@ -102,7 +102,7 @@ def test_broadcast(runtime, by_reference):
 
 
 def test_direct(runtime, by_reference):
-    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(
         [source], destinations, KEY_VALUE, mgi.Direct(), by_reference=by_reference
     )
@@ -114,8 +114,22 @@ def test_direct(runtime, by_reference):
         assert same_rows([all_of(channel, destination)], [rows])
 
 
+def test_partition_with_a_named_destination(runtime, by_reference):
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
+    channel = runtime.create_channel(
+        [source], destinations, KEY_VALUE, mgi.Partition("key"), by_reference=by_reference
+    )
+    by_key, named = key_value(100, 1), key_value(200, 2)
+    assert channel.send(by_key) == 100
+    assert channel.send_to(destinations[1], named) == 200
+    channel.flush()
+    first, second = [all_of(channel, destination) for destination in destinations]
+    assert len(second["key"]) >= 200
+    assert same_rows([first, second], [by_key, named])
+
+
 def test_balance(runtime, background, by_reference):
-    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(
         [source], destinations, KEY_VALUE, mgi.Balance(), by_reference=by_reference
     )
@@ -127,7 +141,7 @@ def test_balance(runtime, background, by_reference):
 
 
 def test_ordered(runtime, background, by_reference):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source],
         [destination],
@@ -144,7 +158,7 @@ def test_ordered(runtime, background, by_reference):
 
 
 def test_messages(runtime, by_reference):
-    source, *destinations = [runtime.create_endpoint() for _ in range(3)]
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(
         [source], destinations, None, mgi.Direct(), by_reference=by_reference
     )
@@ -162,7 +176,7 @@ def test_messages(runtime, by_reference):
 
 
 def test_push_publishes_half_full_segments(runtime, by_reference):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [endpoint], [endpoint], {"n": "int32"}, mgi.Broadcast(), by_reference=by_reference
     )
@@ -174,7 +188,7 @@ def test_push_publishes_half_full_segments(runtime, by_reference):
 
 
 def test_send_without_waiting_accepts_a_prefix(runtime):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], {"n": "int64"}, mgi.Broadcast(), segment_rows=64, slots=2
     )
@@ -189,7 +203,7 @@ def test_send_without_waiting_accepts_a_prefix(runtime):
 
 
 def test_kept_batches_do_not_stop_the_senders(runtime, background, by_reference):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], KEY_VALUE, mgi.Partition("key"), by_reference=by_reference
     )
@@ -202,7 +216,7 @@ def test_kept_batches_do_not_stop_the_senders(runtime, background, by_reference)
 
 
 def test_kept_batches_without_a_receive_limit_hold_up_the_sender(runtime, background):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], KEY_VALUE, mgi.Partition("key"), receive_limit=0
     )
@@ -219,7 +233,7 @@ def test_kept_batches_without_a_receive_limit_hold_up_the_sender(runtime, backgr
 
 
 def test_kept_batches_have_a_limit(runtime, background):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source],
         [destination],
@@ -243,7 +257,7 @@ def test_kept_batches_have_a_limit(runtime, background):
 
 def test_batches_outlive_their_channel_and_runtime():
     with mgi.Runtime.local() as runtime:
-        endpoint = runtime.create_endpoint()
+        endpoint = runtime.create_endpoint("cpu")
         with runtime.create_channel(
             [endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast()
         ) as channel:
@@ -255,7 +269,7 @@ def test_batches_outlive_their_channel_and_runtime():
 
 
 def test_a_slow_consumer_is_no_failure(runtime, background):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], {"n": "int64"}, mgi.Broadcast(), gone_limit=0.2, receive_limit=0
     )
@@ -268,7 +282,7 @@ def test_a_slow_consumer_is_no_failure(runtime, background):
 
 
 def test_two_threads_share_an_endpoint(runtime, background, by_reference):
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], KEY_VALUE, mgi.Partition("key"), by_reference=by_reference
     )
@@ -291,7 +305,7 @@ def test_runtime_describes_itself(runtime):
     assert all(edge["gbps"] > 0 for edge in graph["edges"])
     two = mgi.Runtime.local(cpu_devices=2)
     assert [device["name"] for device in two.devices] == ["cpu:0", "cpu:1"]
-    assert [two.create_endpoint().device for _ in range(3)] == ["cpu:0", "cpu:1", "cpu:0"]
+    assert [two.create_endpoint("cpu").device for _ in range(3)] == ["cpu:0", "cpu:1", "cpu:0"]
 
 
 def test_endpoints_are_deleted_and_numbers_never_used_twice(runtime):
@@ -301,7 +315,7 @@ def test_endpoints_are_deleted_and_numbers_never_used_twice(runtime):
 
 
 def test_plan_names_the_ways(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     plan = runtime.create_channel(
         [endpoint], [endpoint], KEY_VALUE, mgi.Broadcast(), segment_rows=128, slots=4
     ).plan()

@@ -20,7 +20,7 @@ def programs() -> None:
 
 
 def make_channel(runtime: mgi.Runtime) -> tuple[mgi.Channel, mgi.Endpoint, mgi.Endpoint]:
-    source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+    source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [source], [destination], {"k": "int64"}, mgi.Broadcast(), name="flow"
     )
@@ -71,7 +71,7 @@ def test_channels_outlive_controller_and_agent(controller: Controller, agent: Ag
             "the channel's return", lambda: controller.channel(channel.id)["state"] == "running"
         )
         assert carries(channel, source, destination)
-        assert runtime.create_endpoint().id > max(source.id, destination.id)
+        assert runtime.create_endpoint("cpu").id > max(source.id, destination.id)
 
 
 def test_a_channel_that_the_cluster_ends_fails_with_its_reason(
@@ -144,7 +144,7 @@ def test_an_endpoint_of_another_runtime_is_refused(agent: Agent) -> None:
         mgi.Runtime.connect(agent.socket, timeout=30) as one,
         mgi.Runtime.connect(agent.socket, timeout=30) as two,
     ):
-        mine, other = one.create_endpoint(), two.create_endpoint()
+        mine, other = one.create_endpoint("cpu"), two.create_endpoint("cpu")
         assert mine.id != other.id
         with pytest.raises(mgi.InvalidArgument, match="another runtime"):
             one.create_channel([mine], [other], None, mgi.Direct())

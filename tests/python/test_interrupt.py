@@ -22,7 +22,7 @@ import mgi
 import numpy as np
 
 runtime = mgi.Runtime.local()
-source, destination = runtime.create_endpoint(), runtime.create_endpoint()
+source, destination = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
 channel = runtime.create_channel(
     [source], [destination], {"key": "int64"}, mgi.Partition("key"), gone_limit=100
 )
@@ -169,7 +169,7 @@ def test_ctrl_c_ends_an_operator(call):
 
 
 def test_a_signal_handler_runs_while_a_call_waits(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
     seen = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: seen.append(number))
@@ -184,7 +184,7 @@ def test_a_signal_handler_runs_while_a_call_waits(runtime):
 
 
 def test_other_threads_run_while_a_call_waits(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
     ticks = 0
     stop = threading.Event()
@@ -225,7 +225,7 @@ def test_numpy_memory_is_given_back_wherever_it_is_dropped():
 
 def test_arrays_are_released_without_the_gil(runtime):
     """As a query engine's own threads do: ctypes lets the GIL go and calls the C callback."""
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast(), receive_limit=0, segment_rows=64
     )

@@ -24,7 +24,7 @@ TYPES = {
 
 def loop(runtime: mgi.Runtime, rows: object, schema: object, **options: object) -> mgi.RecordBatch:
     """Sends rows to the endpoint itself, and receives them as one batch."""
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [endpoint], [endpoint], schema, mgi.Broadcast(), segment_rows=1024, **options
     )
@@ -140,7 +140,7 @@ def test_column_choice_and_strings(runtime):
 
 
 def test_no_rows(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
     assert channel.send(np.empty(0, "i8")) == 0
     assert channel.send({"n": np.empty(0, "i8")}) == 0
@@ -149,7 +149,7 @@ def test_no_rows(runtime):
 
 
 def test_wrong_arrays_are_named(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel(
         [endpoint], [endpoint], {"n": "int64", "x": "float64", "s": "string"}, mgi.Broadcast()
     )
@@ -174,7 +174,7 @@ def test_wrong_arrays_are_named(runtime):
 
 
 def test_a_mask_where_nulls_are_not_allowed(runtime):
-    endpoint = runtime.create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
     channel = runtime.create_channel([endpoint], [endpoint], {"n": "int64"}, mgi.Broadcast())
     with pytest.raises(mgi.InvalidArgument, match="column 'n' is not nullable"):
         channel.send(np.ma.array([1, 2], mask=[False, True]))

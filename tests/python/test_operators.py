@@ -163,7 +163,7 @@ def test_one_table_is_dealt_out_evenly():
 
 def test_endpoints_of_a_runtime_are_used_and_left_as_they_were(runtime):
     table = table_of(1000)
-    mine = [runtime.create_endpoint() for _ in range(2)]
+    mine = [runtime.create_endpoint("cpu") for _ in range(2)]
     stats: dict = {}
     parts = mgi.exchange(table, "key", endpoints=mine, runtime=runtime, stats=stats)
     assert rows_of(parts) == rows_of(table)
@@ -207,8 +207,8 @@ def test_all_rows_to_one_endpoint(by_reference):
 
 def test_wrong_calls_name_the_offender(runtime):
     table = table_of(10)
-    endpoint = runtime.create_endpoint()
-    other = mgi.Runtime.local().create_endpoint()
+    endpoint = runtime.create_endpoint("cpu")
+    other = mgi.Runtime.local().create_endpoint("cpu")
 
     def group(aggregate):
         return lambda: mgi.group_by(table, "key", [aggregate], endpoints=2)

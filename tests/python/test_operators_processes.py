@@ -28,7 +28,7 @@ import pyarrow as pa
 
 job = mgi.job()
 runtime = mgi.Runtime.connect(timeout=60)
-mine = [runtime.create_endpoint() for _ in range(1 + job.rank % 2)]
+mine = [runtime.create_endpoint("cpu") for _ in range(1 + job.rank % 2)]
 endpoints = runtime.gather_endpoints(mine)
 places = [place for place, one in enumerate(endpoints) if one.device != "elsewhere"]
 call = {"endpoints": endpoints, "runtime": runtime, "patience": 60}

@@ -96,7 +96,7 @@ def test_exchange(table, endpoints, groups, by_reference, modulo):
 )
 def test_channel(background, table, routing, segment_rows, by_reference):
     with mgi.Runtime.local() as runtime:
-        source, *ends = (runtime.create_endpoint() for _ in range(3))
+        source, *ends = (runtime.create_endpoint("cpu") for _ in range(3))
         channel = runtime.create_channel(
             [source],
             ends,

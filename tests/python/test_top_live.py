@@ -27,7 +27,7 @@ from pathlib import Path
 import mgi, pyarrow as pa
 job = mgi.job()
 with mgi.Runtime.connect(timeout=60) as runtime:
-    mine = runtime.create_endpoint()
+    mine = runtime.create_endpoint("cpu")
     ends = runtime.gather_endpoints([mine])
     channel = runtime.create_channel(
         ends[:1], ends[1:], {"key": "int64"}, mgi.Partition("key"), name="flow")

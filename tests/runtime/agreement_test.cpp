@@ -162,7 +162,8 @@ TEST(Agreement, AnErrorIsEverybodys) {
 
 TEST(GatherEndpoints, OfAProcessAloneAreItsOwn) {
     Runtime runtime = Runtime::local();
-    std::vector<Endpoint> const mine = {runtime.create_endpoint(), runtime.create_endpoint()};
+    std::vector<Endpoint> const mine = {runtime.create_endpoint("cpu"),
+                                        runtime.create_endpoint("cpu")};
     EXPECT_EQ(runtime.gather_endpoints(mine), mine);
     expect_error(ErrorCode::InvalidArgument, {"a process' own endpoints", "endpoint 99"},
                  [&] { (void)runtime.gather_endpoints({{99, 0}}); });

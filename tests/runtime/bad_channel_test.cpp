@@ -27,8 +27,8 @@ protected:
         EXPECT_NO_THROW(runtime_.delete_channel(runtime_.create_channel(this->spec())));
     }
     Runtime runtime_ = Runtime::local();
-    Endpoint a_ = runtime_.create_endpoint();
-    Endpoint b_ = runtime_.create_endpoint();
+    Endpoint a_ = runtime_.create_endpoint("cpu");
+    Endpoint b_ = runtime_.create_endpoint("cpu");
 };
 
 TEST_F(BadChannel, KeyColumnAbsent) {
@@ -106,7 +106,7 @@ TEST_F(BadChannel, DuplicateEndpoints) {
 }
 
 TEST_F(BadChannel, DeletedAndForeignEndpoints) {
-    Endpoint const gone = runtime_.create_endpoint();
+    Endpoint const gone = runtime_.create_endpoint("cpu");
     runtime_.delete_endpoint(gone);
     ChannelSpec bad = spec();
     bad.destinations = {b_, gone};
@@ -138,12 +138,12 @@ TEST_F(BadChannel, DefaultDeviceIsTheFirstFreeOne) {
     Runtime runtime = Runtime::local(options);
     ASSERT_EQ(runtime.devices().size(), 3U);
     EXPECT_EQ(runtime.create_endpoint().device, 0U);
-    Endpoint const second = runtime.create_endpoint();
+    Endpoint const second = runtime.create_endpoint("cpu");
     EXPECT_EQ(second.device, 1U);
     EXPECT_EQ(runtime.create_endpoint("cpu:2").device, 2U);
-    EXPECT_EQ(runtime.create_endpoint().device, 0U);
+    EXPECT_EQ(runtime.create_endpoint("cpu").device, 0U);
     runtime.delete_endpoint(second);
-    EXPECT_EQ(runtime.create_endpoint().device, 1U);
+    EXPECT_EQ(runtime.create_endpoint("cpu").device, 1U);
 }
 
 TEST_F(BadChannel, DeletedChannel) {
@@ -170,8 +170,8 @@ TEST_F(BadChannel, SegmentsBeyondTheMemoryLimit) {
     options.memory_limit = 1 << 20;
     Runtime small = Runtime::local(options);
     ChannelSpec bad = spec();
-    bad.sources = {small.create_endpoint()};
-    bad.destinations = {small.create_endpoint()};
+    bad.sources = {small.create_endpoint("cpu")};
+    bad.destinations = {small.create_endpoint("cpu")};
     bad.options.segment_bytes = 2 << 20;
     expect_error(ErrorCode::InvalidArgument, {"sales", "segment_bytes", "limit"},
                  [&] { (void)small.create_channel(bad); });
@@ -182,8 +182,8 @@ TEST_F(BadChannel, PoolsBeyondTheMemoryLimit) {
     options.memory_limit = 1 << 20;
     Runtime small = Runtime::local(options);
     ChannelSpec big = spec();
-    big.sources = {small.create_endpoint()};
-    big.destinations = {small.create_endpoint()};
+    big.sources = {small.create_endpoint("cpu")};
+    big.destinations = {small.create_endpoint("cpu")};
     big.options.segment_bytes = 256 << 10;
     big.options.slots = 64;
     expect_error(ErrorCode::OutOfMemory, {"sales"}, [&] { (void)small.create_channel(big); });

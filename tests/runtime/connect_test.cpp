@@ -62,8 +62,8 @@ protected:
 TEST_F(Connected, IdsAreTheClustersAndRowsMove) {
     start();
     Runtime runtime = Runtime::connect(cluster());
-    Endpoint const from = runtime.create_endpoint();
-    Endpoint const to = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
+    Endpoint const to = runtime.create_endpoint("cpu");
     EXPECT_EQ(from.id, 5u);
     EXPECT_EQ(to.id, 6u);
     EXPECT_EQ(heard("create_endpoint")["device"], "cpu0");
@@ -86,8 +86,8 @@ TEST_F(Connected, IdsAreTheClustersAndRowsMove) {
 TEST_F(Connected, AChannelThatEndsElsewhereFailsWithTheReason) {
     start();
     Runtime runtime = Runtime::connect(cluster());
-    Endpoint const from = runtime.create_endpoint();
-    Endpoint const to = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
+    Endpoint const to = runtime.create_endpoint("cpu");
     Channel const made = channel(runtime, from, to);
     Channel const other = channel(runtime, from, to);
     agent_->say(
@@ -103,8 +103,8 @@ TEST_F(Connected, AChannelThatEndsElsewhereFailsWithTheReason) {
 TEST_F(Connected, ChannelsGoOnWhileTheAgentIsAway) {
     start();
     Runtime runtime = Runtime::connect(cluster());
-    Endpoint const from = runtime.create_endpoint();
-    Endpoint const to = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
+    Endpoint const to = runtime.create_endpoint("cpu");
     Channel const made = channel(runtime, from, to);
     agent_ = nullptr;
     EXPECT_TRUE(carries(made, from, to));
@@ -122,8 +122,8 @@ TEST_F(Connected, WhatCannotBeMadeHereIsGivenBack) {
     RuntimeOptions small;
     small.memory_limit = 1u << 16;
     Runtime runtime = Runtime::connect(cluster(), small);
-    Endpoint const from = runtime.create_endpoint();
-    Endpoint const to = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
+    Endpoint const to = runtime.create_endpoint("cpu");
     ChannelOptions large;
     large.segment_bytes = 1u << 24;
     expect_error(ErrorCode::InvalidArgument, {"flow", "memory limit"},
@@ -134,7 +134,7 @@ TEST_F(Connected, WhatCannotBeMadeHereIsGivenBack) {
 TEST_F(Connected, EndpointsOfOtherProcessesAreRefusedByName) {
     start();
     Runtime runtime = Runtime::connect(cluster());
-    Endpoint const from = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
     expect_error(ErrorCode::NotFound, {"endpoint 900", "another process", "gather_endpoints"},
                  [&] { (void)channel(runtime, from, Endpoint{900, 0}); });
 }
@@ -142,8 +142,8 @@ TEST_F(Connected, EndpointsOfOtherProcessesAreRefusedByName) {
 TEST_F(Connected, StagesOfSortersHaveNumbersOfTheirOwn) {
     start();
     Runtime runtime = Runtime::connect(cluster());
-    Endpoint const from = runtime.create_endpoint();
-    Endpoint const to = runtime.create_endpoint();
+    Endpoint const from = runtime.create_endpoint("cpu");
+    Endpoint const to = runtime.create_endpoint("cpu");
     ChannelOptions sorted;
     sorted.sorters = 1;
     Channel const one = channel(runtime, from, to, sorted);

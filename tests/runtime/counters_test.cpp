@@ -210,7 +210,7 @@ TEST_P(CountersTest, ABroadcastWaitsForWhoIsBehind) {
 
 TEST_P(CountersTest, OnlySoManyPathsAreTold) {
     ChannelSpec spec;
-    for (int i = 0; i < 5; ++i) spec.sources.push_back(runtime_.create_endpoint());
+    for (int i = 0; i < 5; ++i) spec.sources.push_back(runtime_.create_endpoint("cpu"));
     spec.destinations = spec.sources;
     spec.schema = numbered_schema();
     spec.routing = Routing::partition("key");

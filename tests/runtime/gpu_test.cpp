@@ -39,11 +39,38 @@ TEST(GpuRuntime, FindsNoneWhereItIsToldNotToLook) {
     EXPECT_EQ(Runtime::local(options).devices().size(), 1u);
 }
 
-TEST(GpuRuntime, EndpointsWithoutADeviceAreOnCpus) {
-    FakeDriver const gpus;
+TEST(GpuRuntime, EndpointsWithoutADeviceTakeTheFirstFreeGpu) {
+    FakeDriver const gpus({{"DEVICES", "3"}});
     Runtime runtime = Runtime::local(one_device());
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(runtime.create_endpoint().device, 0u);
-    EXPECT_EQ(runtime.create_endpoint("cuda:0").device, 1u);
+    EXPECT_EQ(runtime.create_endpoint().device, 1u);
+    EXPECT_EQ(runtime.create_endpoint("cuda:1").device, 2u);
+    EXPECT_EQ(runtime.create_endpoint("cuda").device, 3u);
+    Endpoint const again = runtime.create_endpoint();
+    EXPECT_EQ(again.device, 1u);
+    runtime.delete_endpoint(again);
+    EXPECT_EQ(runtime.create_endpoint("cuda").device, 1u);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(runtime.create_endpoint("cpu").device, 0u);
+}
+
+TEST(GpuRuntime, ProcessesOfAJobTakeTheirGpusInTurn) {
+    FakeDriver const gpus({{"DEVICES", "3"}});
+    std::pair<char const*, char const*> const place[] = {
+        {"MGI_RANK", "7"}, {"MGI_SIZE", "8"}, {"MGI_LOCAL_RANK", "4"}, {"MGI_LOCAL_SIZE", "5"}};
+    for (auto const& [name, value] : place) setenv(name, value, 1);
+    Runtime runtime = Runtime::local(one_device());
+    for (u32 const device : {2u, 3u, 1u, 2u}) {
+        EXPECT_EQ(runtime.create_endpoint().device, device);
+    }
+    EXPECT_EQ(runtime.create_endpoint("cpu").device, 0u);
+    for (auto const& [name, value] : place) unsetenv(name);
+}
+
+TEST(GpuRuntime, WithoutAGpuEndpointsAreOnCpusAndNoneIsOnAGpu) {
+    FakeDriver const gpus({{"DEVICES", "0"}});
+    Runtime runtime = Runtime::local(one_device());
+    EXPECT_EQ(runtime.create_endpoint().device, 0u);
+    expect_error(ErrorCode::NotFound, {"cuda", "cpu:0"},
+                 [&] { (void)runtime.create_endpoint("cuda"); });
 }
 
 TEST(GpuRuntime, ExchangesRowsBetweenTheBlocksOfAnEndpoint) {

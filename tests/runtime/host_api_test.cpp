@@ -35,9 +35,9 @@ protected:
         return rows;
     }
     Runtime runtime_ = Runtime::local();
-    Endpoint a_ = runtime_.create_endpoint();
-    Endpoint b_ = runtime_.create_endpoint();
-    Endpoint c_ = runtime_.create_endpoint();
+    Endpoint a_ = runtime_.create_endpoint("cpu");
+    Endpoint b_ = runtime_.create_endpoint("cpu");
+    Endpoint c_ = runtime_.create_endpoint("cpu");
     ChannelOptions options_;
 };
 
@@ -258,8 +258,23 @@ TEST_P(HostApi, SendToOutsideTheDestinations) {
                  [&] { channel.sender(a_).send_to(a_, batch); });
     expect_error(ErrorCode::InvalidArgument, {"sales"}, [&] { channel.sender(a_).send(batch); });
     Channel const partitioned = open();
-    expect_error(ErrorCode::InvalidArgument, {"sales", "Direct"},
-                 [&] { partitioned.sender(a_).send_to(b_, batch); });
+    expect_error(ErrorCode::InvalidArgument, {"sales", "not among its destinations"},
+                 [&] { partitioned.sender(a_).send_to(a_, batch); });
+    Channel const to_all = open(numbered_schema(), Routing::broadcast());
+    expect_error(ErrorCode::InvalidArgument, {"sales", "Direct or Partition"},
+                 [&] { to_all.sender(a_).send_to(b_, batch); });
+}
+
+TEST_P(HostApi, PartitionTakesANamedDestination) {
+    Channel const channel = open();
+    auto const batch = make_batch(channel.schema(), numbered_rows(100, 1));
+    Sender first = channel.sender(a_);
+    Sender second = channel.sender(b_);
+    first.send_to(c_, batch);
+    first.flush(20s);
+    second.flush(20s);
+    EXPECT_EQ(drain(channel.receiver(b_)).size(), 0U);
+    EXPECT_EQ(drain(channel.receiver(c_)).size(), 100U);
 }
 
 TEST_P(HostApi, NotASourceNotADestination) {
@@ -268,7 +283,7 @@ TEST_P(HostApi, NotASourceNotADestination) {
                  [&] { (void)channel.sender(c_); });
     expect_error(ErrorCode::InvalidArgument, {"sales", std::to_string(a_.id), "destination"},
                  [&] { (void)channel.receiver(a_); });
-    Endpoint const d = runtime_.create_endpoint();
+    Endpoint const d = runtime_.create_endpoint("cpu");
     expect_error(ErrorCode::InvalidArgument, {"sales", std::to_string(d.id)},
                  [&] { (void)channel.on(d); });
 }

@@ -39,9 +39,9 @@ protected:
         for (std::int64_t i = 0; i < batch.rows; ++i) rows.push_back(encode_row(batch, i));
     }
     std::optional<Runtime> runtime_ = Runtime::local();
-    Endpoint a_ = runtime_->create_endpoint();
-    Endpoint b_ = runtime_->create_endpoint();
-    Endpoint c_ = runtime_->create_endpoint();
+    Endpoint a_ = runtime_->create_endpoint("cpu");
+    Endpoint b_ = runtime_->create_endpoint("cpu");
+    Endpoint c_ = runtime_->create_endpoint("cpu");
     Schema schema_{{"k", int64(), true}, {"s", string(), true}, {"f", boolean(), true}};
     ChannelOptions options_;
 };
@@ -255,9 +255,9 @@ TEST_P(Keep, KeepSaysWhenTheLimitIsReached) {
 TEST_P(Keep, BatchesOutliveChannelAndRuntime) {
     for (bool const growing : {true, false}) {
         if (!runtime_) runtime_ = Runtime::local();
-        a_ = runtime_->create_endpoint();
-        b_ = runtime_->create_endpoint();
-        c_ = runtime_->create_endpoint();
+        a_ = runtime_->create_endpoint("cpu");
+        b_ = runtime_->create_endpoint("cpu");
+        c_ = runtime_->create_endpoint("cpu");
         options_.receive_limit = growing ? 1 << 20 : 0;
         auto const rows = some_rows(10);
         std::optional<RecordBatch> batch;

@@ -27,7 +27,7 @@ protected:
         return options;
     }
     Runtime runtime_ = Runtime::local();
-    Endpoint end_ = runtime_.create_endpoint();
+    Endpoint end_ = runtime_.create_endpoint("cpu");
 };
 
 TEST_F(Launches, EveryThreadOfEveryGroupRunsOnce) {
@@ -150,7 +150,7 @@ TEST_F(Launches, OutliveTheirHandles) {
     std::atomic<int> count{0};
     {
         Runtime runtime = Runtime::local();
-        Endpoint const end = runtime.create_endpoint();
+        Endpoint const end = runtime.create_endpoint("cpu");
         runtime.launch(end, shape(4, 1), [&](Group const&, Shared&) {
             std::this_thread::sleep_for(20ms);
             ++count;

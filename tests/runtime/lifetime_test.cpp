@@ -41,7 +41,7 @@ class Lifetime : public ::testing::TestWithParam<bool> {
 protected:
     void SetUp() override {
         runtime_ = Runtime::local();
-        for (int i = 0; i < 3; ++i) ends_.push_back(runtime_->create_endpoint());
+        for (int i = 0; i < 3; ++i) ends_.push_back(runtime_->create_endpoint("cpu"));
     }
     Channel open() {
         ChannelSpec spec;
@@ -144,7 +144,7 @@ TEST_P(Lifetime, ManyChannelsComeAndGo) {
         EXPECT_EQ(channel.id(), static_cast<std::uint32_t>(i));
         runtime_->delete_channel(channel);
     }
-    EXPECT_EQ(runtime_->create_endpoint().id, 3U);
+    EXPECT_EQ(runtime_->create_endpoint("cpu").id, 3U);
     std::uint64_t const before = runtime_->memory_left();
     {
         Channel const channel = open();
@@ -158,7 +158,7 @@ TEST_P(Lifetime, MemoryGoesUnlessALaunchCouldTouchIt) {
     std::uint64_t const before = runtime_->memory_left();
     for (bool const stranger : {true, false}) {
         Channel channel = open();
-        Endpoint const where = stranger ? runtime_->create_endpoint() : ends_[0];
+        Endpoint const where = stranger ? runtime_->create_endpoint("cpu") : ends_[0];
         std::atomic<bool> on{true};
         // It may have the channel from elsewhere, as kernels at its endpoints may.
         Launch launch = runtime_->launch(where, {}, [&](Group const&, Shared&) {
@@ -175,7 +175,7 @@ TEST_P(Lifetime, MemoryGoesUnlessALaunchCouldTouchIt) {
 
 TEST_P(Lifetime, TwoRuntimesInOneProcess) {
     Runtime other = Runtime::local();
-    Endpoint const foreign = other.create_endpoint();
+    Endpoint const foreign = other.create_endpoint("cpu");
     Channel const channel = open();
     expect_error(ErrorCode::NotFound, {"sales"}, [&] { other.delete_channel(channel); });
     EXPECT_NO_THROW(other.delete_endpoint(foreign));

@@ -65,7 +65,8 @@ struct MessageKernel {
 class Messages : public ::testing::TestWithParam<bool> {
 protected:
     Channel open(Routing const& routing, std::uint32_t endpoints) {
-        for (std::uint32_t i = 0; i < endpoints; ++i) ends_.push_back(runtime_.create_endpoint());
+        for (std::uint32_t i = 0; i < endpoints; ++i)
+            ends_.push_back(runtime_.create_endpoint("cpu"));
         ChannelSpec spec;
         spec.sources = spec.destinations = ends_;
         spec.routing = routing;

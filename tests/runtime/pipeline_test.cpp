@@ -110,7 +110,7 @@ struct GroupByKernel {
 
 TEST_P(Pipeline, Figure3NeverDeadlocks) {
     std::vector<Endpoint> ends;
-    for (int i = 0; i < 4; ++i) ends.push_back(runtime_.create_endpoint());
+    for (int i = 0; i < 4; ++i) ends.push_back(runtime_.create_endpoint("cpu"));
     Channel const channel = open(ends, ends);
     std::vector<std::vector<KeyValue>> parts;
     std::map<std::int64_t, std::int64_t> expected;
@@ -184,9 +184,9 @@ struct RelayKernel {
 };
 
 TEST_P(Pipeline, TwoChannelsInARow) {
-    std::vector<Endpoint> a{runtime_.create_endpoint(), runtime_.create_endpoint()};
-    std::vector<Endpoint> b{runtime_.create_endpoint(), runtime_.create_endpoint()};
-    std::vector<Endpoint> c{runtime_.create_endpoint()};
+    std::vector<Endpoint> a{runtime_.create_endpoint("cpu"), runtime_.create_endpoint("cpu")};
+    std::vector<Endpoint> b{runtime_.create_endpoint("cpu"), runtime_.create_endpoint("cpu")};
+    std::vector<Endpoint> c{runtime_.create_endpoint("cpu")};
     Channel const first = open(a, b);
     Channel const second = open(b, c);
     std::vector<std::vector<KeyValue>> const parts{some_rows(1000, 1), some_rows(500, 2)};
@@ -249,7 +249,7 @@ TEST_P(Pipeline, TwoChannelsInARow) {
 
 TEST_P(Pipeline, TwoChannelsAtOnceAndOnlySomeGroupsSend) {
     // Group 0 of each endpoint sends on both channels, all groups receive from both.
-    std::vector<Endpoint> ends{runtime_.create_endpoint(), runtime_.create_endpoint()};
+    std::vector<Endpoint> ends{runtime_.create_endpoint("cpu"), runtime_.create_endpoint("cpu")};
     Channel const apart = open(ends, ends);
     Channel const everywhere = open(ends, ends, Routing::broadcast());
     std::vector<KeyValue> const part = some_rows(700, 9);

@@ -34,7 +34,7 @@ protected:
         options_.slots = options_.credits = 1;
         options_.text_bytes_per_row = 64;
         options_.name = "sales";
-        for (int i = 0; i < 2; ++i) ends_.push_back(runtime_.create_endpoint());
+        for (int i = 0; i < 2; ++i) ends_.push_back(runtime_.create_endpoint("cpu"));
     }
     Channel open(Schema const& schema, Routing const& routing) {
         ChannelSpec spec;

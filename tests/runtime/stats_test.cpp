@@ -14,9 +14,9 @@ class Stats : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Stats, CountRowsBytesAndSegments) {
     Runtime runtime = Runtime::local();
-    Endpoint const a = runtime.create_endpoint();
-    Endpoint const b = runtime.create_endpoint();
-    Endpoint const c = runtime.create_endpoint();
+    Endpoint const a = runtime.create_endpoint("cpu");
+    Endpoint const b = runtime.create_endpoint("cpu");
+    Endpoint const c = runtime.create_endpoint("cpu");
     ChannelSpec spec;
     spec.sources = {a};
     spec.destinations = {b, c};
@@ -68,7 +68,7 @@ TEST_P(Stats, CountRowsBytesAndSegments) {
 
 TEST_P(Stats, EmptyChunksOfALastSegmentNeedNotBeTaken) {
     Runtime runtime = Runtime::local();
-    Endpoint const a = runtime.create_endpoint();
+    Endpoint const a = runtime.create_endpoint("cpu");
     ChannelSpec spec;
     spec.sources = spec.destinations = {a};
     spec.schema = numbered_schema();

@@ -49,9 +49,9 @@ protected:
             channel.on(end));
     }
     Runtime runtime_ = Runtime::local();
-    Endpoint a_ = runtime_.create_endpoint();
-    Endpoint b_ = runtime_.create_endpoint();
-    Endpoint c_ = runtime_.create_endpoint();
+    Endpoint a_ = runtime_.create_endpoint("cpu");
+    Endpoint b_ = runtime_.create_endpoint("cpu");
+    Endpoint c_ = runtime_.create_endpoint("cpu");
     ChannelOptions options_;
 };
 

@@ -66,7 +66,7 @@ class Team:
     @contextlib.contextmanager
     def meet(self, runtime: mgi.Runtime, data: Path) -> Iterator[list[mgi.Endpoint]]:
         """The endpoints of all; for the time of the block there is the folder for results."""
-        mine = [runtime.create_endpoint() for _ in self.own]
+        mine = [runtime.create_endpoint("cpu") for _ in self.own]
         if self.size == 1:
             yield mine
             return

@@ -75,7 +75,7 @@ def _measure(
         duckdb, polars = DuckDB(workload), Polars(workload)
     seconds: dict[str, list[float]] = {"mgi": [], "duckdb": [], "polars": [], "operator": []}
     with mgi.Runtime.local() as runtime, progress.step(workload.title) as step:
-        places = [runtime.create_endpoint() for _ in range(endpoints)]
+        places = [runtime.create_endpoint("cpu") for _ in range(endpoints)]
         for run in range(options.repeat + 1):  # the first one warms all three up
             step.detail = f"run {run} of {options.repeat}" if run else "warming up"
             timed = [_rested(duckdb.run), _rested(polars.run)]
