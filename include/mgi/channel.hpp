@@ -139,6 +139,8 @@ public:
     /// with the channel's failure, Refused (names the row that cannot fit a segment), Closed,
     /// InvalidArgument (the batch's schema differs, or a null in a column that is not nullable).
     std::int64_t try_send(RecordBatch const& batch, std::int64_t first = 0);
+    /// The same to one destination of a Direct or Partition channel, whatever the rows' keys are. Throws
+    /// InvalidArgument on channels of other routings or with sorters, too.
     std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch,
                              std::int64_t first = 0);
     /// The same for `count` row structs with the channel schema's layout (Schema::row_bytes);

@@ -91,7 +91,11 @@ class Channel:
         source: Endpoint | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Sends rows to one destination of a Direct channel; else like :meth:`send`."""
+        """Sends rows to one destination of a Direct or Partition channel, whatever their keys are.
+
+        Else like :meth:`send`; raises :class:`InvalidArgument` on channels of other routings or
+        with sorters, too.
+        """
         to = pair_of(destination, "destination", self._runtime._number)
         return self._send(batch, source, to, timeout)
 

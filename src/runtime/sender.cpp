@@ -82,9 +82,12 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
 }
 
 std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
-    if (channel.spec().routing.kind != device::RoutingKind::Direct) {
+    if (!device::has_own_lanes(channel.spec().routing.kind) ||
+        channel.spec().options.sorters != 0) {
         throw Error(ErrorCode::InvalidArgument,
-                    channel.describe() + " has no Direct routing, so a send cannot name endpoint " +
+                    channel.describe() +
+                        " has no Direct or Partition routing, or has sorters, so a send cannot "
+                        "name endpoint " +
                         std::to_string(destination.id));
     }
     if (channel.destination_index(destination) == ChannelImpl::kNone) {

@@ -263,6 +263,48 @@ TEST(DeviceSend, DirectNamesItsDestination) {
     t.release(2);
 }
 
+TEST(DeviceSend, PartitionTakesANamedDestinationBetweenKeys) {
+    for (bool const staged : {false, true}) {
+        TinyOptions options = options_of(64, 2, 8);
+        options.destinations = 3;
+        options.routing = RoutingKind::Partition;
+        options.staged = staged;
+        OneGroup t({{"k", int64(), false}, {"v", int64(), false}}, options);
+        std::vector<test::Row> rows;
+        for (i64 i = 0; i < 32; ++i) rows.push_back({test::cell(i), test::cell(i)});
+        test::DeviceBatch batch(test::make_batch(t.schema, rows));
+        Channel const channel = t.tiny.on(0, 0);
+        EXPECT_EQ(channel.send(t.group, t.shared(), batch.slice(0, 32)).rows, 32U);
+        EXPECT_EQ(channel.send_to(t.group, t.shared(), 101, batch.slice(0, 32)).rows, 32U);
+        EXPECT_EQ(channel.send(t.group, t.shared(), batch.slice(0, 32)).rows, 32U);
+        EXPECT_EQ(channel.send_to(t.group, t.shared(), 7, batch.slice(0, 5)).code,
+                  ErrorCode::InvalidArgument);
+        EXPECT_EQ(t.push(), Status::Ok);
+        std::size_t arrived[3];
+        for (u32 d = 0; d < 3; ++d) {
+            t.got.clear();
+            while (t.recv(d) == Status::Ok) t.release(d);
+            arrived[d] = t.got.size();
+        }
+        EXPECT_EQ(arrived[0] + arrived[1] + arrived[2], 96U);
+        EXPECT_GE(arrived[1], 32U);
+        EXPECT_EQ(arrived[0] % 2 + arrived[2] % 2 + arrived[1] % 2, 0U) << "twice the same keys";
+        EXPECT_LT(arrived[1], 96U);
+    }
+}
+
+TEST(DeviceSend, RowsForAllOrForAnyHaveNoNamedDestination) {
+    for (RoutingKind const routing : {RoutingKind::Broadcast, RoutingKind::Balance}) {
+        TinyOptions options = options_of(8, 2, 8);
+        options.destinations = 3;
+        options.routing = routing;
+        OneGroup t(test::numbered_schema(), options);
+        test::DeviceBatch batch(test::make_batch(t.schema, test::numbered_rows(5, 5)));
+        EXPECT_EQ(t.tiny.on(0, 0).send_to(t.group, t.shared(), 102, batch.slice(0, 5)).code,
+                  ErrorCode::InvalidArgument);
+    }
+}
+
 // A channel that fails between two threads' looks must not part the threads of a group. Here it fails
 // and recovers all the time, which makes the threads see different things as often as can be.
 TEST(DeviceSend, FailureInTheMiddleLeavesGroupsTogether) {

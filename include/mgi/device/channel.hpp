@@ -61,12 +61,14 @@ public:
         return send(group, shared, structs(rows, count));
     }
 
-    /// Sends rows to one destination of a Direct channel, named by its endpoint id. InvalidArgument
-    /// if that endpoint is not a destination.
+    /// Sends rows to one destination of a Direct or Partition channel, named by its endpoint id, whatever their keys
+    /// are. InvalidArgument if that endpoint is not a destination, and on channels of other routings or with sorters;
+    /// else as of `send`. See the paper, section 3.1.
     MGI_HD SendResult send_to(Group const& group, Shared& shared, u32 endpoint,
                               Batch const& rows) const {
         u32 const lane = lane_of(endpoint);
-        if (!direct() || lane == kNone) return {0, Status::Error, ErrorCode::InvalidArgument};
+        bool const named = state_->own_lanes() && state_->stages == nullptr && lane != kNone;
+        if (!named) return {0, Status::Error, ErrorCode::InvalidArgument};
         return send_in_lane(group, shared, rows, lane);
     }
     template <class Row>

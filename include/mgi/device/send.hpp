@@ -49,7 +49,7 @@ public:
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
         // Behind the carried rows; there may be no columns, either.
         if (batch.count == 0) return {0, Status::Ok, ErrorCode::Ok};
-        if (state_.staged_bytes != 0) {
+        if (state_.staged_bytes != 0 && lane < 0) {
             return send_in_passes(group_, shared_, state_, source_index_, batch);
         }
         return send_in_tiles(group_, shared_, state_, source_index_, batch, lane);
