@@ -4,7 +4,7 @@
 // endpoint owns a part of the table. Its groups send the part's rows to the endpoints that own their
 // keys, and add up what arrives from all the others while they still send.
 //
-//   group_by [DEVICE...]     of the endpoints, in turn: cpu:0, cuda:0, cuda:1 ... Default: all CPU devices
+//   group_by [DEVICE...]     of the endpoints, in turn: cpu:0, cuda:0, cuda:1 ... Default: the CPU devices
 #include <climits>
 #include <cstdio>
 #include <exception>
@@ -208,7 +208,7 @@ int run(std::vector<std::string> const& devices) {
 
 int main(int argc, char** argv) {
     try {
-        if (argc == 1) return run({""});
+        if (argc == 1) return run({"cpu"});
         return run({argv + 1, argv + argc});
     } catch (std::exception const& error) {
         std::fprintf(stderr, "group_by: %s\n", error.what());

@@ -27,7 +27,8 @@ public:
             throw Error(ErrorCode::InvalidArgument, "operators take columns, not row structs");
         }
         std::vector<Endpoint> mine;
-        for (std::size_t e = 0; e < rows.size(); ++e) mine.push_back(runtime_.create_endpoint());
+        for (std::size_t e = 0; e < rows.size(); ++e)
+            mine.push_back(runtime_.create_endpoint("cpu"));
         endpoints_ = runtime_.gather_endpoints(mine);
         parts_.resize(endpoints_.size());
         for (std::size_t e = 0; e < rows.size(); ++e) {

@@ -21,7 +21,8 @@ public:
           rows_(rows),
           runtime_(options.processes > 1 ? Runtime::connect() : Runtime::local()) {
         std::vector<Endpoint> mine;
-        for (std::size_t e = 0; e < rows.size(); ++e) mine.push_back(runtime_.create_endpoint());
+        for (std::size_t e = 0; e < rows.size(); ++e)
+            mine.push_back(runtime_.create_endpoint("cpu"));
         endpoints_ = options.processes > 1 ? runtime_.gather_endpoints(mine) : mine;
         launch_.groups = std::max(1u, options.rows.groups);
         launch_.threads = options.rows.threads;

@@ -72,7 +72,7 @@ public:
         }
         if (options_.fanout == 0) options_.fanout = options_.endpoints;
         for (std::uint32_t e = 0; e < std::max(options_.endpoints, options_.fanout); ++e) {
-            endpoints_.push_back(runtime_->create_endpoint());
+            endpoints_.push_back(runtime_->create_endpoint("cpu"));
         }
         for (std::uint32_t e = 0; e < options_.endpoints; ++e) {
             rows_.push_back(std::make_unique<Rows>(options_, e));

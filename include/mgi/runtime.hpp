@@ -25,7 +25,7 @@ struct RuntimeOptions {
     /// Most bytes of all channels together; 0: half of the machine's memory.
     std::uint64_t memory_limit = 0;
     /// Look for GPUs, which initializes NVIDIA's driver where there is one: a child made by fork() cannot
-    /// use CUDA any more. CUDA_VISIBLE_DEVICES chooses. Of a runtime in a cluster GPUs are no devices yet.
+    /// use CUDA any more. CUDA_VISIBLE_DEVICES chooses.
     bool gpus = true;
     /// Pin group threads to the cores of their device. Off when a device has no core of its own.
     bool pin = true;
@@ -155,8 +155,8 @@ public:
     void trim();
 
     /// An endpoint on a device ("cpu:0"), or on the first free one: a GPU ("cuda"), a CPU device ("cpu"), or a GPU where
-    /// there is one (""). That is the one with the fewest endpoints of this runtime; of several the first, of GPUs the
-    /// first from this process' local rank on (<mgi/job.hpp>). Throws Error(NotFound) that lists the devices, and
+    /// there is one (""). That is the one with the fewest endpoints of this runtime; of several the first. The
+    /// processes that a job has on this server (<mgi/job.hpp>) share its GPUs out: each begins with its own share. Throws Error(NotFound) that lists the devices, and
     /// InvalidArgument as Job::from_environment does. Thread-safe. See the paper, section 3.1.
     Endpoint create_endpoint(std::string const& device = "");
     /// All endpoints of all processes of the job (<mgi/job.hpp>): each calls it with its own, and gets

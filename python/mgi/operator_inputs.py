@@ -32,7 +32,7 @@ class Inputs:
 
     sides: list[list[Any] | Any]
     devices: list[str]
-    """Of each endpoint; ``""`` is the first free one."""
+    """Of each endpoint, as of :meth:`Runtime.create_endpoint`."""
     on_gpus: bool = False
 
     def function(self, name: str) -> Callable[..., Any]:

@@ -180,11 +180,11 @@ def _place(
         yield _Place(runtime, pairs_of(endpoints, "endpoints", runtime._number))
     elif runtime is None:
         with Runtime.local() as own:
-            yield _Place(own, [own.create_endpoint(at or None)._pair for at in inputs.devices])
+            yield _Place(own, [own.create_endpoint(at)._pair for at in inputs.devices])
     else:
         made: list[Endpoint] = []
         try:
-            made += (runtime.create_endpoint(device or None) for device in inputs.devices)
+            made += (runtime.create_endpoint(device) for device in inputs.devices)
             yield _Place(runtime, [endpoint._pair for endpoint in made])
         finally:
             for endpoint in made:

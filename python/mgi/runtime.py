@@ -89,7 +89,7 @@ class Runtime(Closing):
         """An endpoint on a device (``"cpu:0"``), or on the first free one.
 
         ``"cuda"`` is a GPU, ``"cpu"`` a CPU device, None a GPU where there is one: the one with the
-        fewest endpoints, of several GPUs the first from this process' local rank on.
+        fewest endpoints. Processes of a job share their server's GPUs out.
         """
         if device is not None and not isinstance(device, str):
             raise InvalidArgument(f"device is {device!r}: give a name such as 'cpu:0'")

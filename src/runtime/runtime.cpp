@@ -114,9 +114,9 @@ Runtime::Impl::~Impl() {
     progress_->close();
 }
 
-// A device by its name; by a kind ("cpu", "cuda") the one of it with the fewest endpoints, of several the first, counted
-// from `from` on. The caller holds the registry's mutex.
-std::size_t Runtime::Impl::device_for(std::string const& name, std::size_t from) const {
+// A device by its name; by a kind ("cpu", "cuda") the one of it with the fewest endpoints. Of several the first one, counted
+// from this process' share on: the processes of a server share the devices out. The caller holds the registry's mutex.
+std::size_t Runtime::Impl::device_for(std::string const& name, Job const& job) const {
     std::vector<std::size_t> found;
     std::string known;
     for (Device const& device : devices_) {
@@ -131,7 +131,8 @@ std::size_t Runtime::Impl::device_for(std::string const& name, std::size_t from)
     }
     std::vector<std::size_t> endpoints = coming_;
     for (auto const& [id, endpoint] : registry_->endpoints) ++endpoints[endpoint.device];
-    std::rotate(found.begin(), found.begin() + std::ptrdiff_t(from % found.size()), found.end());
+    std::size_t const share = found.size() * job.local_rank / job.local_size;
+    std::rotate(found.begin(), found.begin() + std::ptrdiff_t(share), found.end());
     return *std::min_element(found.begin(), found.end(), [&](std::size_t a, std::size_t b) {
         return endpoints[a] < endpoints[b];
     });
@@ -140,12 +141,12 @@ std::size_t Runtime::Impl::device_for(std::string const& name, std::size_t from)
 Endpoint Runtime::Impl::create_endpoint(std::string const& device) {
     bool const has_gpus = devices_.back().kind == VertexKind::Gpu;
     std::string const name = !device.empty() ? device : has_gpus ? "cuda" : "cpu";
-    // Processes of a job that see the same GPUs take them in turn.
-    std::size_t const from = name == "cuda" ? coordinator_->job().local_rank : 0;
+    // CPU devices are this process' own: its cores.
+    Job const job = name == "cuda" ? coordinator_->job() : Job{};
     std::size_t index = 0;
     {
         std::lock_guard const lock(registry_->mutex);
-        index = device_for(name, from);
+        index = device_for(name, job);
         ++coming_[index];
     }
     std::optional<std::uint32_t> id;

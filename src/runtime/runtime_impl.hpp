@@ -140,7 +140,7 @@ private:
     [[nodiscard]] Endpoint resolved(Endpoint endpoint) const;
     class Founding;
     Channel create_together(ChannelSpec const& spec);
-    [[nodiscard]] std::size_t device_for(std::string const& name, std::size_t from) const;
+    [[nodiscard]] std::size_t device_for(std::string const& name, Job const& job) const;
     void check_endpoints(std::vector<Endpoint> const& endpoints, char const* role,
                          std::string const& who) const;
     // Of a channel over several servers: the most endpoints that any of them has.

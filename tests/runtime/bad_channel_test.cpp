@@ -135,6 +135,7 @@ TEST_F(BadChannel, UnknownDevice) {
 TEST_F(BadChannel, DefaultDeviceIsTheFirstFreeOne) {
     RuntimeOptions options;
     options.cpu_devices = 3;
+    options.gpus = false;
     Runtime runtime = Runtime::local(options);
     ASSERT_EQ(runtime.devices().size(), 3U);
     EXPECT_EQ(runtime.create_endpoint().device, 0U);

@@ -35,7 +35,7 @@ public:
     [[nodiscard]] Runtime& runtime(std::uint32_t member) { return *runtimes_[member]; }
     /// A new endpoint with a number that no other endpoint of any member has. With one on a GPU each member is to
     /// be on a server of its own, as the runtime has it.
-    Owned create_endpoint(std::uint32_t member, std::string const& device = {});
+    Owned create_endpoint(std::uint32_t member, std::string const& device = "cpu");
     /// The member's runtime dies.
     void end(std::uint32_t member) { runtimes_[member].reset(); }
 

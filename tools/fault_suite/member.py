@@ -116,7 +116,7 @@ def exchange(setup: dict[str, Any], pool: ThreadPoolExecutor) -> None:
     memory = setup["limits"].get("memory") if job.rank in setup["limits"]["ranks"] else None
     limit(setup, "started")
     with mgi.Runtime.connect(timeout=setup["timeout"], memory_limit=memory) as runtime:
-        mine = runtime.create_endpoint()
+        mine = runtime.create_endpoint("cpu")
         everybody = runtime.gather_endpoints([mine])
         say("joined")
         limit(setup, "joined")

@@ -97,7 +97,7 @@ TEST_F(TogetherRuntimes, EveryoneKnowsEverybodysEndpoints) {
     run(3, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, 3);
         std::vector<Endpoint> mine;
-        for (std::uint32_t i = 0; i < rank; ++i) mine.push_back(runtime.create_endpoint());
+        for (std::uint32_t i = 0; i < rank; ++i) mine.push_back(runtime.create_endpoint("cpu"));
         all[rank] = runtime.gather_endpoints(mine);
         ASSERT_EQ(all[rank].size(), 3u);
         for (std::size_t i = 0; i < 3; ++i) {
@@ -120,7 +120,7 @@ TEST_F(TogetherRuntimes, RowsMoveAndEachLeavesWhenItHasDone) {
     std::uint32_t last = 0;
     run(kRanks, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, kRanks);
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         std::pair<char const*, Routing> const routings[] = {
             {"partition", Routing::partition("key")},
@@ -154,7 +154,7 @@ TEST_F(TogetherRuntimes, RowsMoveAndEachLeavesWhenItHasDone) {
 TEST_F(TogetherRuntimes, SomeOfTheProcessesMakeAChannel) {
     run(3, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, 3);
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         if (rank == 1) {
             mgi::ChannelSpec const others = spec({all[0], all[2]}, Routing::broadcast(), true);
@@ -177,7 +177,7 @@ TEST_F(TogetherRuntimes, WhoDoesNotComeIsNamedByItsRank) {
         Runtime runtime = connect(
             rank, 3,
             rank == 1 ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(30'000));
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         if (rank == 1) {
             expect_error(ErrorCode::Timeout, {"'rows'", "has not come", "the job's ranks 1, 2"},
@@ -199,7 +199,7 @@ TEST_F(TogetherRuntimes, WhoDoesNotComeIsNamedByItsRank) {
 TEST_F(TogetherRuntimes, AnErrorInOneIsAnErrorInAll) {
     run(2, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, 2);
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         mgi::ChannelSpec asked = spec(all, Routing::partition("key"), true);
         if (rank == 1) asked.options.slots = 4;
@@ -219,7 +219,7 @@ TEST_F(TogetherRuntimes, AnErrorInOneIsAnErrorInAll) {
 TEST_F(TogetherRuntimes, WhoEndsTooEarlyFailsItForAll) {
     run(2, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, 2);
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         Channel channel = runtime.create_channel(spec(all, Routing::broadcast(), true));
         if (rank == 1) return;
@@ -232,7 +232,7 @@ TEST_F(TogetherRuntimes, WhoEndsTooEarlyFailsItForAll) {
 TEST_F(TogetherRuntimes, EndpointsOfOtherProcessesAreNotOnesOwn) {
     run(2, [&](std::uint32_t rank) {
         Runtime runtime = connect(rank, 2);
-        Endpoint const mine = runtime.create_endpoint();
+        Endpoint const mine = runtime.create_endpoint("cpu");
         auto const all = runtime.gather_endpoints({mine});
         Endpoint const other = all[1 - rank];
         expect_error(ErrorCode::NotFound, {"does not exist in this runtime"},
