@@ -35,7 +35,9 @@ FAILURES = (
     (re.compile(r"^\S+:\d+: Failure$"), 12),
     (re.compile(r"^\[  FAILED  \] \w"), 1),
     (re.compile(r"(WARNING|ERROR): \w+Sanitizer|runtime error:|terminate called|: Assertion "), 40),
-    (re.compile(r"^(FAILED|ERROR) |^E   |^\S+:\d+:\d+: (fatal )?error|hung|Segmentation fault"), 4),
+    (re.compile(r"^==== (HANG|ended by signal)| hangs: no end after|Segmentation fault"), 40),
+    (re.compile(r"^(FAILED|ERROR):? |^E   |undefined reference"), 6),
+    (re.compile(r"^\S+?(:\d+|\(\d+\)){1,2}: (fatal )?error"), 6),
 )
 MOST_LINES = 200
 

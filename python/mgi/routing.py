@@ -19,7 +19,7 @@ class Routing:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Partition(Routing):
-    """Each row to the destination that its key names.
+    """Each row to the destination that its key names, but for :meth:`Channel.send_to`.
 
     ``hash="murmur3"`` takes one or more columns of any type; ``"modulo"`` takes one integer column
     and sends key ``k`` to destination ``k mod n``.

@@ -61,7 +61,7 @@ void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
         : group.blocks > channel.plan().max_groups
             ? "the channel was made for at most " + std::to_string(channel.plan().max_groups) +
                   " groups a source (max_groups)"
-            : std::string("Direct channels want send_to, others send");
+            : std::string("a Direct channel wants send_to");
     throw Error(code, channel.describe() + ": group " + std::to_string(group.block) + " may not " +
                           call + " here: " + why);
 }
@@ -82,13 +82,15 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
 }
 
 std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
-    if (!device::has_own_lanes(channel.spec().routing.kind) ||
-        channel.spec().options.sorters != 0) {
-        throw Error(ErrorCode::InvalidArgument,
-                    channel.describe() +
-                        " has no Direct or Partition routing, or has sorters, so a send cannot "
-                        "name endpoint " +
-                        std::to_string(destination.id));
+    ChannelSpec const& spec = channel.spec();
+    char const* const why = !device::has_own_lanes(spec.routing.kind)
+                                ? "has no Direct or Partition routing"
+                            : spec.options.sorters != 0 ? "has sorters"
+                                                        : nullptr;
+    if (why != nullptr) {
+        throw Error(ErrorCode::InvalidArgument, channel.describe() + " " + why +
+                                                    ", so a send cannot name endpoint " +
+                                                    std::to_string(destination.id));
     }
     if (channel.destination_index(destination) == ChannelImpl::kNone) {
         throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +

@@ -293,6 +293,49 @@ TEST(DeviceSend, PartitionTakesANamedDestinationBetweenKeys) {
     }
 }
 
+TEST(DeviceSend, CarriedRowsGoBeforeThoseOfTheOtherKind) {
+    for (bool const staged : {false, true}) {
+        for (bool const named : {false, true}) {
+            TinyOptions options = options_of(4, 1, 8);
+            options.destinations = 2;
+            options.routing = RoutingKind::Partition;
+            options.staged = staged;
+            OneGroup t({{"k", int64(), false}, {"v", int64(), false}}, options);
+            std::vector<test::Row> rows;
+            for (i64 i = 0; i < 16; ++i) rows.push_back({test::cell(i), test::cell(i)});
+            test::DeviceBatch batch(test::make_batch(t.schema, rows));
+            Channel const channel = t.tiny.on(0, 0);
+            auto const send = [&](bool by_name, u64 first) {
+                Batch const left = batch.slice(first, 16 - first);
+                return by_name ? channel.send_to(t.group, t.shared(), 100, left)
+                               : channel.send(t.group, t.shared(), left);
+            };
+            SendResult const first = send(named, 0);
+            EXPECT_EQ(first.status, Status::Pending);
+            EXPECT_GE(first.rows, 8U) << "a tile, of which one segment has no room for all";
+            EXPECT_LT(first.rows, 16U);
+            SendResult const other = send(!named, first.rows);
+            EXPECT_EQ(other.status, Status::Pending);
+            EXPECT_EQ(other.rows, 0U) << "rows that are carried go first";
+            u64 sent = first.rows;
+            for (int calls = 0; calls < 100 && sent < 16; ++calls) {
+                for (u32 d = 0; d < 2; ++d) {
+                    if (t.recv(d) == Status::Ok) t.release(d);
+                }
+                sent += send(!named, sent).rows;
+            }
+            EXPECT_EQ(sent, 16U);
+            for (int calls = 0; calls < 100 && t.got.size() < 16; ++calls) {
+                (void)t.push();
+                for (u32 d = 0; d < 2; ++d) {
+                    if (t.recv(d) == Status::Ok) t.release(d);
+                }
+            }
+            EXPECT_TRUE(test::same_rows(t.got, test::encode_all(rows)));
+        }
+    }
+}
+
 TEST(DeviceSend, RowsForAllOrForAnyHaveNoNamedDestination) {
     for (RoutingKind const routing : {RoutingKind::Broadcast, RoutingKind::Balance}) {
         TinyOptions options = options_of(8, 2, 8);

@@ -81,14 +81,15 @@ Kernel::Went Kernel::send() {
     std::uint64_t const left = offer_->rows.size() - next_;
     std::uint64_t const count = decide_.one_in(2) ? left : 1 + decide_.below(left);
     auto const to = static_cast<std::uint32_t>(decide_.below(shape_.channel.destinations));
+    bool const named =
+        shape_.channel.routing == RoutingKind::Direct || (shape_.names && decide_.one_in(2));
     device::Batch const rows = offered(next_, count);
     device::SendResult const result =
-        shape_.channel.routing == RoutingKind::Direct
-            ? channel_.send_to(group_, shared_, flow_.channel_.state().destination_ids[to], rows)
-            : channel_.send(group_, shared_, rows);
+        named ? channel_.send_to(group_, shared_, flow_.channel_.state().destination_ids[to], rows)
+              : channel_.send(group_, shared_, rows);
     if (result.rows > count) throw Broken("send took more rows than it was offered");
     if (group_.leads()) {
-        for (std::uint64_t i = 0; i < result.rows; ++i) offer_->sent_to[next_ + i] = to;
+        for (std::uint64_t i = 0; named && i < result.rows; ++i) offer_->sent_to[next_ + i] = to;
         offer_->accepted += result.rows;
     }
     next_ += result.rows;

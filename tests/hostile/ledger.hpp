@@ -24,6 +24,8 @@ class Ledger {
 public:
     explicit Ledger(Shape const& shape);
 
+    static constexpr std::uint32_t kByRouting = ~std::uint32_t(0);
+
     /// Rows that a source's group offers; their numbers follow each other from `first_id`.
     struct Offer {
         std::uint32_t source = 0;
@@ -31,7 +33,8 @@ public:
         std::vector<test::Row> rows;
         // Written by the group's leader, read when all has ended.
         std::uint64_t accepted = 0;
-        std::vector<std::uint32_t> sent_to;  ///< Direct: by row
+        std::vector<std::uint32_t>
+            sent_to;  ///< by row: the destination that was named, or kByRouting
     };
     [[nodiscard]] Offer& offer(std::uint32_t source, std::uint32_t group) {
         return offers_[source * shape_.groups + group];

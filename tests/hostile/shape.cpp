@@ -110,6 +110,8 @@ Shape shape_of(std::uint64_t seed) {
         channel.near = small(random, 1, channel.destinations);
     }
     channel.mail = !channel.by_reference && random.one_in(2);
+    shape.names =
+        channel.routing == RoutingKind::Partition && shape.sorters == 0 && random.one_in(2);
     return shape;
 }
 
@@ -121,12 +123,12 @@ std::string describe(Shape const& shape) {
         std::string(to_string(shape.policy)) + ": " +
         (c.by_reference ? "by reference, " : "by copy, ") + kinds[static_cast<int>(c.routing)] +
         (c.ordered ? ", ordered" : "") + (c.layout == Layout::Rows ? ", layout of rows" : "") +
-        (shape.structs ? ", row structs" : "") + ", " + number(c.sources) + " sources, " +
-        number(c.destinations) + " destinations" + (shape.loopback ? ", loopback" : "") + ", " +
-        number(shape.groups) + " groups of " + number(shape.threads) + ", segments of " +
-        number(c.segment_rows) + ", " + number(c.slots) + " slots, tiles of " +
-        number(c.tile_rows) + (c.staged ? " in scratch" : "") + ", chunks of " +
-        number(c.chunk_rows);
+        (shape.structs ? ", row structs" : "") + (shape.names ? ", some sends named" : "") + ", " +
+        number(c.sources) + " sources, " + number(c.destinations) + " destinations" +
+        (shape.loopback ? ", loopback" : "") + ", " + number(shape.groups) + " groups of " +
+        number(shape.threads) + ", segments of " + number(c.segment_rows) + ", " + number(c.slots) +
+        " slots, tiles of " + number(c.tile_rows) + (c.staged ? " in scratch" : "") +
+        ", chunks of " + number(c.chunk_rows);
     if (!c.by_reference) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
         if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";

@@ -289,8 +289,8 @@ struct alignas(64) Lane {
         came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
                                          cuda::std::memory_order_release);
         // Upwards alone: the slot may come free, be filled again and be marked before we get here.
-        // release: whose flush sees it finds the segment in the inbox (`has_come`); and those of laps before it, since
-        // nothing but exchanges writes here.
+        // release: whose flush sees it finds the segment in the inbox (`has_come`); and those of laps before it, whose
+        // readers had found them there before the slot was filled again.
         u64 was = s.filled.load(relaxed);
         while (was < sequence + 1 &&
                !s.filled.compare_exchange_weak(was, sequence + 1, cuda::std::memory_order_release,

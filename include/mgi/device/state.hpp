@@ -177,8 +177,8 @@ struct ChannelState {
     u32 destination_count = 0;
     u32 lane_count = 0;  ///< of each source
     u32 tile_rows = 0;
-    /// Scratch that a tile's values are brought into before they are dealt out; 0: they are gathered from
-    /// where they lie. See `staged_tile_bytes`.
+    /// Scratch that a tile's values are brought into before they are dealt out; 0, and for sends that
+    /// name their destination: they are gathered from where they lie. See `staged_tile_bytes`.
     u32 staged_bytes = 0;
     u32 chunk_rows = 0;
     u32 max_groups = 0;  ///< of each endpoint
