@@ -42,10 +42,11 @@ public:
     u32 offer(u32 source, u32 lane, u32 block, u32 first, u32 rows, Taken& taken) {
         State& state = tables.state;
         Lane<A>& to = state.sources[source].lanes[lane];
-        bool const takes = block % 2 == 0;
+        bool const takes = block % 2 == 0 && to.units == 0;
         if (takes && taken.rows == 0) taken = {to.take(rows), rows};
-        Claim const claim =
-            takes ? Lane<A>::claim(taken.at, taken.rows, to.form()) : to.claim_now(rows);
+        Claim const claim = to.units != 0 ? claim_text(source, lane, rows)
+                            : takes       ? Lane<A>::claim(taken.at, taken.rows, to.form())
+                                          : to.claim_now(rows);
         if (claim.rows == 0) {
             if (to.mail != nullptr) collect(state, to);
             return 0;
@@ -56,7 +57,7 @@ public:
                 .write(value(source, block, first + i));
         }
         state.sources[source].groups[block].last[lane] = claim.sequence + 1;
-        if (to.commit(claim.slot, claim.rows, 0, 0)) {
+        if (to.commit(claim.slot, claim.rows, 0, claim.units)) {
             publish_slot(state, source, lane, claim.sequence);
         }
         return claim.rows;
@@ -79,6 +80,20 @@ public:
             if (now == 0) A::backoff(0);
         }
         return true;
+    }
+
+    /// Of a lane with long strings: up to `rows`, each of which takes a unit.
+    Claim claim_text(u32 source, u32 lane, u32 rows) {
+        struct Fitting {
+            u32 rows;
+            u32 units;
+        };
+        auto const fit = [rows](u32 left, u32 units) -> Fitting {
+            u32 const fitting = min_of(min_of(left, units), rows);
+            return {fitting, fitting};
+        };
+        return tables.state.sources[source].lanes[lane].claim_fitting(
+            fit, [&](u64 sequence) { publish_slot(tables.state, source, lane, sequence); });
     }
 
     /// One call of flush.

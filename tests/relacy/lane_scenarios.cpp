@@ -13,6 +13,13 @@ struct Claims : OneLane<Claims, 2, 1> {
 };
 Listed<Claims> const claims("lane.claims", "no row lost or doubled, no early end", 50'000);
 
+/// The same of rows with long strings, which fill a slot's bytes before its rows: the rest of it is a hole.
+struct Text : OneLane<Text, 2, 1> {
+    static TableOptions options() { return {.capacity = 3, .chunk_rows = 3, .units = 2}; }
+    static constexpr Sends sends[] = {{4, 1}, {4, 2}};
+};
+Listed<Text> const text("lane.text", "slots are opened, closed and filled anew by tickets", 50'000);
+
 /// Segments of one row: every commit publishes, both groups deliver, one at a time and in sequence.
 struct Deliver : OneLane<Deliver, 2, 1> {
     static TableOptions options() { return {.capacity = 1, .ordered = true}; }

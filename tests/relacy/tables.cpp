@@ -22,6 +22,7 @@ Tables::Tables(TableOptions const& options)
     state.layout.column_count = 1;
     state.layout.rows = options.capacity;
     state.layout.row_bytes = sizeof(u32);
+    state.layout.units = options.units;
     state.layout.size = options.capacity * u32(sizeof(u32));
     state.carry_layout = state.layout;
     state.carry_layout.rows = options.tile_rows;
@@ -66,6 +67,7 @@ void Tables::build_source(Source<A>& source) {
         source.lanes[l].slots = ring(options_.slots);
         source.lanes[l].mask = options_.slots - 1;
         source.lanes[l].capacity = options_.capacity;
+        source.lanes[l].units = options_.units;
         set_readers(source.lanes[l], l);
         if (options_.mail && source.lanes[l].moves != 0) add_mail(source.lanes[l]);
     }
