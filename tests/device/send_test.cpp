@@ -263,16 +263,26 @@ TEST(DeviceSend, DirectNamesItsDestination) {
     t.release(2);
 }
 
-TEST(DeviceSend, PartitionTakesANamedDestinationBetweenKeys) {
-    for (bool const staged : {false, true}) {
-        TinyOptions options = options_of(64, 2, 8);
-        options.destinations = 3;
+/// A channel that deals rows out by their keys, and rows whose keys are 0, 1 ...
+struct ByKey : OneGroup {
+    ByKey(TinyOptions options, u32 destinations, bool staged, i64 count)
+        : OneGroup({{"k", int64(), false}, {"v", int64(), false}},
+                   with(options, destinations, staged)) {
+        for (i64 i = 0; i < count; ++i) rows.push_back({test::cell(i), test::cell(i)});
+    }
+    static TinyOptions with(TinyOptions options, u32 destinations, bool staged) {
+        options.destinations = destinations;
         options.routing = RoutingKind::Partition;
         options.staged = staged;
-        OneGroup t({{"k", int64(), false}, {"v", int64(), false}}, options);
-        std::vector<test::Row> rows;
-        for (i64 i = 0; i < 32; ++i) rows.push_back({test::cell(i), test::cell(i)});
-        test::DeviceBatch batch(test::make_batch(t.schema, rows));
+        return options;
+    }
+    std::vector<test::Row> rows;
+};
+
+TEST(DeviceSend, PartitionTakesANamedDestinationBetweenKeys) {
+    for (bool const staged : {false, true}) {
+        ByKey t(options_of(64, 2, 8), 3, staged, 32);
+        test::DeviceBatch batch(test::make_batch(t.schema, t.rows));
         Channel const channel = t.tiny.on(0, 0);
         EXPECT_EQ(channel.send(t.group, t.shared(), batch.slice(0, 32)).rows, 32U);
         EXPECT_EQ(channel.send_to(t.group, t.shared(), 101, batch.slice(0, 32)).rows, 32U);
@@ -296,19 +306,18 @@ TEST(DeviceSend, PartitionTakesANamedDestinationBetweenKeys) {
 TEST(DeviceSend, CarriedRowsGoBeforeThoseOfTheOtherKind) {
     for (bool const staged : {false, true}) {
         for (bool const named : {false, true}) {
-            TinyOptions options = options_of(4, 1, 8);
-            options.destinations = 2;
-            options.routing = RoutingKind::Partition;
-            options.staged = staged;
-            OneGroup t({{"k", int64(), false}, {"v", int64(), false}}, options);
-            std::vector<test::Row> rows;
-            for (i64 i = 0; i < 16; ++i) rows.push_back({test::cell(i), test::cell(i)});
-            test::DeviceBatch batch(test::make_batch(t.schema, rows));
+            ByKey t(options_of(4, 1, 8), 2, staged, 16);
+            test::DeviceBatch batch(test::make_batch(t.schema, t.rows));
             Channel const channel = t.tiny.on(0, 0);
             auto const send = [&](bool by_name, u64 first) {
                 Batch const left = batch.slice(first, 16 - first);
                 return by_name ? channel.send_to(t.group, t.shared(), 100, left)
                                : channel.send(t.group, t.shared(), left);
+            };
+            auto const receive = [&] {
+                for (u32 d = 0; d < 2; ++d) {
+                    if (t.recv(d) == Status::Ok) t.release(d);
+                }
             };
             SendResult const first = send(named, 0);
             EXPECT_EQ(first.status, Status::Pending);
@@ -319,19 +328,15 @@ TEST(DeviceSend, CarriedRowsGoBeforeThoseOfTheOtherKind) {
             EXPECT_EQ(other.rows, 0U) << "rows that are carried go first";
             u64 sent = first.rows;
             for (int calls = 0; calls < 100 && sent < 16; ++calls) {
-                for (u32 d = 0; d < 2; ++d) {
-                    if (t.recv(d) == Status::Ok) t.release(d);
-                }
+                receive();
                 sent += send(!named, sent).rows;
             }
             EXPECT_EQ(sent, 16U);
             for (int calls = 0; calls < 100 && t.got.size() < 16; ++calls) {
                 (void)t.push();
-                for (u32 d = 0; d < 2; ++d) {
-                    if (t.recv(d) == Status::Ok) t.release(d);
-                }
+                receive();
             }
-            EXPECT_TRUE(test::same_rows(t.got, test::encode_all(rows)));
+            EXPECT_TRUE(test::same_rows(t.got, test::encode_all(t.rows)));
         }
     }
 }

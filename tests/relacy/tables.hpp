@@ -26,8 +26,7 @@ struct TableOptions {
     u32 capacity = 2;  ///< rows of a segment
     u32 chunk_rows = 2;
     u32 tile_rows = 2;
-    u32 units =
-        0;  ///< of a segment's bytes region, for lanes with long strings: each row takes one
+    u32 units = 0;    ///< bytes of a segment / 16, for rows with long strings, one each; else 0
     u32 credits = 1;  ///< segments of each (source, destination) by copy
     RoutingKind routing = RoutingKind::Direct;
     bool ordered = false;
