@@ -27,9 +27,6 @@ public:
           index_(index),
           copies_(std::bit_ceil(end.flow->window())) {}
 
-    [[nodiscard]] bool has_credit() const override {
-        return end_.ring->is_set() && BasicFarRoute<A>::has_credit();
-    }
     bool start(std::uint64_t sequence) override;
     void complete_copy(std::uint64_t token) override;
 

@@ -168,6 +168,47 @@ Listed<Helped<2, false>> const pushed("send.pushed", "the same, where slots come
                                       30'000);
 Listed<Helped<2, true>> const sent_for("send.inbox", "the same, with an inbox", 30'000);
 
+/// Two groups' rows share a segment, which either of them publishes. Whoever hears that a push is done finds the rows
+/// at the first look.
+struct Seen : ChannelScenario<Seen, 3> {
+    static TableOptions options() { return {}; }
+    u32 const id = 0;
+    Word<u32> pushed{0};
+    std::vector<u32> came;
+
+    void thread(unsigned index) {
+        Endpoint const channel(&flow().tables.state, 0, 0);
+        if (index == 2) {
+            Member me(0, 1);
+            while (pushed.load(acquire) == 0) A::backoff(0);
+            while (receive(channel, me, came) == Status::Ok) {
+            }
+            RL_ASSERT(std::find(came.begin(), came.end(), 10) != came.end());
+            RL_ASSERT(drain(channel, me, came));
+            return;
+        }
+        Member me(index, 2);
+        Shared shared = me.shared();
+        u32 const row = 10 * index;
+        RL_ASSERT(channel.send_rows_to(me.group, shared, 0, &row, 1).rows == 1);
+        if (index == 1) {
+            while (channel.push(me.group, shared) == Status::Pending) A::backoff(0);
+            pushed.store(1, release);
+        }
+        RL_ASSERT(channel.flush_wait(me.group, shared) == Status::Ok);
+    }
+    void prepare() {
+        ChannelScenario::prepare();
+        flow().tables.state.destination_ids = &id;
+    }
+    void check() {
+        RL_ASSERT(are(came, {0, 10}));
+        RL_ASSERT(flow().at_rest());
+    }
+};
+Listed<Seen> const seen("send.seen", "rows can be received where a push is known to be done",
+                        30'000);
+
 /// A group appends to its stage buffer, a sorter moves the rows on, in its seat if it has one, where the
 /// group may be before it; the group receives once its flush is done.
 template <bool seated>

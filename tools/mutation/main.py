@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
 import sys
 import time
@@ -40,10 +39,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the mutants, run nothing")
     parser.add_argument("--only", metavar="REGEX", help="those whose name this finds")
     parser.add_argument("--check", metavar="NAME", action="append", help="relacy, device, runtime")
-    parser.add_argument(
-        "--sample", metavar="N", type=int, help="N of those not reviewed, drawn by --seed"
-    )
-    parser.add_argument("--seed", default="0", help="any text (default: 0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="default: one per core")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
     parser.add_argument(
@@ -57,13 +52,6 @@ def chosen(mutants: list[sites.Mutant], options: argparse.Namespace) -> list[sit
         mutants = [mutant for mutant in mutants if re.search(options.only, mutant.name)]
     if options.check:
         mutants = [mutant for mutant in mutants if mutant.check in options.check]
-    if options.sample is not None:
-        # What is known to survive would take the longest and tell the least.
-        explained = reviewed.equivalent(ROOT)
-        mutants = [mutant for mutant in mutants if mutant.name not in explained]
-    if options.sample is not None and options.sample < len(mutants):
-        drawn = random.Random(options.seed).sample(range(len(mutants)), options.sample)
-        mutants = [mutants[i] for i in sorted(drawn)]
     return mutants
 
 
