@@ -39,5 +39,9 @@ inline void require(bool const holds, char const* what,
                     std::source_location const at = std::source_location::current()) {
     if (!holds) fail(what, at);
 }
+inline void require(bool const holds, std::string const& what,
+                    std::source_location const at = std::source_location::current()) {
+    if (!holds) fail(what, at);
+}
 
 }  // namespace mgi::bench

@@ -20,26 +20,40 @@ __device__ u64 random_bits(u64 seed, u64 row, u32 draw) {
     return device::murmur3_mix(device::murmur3_mix(row + 1) ^ (seed << 48 | u64(draw) << 40));
 }
 
-/// A rank in [1, n], with probability proportional to 1/rank: rejection-inversion, see
-/// bench/perf/zipf.hpp, whose integral is the logarithm for this exponent.
-__device__ u64 zipf_rank(u64 seed, u64 row, double n) {
-    double const low = log(1.5) - 1;
-    double const high = log(n + 0.5);
-    double const squeeze = 2 - exp(log(2.5) - 0.5);
+/// Integral of x^-theta, and its inverse, as bench/perf/zipf.cpp has them.
+__device__ double area(double theta, double x) {
+    double const log_x = log(x);
+    double const t = (1 - theta) * log_x;
+    return fabs(t) < 1e-8 ? log_x * (1 + t / 2) : expm1(t) / (1 - theta);
+}
+__device__ double area_inverse(double theta, double y) {
+    double const t = fmax(y * (1 - theta), -1.0);
+    return fabs(t) < 1e-8 ? exp(y * (1 - t / 2)) : exp(y * (log1p(t) / t));
+}
+
+/// A rank in [1, n], with probability proportional to rank^-theta: rejection-inversion, see bench/perf/zipf.hpp.
+__device__ u64 zipf_rank(double theta, u64 seed, u64 row, double n) {
+    double const low = area(theta, 1.5) - 1;
+    double const high = area(theta, n + 0.5);
+    double const squeeze = 2 - area_inverse(theta, area(theta, 2.5) - pow(2.0, -theta));
     for (u32 draw = 0;; ++draw) {
         double const uniform = double(random_bits(seed, row, draw) >> 11) * 0x1p-53;
         double const y = high + uniform * (low - high);
-        double const x = exp(y);
+        double const x = area_inverse(theta, y);
         double const rank = fmin(fmax(floor(x + 0.5), 1.0), n);
         // Nine of ten first draws are taken; the bound keeps a bad one from looping for ever.
-        if (draw == 200 || rank - x <= squeeze || y >= log(rank + 0.5) - 1 / rank) return u64(rank);
+        if (draw == 200 || rank - x <= squeeze ||
+            y >= area(theta, rank + 0.5) - pow(rank, -theta)) {
+            return u64(rank);
+        }
     }
 }
 
-__global__ void fill(Table table, bool zipf, u64 seed) {
+__global__ void fill(Table table, double theta, u64 seed) {
     u64 const step = u64(gridDim.x) * blockDim.x;
     for (u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x; i < table.rows; i += step) {
-        table.at(i, 0) = zipf ? zipf_rank(seed, i, double(table.rows)) : random_bits(seed, i, 0);
+        table.at(i, 0) = theta != 0 ? zipf_rank(theta, seed, i, double(table.rows))
+                                    : random_bits(seed, i, 0);
         for (u32 w = 1; w < table.words; ++w) table.at(i, w) = random_bits(seed, i, 200 + w);
     }
 }
@@ -133,9 +147,9 @@ TableBuffer::TableBuffer(Layout layout, u64 rows, u32 words) : layout_(layout) {
     }
 }
 
-void generate(Table const& table, Keys keys, cudaStream_t stream, u64 seed) {
+void generate(Table const& table, double theta, cudaStream_t stream, u64 seed) {
     if (table.rows == 0) return;
-    fill<<<blocks_for(table.rows), kThreads, 0, stream>>>(table, keys == Keys::Zipf, seed);
+    fill<<<blocks_for(table.rows), kThreads, 0, stream>>>(table, theta, seed);
     check_launch("generate rows");
 }
 

@@ -64,9 +64,12 @@ private:
     Table table_;
 };
 
-/// Fills a table. Uniform: 64 random bits. Zipf: ranks 1 to `rows`, each with probability
-/// proportional to 1/rank, as bench/perf's. The other words are random. Asynchronous.
-void generate(Table const& table, Keys keys, cudaStream_t stream, u64 seed = 1);
+/// Fills a table. Keys are 64 random bits where `theta` is 0, else ranks 1 to `rows`, each with probability proportional to
+/// rank^-theta, as bench/perf's (Zipf's law). The other words are random. Asynchronous.
+void generate(Table const& table, double theta, cudaStream_t stream, u64 seed = 1);
+inline void generate(Table const& table, Keys keys, cudaStream_t stream, u64 seed = 1) {
+    generate(table, keys == Keys::Zipf ? 1.0 : 0.0, stream, seed);
+}
 
 /// What one destination gets; sums wrap.
 struct Sums {

@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) receive_rows(Run run) {
     report(run, tally);
 }
 
-/// Each block sends its part of the rows and receives what comes to its endpoint.
+/// Each block sends its part of the rows, and receives what comes to its endpoint, as far as that is a source and a destination.
 __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     extern __shared__ __align__(16) unsigned char scratch[];
     __shared__ ColumnView columns[kMaxWords];
@@ -154,12 +154,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     Group const group{blockIdx.x % run.groups, run.groups, threadIdx.x, blockDim.x,
                       run.launch + blockIdx.x, nullptr};
     Shared shared{reinterpret_cast<std::byte*>(scratch), run.scratch};
-    Channel const channel(&run.channel.state(), endpoint, endpoint);
+    Channel const channel =
+        run.own ? run.channel : Channel(&run.channel.state(), endpoint, endpoint);
     Offers offers(run, columns, gridDim.x);
     u64 const start = gpu_ns();
     Tally tally{};
-    bool flushed = false;
-    for (u32 idle = 0; tally.failure == 0; ++idle) {
+    bool flushed = !channel.is_source();
+    bool ended = !channel.is_destination();
+    for (u32 idle = 0; tally.failure == 0 && !(flushed && ended); ++idle) {
         if (!offers.done()) {
             device::SendResult const sent = offers.send(run, channel, group, shared);
             if (sent.status == Status::Error) tally.failure = u32(sent.code);
@@ -170,16 +172,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
             flushed = result == Status::Ok;
         }
         // One batch between sends; as long as there are some, once all is sent.
-        device::CallResult result;
-        ReceivedBatch batch;
-        while ((result = channel.recv(group, shared, batch)) == Status::Ok) {
+        while (!ended) {
+            ReceivedBatch batch;
+            device::CallResult const result = channel.recv(group, shared, batch);
+            if (result == Status::Error) tally.failure = u32(result.code);
+            ended = result == Status::End;
+            if (result != Status::Ok) break;
             add(tally, run, batch);
             channel.release(group, shared, batch);
             idle = 0;
             if (!offers.done()) break;
         }
-        if (result == Status::Error) tally.failure = u32(result.code);
-        if (result == Status::End && flushed) break;
         if (__syncthreads_or(gpu_ns() - start > kDeadlineNs)) tally.failure = kLate;
         // Who has nothing to do leaves the words to those who have.
         if (idle != 0) device::backoff(idle);

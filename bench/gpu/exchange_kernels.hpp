@@ -45,6 +45,7 @@ struct Run {
     Tally* tallies;
     u32 first = 0;  ///< endpoint here, of those that are `step` apart
     u32 step = 1;
+    bool own = false;  ///< all blocks are those of the endpoint that `channel` is of
 };
 
 using Kernel = void (*)(Run);

@@ -1,12 +1,13 @@
 // mgi_gpu_bench: what one GPU can do, what other ways to partition reach on it, and the paper's
 // microbenchmarks. CMake builds it (target mgi_gpu_bench), and so does tools/gpu/run.sh.
 //
-//   mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] [--here]
+//   mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] [--here] [WORD=VALUE...]
 //
 // Prints one JSON array, an object a result; progress goes to standard error. NAME is a benchmark of
 // --list or the start of some (may be given again). Each runs in a process of its own, so that one
 // that fails or hangs stops no other; --here runs them in this one and prints an object a line, for
-// debuggers, profilers and compute-sanitizer. Exit status: 1 if any result is an error or not exact.
+// debuggers, profilers and compute-sanitizer. Words say what `--only contest` is about (contest.cu).
+// Exit status: 1 if any result is an error or not exact.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,8 +19,8 @@
 #include <vector>
 
 #include "child.hpp"
-#include "process_exchange.hpp"
 #include "registry.hpp"
+#include "team.hpp"
 
 namespace {
 
@@ -33,6 +34,7 @@ struct Options {
     bool list = false;
     bool here = false;
     double traffic_gbps = 0;
+    std::vector<std::string> words;
 };
 
 constexpr double kDeadlineSeconds = 120;
@@ -40,7 +42,7 @@ constexpr double kDeadlineSeconds = 120;
 int usage() {
     std::fprintf(stderr,
                  "usage: mgi_gpu_bench [--json FILE] [--quick|--large] [--list] [--only NAME] "
-                 "[--here]\n");
+                 "[--here] [WORD=VALUE...]\n");
     return 2;
 }
 
@@ -62,6 +64,8 @@ bool read_options(int argc, char** argv, Options& options) {
             options.only.emplace_back(argv[++i]);
         } else if (word == "--traffic" && has_value) {  // of the process that starts this one
             options.traffic_gbps = std::atof(argv[++i]);
+        } else if (!word.starts_with('-') && word.find('=') != std::string::npos) {
+            options.words.push_back(word);
         } else {
             return false;
         }
@@ -96,7 +100,8 @@ int run_here(Benchmark const& benchmark, Options const& options) {
     Result failed;
     failed.name = benchmark.name;
     try {
-        Context context({benchmark.name, options.quick, options.large, options.traffic_gbps});
+        Context context({benchmark.name, options.quick, options.large, options.traffic_gbps,
+                         options.words});
         benchmark.run(context);
         return 0;
     } catch (std::exception const& error) {
@@ -116,6 +121,7 @@ void run_apart(Benchmark const& benchmark, Options& options, std::string const& 
     if (options.traffic_gbps > 0) {
         command.insert(command.end(), {"--traffic", std::to_string(options.traffic_gbps)});
     }
+    command.insert(command.end(), options.words.begin(), options.words.end());
     bool said = false;  // the process itself said what went wrong
     auto const ended = run_child(command, kDeadlineSeconds, [&](std::string const& line) {
         if (line.starts_with('{')) {

@@ -32,6 +32,7 @@ public:
         find(library, "ncclGroupEnd", end_);
         find(library, "ncclSend", send_);
         find(library, "ncclRecv", receive_);
+        find(library, "ncclBroadcast", broadcast_);
         std::vector<int> numbers(gpus);
         std::iota(numbers.begin(), numbers.end(), 0);
         check(init_(communicators_.data(), gpus, numbers.data()), "make communicators");
@@ -58,6 +59,11 @@ public:
     void receive(int gpu, int from, void* words, std::size_t count, cudaStream_t stream) const {
         check(receive_(words, count, kWords, from, communicators_[gpu], stream), "receive");
     }
+    /// The root's words to each GPU's `to`, with its stream; a call for each GPU.
+    void broadcast(int gpu, int root, void const* from, void* to, std::size_t count,
+                   cudaStream_t stream) const {
+        check(broadcast_(from, to, count, kWords, root, communicators_[gpu], stream), "broadcast");
+    }
 
 private:
     static constexpr int kWords = 5;  // ncclUint64
@@ -82,6 +88,7 @@ private:
     int (*end_)() = nullptr;
     int (*send_)(void const*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
     int (*receive_)(void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
+    int (*broadcast_)(void const*, void*, std::size_t, int, int, void*, cudaStream_t) = nullptr;
 };
 
 }  // namespace mgi::bench

@@ -21,9 +21,8 @@ constexpr u64 kPeerLane = 64 << 20;
 constexpr u64 kOwnLane = 128 << 20;
 
 /// An exchange between GPUs, one endpoint on each.
-void run_gpus(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const& gpus,
-              double share) {
-    auto const count = u32(gpus.size());
+void run_gpus(Context& context, Load const& load, peers::Gpus const& gpus, double share) {
+    u32 const count = load.gpus;
     Table const& table = gpus[0]->input.table();
     u32 const row_bytes = table.words * 8;
     ChannelSizes sizes;
@@ -75,7 +74,7 @@ void run_gpus(Context& context, std::vector<std::unique_ptr<peers::Gpu>> const& 
         launch += count * sizes.groups;
         return ms;
     };
-    std::vector<Sums> const wanted = peers::wanted_by(gpus);
+    std::vector<Sums> const wanted = peers::wanted_by(load, gpus);
     bool exact = true;
     auto const look = [&](bool at_rows) {
         for (u32 gpu = 0; gpu < count; ++gpu) {
@@ -108,15 +107,11 @@ void exchange_peers(Context& context) {
     for (u32 count = 1; count <= all; count *= 2) {
         for (Layout const layout : {Layout::Rows, Layout::Columns}) {
             for (u32 const words : {4u, 2u, 8u}) {
-                std::vector<std::unique_ptr<peers::Gpu>> gpus;
-                for (u32 gpu = 0; gpu < count; ++gpu) {
-                    On const on{int(gpu)};
-                    gpus.push_back(std::make_unique<peers::Gpu>(gpu, layout, bytes / (words * 8),
-                                                                words, count));
-                }
-                run_gpus(context, gpus, 1);
+                Load const load{count, layout, bytes / (words * 8), words};
+                peers::Gpus const gpus = peers::gpus_of(load);
+                run_gpus(context, load, gpus, 1);
                 if (words != 4 || layout != Layout::Rows) continue;
-                for (double const share : {0.5, 0.25}) run_gpus(context, gpus, share);
+                for (double const share : {0.5, 0.25}) run_gpus(context, load, gpus, share);
             }
         }
     }

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "data.hpp"
+#include "load.hpp"
 #include "peer.hpp"
 #include "registry.hpp"
 
@@ -20,14 +20,26 @@ namespace mgi::bench::peers {
 
 /// A GPU's rows, and its stream.
 struct Gpu {
-    Gpu(u32 number, Layout layout, u64 rows, u32 words, u32 gpus) : input(layout, rows, words) {
-        generate(input.table(), Keys::Uniform, stream.get(), number + 1);
-        sent = sums_of(input.table(), gpus, stream.get());
+    Gpu(u32 number, Load const& load)
+        : input(load.layout, load.rows_of(number), load.words) {
+        generate(input.table(), load.theta, stream.get(), number + 1);
+        sent = sums_of(input.table(), load.parts(), stream.get());
     }
     Stream stream;
     TableBuffer input;
-    std::vector<Sums> sent;  ///< by destination
+    std::vector<Sums> sent;  ///< by part
 };
+using Gpus = std::vector<std::unique_ptr<Gpu>>;
+
+/// The rows of all GPUs, which this process has.
+inline Gpus gpus_of(Load const& load) {
+    Gpus gpus;
+    for (u32 gpu = 0; gpu < load.gpus; ++gpu) {
+        On const on{int(gpu)};
+        gpus.push_back(std::make_unique<Gpu>(gpu, load));
+    }
+    return gpus;
+}
 
 /// Milliseconds from the first launch to the last end; a thread starts each GPU's work.
 inline double timed(u32 gpus, std::function<void(u32)> const& work) {
@@ -51,16 +63,30 @@ inline double timed(u32 gpus, std::function<void(u32)> const& work) {
         });
     }
     for (auto& thread : threads) thread.join();
-    for (auto const& error : errors) require(error.empty(), error.c_str());
+    for (auto const& error : errors) require(error.empty(), error);
     return std::chrono::duration<double, std::milli>(passed[1] - passed[0]).count();
 }
 
-/// What each GPU is to get of all others.
-template <class Gpus>
-std::vector<Sums> wanted_by(Gpus const& gpus) {
+/// What a GPU has for another one, of what it sends by part.
+inline Sums sent_to(Load const& load, std::vector<Sums> const& sent, u32 gpu) {
+    if (!load.receives(gpu)) return {};
+    return load.to_all() ? sent[0] : sent[gpu - load.destination(0)];
+}
+
+/// What each GPU is to get of all.
+inline std::vector<Sums> wanted_by(Load const& load, Gpus const& gpus) {
     std::vector<Sums> wanted(gpus.size());
     for (auto const& gpu : gpus) {
-        for (std::size_t d = 0; d < wanted.size(); ++d) wanted[d] += gpu->sent[d];
+        for (u32 d = 0; d < wanted.size(); ++d) wanted[d] += sent_to(load, gpu->sent, d);
+    }
+    return wanted;
+}
+
+/// What one of them is to get, where this process has not the rows of all: makes those of each, one after the other.
+inline Sums wanted_at(Load const& load, u32 gpu) {
+    Sums wanted;
+    for (u32 from = 0; from < load.sources(); ++from) {
+        wanted += sent_to(load, Gpu(from, load).sent, gpu);
     }
     return wanted;
 }

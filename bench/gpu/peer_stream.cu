@@ -7,110 +7,168 @@
 #include <memory>
 #include <vector>
 
+#include "contest.hpp"
 #include "kernels.hpp"
-#include "peer_run.hpp"
 
 namespace mgi::bench {
 namespace {
 
 using namespace peers;
 
-/// With its words and rings.
-struct Streaming : Gpu {
-    Streaming(u32 number, u64 rows, u32 row_words, u32 gpus)
-        : Gpu(number, Layout::Rows, rows, row_words, gpus), words(1), rings(gpus * kRingBytes) {}
+/// A GPU's words and rings.
+struct Rings {
+    explicit Rings(u32 gpus) : words(1), bytes(gpus * kRingBytes) {}
     DeviceArray<Words> words;
-    DeviceArray<char> rings;
+    DeviceArray<char> bytes;
 };
-using Gpus = std::vector<std::unique_ptr<Streaming>>;
 
-void stream_rows(Context& context, Gpus const& gpus, u32 row_words, double share) {
-    auto const count = u32(gpus.size());
-    Kernel const kernel = kernel_of(row_words);
-    Part part;
-    part.gpus = count;
-    u32 blocks = ~0u;  // all have to be resident
-    for (u32 gpu = 0; gpu < count; ++gpu) {
-        On const on{int(gpu)};
-        part.words[gpu] = gpus[gpu]->words.get();
-        part.rings[gpu] = gpus[gpu]->rings.get();
-        blocks = std::min(blocks, resident_blocks(kernel, kThreads, kTileBytes));
-    }
-    blocks = std::max(1u, u32(blocks * share));
-    Words const fresh;
-    std::vector<Tally> tallies(count);
-    auto const run = [&](bool check_rows) {
-        part.check = check_rows;
-        for (auto const& gpu : gpus) {
-            check(cudaMemcpyAsync(gpu->words.get(), &fresh, sizeof(fresh), cudaMemcpyHostToDevice,
-                                  gpu->stream.get()),
-                  "make the words new");
-            check(cudaStreamSynchronize(gpu->stream.get()), "make the words new");
+class ByStream final : public Contestant {
+public:
+    ByStream(Load const& load, peers::Gpus const& gpus, double share = 1)
+        : gpus_(gpus), wanted_(wanted_by(load, gpus)), kernel_(kernel_of(load.words)) {
+        require(load.layout == Layout::Rows && load.pattern == Pattern::Exchange,
+                "the reference is for exchanges of row structs alone");
+        part_.gpus = load.gpus;
+        tallies_.resize(load.gpus);
+        for (u32 gpu = 0; gpu < load.gpus; ++gpu) {
+            On const on{int(gpu)};
+            rings_.push_back(std::make_unique<Rings>(load.gpus));
+            part_.words[gpu] = rings_[gpu]->words.get();
+            part_.rings[gpu] = rings_[gpu]->bytes.get();
+            blocks_ = std::min(blocks_, resident_blocks(kernel_, kThreads, kTileBytes));
         }
-        double const ms = timed(count, [&](u32 gpu) {
-            Part mine = part;
+        blocks_ = std::max(1u, u32(blocks_ * share));
+        run_once(true);  // to warm up, too
+        for (u32 d = 0; d < load.gpus; ++d) exact_ = exact_ && tallies_[d].got == wanted_[d];
+    }
+
+    [[nodiscard]] u32 blocks() const { return blocks_; }
+    bool exact() override { return exact_; }
+
+    Turn run() override {
+        double const ms = run_once(false);
+        for (u32 d = 0; d < part_.gpus; ++d) {
+            exact_ = exact_ && tallies_[d].got.rows == wanted_[d].rows;
+        }
+        return {ms, ms};
+    }
+
+private:
+    double run_once(bool check_rows) {
+        part_.check = check_rows;
+        for (u32 gpu = 0; gpu < part_.gpus; ++gpu) {
+            cudaStream_t const stream = gpus_[gpu]->stream.get();
+            check(cudaMemcpyAsync(part_.words[gpu], &fresh_, sizeof(fresh_), cudaMemcpyHostToDevice,
+                                  stream),
+                  "make the words new");
+            check(cudaStreamSynchronize(stream), "make the words new");
+        }
+        double const ms = timed(part_.gpus, [&](u32 gpu) {
+            Part mine = part_;
             mine.me = gpu;
-            mine.input = gpus[gpu]->input.table();
-            kernel<<<blocks, kThreads, kTileBytes, gpus[gpu]->stream.get()>>>(mine);
+            mine.input = gpus_[gpu]->input.table();
+            kernel_<<<blocks_, kThreads, kTileBytes, gpus_[gpu]->stream.get()>>>(mine);
             check_launch("launch the stream");
-            check(cudaStreamSynchronize(gpus[gpu]->stream.get()), "wait for the stream");
+            check(cudaStreamSynchronize(gpus_[gpu]->stream.get()), "wait for the stream");
         });
-        for (u32 gpu = 0; gpu < count; ++gpu) {
-            check(cudaMemcpy(&tallies[gpu], &gpus[gpu]->words.get()->tally, sizeof(Tally),
+        for (u32 gpu = 0; gpu < part_.gpus; ++gpu) {
+            check(cudaMemcpy(&tallies_[gpu], &part_.words[gpu]->tally, sizeof(Tally),
                              cudaMemcpyDeviceToHost),
                   "read a tally");
-            require(tallies[gpu].late == 0, "a block passed its deadline");
+            require(tallies_[gpu].late == 0, "a block passed its deadline");
         }
         return ms;
-    };
-    std::vector<Sums> const wanted = wanted_by(gpus);
-    bool exact = true;
-    run(true);  // to warm up, too
-    for (u32 d = 0; d < count; ++d) exact = exact && tallies[d].got == wanted[d];
-    Timing timing;
-    for (int i = 0; i < repeats(context); ++i) {
-        timing.ms.push_back(run(false));
-        for (u32 d = 0; d < count; ++d) exact = exact && tallies[d].got.rows == wanted[d].rows;
     }
-    Result result;
-    result.with("how", "stream").with("gpus", count).with("row_bytes", row_words * 8);
-    result.with("blocks", blocks).with("segment_bytes", kSegmentBytes).with("slots", kSlots);
-    if (count == 1) result.floor_gbps = context.exchange_floor_gbps();
-    result.exact = exact;
-    report(context, std::move(result), timing, gpus[0]->input.table().bytes() * count);
-}
 
-/// Each GPU's rows in equal parts to all, its own included, by copy engines.
-void copy_rows(Context& context, Gpus const& gpus) {
-    auto const count = u32(gpus.size());
-    u64 const each = gpus[0]->input.table().bytes() / count / 256 * 256;
-    std::vector<DeviceArray<char>> memory;
-    std::vector<std::vector<Stream>> streams(count);
-    for (u32 gpu = 0; gpu < count; ++gpu) {
-        On const on{int(gpu)};
-        memory.emplace_back(each * count);
-        streams[gpu] = std::vector<Stream>(count);
+    peers::Gpus const& gpus_;
+    std::vector<Sums> const wanted_;
+    Kernel const kernel_;
+    Words const fresh_;
+    std::vector<std::unique_ptr<Rings>> rings_;
+    Part part_;
+    u32 blocks_ = ~0u;  // all have to be resident
+    std::vector<Tally> tallies_;
+    bool exact_ = true;
+};
+
+/// Each source's rows, part by part, to their destinations, its own GPU included.
+class ByCopies final : public Contestant {
+public:
+    ByCopies(Load const& load, peers::Gpus const& gpus) : load_(load) {
+        std::vector<Sums> const wanted = wanted_by(load, gpus);
+        std::vector<char*> next;
+        for (u32 gpu = 0; gpu < load.gpus; ++gpu) {
+            On const on{int(gpu)};
+            memory_.emplace_back(wanted[gpu].rows * load.row_bytes());
+            streams_.emplace_back(load.gpus);
+            next.push_back(memory_.back().get());
+        }
+        copies_.resize(load.gpus);
+        for (u32 from = 0; from < load.sources(); ++from) {
+            auto const* at = reinterpret_cast<char const*>(gpus[from]->input.table().column[0]);
+            for (u32 d = 0; d < load.destinations(); ++d) {
+                u32 const to = load.destination(d);
+                u64 const bytes = sent_to(load, gpus[from]->sent, to).rows * load.row_bytes();
+                copies_[from].push_back({to, next[to], at, bytes});
+                next[to] += bytes;
+                if (!load.to_all()) at += bytes;
+            }
+            // Not all to the first GPU first.
+            std::rotate(copies_[from].begin(), copies_[from].begin() + from % load.destinations(),
+                        copies_[from].end());
+        }
     }
-    Timing timing;
-    for (int i = 0; i <= repeats(context); ++i) {
-        double const ms = timed(count, [&](u32 gpu) {
-            auto const* const from =
-                reinterpret_cast<char const*>(gpus[gpu]->input.table().structs());
-            for (u32 k = 0; k < count; ++k) {
-                u32 const to = (gpu + k) % count;
-                check(cudaMemcpyAsync(memory[to].get() + gpu * each, from + to * each, each,
-                                      cudaMemcpyDefault, streams[gpu][to].get()),
+
+    bool exact() override { return true; }
+
+    Turn run() override {
+        double const ms = timed(load_.sources(), [&](u32 gpu) {
+            for (Copy const& copy : copies_[gpu]) {
+                check(cudaMemcpyAsync(copy.place, copy.from, copy.bytes, cudaMemcpyDefault,
+                                      streams_[gpu][copy.to].get()),
                       "copy to a peer");
             }
-            for (auto const& stream : streams[gpu]) {
-                check(cudaStreamSynchronize(stream.get()), "wait for a copy");
+            for (Copy const& copy : copies_[gpu]) {
+                check(cudaStreamSynchronize(streams_[gpu][copy.to].get()), "wait for a copy");
             }
         });
-        if (i > 0) timing.ms.push_back(ms);
+        return {ms, ms};
     }
+
+private:
+    struct Copy {
+        u32 to;
+        char* place;
+        char const* from;
+        u64 bytes;
+    };
+    Load const load_;
+    std::vector<DeviceArray<char>> memory_;
+    std::vector<std::vector<Stream>> streams_;
+    std::vector<std::vector<Copy>> copies_;  // by source
+};
+
+void stream_rows(Context& context, Load const& load, peers::Gpus const& gpus, double share) {
+    ByStream stream(load, gpus, share);
+    Timing timing;
+    for (int i = 0; i < repeats(context); ++i) timing.ms.push_back(stream.run().read);
     Result result;
-    result.with("how", "copy engines").with("gpus", count);
-    report(context, std::move(result), timing, each * count * count);
+    result.with("how", "stream").with("gpus", load.gpus).with("row_bytes", load.row_bytes());
+    result.with("blocks", stream.blocks());
+    result.with("segment_bytes", kSegmentBytes).with("slots", kSlots);
+    if (load.gpus == 1) result.floor_gbps = context.exchange_floor_gbps();
+    result.exact = stream.exact();
+    report(context, std::move(result), timing, load.bytes());
+}
+
+void copy_rows(Context& context, Load const& load, peers::Gpus const& gpus) {
+    ByCopies copies(load, gpus);
+    copies.run();
+    Timing timing;
+    for (int i = 0; i < repeats(context); ++i) timing.ms.push_back(copies.run().arrived);
+    Result result;
+    result.with("how", "copy engines").with("gpus", load.gpus);
+    report(context, std::move(result), timing, load.bytes());
 }
 
 void peer_stream(Context& context) {
@@ -118,16 +176,12 @@ void peer_stream(Context& context) {
     u64 const bytes = context.payload_bytes() * (context.quick() ? 1 : 2);
     for (u32 count = 1; count <= all; count *= 2) {
         for (u32 const row_words : {4u, 2u, 8u}) {
-            Gpus gpus;
-            for (u32 gpu = 0; gpu < count; ++gpu) {
-                On const on{int(gpu)};
-                gpus.push_back(
-                    std::make_unique<Streaming>(gpu, bytes / (row_words * 8), row_words, count));
-            }
-            stream_rows(context, gpus, row_words, 1);
+            Load const load{count, Layout::Rows, bytes / (row_words * 8), row_words};
+            peers::Gpus const gpus = gpus_of(load);
+            stream_rows(context, load, gpus, 1);
             if (row_words != 4) continue;
-            for (double const share : {0.5, 0.25}) stream_rows(context, gpus, row_words, share);
-            if (count > 1) copy_rows(context, gpus);
+            for (double const share : {0.5, 0.25}) stream_rows(context, load, gpus, share);
+            if (count > 1) copy_rows(context, load, gpus);
         }
     }
 }
@@ -136,4 +190,14 @@ Registration const registered{
     "peer_stream", "rows through rings in the memory of the GPUs that they are for", peer_stream};
 
 }  // namespace
+
+std::unique_ptr<Contestant> by_stream(Load const& load, peers::Gpus const& gpus) {
+    require(load.gpus <= kMostGpus, "the reference is for 8 GPUs at most");
+    return std::make_unique<ByStream>(load, gpus);
+}
+
+std::unique_ptr<Contestant> by_copies(Load const& load, peers::Gpus const& gpus) {
+    return std::make_unique<ByCopies>(load, gpus);
+}
+
 }  // namespace mgi::bench

@@ -54,6 +54,7 @@ struct ContextOptions {
     bool quick = false;
     bool large = false;
     double traffic_gbps = 0;  ///< 0: measure it
+    std::vector<std::string> words;  ///< what a contest is about
 };
 
 /// What a benchmark is given: device 0, a stream, floors, and where results go.
@@ -64,6 +65,7 @@ public:
     [[nodiscard]] bool quick() const { return options_.quick; }
     /// Tables of TPC-H at SF 100 in place of 10.
     [[nodiscard]] bool large() const { return options_.large; }
+    [[nodiscard]] std::vector<std::string> const& words() const { return options_.words; }
     [[nodiscard]] cudaDeviceProp const& device() const { return device_; }
     [[nodiscard]] int multiprocessors() const { return device_.multiProcessorCount; }
     /// Non-blocking, as is every stream here.

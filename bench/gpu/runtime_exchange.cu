@@ -9,32 +9,44 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
-ChannelSpec spec_of(std::vector<Endpoint> const& endpoints, Table const& table) {
+ChannelSpec spec_of(Load const& load, std::vector<Endpoint> const& endpoints) {
     ChannelSpec spec;
-    spec.sources = spec.destinations = endpoints;
+    for (u32 gpu = 0; gpu < load.gpus; ++gpu) {
+        if (load.sends(gpu)) spec.sources.push_back(endpoints[gpu]);
+        if (load.receives(gpu)) spec.destinations.push_back(endpoints[gpu]);
+    }
     std::vector<Field> fields;
-    for (u32 w = 0; w < table.words; ++w) fields.push_back({"w" + std::to_string(w), int64()});
+    for (u32 w = 0; w < load.words; ++w) fields.push_back({"w" + std::to_string(w), int64()});
     spec.schema = Schema(fields);
-    spec.routing = Routing::partition("w0");
-    spec.options.layout = table.stride != 1 ? mgi::Layout::Rows : mgi::Layout::Columns;
-    spec.options.expected_bytes = table.bytes() * endpoints.size();
+    spec.routing = load.to_all() ? Routing::broadcast() : Routing::partition("w0");
+    spec.options.layout =
+        load.layout == Layout::Rows ? mgi::Layout::Rows : mgi::Layout::Columns;
+    spec.options.expected_bytes = load.rows * load.row_bytes() * load.sources();
     return spec;
 }
+
+}  // namespace
 
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
 }
 
-}  // namespace
+std::vector<OwnGpu> all_of(Load const& load, peers::Gpus const& gpus) {
+    std::vector<Sums> const wanted = peers::wanted_by(load, gpus);
+    std::vector<OwnGpu> all;
+    for (u32 gpu = 0; gpu < load.gpus; ++gpu) all.push_back({gpu, gpus[gpu].get(), wanted[gpu]});
+    return all;
+}
 
-Exchanges::Exchanges(Runtime& runtime, std::vector<Endpoint> endpoints,
-                     std::vector<OwnGpu> const& gpus, std::function<void()> meet)
+Exchanges::Exchanges(Runtime& runtime, Load const& load, std::vector<Endpoint> endpoints,
+                     std::vector<OwnGpu> gpus, std::function<void()> meet)
     : runtime_(runtime),
       endpoints_(std::move(endpoints)),
-      gpus_(gpus),
+      gpus_(std::move(gpus)),
       meet_(std::move(meet)),
-      spec_(spec_of(endpoints_, gpus.front().gpu->input.table())) {
+      spec_(spec_of(load, endpoints_)),
+      row_bytes_(load.row_bytes()) {
     // Any channel says what scratch blocks need, and so how many fit.
     Channel const channel = runtime_.create_channel(spec_);
     for (OwnGpu const& own : gpus_) {
@@ -96,12 +108,13 @@ Attachment Exchanges::launch(Channel const& channel, std::size_t own, bool check
                   1,
                   blocks_,
                   groups.shared_bytes,
-                  std::max<u64>(1, kBatchTiles * kTileBytes / (input.words * 8)),
+                  std::max<u64>(1, kBatchTiles * kTileBytes / row_bytes_),
                   groups.first_number,
                   check_rows,
                   tallies_[own].get(),
-                  here.number,
-                  1};
+                  0,
+                  1,
+                  true};
     cudaStream_t const stream = here.gpu->stream.get();
     exchange_kernel()<<<blocks_, kThreads, groups.shared_bytes, stream>>>(run);
     check_launch("exchange");
@@ -118,14 +131,16 @@ void Exchanges::look(bool at_rows) {
     }
 }
 
-void report(Context& context, Result result, Load const& load, u32 blocks, Series series) {
-    result.with("layout", name_of(load.layout)).with("row_bytes", load.words * 8);
-    result.with("rows", load.rows).with("blocks", blocks);
-    result.figure("create_us", median(std::move(series.create_us)))
-        .figure("delete_us", median(std::move(series.delete_us)))
-        .figure("launch_us", median(std::move(series.launch_us)));
-    Timing timing{std::move(series.ms)};
-    peers::report(context, std::move(result), timing, load.rows * load.words * 8 * load.gpus);
+void measure(Context& context, Result result, Load const& load, ChannelRuns& runs) {
+    runs.run(true);
+    Series series;
+    for (int i = 0; i < 3 * peers::repeats(context); ++i) series.add(runs.run(false));
+    result.exact = runs.exact();
+    result.with("layout", name_of(load.layout)).with("row_bytes", load.row_bytes());
+    result.with("rows", load.rows).with("blocks", runs.blocks());
+    series.fill(result);
+    Timing timing{series.ms};
+    peers::report(context, std::move(result), timing, load.bytes());
 }
 
 }  // namespace exchanges
@@ -135,31 +150,12 @@ namespace {
 using namespace exchanges;
 
 void exchange(Context& context, Runtime& runtime, std::vector<Endpoint> const& endpoints,
-              Layout layout, u32 words, u64 bytes) {
-    auto const count = u32(endpoints.size());
-    u64 const rows = bytes / (words * 8);
-    std::vector<std::unique_ptr<peers::Gpu>> inputs;
-    for (u32 gpu = 0; gpu < count; ++gpu) {
-        On const on{int(gpu)};
-        inputs.push_back(std::make_unique<peers::Gpu>(gpu, layout, rows, words, count));
-    }
-    std::vector<Sums> const wanted = peers::wanted_by(inputs);
-    std::vector<OwnGpu> gpus;
-    for (u32 gpu = 0; gpu < count; ++gpu) {
-        gpus.push_back({gpu, std::move(inputs[gpu]), wanted[gpu]});
-    }
-    Exchanges exchanges(runtime, endpoints, gpus);
-    exchanges.run(true);
-    Series series;
-    for (int i = 0; i < 3 * peers::repeats(context); ++i) {
-        Took const took = exchanges.run(false);
-        series.add(std::chrono::duration<double, std::milli>(took.end - took.start).count(),
-                   took.create_us, took.launch_us, took.delete_us);
-    }
+              Load const& load) {
+    peers::Gpus const gpus = peers::gpus_of(load);
+    Exchanges exchanges(runtime, load, endpoints, all_of(load, gpus));
     Result result;
-    result.with("gpus", count);
-    result.exact = exchanges.exact();
-    report(context, std::move(result), {count, layout, rows, words}, exchanges.blocks(), series);
+    result.with("gpus", load.gpus);
+    measure(context, std::move(result), load, exchanges);
 }
 
 void exchange_by_runtime(Context& context) {
@@ -175,9 +171,9 @@ void exchange_by_runtime(Context& context) {
     for (u32 count = 1; count <= all; count *= 2) {
         std::vector<Endpoint> const some(endpoints.begin(), endpoints.begin() + count);
         for (u64 const part : {1, 10, 100}) {
-            exchange(context, runtime, some, Layout::Rows, 4, bytes / part);
+            exchange(context, runtime, some, {count, Layout::Rows, bytes / part / 32});
         }
-        exchange(context, runtime, some, Layout::Columns, 4, bytes);
+        exchange(context, runtime, some, {count, Layout::Columns, bytes / 32});
     }
 }
 

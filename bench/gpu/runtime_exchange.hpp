@@ -1,6 +1,6 @@
 /// \file
 /// Exchanges as a program makes them: a channel that a Runtime creates and deletes for each, one endpoint on each GPU,
-/// kernels that are attached. Every row is read where it arrived, and checked in a first run.
+/// kernels that are attached. Every row is read where it arrived, and checked where that is asked for.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,14 @@ inline double us_since(Clock::time_point start) {
     return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-/// Of this process' GPUs, by the number of their endpoints among all.
+/// One of this process' GPUs.
 struct OwnGpu {
-    u32 number;  ///< of its endpoint, and "cuda:N"
-    std::unique_ptr<peers::Gpu> gpu;
+    u32 number;  ///< of its endpoint among all, and "cuda:N"
+    peers::Gpu const* gpu;
     Sums wanted;  ///< what is to arrive there
 };
+/// All of them, where this process has the rows of all.
+std::vector<OwnGpu> all_of(Load const& load, peers::Gpus const& gpus);
 
 /// What a run took.
 struct Took {
@@ -42,17 +44,32 @@ struct Took {
     double delete_us = 0;
 };
 
-class Exchanges {
+/// Exchanges of a load by channels.
+class ChannelRuns {
 public:
-    /// `meet`: waits for the other processes, if there are any.
-    Exchanges(
-        Runtime& runtime, std::vector<Endpoint> endpoints, std::vector<OwnGpu> const& gpus,
-        std::function<void()> meet = [] {});
+    ChannelRuns() = default;
+    virtual ~ChannelRuns() = default;
+    ChannelRuns(ChannelRuns const&) = delete;
+    ChannelRuns& operator=(ChannelRuns const&) = delete;
 
-    Took run(bool check_rows);
-    [[nodiscard]] u32 blocks() const { return blocks_; }
+    /// One, whose rows are looked at one by one with `check_rows`, else counted.
+    virtual Took run(bool check_rows) = 0;
+    [[nodiscard]] virtual u32 blocks() const = 0;
     /// Whether every run was.
-    [[nodiscard]] bool exact() const { return exact_; }
+    [[nodiscard]] virtual bool exact() const = 0;
+};
+
+/// Of those GPUs that this process has.
+class Exchanges final : public ChannelRuns {
+public:
+    /// One endpoint on each of the load's GPUs. `meet`: waits for the other processes, if there are any.
+    Exchanges(
+        Runtime& runtime, Load const& load, std::vector<Endpoint> endpoints,
+        std::vector<OwnGpu> gpus, std::function<void()> meet = [] {});
+
+    Took run(bool check_rows) override;
+    [[nodiscard]] u32 blocks() const override { return blocks_; }
+    [[nodiscard]] bool exact() const override { return exact_; }
 
 private:
     Attachment attach(Channel const& channel, OwnGpu const& own, u32 groups);
@@ -61,21 +78,16 @@ private:
 
     Runtime& runtime_;
     std::vector<Endpoint> const endpoints_;
-    std::vector<OwnGpu> const& gpus_;
+    std::vector<OwnGpu> const gpus_;
     std::function<void()> const meet_;
     ChannelSpec const spec_;
+    u32 const row_bytes_;
     u32 blocks_ = ~0u;
     std::vector<DeviceArray<Tally>> tallies_;
     bool exact_ = true;
 };
 
-/// What all GPUs exchange.
-struct Load {
-    u32 gpus;
-    Layout layout;
-    u64 rows;  ///< of each GPU
-    u32 words;
-};
+double median(std::vector<double> values);
 
 /// What the runs took.
 struct Series {
@@ -84,15 +96,24 @@ struct Series {
     std::vector<double> launch_us;
     std::vector<double> delete_us;
 
-    void add(double took_ms, double created_us, double launched_us, double deleted_us) {
-        ms.push_back(took_ms);
-        create_us.push_back(created_us);
-        launch_us.push_back(launched_us);
-        delete_us.push_back(deleted_us);
+    void add(Took const& took) {
+        ms.push_back(std::chrono::duration<double, std::milli>(took.end - took.start).count());
+        create_us.push_back(took.create_us);
+        launch_us.push_back(took.launch_us);
+        delete_us.push_back(took.delete_us);
+    }
+    /// Median microseconds, but for the runs themselves.
+    void fill(Result& result) const {
+        result.figure("create_us", median(create_us))
+            .figure("delete_us", median(delete_us))
+            .figure("launch_us", median(launch_us));
     }
 };
 
-/// Adds a result that has its GPUs and whether it is exact.
-void report(Context& context, Result result, Load const& load, u32 blocks, Series series);
+/// With a process for each GPU.
+std::unique_ptr<ChannelRuns> by_processes(Load const& load);
+
+/// Runs them and adds a result that has its GPUs.
+void measure(Context& context, Result result, Load const& load, ChannelRuns& runs);
 
 }  // namespace mgi::bench::exchanges

@@ -87,7 +87,7 @@ def test_errors_and_wrong_rows_fail(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "error: out of memory" in ended.stdout
     assert "a benchmark failed" in ended.stderr
-    wrong = Perf(tmp_path, [RESULTS[0] | {"exact": False}]).run("gpu-exchange")
+    wrong = Perf(tmp_path, [RESULTS[0] | {"exact": False}]).run("gpu-endpoints")
     assert wrong.returncode == 1
     assert "WRONG ROWS" in wrong.stdout
     assert json.loads((tmp_path / "calls").read_text())[0][:2] == ["--only", "mgi_exchange"]

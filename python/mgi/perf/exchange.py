@@ -33,7 +33,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         return processes.measure(options)
     if options.peers or options.shape != "exchange":
         raise InvalidArgument("--peers and --shape are between processes: give --processes N")
-    theta = _theta(options.dist)
+    theta = theta_of(options.dist)
     measured = _mgi.perf_exchange(
         {
             "endpoints": options.endpoints,
@@ -98,7 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_number(parser, "--rows", "of all endpoints together", 10_000_000)
     add("--row-bytes", type=_row_bytes, default=16, metavar="N", help="a multiple of 8")
-    add("--dist", type=_dist, default="uniform", metavar="uniform|zipf:THETA", help="of the keys")
+    add("--dist", type=dist, default="uniform", metavar="uniform|zipf:THETA", help="of the keys")
     add("--layout", choices=["columns", "rows"], default="columns", help="of rows in segments")
     add_number(
         parser,
@@ -126,11 +126,11 @@ def _row_bytes(text: str) -> int:
     return number
 
 
-def _theta(dist: str) -> float:
+def theta_of(dist: str) -> float:
     return 0.0 if dist == "uniform" else float(dist.removeprefix("zipf:"))
 
 
-def _dist(text: str) -> str:
+def dist(text: str) -> str:
     if text == "uniform":
         return text
     wrong = argparse.ArgumentTypeError(

@@ -47,7 +47,8 @@ class GpuPattern:
         if _mgi.gpus() == 0:
             raise NotFound(f"this needs a GPU: {_mgi.gpu_absence()}")
         program = gpu_program.find_or_build()
-        results = _run(program, self._names, options.quick)
+        chosen = [word for name in self._names for word in ("--only", name)]
+        results = run_program(program, [*chosen, *(["--quick"] if options.quick else [])])
         good = all("error" not in line and line.get("exact", True) for line in results)
         return {"quick": options.quick, "results": results, "verified": good}
 
@@ -60,16 +61,15 @@ class GpuPattern:
         return lines or ["no result"]
 
 
-def _run(program: Path, names: Sequence[str], quick: bool) -> list[dict[str, Any]]:
-    chosen = [word for name in names for word in ("--only", name)]
+def run_program(program: Path, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Runs mgi_gpu_bench and returns its results; raises what it says where there are none."""
     # What is loaded when it is first used would wait for kernels that wait for it.
-    environment = {"CUDA_MODULE_LOADING": "EAGER"} | _nccl() | os.environ
+    environment = {"CUDA_MODULE_LOADING": "EAGER"} | _libraries() | os.environ
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.json"
-        command = [str(program), *chosen, "--json", str(file), *(["--quick"] if quick else [])]
         try:
             ended = subprocess.run(
-                command,
+                [str(program), *words, "--json", str(file)],
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -84,18 +84,21 @@ def _run(program: Path, names: Sequence[str], quick: bool) -> list[dict[str, Any
             raise InvalidArgument(f"{program} gave no results: {said[0]}") from None
 
 
-def _nccl() -> dict[str, str]:
-    """Where NCCL is, if a package of this environment has it."""
-    try:
-        package = importlib.util.find_spec("nvidia.nccl")
-    except ModuleNotFoundError:
-        return {}
-    folders = (package and package.submodule_search_locations) or ()
-    for folder in folders:
-        library = Path(folder) / "lib" / "libnccl.so.2"
-        if library.exists():
-            return {"MGI_NCCL_LIBRARY": str(library)}
-    return {}
+def _libraries() -> dict[str, str]:
+    """Where peers' libraries are, if packages of this environment have them."""
+    found = {}
+    for variable, package, library in (
+        ("MGI_NCCL_LIBRARY", "nvidia.nccl", "libnccl.so.2"),
+        ("MGI_UCX_LIBRARY", "libucx", "libucp.so.0"),
+    ):
+        try:
+            spec = importlib.util.find_spec(package)
+        except ModuleNotFoundError:
+            continue
+        for folder in (spec and spec.submodule_search_locations) or ():
+            if (Path(folder) / "lib" / library).exists():
+                found[variable] = str(Path(folder) / "lib" / library)
+    return found
 
 
 def _aligned(rows: Iterable[dict[str, Any]]) -> list[str]:
@@ -145,7 +148,7 @@ PATTERNS = {
         "coalescing",
     ),
     "gpu-send": GpuPattern("block-collective send into pools that hold all rows", "mgi_send"),
-    "gpu-exchange": GpuPattern("an exchange between endpoints of one GPU", "mgi_exchange"),
+    "gpu-endpoints": GpuPattern("an exchange between endpoints of one GPU", "mgi_exchange"),
     "gpu-peers": GpuPattern(
         "exchanges between all GPUs: a channel of a runtime, partition and NCCL, and what the "
         "links give",
