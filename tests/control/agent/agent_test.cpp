@@ -2,7 +2,10 @@
 // applications through the library's own client or through raw bytes.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -161,17 +164,27 @@ TEST_F(AgentProcess, AProcessThatEndsIsSeenAlthoughItsChildKeepsTheSocket) {
     start();
     int held[2];
     ASSERT_EQ(pipe(held), 0);
+    Json const hello = {{"op", "hello"},
+                        {"id", 0u},
+                        {"protocol", kSocketProtocol},
+                        {"name", "parent"},
+                        {"pid", 1u}};
+    std::string const words =
+        frame_of(hello) +
+        frame_of({{"op", "create_endpoint"}, {"id", 1u}, {"request", "request-1"}});
+    std::string const path = folder_.file("agent.sock");
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    ASSERT_LT(path.size(), sizeof(address.sun_path));
+    path.copy(address.sun_path, path.size());
     pid_t const child = fork();
     if (child == 0) {
-        // Only what a child of many threads may do: system calls.
-        Fd const fd = raw();
-        Json const hello = {{"op", "hello"},
-                            {"id", 0u},
-                            {"protocol", kSocketProtocol},
-                            {"name", "parent"},
-                            {"pid", 1u}};
-        say(fd, frame_of(hello));
-        say(fd, frame_of({{"op", "create_endpoint"}, {"id", 1u}, {"request", "request-1"}}));
+        // Only what a child of many threads may do: system calls. Others may have held the heap's locks.
+        int const fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (connect(fd, reinterpret_cast<sockaddr const*>(&address), sizeof(address)) != 0 ||
+            ::write(fd, words.data(), words.size()) != ssize_t(words.size())) {
+            _exit(1);
+        }
         char buffer[64];
         (void)!::read(held[0], buffer, 1);
         if (fork() == 0) {
