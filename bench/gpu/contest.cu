@@ -52,8 +52,8 @@ Order order_of(Context const& context) {
     }
     order.load = load_of(words);
     auto const there = u32(connected_gpus(int(order.load.gpus)));
-    require(there == order.load.gpus, "only " + std::to_string(there) +
-                                          " GPUs are here and reach each other's memory");
+    require(there == order.load.gpus,
+            "only " + std::to_string(there) + " GPUs are here and reach each other's memory");
     require(!order.processes || order.load.gpus > 1, "processes=1 needs 2 GPUs");
     return order;
 }
@@ -109,6 +109,10 @@ Result result_of(Order const& order, Rates const& rates, Series const& series) {
     result.with("gpus", load.gpus).with("processes", order.processes ? load.gpus : 1);
     result.with("pattern", name_of(load.pattern)).with("theta", load.theta);
     result.with("layout", name_of(load.layout)).with("row_bytes", load.row_bytes());
+    result.with("by_reference", load.by_reference);
+    if (load.segment_bytes != 0) result.with("segment_bytes", load.segment_bytes);
+    if (load.slots != 0) result.with("slots", load.slots);
+    if (load.chunk_rows != 0) result.with("chunk_rows", load.chunk_rows);
     result.with("rows", load.rows).with("rounds", order.rounds);
     auto const& ours = rates.at("mgi");
     result.figure("gbps_median", median(ours));

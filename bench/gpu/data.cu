@@ -52,8 +52,8 @@ __device__ u64 zipf_rank(double theta, u64 seed, u64 row, double n) {
 __global__ void fill(Table table, double theta, u64 seed) {
     u64 const step = u64(gridDim.x) * blockDim.x;
     for (u64 i = blockIdx.x * u64(blockDim.x) + threadIdx.x; i < table.rows; i += step) {
-        table.at(i, 0) = theta != 0 ? zipf_rank(theta, seed, i, double(table.rows))
-                                    : random_bits(seed, i, 0);
+        table.at(i, 0) =
+            theta != 0 ? zipf_rank(theta, seed, i, double(table.rows)) : random_bits(seed, i, 0);
         for (u32 w = 1; w < table.words; ++w) table.at(i, w) = random_bits(seed, i, 200 + w);
     }
 }

@@ -27,6 +27,14 @@ void set(Load& load, std::string const& key, std::string const& value, std::stri
     } else if (key == "theta") {
         load.theta = number_in<double>(value, word);
         require(load.theta >= 0 && load.theta <= 10, word + ": expected 0 to 10");
+    } else if (key == "by_reference") {
+        load.by_reference = number_in<u32>(value, word) != 0;
+    } else if (key == "segment_bytes") {
+        load.segment_bytes = number_in<u32>(value, word);
+    } else if (key == "slots") {
+        load.slots = number_in<u32>(value, word);
+    } else if (key == "chunk_rows") {
+        load.chunk_rows = number_in<u32>(value, word);
     } else if (key == "layout") {
         require(value == "rows" || value == "columns", word + ": expected rows or columns");
         load.layout = value == "rows" ? Layout::Rows : Layout::Columns;
@@ -49,6 +57,10 @@ std::vector<std::string> words_of(Load const& load) {
             "rows=" + std::to_string(load.rows),
             "row_bytes=" + std::to_string(load.row_bytes()),
             "theta=" + std::to_string(load.theta),
+            "by_reference=" + std::to_string(load.by_reference ? 1 : 0),
+            "segment_bytes=" + std::to_string(load.segment_bytes),
+            "slots=" + std::to_string(load.slots),
+            "chunk_rows=" + std::to_string(load.chunk_rows),
             std::string("layout=") + name_of(load.layout),
             std::string("pattern=") + name_of(load.pattern)};
 }

@@ -26,6 +26,11 @@ struct Load {
     u32 words = 4;
     Pattern pattern = Pattern::Exchange;
     double theta = 0;  ///< of the keys' Zipf law; 0: uniform
+    // Of MGI's channel, as ChannelOptions has them.
+    bool by_reference = true;
+    u32 segment_bytes = 0;
+    u32 slots = 0;
+    u32 chunk_rows = 0;
 
     [[nodiscard]] bool to_all() const { return pattern == Pattern::Broadcast; }
     [[nodiscard]] u32 sources() const {

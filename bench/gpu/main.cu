@@ -100,8 +100,8 @@ int run_here(Benchmark const& benchmark, Options const& options) {
     Result failed;
     failed.name = benchmark.name;
     try {
-        Context context({benchmark.name, options.quick, options.large, options.traffic_gbps,
-                         options.words});
+        Context context(
+            {benchmark.name, options.quick, options.large, options.traffic_gbps, options.words});
         benchmark.run(context);
         return 0;
     } catch (std::exception const& error) {

@@ -27,8 +27,8 @@ Partitioned::Partitioned(Load const& load, peers::Gpu const& gpu, u64 received)
     begins_[count_] = u32(input_.rows);
     check(cudaMemset(begin_.get(), 0, begin_.bytes()), "clear the parts' begins");
     if (count_ == 1 || input_.rows == 0) return;
-    partition_ = partition_in_two_passes(
-        {load.layout, Keys::Uniform, count_, input_, parts_, begin_.get()});
+    partition_ =
+        partition_in_two_passes({load.layout, Keys::Uniform, count_, input_, parts_, begin_.get()});
 }
 
 void Partitioned::start_partition() {

@@ -20,8 +20,7 @@ namespace mgi::bench::peers {
 
 /// A GPU's rows, and its stream.
 struct Gpu {
-    Gpu(u32 number, Load const& load)
-        : input(load.layout, load.rows_of(number), load.words) {
+    Gpu(u32 number, Load const& load) : input(load.layout, load.rows_of(number), load.words) {
         generate(input.table(), load.theta, stream.get(), number + 1);
         sent = sums_of(input.table(), load.parts(), stream.get());
     }

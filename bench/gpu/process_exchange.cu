@@ -17,7 +17,8 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 class ByProcesses final : public ChannelRuns {
 public:
     explicit ByProcesses(Load const& load) : team_("mgi", load) {
-        for (std::string const& line : team_.hear()) blocks_ = std::min(blocks_, u32(std::stoul(line)));
+        for (std::string const& line : team_.hear())
+            blocks_ = std::min(blocks_, u32(std::stoul(line)));
     }
 
     Took run(bool check_rows) override {
@@ -92,7 +93,9 @@ void exchange_by_channel(u32 rank, Load const& load, Leader& leader) {
     Exchanges exchanges(runtime, load, runtime.gather_endpoints({mine}),
                         {{rank, &gpu, peers::wanted_at(load, rank)}}, meet);
     leader.say(std::to_string(exchanges.blocks()));
-    auto const us = [](Clock::time_point at) { return Microseconds(at.time_since_epoch()).count(); };
+    auto const us = [](Clock::time_point at) {
+        return Microseconds(at.time_since_epoch()).count();
+    };
     for (std::string line; leader.hear(line);) {
         Took const took = exchanges.run(line == "check");
         std::ostringstream out;

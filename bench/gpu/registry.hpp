@@ -53,7 +53,7 @@ struct ContextOptions {
     std::string benchmark;
     bool quick = false;
     bool large = false;
-    double traffic_gbps = 0;  ///< 0: measure it
+    double traffic_gbps = 0;         ///< 0: measure it
     std::vector<std::string> words;  ///< what a contest is about
 };
 

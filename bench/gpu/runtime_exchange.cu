@@ -19,8 +19,11 @@ ChannelSpec spec_of(Load const& load, std::vector<Endpoint> const& endpoints) {
     for (u32 w = 0; w < load.words; ++w) fields.push_back({"w" + std::to_string(w), int64()});
     spec.schema = Schema(fields);
     spec.routing = load.to_all() ? Routing::broadcast() : Routing::partition("w0");
-    spec.options.layout =
-        load.layout == Layout::Rows ? mgi::Layout::Rows : mgi::Layout::Columns;
+    spec.options.layout = load.layout == Layout::Rows ? mgi::Layout::Rows : mgi::Layout::Columns;
+    spec.options.by_reference = load.by_reference;
+    spec.options.segment_bytes = load.segment_bytes;
+    spec.options.slots = load.slots;
+    spec.options.chunk_rows = load.chunk_rows;
     spec.options.expected_bytes = load.rows * load.row_bytes() * load.sources();
     return spec;
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 
 #include "check.hpp"
 #include "support/meeting.hpp"
@@ -20,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(60);
 constexpr auto kGrace = std::chrono::seconds(10);
-constexpr char const* kError = "error ";
+constexpr std::string_view kError = "error ";
 constexpr int kFirstSocket = 10;  // a member has the meeting's below
 
 std::string own_path() {
@@ -100,8 +101,8 @@ std::string Team::line_of(u32 rank) {
     auto const line = line_from(members_[rank].socket, members_[rank].heard, kPatience);
     std::string const who = kind_ + ": process " + std::to_string(rank);
     require(line.has_value(), who + " has ended, or says nothing");
-    require(!line->starts_with(kError), who + ": " + line->substr(std::string(kError).size()));
-    return *line;
+    if (!line->starts_with(kError)) return *line;
+    fail(who + ": " + line->substr(kError.size()), std::source_location::current());
 }
 
 bool Leader::hear(std::string& line) {
@@ -126,7 +127,7 @@ int run_member(std::vector<std::string> const& words) {
     } catch (std::exception const& error) {
         std::fprintf(stderr, "process %u: %s\n", rank, error.what());
         try {
-            leader.say(kError + std::string(error.what()));
+            leader.say(std::string(kError) + error.what());
         } catch (std::exception const&) {  // it knows, then
         }
         return 1;

@@ -13,7 +13,7 @@
 namespace mgi::bench {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPatience = std::chrono::seconds(10);
 
 /// UCX's calls.
 struct Calls {

@@ -67,7 +67,8 @@ public:
         check(cudaStreamSynchronize(rows_.stream()), "read what arrived");
         auto const read = Clock::now();
         std::ostringstream out;
-        for (auto const time : {start, arrived, read}) out << time.time_since_epoch().count() << ' ';
+        for (auto const time : {start, arrived, read})
+            out << time.time_since_epoch().count() << ' ';
         return out.str();
     }
     [[nodiscard]] bool exact() const { return rows_.has(wanted_); }

@@ -43,7 +43,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds what can be chosen."""
     add_number(parser, "--gpus", "so many, counted from the first; default: all", least=1)
     parser.add_argument("--processes", action="store_true", help="MGI has a process for each GPU")
-    parser.add_argument("--pattern", choices=PATTERNS, default="exchange", help="who sends to whom")
+    parser.add_argument(
+        "--pattern",
+        dest="shape",  # `pattern` is this one's name
+        choices=PATTERNS,
+        default="exchange",
+        help="who sends to whom",
+    )
     parser.add_argument(
         "--dist", type=dist, default="uniform", metavar="uniform|zipf:THETA", help="of the keys"
     )
@@ -64,14 +70,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise NotFound(f"this needs a GPU: {_mgi.gpu_absence()}")
     if gpus > _mgi.gpus():
         raise NotFound(f"--gpus is {gpus}, and there are {_mgi.gpus()}")
-    if options.pattern == "one-to-one" and gpus != 2:
+    if options.shape == "one-to-one" and gpus != 2:
         raise InvalidArgument(f"one-to-one is between 2 GPUs: give --gpus 2, not {gpus}")
     if options.processes and gpus == 1:
         raise InvalidArgument("--processes is between GPUs: give --gpus 2 or more")
     words = {
         "gpus": gpus,
         "processes": int(options.processes),
-        "pattern": options.pattern,
+        "pattern": options.shape,
         "theta": theta_of(options.dist),
         "layout": options.layout,
         "row_bytes": options.row_bytes,
