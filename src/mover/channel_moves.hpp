@@ -76,15 +76,23 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
             LaneMoves moves{.end = LaneEnd<A>(state, source, l), .routes = {}, .next_of = {}};
             moves.next = moves.end.delivered();
             auto const [first, last] = state.destinations_of(l);
-            for (std::uint32_t d = first; d < last; ++d) {
+            CopyRoute<A>* before = nullptr;  // of a broadcast
+            for (std::uint32_t i = first; i < last; ++i) {
+                // Sources begin with different ones, or all would bring on along the same links.
+                std::uint32_t const d =
+                    state.routing == device::RoutingKind::Broadcast ? (source + 1 + i) % last : i;
                 if (state.reads_in_place(source, d)) continue;
                 moves.routes.push_back(std::uint32_t(routes_.size()));
                 moves.next_of.push_back(moves.next);
                 std::size_t const index = routes_.size();
                 auto route = far_routes ? far_routes(source, l, d, *transport_, index) : nullptr;
                 if (route == nullptr) {
-                    route =
+                    auto copies =
                         std::make_unique<CopyRoute<A>>(state_, source, l, d, *transport_, index);
+                    bool const follows =
+                        state.routing == device::RoutingKind::Broadcast && copies->follow(before);
+                    if (follows) before = copies.get();
+                    route = std::move(copies);
                 }
                 routes_.push_back(std::move(route));
             }

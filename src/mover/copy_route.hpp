@@ -1,4 +1,5 @@
-// A route between endpoints of one server: a transport copies segments into the receive ring.
+// A route between endpoints of one server: a transport copies segments into the receive ring. Of a broadcast between GPUs a
+// route may bring on what another one has brought: then each GPU's links carry a segment once.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,16 @@ public:
 
     void complete_copy(std::uint64_t token) override { this->complete(token); }
 
-    [[nodiscard]] bool has_credit() const override { return ring_.is_free(sent_); }
+    // Of a broadcast, before anything was started: whether this route can bring on what `before`, if there is one, has
+    // brought to its ring, or else what the source has, over links that have nothing else to do. Then it does.
+    bool follow(CopyRoute* before);
+
+    [[nodiscard]] bool has_credit() const override {
+        if (!ring_.is_free(sent_)) return false;
+        if (before_ != nullptr && before_->finished() <= next()) return false;
+        // What the ring's segment had has been brought on from there.
+        return behind_ == nullptr || next() < behind_->finished() + ring_.size();
+    }
     bool start(std::uint64_t sequence) override;
     void announce_end() override { ring_.end(arrived_ + 1); }
     [[nodiscard]] std::uint64_t backlog() const override { return ring_.backlog(arrived_); }
@@ -36,6 +46,7 @@ private:
     using Route<A>::lane_;
     using Route<A>::sent_;
     using Route<A>::arrived_;
+    using Route<A>::finished;
 
     CopyRoute(State& state, std::uint32_t source, std::uint32_t lane, std::uint32_t destination,
               transport::Transport& transport, std::uint64_t index, RingEnd<A> ring)
@@ -46,11 +57,33 @@ private:
 
     void arrive(std::uint64_t content) override { ring_.arrive(arrived_, content); }
 
+    // Of a broadcast, each of whose routes brings each segment: the lane's sequence that is started next, and where one
+    // lies that has arrived.
+    [[nodiscard]] std::uint64_t next() const { return finished() + this->in_flight(); }
+    [[nodiscard]] char const* arrived(std::uint64_t sequence) const {
+        MGI_ASSERT(sequence < finished() && finished() <= sequence + ring_.size(), sequence,
+                   finished(), ring_.size());
+        return ring_.segment(arrived_ - (finished() - sequence));
+    }
+
     transport::Transport& transport_;
     std::uint64_t const index_;
     RingEnd<A> ring_;
     std::vector<memory::Range> ranges_;
+    CopyRoute const* before_ = nullptr;  // from whose ring it brings segments on
+    CopyRoute const* behind_ = nullptr;  // that brings on from this one's
 };
+
+template <class A>
+bool CopyRoute<A>::follow(CopyRoute* before) {
+    char const* const from =
+        before != nullptr ? before->ring_.segment(before->sent_) : lane_.segment(next());
+    if (!ring_.keeps_segments() || !transport_.links(from, ring_.segment(sent_))) return false;
+    if (before == nullptr) return true;
+    before_ = before;
+    before->behind_ = this;
+    return true;
+}
 
 template <class A>
 bool CopyRoute<A>::start(std::uint64_t sequence) {
@@ -60,7 +93,9 @@ bool CopyRoute<A>::start(std::uint64_t sequence) {
     memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
                         ranges_);
     std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
-    if (!transport_.submit({token, lane_.segment(sequence), ring_.segment(sent_), ranges_})) {
+    char const* const from =
+        before_ != nullptr ? before_->arrived(sequence) : lane_.segment(sequence);
+    if (!transport_.submit({token, from, ring_.segment(sent_), ranges_})) {
         return false;
     }
     this->departed(sequence);

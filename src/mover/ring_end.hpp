@@ -26,6 +26,8 @@ public:
     }
 
     [[nodiscard]] std::uint32_t size() const { return ring_.size; }
+    // Whether segments stay what and where they are until others are brought here. Consumers on CPUs may take them away.
+    [[nodiscard]] bool keeps_segments() const { return arrivals_ != nullptr; }
     // The sequence that comes here next.
     [[nodiscard]] std::uint64_t first() const {
         std::uint64_t first = UINT64_MAX;

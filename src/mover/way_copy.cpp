@@ -179,6 +179,12 @@ void WayCopy::arrived(std::uint32_t number, std::vector<std::uint64_t>& complete
     unused_.push_back(number);
 }
 
+bool WayCopy::links(char const* from, char const* to) const {
+    auto const here = memories_->find(from);
+    auto const there = memories_->find(to);
+    return here && there && !here->imported && !there->imported && here->on != there->on;
+}
+
 void WayCopy::measure(OpenWay& way, std::uint64_t now) {
     if (way.measured < kLeastMeasured || now <= way.busy_since) return;
     double const rate = double(way.measured) / double(now - way.busy_since);

@@ -60,6 +60,7 @@ public:
     bool submit(transport::Copy const& copy) override;
     // Throws Error for a copy that has failed and has no other way.
     bool poll(std::vector<std::uint64_t>& complete) override;
+    [[nodiscard]] bool links(char const* from, char const* to) const override;
 
 private:
     struct OpenWay {

@@ -17,9 +17,8 @@ namespace mgi {
 namespace {
 
 // Measured on an H200 (docs/performance.md): a block claims once a tile, so tiles fill half of what two
-// blocks of a multiprocessor have of shared memory; chunks are few enough not to be queued for.
+// blocks of a multiprocessor have of shared memory.
 constexpr std::uint64_t kTileBytes = 64 << 10;
-constexpr std::uint64_t kChunkBytes = 256 << 10;
 constexpr std::uint64_t kLeastSegment = 128 << 10;
 
 // Blocks fill several segments of a lane at once and read others: where all is on one GPU, many small ones, which
@@ -29,12 +28,14 @@ struct Segments {
     std::uint64_t pool;  // of all lanes
     std::uint64_t most;
     std::uint32_t slots;  // of a lane, at most
+    std::uint64_t chunk;  // of a segment, if it has two
 };
 constexpr std::uint32_t kSlots = 4;  // at least
-constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128};
-constexpr Segments kOnPeers{256 << 20, 256 << 10, 256};  // a GPU
-constexpr Segments kOnGpus{512 << 20, 16 << 20, kSlots};
-constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots};
+constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128, 256 << 10};
+constexpr Segments kOnPeers{256 << 20, 256 << 10, 256, 256 << 10};  // a GPU
+// What was copied is taken from a queue, where all blocks of a GPU meet: a claim takes 3 to 4 us.
+constexpr Segments kOnGpus{512 << 20, 16 << 20, kSlots, 1 << 20};
+constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots, 256 << 10};
 constexpr std::uint32_t kGroups = 1024;
 // Where a CPU device sends as well, whose groups' carry buffers are pinned.
 constexpr std::uint32_t kGroupsBeside = 320;
@@ -116,11 +117,11 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
     if (options.tile_rows == 0) {
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
+    Segments sizes = only.one         ? kOnOneGpu
+                     : only.peers     ? kOnPeers
+                     : only.take_part ? kOnGpus
+                                      : kWithCpus;
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
-        Segments sizes = only.one         ? kOnOneGpu
-                         : only.peers     ? kOnPeers
-                         : only.take_part ? kOnGpus
-                                          : kWithCpus;
         if (only.peers) sizes.pool *= gpus;
         std::uint64_t const slots = options.slots == 0 ? kSlots : options.slots;
         // By copy there is a receive pool of as many segments beside the lanes.
@@ -140,10 +141,10 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
         std::uint64_t const segment = options.segment_rows != 0
                                           ? options.segment_rows * row
                                           : std::uint64_t{options.segment_bytes};
-        std::uint64_t const chunk = kChunkBytes / row / 64 * 64;
+        std::uint64_t const chunk = sizes.chunk / row / 64 * 64;
         bool const exact = std::none_of(schema.fields().begin(), schema.fields().end(),
                                         [](Field const& of) { return of.type.is_variable(); });
-        if (exact && options.receive_limit == 0 && chunk != 0 && segment >= 2 * kChunkBytes)
+        if (exact && options.receive_limit == 0 && chunk != 0 && segment >= 2 * sizes.chunk)
             options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;

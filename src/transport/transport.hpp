@@ -31,6 +31,13 @@ public:
     // Appends the tokens of copies that have become complete, in any order. Their bytes are visible
     // to the calling thread. Never blocks. Whether any copy has got on, complete or not.
     virtual bool poll(std::vector<std::uint64_t>& complete) = 0;
+
+    // Whether copies from there to there go over links of these two devices alone, so that who has a segment may pass it
+    // on while its source serves others.
+    [[nodiscard]] virtual bool links([[maybe_unused]] char const* from,
+                                     [[maybe_unused]] char const* to) const {
+        return false;
+    }
 };
 
 // A copy that will not be complete, and does not touch memory any more.

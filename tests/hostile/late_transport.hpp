@@ -35,6 +35,8 @@ public:
         return any;
     }
 
+    [[nodiscard]] bool links(char const*, char const*) const override { return true; }
+
 private:
     struct Pending {
         transport::Copy copy;

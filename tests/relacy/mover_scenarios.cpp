@@ -222,6 +222,28 @@ struct MailBroadcast : ByCopy<MailBroadcast, 3> {
 Listed<MailBroadcast> const mail_broadcast(
     "mail.broadcast", "the last of readers in place and the mover frees the segment", 30'000);
 
+/// One destination's segments are brought on to the next one, from where they are read and given back meanwhile.
+struct MailPassedOn : ByCopy<MailPassedOn, 3> {
+    static TableOptions options() {
+        TableOptions options = BroadcastCopy::options();
+        options.destinations = 3;
+        options.capacity = 1;
+        options.chunk_rows = 1;
+        options.near = 1;
+        options.mail = true;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) send_and_flush(0, 0, 1, 4);
+        if (index == 1) move_all();
+        if (index == 2) receive_everywhere();
+    }
+    void check() { all_arrived(12); }
+};
+Listed<MailPassedOn> const passed_on("mail.passed-on",
+                                     "a segment stays until it was brought on from where it came",
+                                     30'000);
+
 /// The channel fails while copies are under way: the mover ends.
 struct AbortCopy : ByCopy<AbortCopy, 3> {
     static TableOptions options() { return Credits::options(); }

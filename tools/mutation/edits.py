@@ -174,4 +174,26 @@ EDITS = (
             ),
         ),
     ),
+    Edit(
+        "src/mover/copy_route.hpp",
+        "has_credit",
+        "brought on before it has come",
+        (
+            (
+                "if (before_ != nullptr && before_->finished() <= next()) return false;",
+                "if (!{is} && before_ != nullptr && before_->finished() <= next()) return false;",
+            ),
+        ),
+    ),
+    Edit(
+        "src/mover/copy_route.hpp",
+        "has_credit",
+        "overwritten before it was brought on",
+        (
+            (
+                "return behind_ == nullptr || next()",
+                "return {is} || behind_ == nullptr || next()",
+            ),
+        ),
+    ),
 )
