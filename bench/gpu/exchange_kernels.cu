@@ -162,17 +162,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
     bool flushed = !channel.is_source();
     bool ended = !channel.is_destination();
     for (u32 idle = 0; tally.failure == 0 && !(flushed && ended); ++idle) {
+        bool stuck = false;  // its rows have no room yet
         if (!offers.done()) {
             device::SendResult const sent = offers.send(run, channel, group, shared);
             if (sent.status == Status::Error) tally.failure = u32(sent.code);
-            if (sent.rows != 0) idle = 0;
+            stuck = sent.rows == 0;
+            if (!stuck) idle = 0;
         } else if (!flushed) {
             device::CallResult const result = channel.flush(group, shared);
             if (result == Status::Error) tally.failure = u32(result.code);
             flushed = result == Status::Ok;
         }
-        // One batch between sends; as long as there are some, once all is sent.
-        while (!ended) {
+        // One batch between sends, or some where rows have no room; as long as there are any, once all is sent.
+        for (u32 taken = 0; !ended;) {
             ReceivedBatch batch;
             device::CallResult const result = channel.recv(group, shared, batch);
             if (result == Status::Error) tally.failure = u32(result.code);
@@ -181,7 +183,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
             add(tally, run, batch);
             channel.release(group, shared, batch);
             idle = 0;
-            if (!offers.done()) break;
+            ++taken;
+            if (!offers.done() && taken >= (stuck ? kBatchesWhenStuck : 1)) break;
         }
         if (__syncthreads_or(gpu_ns() - start > kDeadlineNs)) tally.failure = kLate;
         // Who has nothing to do leaves the words to those who have.

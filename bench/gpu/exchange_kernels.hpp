@@ -20,6 +20,8 @@ inline constexpr u32 kThreads = 256;
 inline constexpr u32 kBlocks = 2;
 inline constexpr u32 kTileBytes = 72 << 10;
 inline constexpr u32 kBatchTiles = 4;  // offered at once, between looks at what has come
+inline constexpr u32 kBatchesWhenStuck =
+    4;  // received before rows that have no room are offered again
 inline constexpr u64 kSegment = 1 << 20;
 inline constexpr u64 kChunk = 256 << 10;
 
