@@ -49,7 +49,8 @@ for step in "${steps[@]}"; do
         *) echo "test.sh: no step '$step'; there are: ${all_steps[*]}" >&2; exit 2 ;;
     esac
 done
-trap 'echo "test.sh: interrupted" >&2; exit 130' INT TERM
+ahead=  # the process that compiles CUDA sources beside another step
+trap 'echo "test.sh: interrupted" >&2; [ -z "$ahead" ] || kill -- "-$ahead"; exit 130' INT TERM
 
 # by_tier <quick> <default> <full>: what holds in this tier.
 by_tier() {
@@ -276,22 +277,23 @@ printf 'set-up\tok\t%s\n' "$((SECONDS - started))" >>build/steps/results
 echo "set-up took $((SECONDS - started)) s"
 
 # nvcc compiles with what python's tests, many of which wait, leave of the cores. What it prints is shown in its turn.
-ahead=
 start_cuda_ahead() {
+    set -m  # a process group of its own, to be ended as a whole
     (
         set -e
         step=cuda
         renice -n 19 "$BASHPID" >/dev/null
         step_cuda
-    ) >build/steps/cuda.log 2>&1 &
+    ) >build/steps/cuda.log 2>&1 </dev/null &
     ahead=$!
+    set +m
 }
 
 passed=0 failed=0
 for step in "${steps[@]}"; do
     heading "$step"
     step_started=$SECONDS
-    if [[ $step = python && " ${steps[*]} " = *" cuda "* ]]; then start_cuda_ahead; fi
+    if [[ $step = python && -z $ahead && " ${steps[*]} " = *" python"*" cuda "* ]]; then start_cuda_ahead; fi
     # A subshell that is no condition: there -e holds.
     set +e
     if [[ $step = cuda && -n $ahead ]]; then

@@ -73,6 +73,18 @@ struct Field {
             missing.emplace_back(name, error.what());
         }
     }
+    /// Those who fail at it take part no more.
+    void each(std::function<void(std::string const&, Contestant&)> const& work) {
+        std::erase_if(all, [&](auto const& one) {
+            try {
+                work(one.first, *one.second);
+                return false;
+            } catch (std::exception const& error) {
+                missing.emplace_back(one.first, error.what());
+                return true;
+            }
+        });
+    }
 };
 
 Field field_of(Order const& order, peers::Gpus const& gpus) {
@@ -82,8 +94,9 @@ Field field_of(Order const& order, peers::Gpus const& gpus) {
         field.add("reference", [&] { return by_stream(load, gpus); });
     }
     for (std::string const& peer : order.peers) {
-        if (load.gpus == 1) break;  // they carry rows between GPUs
-        if (peer == "nccl") {
+        if (load.gpus == 1) {
+            field.missing.emplace_back(peer, "carries rows between GPUs, of which this has one");
+        } else if (peer == "nccl") {
             field.add(peer, [&] { return by_nccl(load, gpus); });
         } else if (peer == "ucx") {
             field.add(peer, [&] { return by_ucx(load); });
@@ -157,19 +170,23 @@ void contest(Context& context) {
     auto const gbps = [&](double ms) { return double(load.bytes()) / ms / 1e6; };
     for (u32 round = 0; round < order.rounds; ++round) {
         // Each runs twice: the first finds others' rows in caches, and other processes' contexts on the GPUs.
-        for (auto const& [name, other] : field.all) {
-            other->run();
-            Turn const took = other->run();
+        field.each([&](std::string const& name, Contestant& other) {
+            other.run();
+            Turn const took = other.run();
             rates[name].push_back(gbps(took.arrived));
             if (took.read > took.arrived) rates[name + "_read"].push_back(gbps(took.read));
-        }
+        });
         ours->run(false);
         Took const took = ours->run(false);
         series.add(took);
         rates["mgi"].push_back(gbps(series.ms.back()));
     }
     bool exact = ours->exact();
-    for (auto const& [name, other] : field.all) exact = other->exact() && exact;
+    field.each([&](std::string const&, Contestant& other) { exact = other.exact() && exact; });
+    for (auto const& [name, why] : field.missing) {
+        rates.erase(name);
+        rates.erase(name + "_read");
+    }
     Result result = result_of(order, rates, series);
     result.with("blocks", ours->blocks());
     result.exact = exact;

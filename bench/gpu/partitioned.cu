@@ -8,7 +8,14 @@ constexpr u32 kThreads = 256;
 __global__ void read_all(u64 const* words, u64 count, u64* sum) {
     u64 const each = (count + gridDim.x - 1) / gridDim.x / 2 * 2 + 2;  // pairs
     u64 const first = min(count, blockIdx.x * each);
-    u64 const mine = part_of_sum<8>(words + first, u32(min(each, count - first)));
+    u64 mine = part_of_sum<8>(words + first, u32(min(each, count - first)));
+    // One addition a block: those of all threads to one word would take longer than small tables.
+    for (u32 by = 16; by != 0; by /= 2) mine += __shfl_down_sync(~0U, mine, by);
+    __shared__ u64 warps[kThreads / 32];
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (u32 w = 1; w < kThreads / 32; ++w) mine += warps[w];
     atomicAdd(reinterpret_cast<unsigned long long*>(sum), mine);
 }
 

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string_view>
@@ -84,7 +87,13 @@ Team::Team(std::string const& kind, Load const& load)
 
 Team::~Team() {
     for (Member const& member : members_) close(member.socket);
-    for (u32 rank = 0; rank < members_.size(); ++rank) (void)meeting_->wait(rank, kGrace);
+    // Those who do not end in time the meeting kills.
+    auto const deadline = Clock::now() + kGrace;
+    for (u32 rank = 0; rank < members_.size(); ++rank) {
+        auto const left =
+            std::max(Clock::duration(deadline - Clock::now()), Clock::duration::zero());
+        (void)meeting_->wait(rank, std::chrono::duration_cast<std::chrono::milliseconds>(left));
+    }
 }
 
 void Team::say(std::string const& line) {
@@ -116,6 +125,8 @@ void Leader::say(std::string const& line) {
 }
 
 int run_member(std::vector<std::string> const& words) {
+    (void)prctl(PR_SET_PDEATHSIG,
+                SIGKILL);  // it may hang where it does not see that who leads has gone
     if (words.size() < 3) return 2;
     Leader leader(std::stoi(words[1]));
     auto const rank = u32(std::stoul(words[2]));

@@ -78,7 +78,7 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
             auto const [first, last] = state.destinations_of(l);
             CopyRoute<A>* before = nullptr;  // of a broadcast
             for (std::uint32_t i = first; i < last; ++i) {
-                // Sources begin with different ones, or all would bring on along the same links.
+                // Sources begin with different destinations, or all would bring on along the same links.
                 std::uint32_t const d =
                     state.routing == device::RoutingKind::Broadcast ? (source + 1 + i) % last : i;
                 if (state.reads_in_place(source, d)) continue;
@@ -89,8 +89,9 @@ BasicChannelMoves<A>::BasicChannelMoves(State& state, std::vector<std::uint32_t>
                 if (route == nullptr) {
                     auto copies =
                         std::make_unique<CopyRoute<A>>(state_, source, l, d, *transport_, index);
-                    bool const follows =
-                        state.routing == device::RoutingKind::Broadcast && copies->follow(before);
+                    // In one order one segment is under way: then copies side by side are as soon.
+                    bool const follows = state.routing == device::RoutingKind::Broadcast &&
+                                         !state.one_order() && copies->follow(before);
                     if (follows) before = copies.get();
                     route = std::move(copies);
                 }

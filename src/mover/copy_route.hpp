@@ -1,5 +1,5 @@
-// A route between endpoints of one server: a transport copies segments into the receive ring. Of a broadcast between GPUs a
-// route may bring on what another one has brought: then each GPU's links carry a segment once.
+// A route between endpoints of one server: a transport copies segments into the receive ring. Of a broadcast a route may
+// bring on, from GPU to GPU, what another one has brought: so the source's links do not carry all copies.
 #pragma once
 
 #include <cstdint>
@@ -95,7 +95,9 @@ bool CopyRoute<A>::start(std::uint64_t sequence) {
     std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
     char const* const from =
         before_ != nullptr ? before_->arrived(sequence) : lane_.segment(sequence);
-    if (!transport_.submit({token, from, ring_.segment(sent_), ranges_})) {
+    // Slots of other ways from GPU to GPU are for the mover of the first one.
+    bool const straight = before_ != nullptr;
+    if (!transport_.submit({token, from, ring_.segment(sent_), ranges_, straight})) {
         return false;
     }
     this->departed(sequence);

@@ -5,6 +5,7 @@
 #include <mgi/device/assert.hpp>
 
 #include "core/log.hpp"
+#include "gpu/peers.hpp"
 
 namespace mgi::mover {
 namespace {
@@ -61,7 +62,7 @@ std::uint32_t WayCopy::take_flight(transport::Copy const& copy) {
     flight.ranges.assign(copy.ranges.begin(), copy.ranges.end());
     flight.bytes = 0;
     for (memory::Range const& range : copy.ranges) flight.bytes += range.bytes;
-    flight.pair = pair_of(copy);
+    flight.pair = copy.straight ? nullptr : pair_of(copy);
     flight.hop = 0;
     unused_.pop_back();
     return number;
@@ -182,7 +183,8 @@ void WayCopy::arrived(std::uint32_t number, std::vector<std::uint64_t>& complete
 bool WayCopy::links(char const* from, char const* to) const {
     auto const here = memories_->find(from);
     auto const there = memories_->find(to);
-    return here && there && !here->imported && !there->imported && here->on != there->on;
+    return here && there && !here->imported && !there->imported && here->on != there->on &&
+           gpu::connect_peers(here->on, there->on);
 }
 
 void WayCopy::measure(OpenWay& way, std::uint64_t now) {

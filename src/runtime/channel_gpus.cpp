@@ -210,10 +210,7 @@ void ChannelImpl::add_relays(Graph const& graph, std::vector<Device> const& devi
     if (places_.size() < 2 || plan_.transfer == Transfer::ByReference) return;
     GpuRelays::Between between;
     for (auto const& place : places_) {
-        // Who receives a broadcast passes it on.
-        bool const sends =
-            !place->here().sources.empty() || spec_.routing.kind == device::RoutingKind::Broadcast;
-        if (sends) between.from.push_back(place->gpu());
+        if (!place->here().sources.empty()) between.from.push_back(place->gpu());
         if (!place->here().destinations.empty()) between.to.push_back(place->gpu());
     }
     relays_ = std::make_unique<GpuRelays>(

@@ -20,6 +20,7 @@ namespace {
 // blocks of a multiprocessor have of shared memory.
 constexpr std::uint64_t kTileBytes = 64 << 10;
 constexpr std::uint64_t kLeastSegment = 128 << 10;
+constexpr std::uint64_t kLeastChunk = 256 << 10;
 
 // Blocks fill several segments of a lane at once and read others: where all is on one GPU, many small ones, which
 // come back soon. Copies between GPUs want large ones. Where CPU devices or other processes take part, some are pinned
@@ -28,7 +29,7 @@ struct Segments {
     std::uint64_t pool;  // of all lanes
     std::uint64_t most;
     std::uint32_t slots;  // of a lane, at most
-    std::uint64_t chunk;  // of a segment, if it has two
+    std::uint64_t chunk;  // of a segment that has several, at most
 };
 constexpr std::uint32_t kSlots = 4;  // at least
 constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128, 256 << 10};
@@ -141,10 +142,11 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
         std::uint64_t const segment = options.segment_rows != 0
                                           ? options.segment_rows * row
                                           : std::uint64_t{options.segment_bytes};
-        std::uint64_t const chunk = sizes.chunk / row / 64 * 64;
+        std::uint64_t const quarter = std::max(segment / 4, kLeastChunk);
+        std::uint64_t const chunk = std::min(sizes.chunk, quarter) / row / 64 * 64;
         bool const exact = std::none_of(schema.fields().begin(), schema.fields().end(),
                                         [](Field const& of) { return of.type.is_variable(); });
-        if (exact && options.receive_limit == 0 && chunk != 0 && segment >= 2 * sizes.chunk)
+        if (exact && options.receive_limit == 0 && chunk != 0 && segment >= 2 * kLeastChunk)
             options.chunk_rows = std::uint32_t(chunk);
     }
     if (options.slots == 0) options.slots = kSlots;

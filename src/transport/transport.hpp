@@ -17,6 +17,7 @@ struct Copy {
     char const* from = nullptr;
     char* to = nullptr;
     std::span<memory::Range const> ranges;  // read during `submit` only
+    bool straight = false;                  // by no other way, whatever there is
 };
 
 // Moves segments between two memories. Used by one thread, its mover's.
@@ -32,8 +33,8 @@ public:
     // to the calling thread. Never blocks. Whether any copy has got on, complete or not.
     virtual bool poll(std::vector<std::uint64_t>& complete) = 0;
 
-    // Whether copies from there to there go over links of these two devices alone, so that who has a segment may pass it
-    // on while its source serves others.
+    // Whether straight copies from there to there go over links of these two devices alone, so that who has a segment may
+    // pass it on while its source serves others.
     [[nodiscard]] virtual bool links([[maybe_unused]] char const* from,
                                      [[maybe_unused]] char const* to) const {
         return false;

@@ -95,7 +95,10 @@ def test_wrong_rows_and_errors_fail(tmp_path: Path) -> None:
         (["--gpus", "1", "--pattern", "one-to-one"], "one-to-one is between 2 GPUs"),
         (["--peers", "mpi"], "there is no peer 'mpi'"),
         (["--dist", "zipf:0"], "'zipf:0' is no distribution"),
-        (["--chart", "/no/such/folder/chart.svg"], "--chart /no/such/folder/chart.svg: No such"),
+        (
+            ["--chart", "/no/such/folder/chart.svg"],
+            "--chart /no/such/folder/chart.svg: there is no such folder",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, words: list[str], why: str) -> None:

@@ -55,6 +55,23 @@ TEST_P(GpuChannels, EveryDestinationGetsABroadcast) {
     expect_all_everywhere(exchange);
 }
 
+// Each GPU has a mover, which brings its segments on through the others, while those use the ways between them.
+TEST(GpuChannelsOnce, BroadcastsOfSeveralSourcesArePassedOn) {
+    for (char const* const links : {"0-1:4,0-2:4,1-2:4", "0-1:4,1-2:4"}) {
+        FakeDriver const gpus({{"DEVICES", "4"}, {"STREAMS", "threads"}, {"LINKS", links}});
+        for (std::vector<std::string> const& devices :
+             {std::vector<std::string>{"cuda:0", "cuda:1", "cuda:2"},
+              std::vector<std::string>{"cuda:0", "cuda:1", "cuda:2", "cuda:3"},
+              std::vector<std::string>{"cuda:0", "cuda:1", "cuda:1", "cpu:0", "cuda:2"}}) {
+            ChannelOptions options = small();
+            options.credits = 2;
+            Exchange exchange(devices, Routing::broadcast(), options);
+            exchange.run();
+            expect_all_everywhere(exchange);
+        }
+    }
+}
+
 TEST_P(GpuChannels, SomeDestinationGetsWhatIsBalanced) {
     Exchange exchange(devices(), Routing::balance(), small());
     EXPECT_EQ(exchange.channel().plan().transfer, Transfer::ByCopy);

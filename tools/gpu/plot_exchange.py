@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws results of `mgi perf gpu-exchange` (or `mgi_gpu_bench --only contest`) beside each other.
+"""Draws results of `mgi_gpu_bench --only contest` beside each other.
 
     tools/gpu/plot_exchange.py RESULTS.json GPUS OUT.svg
 
-RESULTS.json has a list of results under "results"; those of so many GPUs in one process are drawn.
+RESULTS.json is what `mgi_gpu_bench --json` writes, or has such a list under "results", as those
+of bench/results. Those of so many GPUs in one process are drawn.
 """
 
 import json
@@ -13,9 +14,8 @@ from pathlib import Path
 from svg_bars import Chart, bars
 
 NAMES = {
-    "gbps_median": "MGI, read",
+    "gbps_median": "MGI, with reading",
     "gbps_nccl": "NCCL",
-    "gbps_nccl_read": "NCCL, read",
     "gbps_ucx": "UCX",
     "gbps_copy_engines": "copy engines",
     "gbps_reference": "reference",
@@ -40,9 +40,10 @@ def main():
     """Reads the words of the command."""
     if len(sys.argv) != 4:
         sys.exit(__doc__)
+    found = json.loads(Path(sys.argv[1]).read_text())
     results = [
         result
-        for result in json.loads(Path(sys.argv[1]).read_text())["results"]
+        for result in (found if isinstance(found, list) else found["results"])
         if result["gpus"] == int(sys.argv[2])
         and result["processes"] == 1
         and result["by_reference"]
