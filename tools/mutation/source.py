@@ -58,6 +58,10 @@ def object_start(code: str, end: int) -> int:
                 depth += (code[i] in ")]") - (code[i] in "([")
                 if depth == 0:
                     break
+        elif c.isspace() and (code[i] == "." or code[i : i + 2] == "->"):  # on a line of its own
+            i -= 1
+            while i > 0 and code[i - 1].isspace():
+                i -= 1
         else:
             break
     return i
