@@ -29,8 +29,8 @@ struct GroupRun {
 
     device::HostBarrier barrier;
     std::vector<std::byte> scratch;
-    std::atomic<std::uint32_t> running;
     std::mutex mutex;
+    std::uint32_t running;  // with the mutex, as the exception
     std::exception_ptr exception;
     std::atomic<bool> aborted{false};  // a thread waited for one that had left
 };
@@ -57,10 +57,15 @@ std::exception_ptr exception_of(Make const& make) noexcept {
 // `count` threads of a group are over; with the last one the group is.
 void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std::uint32_t block,
                    std::uint32_t count) {
-    std::uint32_t const ran = run.running.fetch_sub(count, std::memory_order_acq_rel);
-    MGI_ASSERT(ran >= count, ran, count, block);
-    if (ran != count) return;
-    std::exception_ptr exception = run.exception;
+    std::exception_ptr exception;
+    {
+        // Who takes it last follows what all others did.
+        std::lock_guard const lock(run.mutex);
+        MGI_ASSERT(run.running >= count, run.running, count, block);
+        run.running -= count;
+        if (run.running != 0) return;
+        exception = run.exception;
+    }
     if (exception == nullptr && run.aborted) {
         exception = exception_of([&] {
             return Error(ErrorCode::GroupFailed,
