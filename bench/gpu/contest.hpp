@@ -13,8 +13,7 @@ namespace mgi::bench {
 /// What one run took, in milliseconds from its first launch.
 struct Turn {
     double arrived = 0;  ///< until all rows were where they belong
-    double read =
-        0;  ///< until they had been read there; who reads rows as they come has one time for both
+    double read = 0;  ///< until they had been read there; the same where rows are read as they come
 };
 
 /// One of them, with all that it needs.

@@ -1,5 +1,5 @@
 /// \file
-/// What GPUs exchange in a benchmark, whoever does it.
+/// What GPUs exchange in a benchmark, whichever library carries it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace mgi::bench {
 
-/// Who sends to whom: all GPUs or the first one are sources, all or the last one destinations. One-to-one is between two.
+/// Which GPUs send to which: all GPUs or the first one are sources, all or the last one destinations. One-to-one is between two.
 enum class Pattern { Exchange, ManyToOne, OneToMany, OneToOne, Broadcast };
 
 inline constexpr std::pair<Pattern, char const*> kPatterns[] = {

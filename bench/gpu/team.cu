@@ -121,12 +121,12 @@ bool Leader::hear(std::string& line) {
 }
 
 void Leader::say(std::string const& line) {
-    require(write_line(socket_, line), "who leads this process has gone");
+    require(write_line(socket_, line), "the process that leads this one has gone");
 }
 
 int run_member(std::vector<std::string> const& words) {
-    (void)prctl(PR_SET_PDEATHSIG,
-                SIGKILL);  // it may hang where it does not see that who leads has gone
+    // It may hang where it does not see that its leader has gone.
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (words.size() < 3) return 2;
     Leader leader(std::stoi(words[1]));
     auto const rank = u32(std::stoul(words[2]));

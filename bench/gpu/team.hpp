@@ -1,6 +1,6 @@
 /// \file
-/// Processes that do something together at the word of who has started them. Each is this program again, as a member of a
-/// meeting (tests/support/meeting.hpp), and speaks lines with who leads it.
+/// Processes that do something together at the word of a leader, the process that started them. Each is this program again, as
+/// a member of a meeting (tests/support/meeting.hpp), and speaks lines with the leader.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Meeting;
 
 namespace mgi::bench {
 
-/// Of who leads them.
+/// Of the leader.
 class Team {
 public:
     /// Starts one for each of the load's GPUs; `kind` says what they do.

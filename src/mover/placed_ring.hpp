@@ -7,8 +7,9 @@
 
 namespace mgi::mover {
 
-// Where the segments of one source for one destination go. `set` once, by who makes the channel, before anybody can
-// send on it. A mover looks only for a segment that was published, which it has acquired, and which comes behind `set`.
+// Where the segments of one source for one destination go. `set` once, by the thread that makes the channel, before
+// any group can send on it. A mover looks only for a segment that was published, which it has acquired, and which comes
+// behind `set`.
 class PlacedRing {
 public:
     // `first`: the ring's first segment; the others lie behind it, `stride` bytes apart.

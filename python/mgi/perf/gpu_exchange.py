@@ -11,7 +11,8 @@ from mgi.demo.svg import label, tag, text_width
 from mgi.errors import Error, InvalidArgument, NotFound
 from mgi.perf import gpu, gpu_program
 from mgi.perf.exchange import dist, theta_of
-from mgi.perf.numbers import add_number
+from mgi.perf.numbers import add_number, peers_among
+from mgi.perf.processes import SHAPES
 
 SUMMARY = "an exchange between GPUs, beside NCCL, UCX, copy engines and what the links give"
 DETAILS = (
@@ -26,7 +27,6 @@ DETAILS = (
 )
 WRONG = "rows are missing or changed"
 
-PATTERNS = ("exchange", "many-to-one", "one-to-many", "one-to-one", "broadcast")
 PEERS = ("nccl", "ucx", "copy")
 #: Figures, and what people call them.
 _BARS = (
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pattern",
         dest="shape",  # `pattern` is this one's name
-        choices=PATTERNS,
+        choices=SHAPES,
         default="exchange",
         help="who sends to whom",
     )
@@ -59,7 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_number(parser, "--rows", "of each GPU that sends", 64 << 20)
     add_number(parser, "--rounds", "that count", 9)
     parser.add_argument(
-        "--peers", type=_peers, default=list(PEERS), metavar=",".join(PEERS), help="beside MGI"
+        "--peers",
+        type=peers_among(PEERS),
+        default=list(PEERS),
+        metavar=",".join(PEERS),
+        help="beside MGI",
     )
     parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the figures, too")
 
@@ -172,13 +176,3 @@ def chart(result: dict[str, Any]) -> str:
         )
         + "\n"
     )
-
-
-def _peers(text: str) -> list[str]:
-    peers = [word for word in text.split(",") if word]
-    for peer in peers:
-        if peer not in PEERS:
-            raise argparse.ArgumentTypeError(
-                f"there is no peer '{peer}'; give some of {', '.join(PEERS)}"
-            )
-    return list(dict.fromkeys(peers))

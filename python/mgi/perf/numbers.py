@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
@@ -20,6 +20,21 @@ def count(least: int) -> Callable[[str], int]:
         if number < least:
             raise argparse.ArgumentTypeError(f"{number} is too small: give {least} or more")
         return number
+
+    return read
+
+
+def peers_among(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """Reads names of peers with commas between, each of which must be known; each counts once."""
+
+    def read(text: str) -> list[str]:
+        names = [word for word in text.split(",") if word]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"there is no peer '{name}'; give some of {', '.join(known)}"
+                )
+        return list(dict.fromkeys(names))
 
     return read
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mgi.errors import InvalidArgument
+from mgi.perf.numbers import peers_among
 from mgi.perf.peer_programs import PACKAGES, Peer, peers_of
 from mgi.perf.servers import Servers
 from mgi.perf.team import Checksum, Team, by_mgi_run, rows_of, temporary_folder
@@ -52,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--peers",
-        type=_libraries,
+        type=peers_among(PACKAGES),
         default=[],
         metavar="mpi,ucx,gloo",
         help="libraries that do it in turn with MGI, between as many processes",
@@ -211,16 +212,6 @@ def _check(options: argparse.Namespace) -> None:
     needed = options.rows * options.row_bytes
     if needed > 1 << 40:
         raise InvalidArgument(f"{needed} bytes of rows are too many; give fewer --rows")
-
-
-def _libraries(text: str) -> list[str]:
-    libraries = [word for word in text.split(",") if word]
-    for library in libraries:
-        if library not in PACKAGES:
-            raise argparse.ArgumentTypeError(
-                f"there is no peer '{library}'; give some of {', '.join(PACKAGES)}"
-            )
-    return list(dict.fromkeys(libraries))
 
 
 def table(result: dict[str, Any]) -> list[str]:
