@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -75,6 +77,50 @@ TEST(Part, MembersHearEachOther) {
     EXPECT_FALSE(a->is_destination_attended(1));
     EXPECT_TRUE(a->is_destination_attended(0));
     EXPECT_TRUE(a->is_source_attended(2));
+}
+
+// What ThreadSanitizer sees of threads holds for processes, which share nothing else.
+TEST(Part, WhoIsSeenToJoinAndLeaveHasDoneWhatCameBefore) {
+    for (int round = 0; round < 20; ++round) {
+        auto const part = make();
+        int before_joining = 0;
+        int before_leaving = 0;
+        std::atomic<bool> has_joined{false};
+        std::jthread const member([&] {
+            before_joining = 1;
+            part->join();
+            while (!has_joined.load(std::memory_order_relaxed)) std::this_thread::yield();
+            before_leaving = 2;
+            part->leave();
+        });
+        std::jthread const other([&] {
+            while (part->presence(0) == Part::Presence::Awaited) std::this_thread::yield();
+            EXPECT_EQ(before_joining, 1);
+            has_joined.store(true, std::memory_order_relaxed);
+            while (part->presence(0) != Part::Presence::Left) std::this_thread::yield();
+            EXPECT_EQ(before_leaving, 2);
+        });
+    }
+}
+
+TEST(Part, AFailureIsReadOnceItIsTold) {
+    for (int round = 0; round < 20; ++round) {
+        auto const part = make();
+        bool const is_late = round % 2 == 0;
+        std::atomic<bool> listens{false};
+        std::jthread const member([&] {
+            while (!is_late && !listens.load(std::memory_order_relaxed)) std::this_thread::yield();
+            (void)part->fail(ErrorCode::Stalled, "no row moved");
+        });
+        std::jthread const other([&] {
+            // Told before the first look, or meanwhile.
+            while (is_late && part->error() == ErrorCode::Ok) std::this_thread::yield();
+            if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            listens.store(true, std::memory_order_relaxed);
+            std::string const text = part->failure_text();
+            EXPECT_TRUE(text == "no row moved" || !is_late) << text;
+        });
+    }
 }
 
 TEST(Part, TheFirstFailureStays) {
