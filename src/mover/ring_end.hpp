@@ -49,14 +49,13 @@ public:
     void arrive(std::uint64_t sequence, std::uint64_t content) {
         std::uint32_t const i = index_of(sequence);
         if (arrivals_ == nullptr) return push_arrived(state_, at_, source_, i, content);
-        arrivals_->push(device::ChannelState<A>::describe(source_, i), content);
+        arrivals_->push(source_, i, std::uint32_t(content));
     }
     // All have come, `count` - 1 of them.
     void end(std::uint64_t count) {
         MGI_ASSERT(count != 0, source_);
         if (arrivals_ == nullptr) return at_.counts[source_].store(count, device::relaxed);
-        arrivals_->push(device::ChannelState<A>::describe(source_, device::Arrivals<A>::kEnd),
-                        count);
+        arrivals_->push_end(source_, count);
     }
     // Segments at the destination that its consumers have not taken; of those a GPU has, and of this source
     // alone, those that they have not given back. `arrived` sequences of the source have come.

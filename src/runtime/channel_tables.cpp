@@ -88,43 +88,52 @@ std::uint64_t ChannelTables::bytes(Here const& at) const {
 
 // Of all inboxes of a destination.
 std::uint64_t ChannelTables::inbox_bytes() const {
-    if (!has_inboxes()) return 0;
-    std::uint64_t const sources = state_.source_count;
-    std::uint64_t const inbox = table_bytes<device::Inbox<Words>>(1) +
-                                table_bytes<Words::System<device::u64>>(plan_.slots) +
-                                table_bytes<Words::Device<device::u32>>(plan_.slots) +
-                                table_bytes<device::u64>(plan_.slots);
-    std::uint64_t const receivers =
-        table_bytes<device::Receiver<Words>>(state_.max_groups) +
-        state_.max_groups * table_bytes<Words::System<device::u64>>(sources);
-    return (sources - copied_sources()) * inbox + receivers;
+    auto const bytes = [&](std::uint32_t sources, std::uint32_t slots) {
+        return sources *
+               (table_bytes<device::Inbox<Words>>(1) +
+                table_bytes<Words::System<device::u64>>(slots) +
+                table_bytes<Words::Device<device::u32>>(slots) + table_bytes<device::u64>(slots));
+    };
+    std::uint32_t const inboxes = with_inbox(true) + with_inbox(false);
+    if (inboxes == 0) return 0;
+    return bytes(with_inbox(true), plan_.slots) + bytes(with_inbox(false), plan_.credits) +
+           table_bytes<device::Receiver<Words>>(state_.max_groups) +
+           state_.max_groups * table_bytes<Words::System<device::u64>>(state_.source_count);
 }
 
-bool ChannelTables::has_inboxes() const {
+bool ChannelTables::has_inbox(bool in_place) const {
     // Of a stage one sorter receives at each destination, of which there are many.
-    return state_.own_lanes() && state_.takes_ahead && copied_sources() != state_.source_count;
+    if (in_place) return state_.own_lanes() && state_.takes_ahead;
+    // Several sources' segments in one order are what a queue is for.
+    return by_mail_ && !state_.one_order() && std::has_single_bit(plan_.credits);
+}
+
+std::uint32_t ChannelTables::with_inbox(bool in_place) const {
+    if (!has_inbox(in_place)) return 0;
+    return in_place ? state_.source_count - copied_sources() : copied_sources();
 }
 
 void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d) {
-    if (!has_inboxes()) return;
+    std::uint32_t const inboxes = with_inbox(true) + with_inbox(false);
+    if (inboxes == 0) return;
     auto& destination = state_.destinations[d];
     for (std::uint32_t s = 0; s < state_.source_count; ++s) {
         auto& ring = destination.rings[s];
-        if (!ring.in_place) continue;
+        if (!has_inbox(ring.in_place)) continue;
         auto* const inbox = make_table<device::Inbox<Words>>(memory, 1);
-        inbox->came = make_table<Words::System<device::u64>>(memory, plan_.slots);
-        inbox->owed = make_table<Words::Device<device::u32>>(memory, plan_.slots);
-        inbox->mask = plan_.slots - 1;
+        inbox->came = make_table<Words::System<device::u64>>(memory, ring.size);
+        inbox->owed = make_table<Words::Device<device::u32>>(memory, ring.size);
+        inbox->mask = ring.size - 1;
         inbox->chunks = state_.chunks_of(state_.layout.rows);
-        inbox->offsets = make_table<device::u64>(memory, plan_.slots);
-        for (std::uint32_t i = 0; i < plan_.slots; ++i) {
+        inbox->offsets = make_table<device::u64>(memory, ring.size);
+        for (std::uint32_t i = 0; i < ring.size; ++i) {
             inbox->owed[i].store(inbox->chunks, relaxed);
             inbox->offsets[i] = ring.slots[i].offset;
         }
         ring.inbox = inbox;
-        state_.sources[s].lanes[d].came = inbox->came;
+        if (ring.in_place) state_.sources[s].lanes[d].came = inbox->came;
     }
-    destination.has_queue = copied_sources() != 0;
+    destination.has_queue = inboxes != state_.source_count;
     destination.inbox_receivers = make_table<device::Receiver<Words>>(memory, state_.max_groups);
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
         auto& receiver = destination.inbox_receivers[g];
@@ -136,6 +145,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
 void ChannelTables::build(std::pmr::memory_resource& memory, Carver& carver,
                           std::pmr::memory_resource* mail, Carver* host) {
     MGI_ASSERT(far_.destinations.empty() || host != nullptr, far_.destinations.size());
+    MGI_ASSERT(mail == nullptr || by_mail_, here_.sources.size(), here_.destinations.size());
     mail_ = mail;
     host_ = host;
     build(Homes{{{&memory, &carver}}, {}, {}});
@@ -296,7 +306,9 @@ void ChannelTables::add_mail(device::Destination<Words>& destination) const {
     }
     destination.arrivals = make_table<device::Arrivals<Words>>(*mail_, 1);
     destination.arrivals->entries =
-        make_table<device::Arrivals<Words>::Entry>(*mail_, arrival_entries());
+        make_table<Words::System<device::u64>>(*mail_, arrival_entries());
+    destination.arrivals->counts =
+        make_table<Words::System<device::u64>>(*mail_, state_.source_count);
     destination.arrivals->mask = arrival_entries() - 1;
 }
 
@@ -310,7 +322,8 @@ std::uint64_t ChannelTables::mail_bytes() const {
     std::uint64_t const destination =
         copied_sources() * table_bytes<Words::System<device::u64>>(plan_.credits) +
         table_bytes<device::Arrivals<Words>>(1) +
-        table_bytes<device::Arrivals<Words>::Entry>(arrival_entries());
+        table_bytes<Words::System<device::u64>>(arrival_entries()) +
+        table_bytes<Words::System<device::u64>>(state_.source_count);
     return here_.sources.size() * plan_.lanes * lane + here_.destinations.size() * destination;
 }
 
@@ -320,8 +333,9 @@ bool ChannelTables::share_queue() const {
 
 std::uint32_t ChannelTables::queue_entries() const {
     std::uint32_t const copied = copied_sources();
-    std::uint32_t const in_place = has_inboxes() ? 0 : state_.source_count - copied;
-    return std::bit_ceil(in_place * plan_.slots + copied * plan_.credits);
+    std::uint32_t const in_place = state_.source_count - copied;
+    return std::bit_ceil((in_place - with_inbox(true)) * plan_.slots +
+                         (copied - with_inbox(false)) * plan_.credits);
 }
 
 void ChannelTables::build_destination(std::uint32_t d) {

@@ -81,9 +81,10 @@ inline std::uint64_t delivered_of(device::Lane<Words> const& lane) {
 class ChannelTables {
 public:
     // `far`: endpoints elsewhere, the segments from and for which have to be in memory of the host's although `here`
-    // is a GPU.
-    ChannelTables(State& state, Plan const& plan, Here const& here, Here far = {})
-        : state_(state), plan_(plan), here_(here), far_(std::move(far)) {}
+    // is a GPU. `by_mail`: movers cannot look at the tables.
+    ChannelTables(State& state, Plan const& plan, Here const& here, Here far = {},
+                  bool by_mail = false)
+        : state_(state), plan_(plan), here_(here), far_(std::move(far)), by_mail_(by_mail) {}
 
     // Bytes that the tables take of a memory resource; the same wherever they are built.
     [[nodiscard]] std::uint64_t bytes() const { return bytes(here_); }
@@ -99,8 +100,8 @@ public:
     // Bytes of those segments.
     [[nodiscard]] std::uint64_t far_bytes() const;
 
-    // Builds all of them; the state's pool is there. `mail`: memory by which movers that cannot look at the
-    // tables speak with the endpoints; null where they can. `host`: the host's memory.
+    // Builds all of them; the state's pool is there. `mail`: memory by which movers speak with the endpoints, if there
+    // are any, `by_mail`. `host`: the host's memory.
     void build(std::pmr::memory_resource& memory, memory::Carver& carver,
                std::pmr::memory_resource* mail = nullptr, memory::Carver* host = nullptr);
     // The same, all read in place, over several homes.
@@ -124,10 +125,13 @@ private:
     void add_mail(device::Lane<Words>& lane) const;
     void add_mail(device::Destination<Words>& destination) const;
     [[nodiscard]] std::uint32_t arrival_entries() const;
-    // Destinations of a Balance channel by reference have one queue.
-    [[nodiscard]] bool has_inboxes() const;
+    // Whether each destination that is here has an inbox of a source whose segments it reads in place, or whose it gets
+    // copies of; and of how many such sources.
+    [[nodiscard]] bool has_inbox(bool in_place) const;
+    [[nodiscard]] std::uint32_t with_inbox(bool in_place) const;
     [[nodiscard]] std::uint64_t inbox_bytes() const;
     void build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d);
+    // Destinations of a Balance channel by reference have one queue.
     [[nodiscard]] bool share_queue() const;
     [[nodiscard]] std::uint32_t queue_entries() const;
     [[nodiscard]] std::uint64_t group_bytes() const;
@@ -142,6 +146,7 @@ private:
     Plan const& plan_;
     Here const& here_;
     Here const far_;
+    bool const by_mail_;
     memory::Carver* host_ = nullptr;
     Homes homes_;
     std::pmr::memory_resource* mail_ = nullptr;

@@ -55,14 +55,16 @@ GpuPlace::Sizes GpuPlace::sizes_of(State const& shape, Plan const& plan, Here co
     counted.lane_count = shape.lane_count;
     counted.max_groups = shape.max_groups;
     counted.takes_ahead = shape.takes_ahead;
+    counted.ordered = shape.ordered;
     std::uint64_t const own = bytes_of(shape);
     if (peers != nullptr) {
         ChannelTables const tables(counted, plan, *peers);
         return {own + tables.bytes(here), tables.home_bytes(here)};
     }
-    ChannelTables const tables(counted, plan, here, far);
-    return {own + tables.bytes(), tables.pool_bytes(),
-            plan.transfer == Transfer::ByReference ? 0 : tables.mail_bytes(), tables.far_bytes()};
+    bool const by_mail = plan.transfer != Transfer::ByReference;
+    ChannelTables const tables(counted, plan, here, far, by_mail);
+    return {own + tables.bytes(), tables.pool_bytes(), by_mail ? tables.mail_bytes() : 0,
+            tables.far_bytes()};
 }
 
 std::uint64_t GpuPlace::peer_bytes(State const& shape, Plan const& plan, Here const& here,
@@ -155,8 +157,9 @@ void GpuPlace::build(Plan const& plan, std::function<void(State&)> const& fill) 
         Carver host(host_->data(), charge_.bytes, true, state.pool);
         std::pmr::monotonic_buffer_resource mail(mail_->data(), sizes_.mail,
                                                  std::pmr::null_memory_resource());
-        ChannelTables tables(state, plan, here_, far_);
-        tables.build(memory, carver, sizes_.mail == 0 ? nullptr : &mail, &host);
+        bool const by_mail = sizes_.mail != 0;
+        ChannelTables tables(state, plan, here_, far_, by_mail);
+        tables.build(memory, carver, by_mail ? &mail : nullptr, &host);
     };
     own(std::make_shared<GpuTables>(*reserve_, std::vector<TableSite>{site()}, build), 0);
 }

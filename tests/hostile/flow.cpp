@@ -181,7 +181,8 @@ std::uint64_t Flow::progress() {
 
 // A push: the rows of that segment stand in this receive queue from now on; or where the destination's groups
 // will put them there; or they have come to an inbox.
-void Flow::storing(void const* word) {
+void Flow::storing(void const* word, std::uint64_t value) {
+    using Book = device::Arrivals<HostileAtomics>;
     State& state = channel_.state();
     auto const entry_at = [word](auto* entries, std::uint32_t mask) -> decltype(entries) {
         auto const at = reinterpret_cast<std::uintptr_t>(word);
@@ -192,11 +193,9 @@ void Flow::storing(void const* word) {
     for (std::uint32_t d = 0; d < state.destination_count; ++d) {
         auto const& to = state.destinations[d];
         if (to.arrivals != nullptr) {
-            auto* const entry = entry_at(to.arrivals->entries, to.arrivals->mask);
-            if (entry == nullptr || word != &entry->state) continue;
-            auto const slot = static_cast<std::uint32_t>(entry->what.peek());
-            if (slot == device::Arrivals<HostileAtomics>::kEnd) return;
-            return queued(d, entry->what.peek(), entry->content.peek());
+            if (entry_at(to.arrivals->entries, to.arrivals->mask) == nullptr) continue;
+            if (Book::slot(value) == Book::kEnd) return;
+            return queued(d, Book::source(value), Book::slot(value), Book::rows(value));
         }
         for (std::uint32_t s = 0; s < state.source_count; ++s) {
             auto const* const inbox = to.rings[s].inbox;
@@ -204,25 +203,27 @@ void Flow::storing(void const* word) {
             auto* const came = entry_at(inbox->came, inbox->mask);
             if (came == nullptr) continue;
             auto const slot = static_cast<std::uint32_t>(came - inbox->came);
-            return queued(d, std::uint64_t{s} << 32 | slot, to.rings[s].slots[slot].content.peek());
+            return queued(d, s, slot, device::Arrival::rows(value));
         }
         auto* const entry = entry_at(to.queue->entries, to.queue->mask);
         if (entry == nullptr) continue;
         if (word != &entry->state) return;
         std::uint64_t const what = entry->what.peek();
-        auto const& ring = to.rings[what >> 32];
-        return queued(d, what, ring.slots[static_cast<std::uint32_t>(what)].content.peek());
+        auto const source = static_cast<std::uint32_t>(what >> 32);
+        auto const slot = static_cast<std::uint32_t>(what);
+        return queued(d, source, slot,
+                      static_cast<std::uint32_t>(to.rings[source].slots[slot].content.peek()));
     }
 }
 
-void Flow::queued(std::uint32_t destination, std::uint64_t what, std::uint64_t content) {
+void Flow::queued(std::uint32_t destination, std::uint32_t source, std::uint32_t slot,
+                  std::uint32_t rows) {
     State& state = channel_.state();
-    auto const& ring = state.destinations[destination].rings[what >> 32];
     device::ReceivedBatch batch;
-    batch.segment = state.pool + ring.slots[static_cast<std::uint32_t>(what)].offset;
+    batch.segment = state.pool + state.destinations[destination].rings[source].slots[slot].offset;
     batch.layout = &state.layout;
-    batch.rows = static_cast<std::uint32_t>(content);
-    for (std::uint32_t i = 0; i < batch.rows; ++i) {
+    batch.rows = rows;
+    for (std::uint32_t i = 0; i < rows; ++i) {
         ledger_.queued(destination, Ledger::id_of(batch, i));
     }
 }

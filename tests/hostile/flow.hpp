@@ -57,8 +57,9 @@ private:
     void check_slot(State& state, device::Slot<HostileAtomics>& slot, std::uint64_t next,
                     std::uint32_t ring, bool clean);
 
-    void storing(void const* word) override;
-    void queued(std::uint32_t destination, std::uint64_t what, std::uint64_t content);
+    void storing(void const* word, std::uint64_t value) override;
+    void queued(std::uint32_t destination, std::uint32_t source, std::uint32_t slot,
+                std::uint32_t rows);
 
     Shape const& shape_;
     Ledger ledger_;

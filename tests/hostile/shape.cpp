@@ -110,6 +110,7 @@ Shape shape_of(std::uint64_t seed) {
         channel.near = small(random, 1, channel.destinations);
     }
     channel.mail = !channel.by_reference && random.one_in(2);
+    if (channel.mail && random.one_in(3)) channel.queued = small(random, 1, channel.sources);
     shape.names =
         channel.routing == RoutingKind::Partition && shape.sorters == 0 && random.one_in(2);
     return shape;
@@ -133,6 +134,7 @@ std::string describe(Shape const& shape) {
         text += ", " + number(c.credits) + " credits, " + number(shape.movers) + " movers";
         if (c.near != 0) text += ", " + number(c.near) + " destinations read in place";
         if (c.mail) text += ", by mail";
+        if (c.queued != 0) text += ", " + number(c.queued) + " sources by the queue";
     }
     if (shape.sorters != 0) {
         text += ", " + number(shape.sorters) + (shape.helped ? " helped" : "") + " sorters" +

@@ -14,7 +14,7 @@ namespace mgi::hostile {
 class Observer {
 public:
     virtual ~Observer() = default;
-    virtual void storing(void const* word) = 0;
+    virtual void storing(void const* word, std::uint64_t value) = 0;
     /// The one that is told; null for none. Changed only while no fiber runs.
     static inline Observer* installed = nullptr;
 };
@@ -37,7 +37,7 @@ public:
     void store(T value, Order order = device::seq_cst) {
         yield("store");
         if (Fiber::running() != nullptr && Observer::installed != nullptr) {
-            Observer::installed->storing(this);
+            Observer::installed->storing(this, std::uint64_t(value));
         }
         word_.store(value, order);
         yield("behind store");

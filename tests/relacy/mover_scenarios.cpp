@@ -121,88 +121,93 @@ struct InTurn : ByCopy<InTurn, 4> {
 };
 Listed<InTurn> const in_turn("copy.ordered", "all destinations see one order", 30'000);
 
+/// Where a destination's groups find what comes by mail: of two sources the second one's alone by an inbox.
+enum class By { Queue, Inbox, Both };
+
+TableOptions with_mail(TableOptions options, By by) {
+    options.mail = true;
+    options.inbox = by != By::Queue;
+    options.queued = by == By::Both ? 1 : 0;
+    return options;
+}
+
 /// The same where the mover hears by mail, as of a GPU's endpoints. One lane, as few credits as there can be:
 /// both sides go round their words.
-struct MailCredits : ByCopy<MailCredits, 3> {
-    static TableOptions options() {
-        TableOptions options = Credits::options();
-        options.mail = true;
-        return options;
-    }
+template <By by>
+struct MailCredits : ByCopy<MailCredits<by>, 3> {
+    static TableOptions options() { return with_mail(Credits::options(), by); }
     void thread(unsigned index) {
-        if (index == 0) send_and_flush(0, 0, 1, 7, 2);
-        if (index == 1) move_all();
-        if (index == 2) receive_all(0);
+        if (index == 0) this->send_and_flush(0, 0, 1, 7, 2);
+        if (index == 1) this->move_all();
+        if (index == 2) this->receive_all(0);
     }
-    void check() { all_arrived(7); }
+    void check() { this->all_arrived(7); }
 };
-Listed<MailCredits> const mail_credits("mail.credits",
-                                       "a segment is overwritten when its readers are done",
-                                       30'000);
+Listed<MailCredits<By::Queue>> const mail_credits(
+    "mail.credits", "a segment is overwritten when its readers are done", 30'000);
+Listed<MailCredits<By::Inbox>> const inbox_credits("mail.credits-inbox", "the same by an inbox",
+                                                   30'000);
 
 /// Two groups fill the lane and take over what was moved; two look for what arrived.
-struct MailGroups : ByCopy<MailGroups, 5> {
+template <By by>
+struct MailGroups : ByCopy<MailGroups<by>, 5> {
     static TableOptions options() {
-        return {.slots = 2, .capacity = 1, .credits = 2, .by_reference = false, .mail = true};
+        return with_mail({.slots = 2, .capacity = 1, .credits = 2, .by_reference = false}, by);
     }
     void thread(unsigned index) {
-        if (index < 2) send_and_flush(0, index, 2, 3);
-        if (index == 2) move_all();
-        if (index > 2) receive_all(0, index - 3, 2);
+        if (index < 2) this->send_and_flush(0, index, 2, 3);
+        if (index == 2) this->move_all();
+        if (index > 2) this->receive_all(0, index - 3, 2);
     }
-    void check() { all_arrived(6); }
+    void check() { this->all_arrived(6); }
 };
-Listed<MailGroups> const mail_groups("mail.groups", "one takes over, and others go on from there",
-                                     30'000);
+Listed<MailGroups<By::Queue>> const mail_groups("mail.groups",
+                                                "one takes over, and others go on from there",
+                                                30'000);
+Listed<MailGroups<By::Inbox>> const inbox_groups("mail.groups-inbox", "the same by an inbox",
+                                                 30'000);
 
 /// Flush by mail is done when the mover has brought the rows; only then does anybody receive.
-struct MailDelivered : ByCopy<MailDelivered, 3> {
-    static TableOptions options() {
-        TableOptions options = Delivered::options();
-        options.mail = true;
-        return options;
-    }
+template <By by>
+struct MailDelivered : ByCopy<MailDelivered<by>, 3> {
+    static TableOptions options() { return with_mail(Delivered::options(), by); }
     void thread(unsigned index) {
-        if (index < 2) flush_then_receive(index);
-        if (index == 2) move_all();
+        if (index < 2) this->flush_then_receive(index);
+        if (index == 2) this->move_all();
     }
-    void check() { all_arrived(5); }
+    void check() { this->all_arrived(5); }
 };
-Listed<MailDelivered> const mail_delivered("mail.flush", "flush is done when the rows are brought",
-                                           30'000);
+Listed<MailDelivered<By::Queue>> const mail_delivered("mail.flush",
+                                                      "flush is done when the rows are brought",
+                                                      30'000);
+Listed<MailDelivered<By::Inbox>> const inbox_delivered("mail.flush-inbox", "the same by an inbox",
+                                                       30'000);
 
-/// Two sources and their ends in one book of arrivals, which goes round.
-struct MailSources : ByCopy<MailSources, 4> {
+/// Two sources and their ends in one book of arrivals, which goes round; `movers` write them down.
+template <By by, u32 movers>
+struct MailSources : ByCopy<MailSources<by, movers>, 3 + movers> {
     static TableOptions options() {
-        return {.sources = 2,
-                .groups = 1,
-                .capacity = 1,
-                .credits = 1,
-                .by_reference = false,
-                .mail = true};
+        return with_mail({.sources = 2, .groups = 1, .capacity = 1, .by_reference = false}, by);
     }
     void thread(unsigned index) {
-        if (index < 2) send_and_flush(index, 0, 1, 4);
-        if (index == 2) move_all();
-        if (index == 3) receive_all(0);
+        if (index < 2) this->send_and_flush(index, 0, 1, 4);
+        if (index == 2) this->receive_all(0);
+        if (index > 2 && movers == 1) this->move_all();
+        if (index > 2 && movers == 2) this->move({index - 3});
     }
-    void check() { all_arrived(8); }
+    void check() { this->all_arrived(8); }
 };
-Listed<MailSources> const mail_sources("mail.sources",
-                                       "no arrival is written over before it is read", 30'000);
-
-/// Two movers write down what they bring in one book.
-struct MailMovers : ByCopy<MailMovers, 5> {
-    static TableOptions options() { return MailSources::options(); }
-    void thread(unsigned index) {
-        if (index < 2) send_and_flush(index, 0, 1, 4);
-        if (index == 2 || index == 3) move({index - 2});
-        if (index == 4) receive_all(0);
-    }
-    void check() { all_arrived(8); }
-};
-Listed<MailMovers> const mail_movers("mail.movers", "movers follow each other round the book",
-                                     30'000);
+Listed<MailSources<By::Queue, 1>> const mail_sources("mail.sources",
+                                                     "no arrival is written over before it is read",
+                                                     30'000);
+Listed<MailSources<By::Queue, 2>> const mail_movers("mail.movers",
+                                                    "movers follow each other round the book",
+                                                    30'000);
+Listed<MailSources<By::Inbox, 2>> const inbox_movers("mail.movers-inbox", "the same by inboxes",
+                                                     30'000);
+Listed<MailSources<By::Both, 2>> const both_movers(
+    "mail.movers-both", "queue and inbox beside each other: no row is lost, and the end comes",
+    30'000);
 
 /// Some read in place, to others the mover brings it: the last of all frees the segment.
 struct MailBroadcast : ByCopy<MailBroadcast, 3> {

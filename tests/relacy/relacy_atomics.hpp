@@ -49,7 +49,7 @@ public:
     T load(memory_order order, Location const& at = Location::current()) const {
         return access<rl::mo_acquire>(order, at, [&](rl::memory_order mo) {
             T const value = word_.load(mo, info_of(at));
-            writes_.loaded();
+            writes_.loaded(value == newest_);
             return value;
         });
     }

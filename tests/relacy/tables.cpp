@@ -125,24 +125,28 @@ void Tables::build_destination(u32 d) {
                           : ReadRing<A>{ring(options_.credits), options_.credits, false};
     }
     if (options_.mail && !reads_in_place(d)) add_mail(to);
-    if (options_.inbox) add_inboxes(d);
+    bool const inboxes =
+        reads_in_place(d) ? options_.routing != RoutingKind::Broadcast : options_.mail;
+    if (options_.inbox && inboxes) add_inboxes(d);
 }
 
 void Tables::add_inboxes(u32 d) {
     Destination<A>& to = state.destinations[d];
-    for (u32 s = 0; s < options_.sources; ++s) {
+    to.has_queue = to.arrivals != nullptr && options_.queued != 0;
+    for (u32 s = to.has_queue ? options_.queued : 0; s < options_.sources; ++s) {
+        ReadRing<A>& ring = to.rings[s];
         Inbox<A>* const inbox = array(inboxes_, 1);
-        inbox->came = array(counts_, options_.slots);
-        inbox->owed = array(owed_, options_.slots);
-        inbox->mask = options_.slots - 1;
+        inbox->came = array(counts_, ring.size);
+        inbox->owed = array(owed_, ring.size);
+        inbox->mask = ring.size - 1;
         inbox->chunks = state.chunks_of(options_.capacity);
-        inbox->offsets = array(offsets_, options_.slots);
-        for (u32 i = 0; i < options_.slots; ++i) {
+        inbox->offsets = array(offsets_, ring.size);
+        for (u32 i = 0; i < ring.size; ++i) {
             inbox->owed[i].store(inbox->chunks, relaxed);
-            inbox->offsets[i] = to.rings[s].slots[i].offset;
+            inbox->offsets[i] = ring.slots[i].offset;
         }
-        to.rings[s].inbox = inbox;
-        state.sources[s].lanes[d].came = inbox->came;
+        ring.inbox = inbox;
+        if (ring.in_place) state.sources[s].lanes[d].came = inbox->came;
     }
     to.inbox_receivers = array(inbox_receivers_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) {
@@ -163,7 +167,8 @@ void Tables::add_mail(Destination<A>& to) {
     u32 entries = 1;
     while (entries < options_.sources * (options_.credits + 1)) entries *= 2;
     to.arrivals = array(arrivals_, 1);
-    to.arrivals->entries = array(arrival_entries_, entries);
+    to.arrivals->entries = array(mail_words_, entries);
+    to.arrivals->counts = array(mail_words_, options_.sources);
     to.arrivals->mask = entries - 1;
 }
 

@@ -34,7 +34,8 @@ struct TableOptions {
     u32 near = 0;       ///< by copy: destinations below it read in place
     bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
     bool inbox =
-        false;  ///< by reference, a lane for each destination: it finds segments in inboxes
+        false;  ///< by reference, a lane for each destination, or by mail: segments are found in inboxes
+    u32 queued = 0;  ///< by mail: sources below it are found in the queue nonetheless
 };
 
 /// Owns what a ChannelState points to.
@@ -100,7 +101,6 @@ private:
     std::vector<std::unique_ptr<LaneMail<A>[]>> mails_;
     std::vector<std::unique_ptr<Word<u64>[]>> mail_words_;
     std::vector<std::unique_ptr<Arrivals<A>[]>> arrivals_;
-    std::vector<std::unique_ptr<Arrivals<A>::Entry[]>> arrival_entries_;
     std::vector<u32> pool_;
     std::unique_ptr<Plain<u32>[]> rows_;
 };

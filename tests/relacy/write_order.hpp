@@ -7,7 +7,8 @@
 /// then nothing was lost by not trying.
 ///
 /// - A store of another value follows the store before it, or an exchange or addition that built on
-///   that one: else it may take effect before that one, which then overwrites it.
+///   that one, or a load that returned it (coherence): else it may take effect before that one, which then
+///   overwrites it.
 /// - An exchange or addition follows the newest store: else it may build on what was there before
 ///   that store, and be overwritten by it. A store that released it may acquire as it reads it.
 /// - A store follows each load that somebody relied on (`rely_on_last_load`): else that load may be
@@ -42,9 +43,11 @@ public:
     /// comes before it.
     void stored(bool anew, bool released, rl::debug_info const& at) {
         Clock const now = clock();
-        check(!anew || follows_any(now, written_), "store before an earlier write", at);
+        bool const follows = follows_any(now, written_) || follows_any(now, seen_);
+        check(!anew || follows, "store before an earlier write", at);
         check(follows_all(now, relied_on_), "store seen by an earlier load", at);
         written_ = {};
+        seen_ = {};
         relied_on_ = {};
         released_ = released;
         note(written_);
@@ -55,8 +58,11 @@ public:
               "update before an earlier store", at);
         note(written_);
     }
-    /// This thread has just loaded.
-    void loaded() { last_load()[me()] = {this, mine()}; }
+    /// This thread has just loaded, what was stored last or something older.
+    void loaded(bool newest) {
+        last_load()[me()] = {this, mine()};
+        if (newest) note(seen_);
+    }
 
     /// What this thread loaded last was of use to it.
     static void rely_on_last_load() {
@@ -98,6 +104,7 @@ private:
     }
 
     Clock written_{};    ///< by thread, its first write since the newest store, that one included
+    Clock seen_{};       ///< by thread, its first load that returned one of them
     Clock relied_on_{};  ///< by thread, its newest such load since then
     bool released_ = false;  ///< the newest store did
 };

@@ -38,7 +38,10 @@ struct TinyOptions {
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
     bool mail = false;          ///< by copy: the mover hears of segments as it does of a GPU's
-    bool inbox = true;        ///< what is read in place of a lane of one's own is found in inboxes
+    /// What is read in place of a lane of one's own, or comes by mail, is found in inboxes.
+    bool inbox = true;
+    /// By mail: sources below it are found in the queue nonetheless, as those that share a GPU's memory may be.
+    std::uint32_t queued = 0;
     bool takes_ahead = true;  ///< see ChannelState; false of a stage
     /// A stage's: rows that a thread may keep before it appends them; 0: none.
     std::uint32_t staged_rows = 0;
@@ -96,7 +99,8 @@ private:
         std::unique_ptr<typename A::template System<std::uint64_t>[]> receivers;
         device::DestinationWords<A> words;
         device::Arrivals<A> arrivals;
-        std::unique_ptr<typename device::Arrivals<A>::Entry[]> arrival_entries;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> arrival_entries;
+        std::unique_ptr<typename A::template System<std::uint64_t>[]> arrival_counts;
     };
     struct InboxTables {
         device::Inbox<A> inbox;
@@ -120,10 +124,14 @@ private:
     void build_destination(std::uint32_t d);
     void add_mail(device::Lane<A>& lane);
     void add_mail(std::uint32_t destination);
-    [[nodiscard]] bool has_inboxes(std::uint32_t destination) const {
-        return options_.inbox && state_.own_lanes() && reads_in_place(destination);
+    [[nodiscard]] bool has_inbox(std::uint32_t source, std::uint32_t destination) const {
+        if (!options_.inbox) return false;
+        if (reads_in_place(destination)) return state_.own_lanes();
+        return options_.mail && source >= options_.queued && !state_.one_order() &&
+               std::has_single_bit(options_.credits);
     }
     void add_inboxes(std::uint32_t destination);
+    void add_inbox(device::Destination<A>& to, std::uint32_t source);
     void build_staged_rows();
     char* segment(std::uint32_t bytes);
     [[nodiscard]] std::uint32_t lanes() const {

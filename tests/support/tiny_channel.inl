@@ -134,8 +134,12 @@ void BasicTinyChannel<A>::add_mail(std::uint32_t destination) {
         }
     }
     std::uint32_t const entries = std::bit_ceil(options_.sources * (options_.credits + 1));
-    tables.arrival_entries = std::make_unique<typename device::Arrivals<A>::Entry[]>(entries);
+    tables.arrival_entries =
+        std::make_unique<typename A::template System<std::uint64_t>[]>(entries);
     tables.arrivals.entries = tables.arrival_entries.get();
+    tables.arrival_counts =
+        std::make_unique<typename A::template System<std::uint64_t>[]>(options_.sources);
+    tables.arrivals.counts = tables.arrival_counts.get();
     tables.arrivals.mask = entries - 1;
     state_.destinations[destination].arrivals = &tables.arrivals;
 }
@@ -195,7 +199,10 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
         tables.queue->entries = tables.entries.get();
         tables.queue->mask = queue_entries() - 1;
         // Every source's sequences start high, so their sum is what was taken before.
-        std::uint64_t const first = has_inboxes(d) ? 0 : options_.start * options_.sources;
+        std::uint64_t first = 0;
+        for (std::uint32_t s = 0; s < options_.sources; ++s) {
+            if (!has_inbox(s, d)) first += options_.start;
+        }
         tables.queue->tail.store(first, device::relaxed);
         tables.queue->head.store(first, device::relaxed);
         for (std::uint64_t p = first - std::min<std::uint64_t>(first, queue_entries()); p < first;
@@ -225,40 +232,55 @@ void BasicTinyChannel<A>::build_destination(std::uint32_t d) {
     to.pool = pool();
     to.words->rows_received.store(options_.rows_start, device::relaxed);
     if (options_.mail && !reads_in_place(d)) add_mail(d);
-    if (has_inboxes(d)) add_inboxes(d);
+    add_inboxes(d);
+}
+
+template <class A>
+void BasicTinyChannel<A>::add_inbox(device::Destination<A>& to, std::uint32_t source) {
+    device::ReadRing<A>& ring = to.rings[source];
+    std::uint32_t const slots = ring.size;
+    auto& tables = *inbox_tables_.emplace_back(std::make_unique<InboxTables>());
+    tables.came = std::make_unique<typename A::template System<std::uint64_t>[]>(slots);
+    tables.owed = std::make_unique<typename A::template Device<std::uint32_t>[]>(slots);
+    tables.offsets = std::make_unique<std::uint64_t[]>(slots);
+    device::Inbox<A>& inbox = tables.inbox;
+    inbox.came = tables.came.get();
+    inbox.owed = tables.owed.get();
+    inbox.offsets = tables.offsets.get();
+    inbox.mask = slots - 1;
+    inbox.chunks = state_.chunks_of(options_.segment_rows);
+    inbox.draws.store(options_.start * inbox.chunks << device::Inbox<A>::kOpenBits,
+                      device::relaxed);
+    for (std::uint32_t i = 0; i < slots; ++i) {
+        inbox.owed[i].store(inbox.chunks, device::relaxed);
+        inbox.offsets[i] = ring.slots[i].offset;
+        // As the lap before left it.
+        std::uint64_t const next = ring.slots[i].sequence.load(device::relaxed);
+        if (next < slots) continue;
+        inbox.came[i].store(device::Arrival::word(next - slots, 0), device::relaxed);
+        if (ring.in_place) ring.slots[i].filled.store(next - slots + 1, device::relaxed);
+    }
+    ring.inbox = &inbox;
 }
 
 template <class A>
 void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
     device::Destination<A>& to = state_.destinations[d];
+    to.has_queue = false;
     for (std::uint32_t s = 0; s < options_.sources; ++s) {
-        auto& tables = *inbox_tables_.emplace_back(std::make_unique<InboxTables>());
-        tables.came =
-            std::make_unique<typename A::template System<std::uint64_t>[]>(options_.slots);
-        tables.owed =
-            std::make_unique<typename A::template Device<std::uint32_t>[]>(options_.slots);
-        tables.offsets = std::make_unique<std::uint64_t[]>(options_.slots);
-        device::Inbox<A>& inbox = tables.inbox;
-        inbox.came = tables.came.get();
-        inbox.owed = tables.owed.get();
-        inbox.offsets = tables.offsets.get();
-        inbox.mask = options_.slots - 1;
-        inbox.chunks = state_.chunks_of(options_.segment_rows);
-        inbox.draws.store(options_.start * inbox.chunks << device::Inbox<A>::kOpenBits,
-                          device::relaxed);
-        device::Lane<A>& lane = state_.sources[s].lanes[d];
-        for (std::uint32_t i = 0; i < options_.slots; ++i) {
-            inbox.owed[i].store(inbox.chunks, device::relaxed);
-            inbox.offsets[i] = lane.slots[i].offset;
-            // As the lap before left it.
-            std::uint64_t const next = lane.slots[i].sequence.load(device::relaxed);
-            if (next < options_.slots) continue;
-            inbox.came[i].store(device::Arrival::word(next - options_.slots, 0), device::relaxed);
-            lane.slots[i].filled.store(next - options_.slots + 1, device::relaxed);
+        if (!has_inbox(s, d)) {
+            to.has_queue = true;
+            continue;
         }
+        add_inbox(to, s);
+        if (!reads_in_place(d)) continue;
+        device::Lane<A>& lane = state_.sources[s].lanes[d];
         lane.published.store(0, device::relaxed);
-        lane.came = inbox.came;
-        to.rings[s].inbox = &inbox;
+        lane.came = to.rings[s].inbox->came;
+    }
+    if (std::none_of(to.rings, to.rings + options_.sources,
+                     [](device::ReadRing<A> const& ring) { return ring.inbox != nullptr; })) {
+        return;
     }
     ReceiverTables& tables = receiver_tables_.emplace_back();
     tables.receivers = std::make_unique<device::Receiver<A>[]>(options_.max_groups);
@@ -268,7 +290,6 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
         tables.receivers[g].holds = tables.holds.back().get();
     }
     to.inbox_receivers = tables.receivers.get();
-    to.has_queue = false;
 }
 
 }  // namespace mgi::test

@@ -1,5 +1,5 @@
 /// \file
-/// What happens to a slot that is full: its segment goes to the receive queues of its destinations,
+/// What happens to a slot that is full: its segment goes to the receive queues or inboxes of its destinations,
 /// or to the mover.
 #pragma once
 
@@ -8,23 +8,29 @@
 namespace mgi::device {
 
 /// A segment that movers have brought, with this sequence of (source, destination), is complete in its receive
-/// ring, and all before it were pushed: puts it into the receive queue. `content`: as in Slot.
+/// ring, and all before it were pushed: puts it into the receive queue, or the source's inbox. `content`: as in Slot.
 template <class A>
 MGI_HD void push_arrived(ChannelState<A> const& state, Destination<A>& at, u32 source, u32 slot,
                          u64 content) {
+    ReadRing<A> const& ring = at.rings[source];
     MGI_ASSERT(source < state.source_count, source, state.source_count);
-    MGI_ASSERT(slot < at.rings[source].size && !at.rings[source].in_place, slot,
-               at.rings[source].size, at.rings[source].in_place, source);
+    MGI_ASSERT(slot < ring.size && !ring.in_place, slot, ring.size, ring.in_place, source);
     MGI_ASSERT(u32(content) != 0 && u32(content) <= state.layout.rows, u32(content),
                state.layout.rows, source, slot);
-    Slot<A>& to = at.rings[source].slots[slot];
+    Slot<A>& to = ring.slots[slot];
+    if (ring.inbox != nullptr) {
+        // release: the rows.
+        ring.inbox->came[slot].store(Arrival::word(to.sequence.load(relaxed), u32(content)),
+                                     cuda::std::memory_order_release);
+        return;
+    }
     u32 const chunks = state.chunks_of(u32(content));
     to.content.store(content, relaxed);
     to.readers.store(chunks, relaxed);
     at.queue->push(ChannelState<A>::describe(source, slot), chunks);
 }
 
-/// Puts what movers have written down into the receive queue. True if anything was there.
+/// Takes over what movers have written down. True if anything was there.
 template <class A>
 MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
     DestinationWords<A>& words = *at.words;
@@ -34,20 +40,28 @@ MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
     Arrivals<A> const& from = *at.arrivals;
     u64 const first = words.imported.load(relaxed);
     u64 position = first;
-    for (;; ++position) {
-        typename Arrivals<A>::Entry const& entry = from.entries[position & from.mask];
-        // acquire: the mover has seen the copy done.
-        if (entry.state.load(acquire) != position + 1) break;
-        u64 const what = entry.what.load(relaxed);
-        u64 const content = entry.content.load(relaxed);
-        if (u32(what) == Arrivals<A>::kEnd) {
-            MGI_ASSERT(what >> 32 < state.source_count && content != 0, what >> 32,
-                       state.source_count, content);
-            at.counts[what >> 32].store(content, relaxed);
-        } else {
-            push_arrived(state, at, u32(what >> 32), u32(what), content);
+    u32 there = 0;
+    do {
+        u64 seen[Arrivals<A>::kAtOnce];
+        for (u32 k = 0; k < Arrivals<A>::kAtOnce; ++k) {
+            seen[k] = from.entries[(position + k) & from.mask].load(relaxed);
         }
-    }
+        there = 0;
+        while (there < Arrivals<A>::kAtOnce && from.is_of(seen[there], position + there)) ++there;
+        if (there == 0) break;
+        // acquire: the movers have seen the copies done; whose entry is the last follows the others (`write`).
+        (void)from.entries[(position + there - 1) & from.mask].load(acquire);
+        for (u32 k = 0; k < there; ++k) {
+            u32 const source = Arrivals<A>::source(seen[k]);
+            u32 const slot = Arrivals<A>::slot(seen[k]);
+            if (slot == Arrivals<A>::kEnd) {
+                at.counts[source].store(from.counts[source].load(relaxed), relaxed);
+            } else {
+                push_arrived(state, at, source, slot, Arrivals<A>::rows(seen[k]));
+            }
+        }
+        position += there;
+    } while (there == Arrivals<A>::kAtOnce);
     words.imported.store(position, relaxed);
     words.importing.store(0, cuda::std::memory_order_release);
     return position != first;

@@ -4,7 +4,8 @@
 /// stores do, as PCIe has no others. The words are few and polled seldom, since each look is a trip.
 #pragma once
 
-#include <mgi/device/atomics.hpp>
+#include <mgi/device/assert.hpp>
+#include <mgi/device/inbox.hpp>
 
 namespace mgi::device {
 
@@ -24,33 +25,64 @@ struct alignas(64) LaneMail {
 };
 
 /// What comes to a destination from other memories: movers bring segments into its receive rings and write
-/// them down here, in their order; the destination's groups put them into the receive queue. It can never be
-/// full: it has an entry for each segment of the rings and for each source's end.
+/// them down here, in their order; the destination's groups take that over. It can never be full: it has an entry
+/// for each segment of the rings and for each source's end.
 template <class A>
 struct Arrivals {
-    struct alignas(32) Entry {
-        typename A::template System<u64> state{0};  ///< position + 1, once the rest is there
-        typename A::template System<u64> what{0};   ///< source << 32 | slot, or kEnd for a slot
-        typename A::template System<u64> content{
-            0};  ///< Slot::content; of an end Destination::counts
-    };
-    static constexpr u32 kEnd = 0xffffffffu;
+    /// An entry is one word, so that a look is one trip: round of the book + 1 | source | slot | rows. Of a source's end
+    /// the slot is kEnd.
+    static constexpr u32 kRowBits = Arrival::kRowBits;
+    static constexpr u32 kSlotBits = 11;
+    static constexpr u32 kSourceBits = 20;
+    static constexpr u32 kRoundShift = kRowBits + kSlotBits + kSourceBits;
+    static constexpr u32 kEnd = (1u << kSlotBits) - 1;
+    /// Entries that are looked at together.
+    static constexpr u32 kAtOnce = 4;
 
     /// Next position to write; the movers' alone.
     typename A::template System<u64> tail{0};
-    Entry* entries = nullptr;
+    typename A::template System<u64>* entries = nullptr;
+    /// By source, behind its end: as Destination::counts.
+    typename A::template System<u64>* counts = nullptr;
     u32 mask = 0;
 
-    /// By a mover.
-    MGI_HD void push(u64 what, u64 content) {
-        // acq_rel: as of ReceiveQueue::push; the entry's last reader has done with it before some segment
-        // came back that was pushed between then and now.
+    [[nodiscard]] MGI_HD u64 word_of(u64 position, u32 source, u32 slot, u32 rows) const {
+        MGI_ASSERT(source >> kSourceBits == 0 && slot <= kEnd && rows >> kRowBits == 0, source,
+                   slot, rows);
+        u64 const round = position / (u64(mask) + 1) + 1;
+        return round << kRoundShift | u64(source) << (kRowBits + kSlotBits) |
+               u64(slot) << kRowBits | rows;
+    }
+    /// Whether an entry's word is that of a position.
+    [[nodiscard]] MGI_HD bool is_of(u64 word, u64 position) const {
+        // Unlike the word that was there a round before, and what no mover has written.
+        return word != 0 && (word ^ word_of(position, 0, 0, 0)) >> kRoundShift == 0;
+    }
+    [[nodiscard]] MGI_HD static u32 source(u64 word) {
+        return u32(word >> (kRowBits + kSlotBits)) & ((1u << kSourceBits) - 1);
+    }
+    [[nodiscard]] MGI_HD static u32 slot(u64 word) { return u32(word >> kRowBits) & kEnd; }
+    [[nodiscard]] MGI_HD static u32 rows(u64 word) { return Arrival::rows(word); }
+
+    /// By a mover: a segment has come.
+    MGI_HD void push(u32 source, u32 slot, u32 rows) {
+        MGI_ASSERT(rows != 0 && slot != kEnd, source, slot, rows);
+        write(source, slot, rows);
+    }
+    /// By a mover: all of a source's have, `count` - 1 of them.
+    MGI_HD void push_end(u32 source, u64 count) {
+        counts[source].store(count, relaxed);
+        write(source, kEnd, 0);
+    }
+
+private:
+    MGI_HD void write(u32 source, u32 slot, u32 rows) {
+        // acq_rel: as of ReceiveQueue::push, the entry's last reader has done with it before some segment came back that
+        // was pushed between then and now. And who finds a later entry follows us by it, with the rows that we brought.
         u64 const position = tail.fetch_add(1, acq_rel);
-        Entry& entry = entries[position & mask];
-        entry.what.store(what, relaxed);
-        entry.content.store(content, relaxed);
         // release: the segment's rows come before its first reader.
-        entry.state.store(position + 1, cuda::std::memory_order_release);
+        entries[position & mask].store(word_of(position, source, slot, rows),
+                                       cuda::std::memory_order_release);
     }
 };
 

@@ -131,13 +131,25 @@ private:
             if (held.source != sources) return held;
         }
         u32 const first = of_leader(group_, me.first.load(relaxed));
-        auto const in_turn = [&](u32 k) {
-            return first + k < sources ? first + k : first + k - sources;
-        };
-        u32 const turn =
-            first_of_warp(group_, sources, [&](u32 k) { return seems_to_have(me, in_turn(k)); });
-        if (turn != sources) return {in_turn(turn), group_.block};
+        u32 const turn = first_of_warp(group_, sources,
+                                       [&](u32 k) { return seems_to_have(me, in_turn(first, k)); });
+        if (turn != sources) return {in_turn(first, turn), group_.block};
         return looks % kIdleLooks == 0 ? look_at_others(group_, state_, here_) : nothing;
+    }
+
+    /// The same by the leader alone, and for this group alone: of what it has taken in itself.
+    MGI_HD MGI_COLD Found look_alone(Receiver<A> const& me) const {
+        u32 const sources = state_.source_count;
+        u32 const first = me.first.load(relaxed);
+        for (u32 k = 0; k < sources; ++k) {
+            if (seems_to_have(me, in_turn(first, k))) return {in_turn(first, k), group_.block};
+        }
+        return {sources, group_.block};
+    }
+
+    [[nodiscard]] MGI_HD u32 in_turn(u32 first, u32 k) const {
+        u32 const sources = state_.source_count;
+        return first + k < sources ? first + k : first + k - sources;
     }
 
     MGI_HD MGI_COLD static Found look_at_others(Group group, ChannelState<A> const& state,
@@ -188,17 +200,10 @@ private:
             code = ErrorCode::Refused;
             return Status::Error;
         }
-        // Now and then the queue first, since inboxes may never be empty.
         if (here_.inbox_receivers == nullptr) {
             if (take_from_queue(batch)) return Status::Ok;
-        } else {
-            Receiver<A>& me = here_.inbox_receivers[group_.block];
-            // An addition: groups of several launches may be this block.
-            u32 const looks = me.looks.fetch_add(1, relaxed);
-            bool const queue = here_.has_queue && looks % kQueuesTurn == 0;
-            if (queue && take_from_queue(batch)) return Status::Ok;
-            if (take_from_inboxes(batch, found)) return Status::Ok;
-            if (here_.has_queue && !queue && take_from_queue(batch)) return Status::Ok;
+        } else if (take_by_turns(batch, found)) {
+            return Status::Ok;
         }
         return at_end() ? Status::End : Status::Pending;
     }
@@ -215,11 +220,30 @@ private:
         return true;
     }
 
+    /// From inboxes, or the queue, if there is one. Now and then what is behind them is looked at first, since they may
+    /// never be empty.
+    MGI_HD bool take_by_turns(ReceivedBatch& batch, Found found) {
+        Receiver<A>& me = here_.inbox_receivers[group_.block];
+        auto const from_queue = [&] {
+            Chunk const chunk = here_.queue->take();
+            if (chunk.count != 0) open(chunk, batch);
+            return chunk.count != 0;
+        };
+        // An addition: groups of several launches may be this block.
+        bool const turn = me.looks.fetch_add(1, relaxed) % kOthersTurn == 0;
+        if (turn && here_.arrivals != nullptr && take_in(state_, here_)) found = look_alone(me);
+        if (here_.has_queue && turn && from_queue()) return true;
+        if (take_from_inboxes(batch, found)) return true;
+        if (here_.has_queue && !turn && from_queue()) return true;
+        if (here_.arrivals == nullptr || !take_in(state_, here_)) return false;
+        return take_from_inboxes(batch, look_alone(me)) || (here_.has_queue && from_queue());
+    }
+
     /// Of so many looks one is at what other groups hold; if nothing else is found, of so many.
     static constexpr u32 kLooks = 64;
     static constexpr u32 kIdleLooks = 16;
-    /// Of so many looks one is at the queue before the inboxes.
-    static constexpr u32 kQueuesTurn = 4;
+    /// Of so many looks one is at the queue before the inboxes, and at what movers have written down.
+    static constexpr u32 kOthersTurn = 4;
 
     MGI_HD bool take_from_inboxes(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
@@ -379,21 +403,20 @@ private:
     MGI_HD void release_alone(ReceivedBatch const& batch) {
         ReadRing<A> const& ring = here_.rings[batch.source];
         Slot<A>& read = ring.slots[batch.slot];
+        bool const clears = ring.in_place && state_.layout.bit_bytes != 0;
         if (ring.inbox != nullptr) {
             if (!ring.inbox->give_back(batch.slot)) return;
-            if (state_.layout.bit_bytes != 0) {
+            if (clears) {
                 memset(state_.pool + ring.inbox->offsets[batch.slot], 0, state_.layout.bit_bytes);
             }
             // release: every reader is done before the source writes into the slot again.
             read.sequence.store(batch.sequence + ring.size, cuda::std::memory_order_release);
+        } else if (!release_reads(read, 1, ring.size, [&](Slot<A>& slot) {
+                       if (clears) memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
+                   })) {
             return;
         }
-        bool const freed = release_reads(read, 1, ring.size, [&](Slot<A>& slot) {
-            if (ring.in_place && state_.layout.bit_bytes != 0) {
-                memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
-            }
-        });
-        if (!freed || ring.freed == nullptr) return;
+        if (ring.freed == nullptr) return;
         // release: every reader is done before the mover has a segment brought here again.
         ring.freed[batch.slot].store(batch.sequence + ring.size, cuda::std::memory_order_release);
     }

@@ -67,7 +67,7 @@ struct ReadRing {
     bool in_place = false;  ///< a lane's slots: who frees one zeroes its bit regions before
     /// By slot: its sequence once more, for a mover that cannot look at the slot itself; else null.
     typename A::template System<u64>* freed = nullptr;
-    Inbox<A>* inbox = nullptr;  ///< of a lane that nobody else reads; else null
+    Inbox<A>* inbox = nullptr;  ///< where groups find its segments; null: in the receive queue
 
     /// Gives a slot another segment; for who may free it.
     MGI_HD void set_offset(u32 slot, u64 offset) const {
@@ -118,7 +118,7 @@ struct Destination {
     typename A::template System<u64>* receivers = nullptr;
     /// By block; null without inboxes.
     Receiver<A>* inbox_receivers = nullptr;
-    /// What movers bring that cannot look at the queue itself; else null.
+    /// What movers bring that cannot look at queue and inboxes themselves; else null.
     Arrivals<A>* arrivals = nullptr;
     char* pool = nullptr;  ///< what its receive rings' offsets count from, as ChannelState::pool
 };
