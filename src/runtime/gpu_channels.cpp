@@ -34,8 +34,9 @@ struct Segments {
 constexpr std::uint32_t kSlots = 4;  // at least
 constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128, 256 << 10};
 constexpr Segments kOnPeers{256 << 20, 256 << 10, 256, 256 << 10};  // a GPU
-// What was copied is taken from a queue, where all blocks of a GPU meet: a claim takes 3 to 4 us.
-constexpr Segments kOnGpus{512 << 20, 16 << 20, kSlots, 1 << 20};
+// What a broadcast's destinations read in place is taken from a queue, where all blocks of a GPU meet: a claim takes 3 to
+// 4 us. Each copy takes some us to begin and to be seen, so there are several on their way.
+constexpr Segments kOnGpus{512 << 20, 16 << 20, 16, 1 << 20};
 constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots, 256 << 10};
 constexpr std::uint32_t kGroups = 1024;
 // Where a CPU device sends as well, whose groups' carry buffers are pinned.
