@@ -106,7 +106,7 @@ struct Watched : ChannelScenario<Watched, 4> {
     void check() { all_arrived(3); }
 };
 Listed<Watched> const watched("inbox.watched", "a host takes nothing for taken that is held",
-                              60'000);
+                              450'000);
 
 /// A host looks on while a group lets go of a number that nothing comes for; another group holds one that has come, and
 /// is never called again.

@@ -87,6 +87,8 @@ public:
         return compare_exchange<true>(expected, desired, success, failure, at);
     }
 
+    /// See WriteOrder.
+    void count_loads() { writes_.count_loads(); }
     /// The newest value, for checks that must not disturb the execution.
     [[nodiscard]] T newest() const { return newest_; }
 

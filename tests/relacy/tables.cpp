@@ -168,6 +168,7 @@ void Tables::add_mail(Destination<A>& to) {
     while (entries < options_.sources * (options_.credits + 1)) entries *= 2;
     to.arrivals = array(arrivals_, 1);
     to.arrivals->entries = array(mail_words_, entries);
+    for (u32 i = 0; i < entries; ++i) to.arrivals->entries[i].count_loads();
     to.arrivals->counts = array(mail_words_, options_.sources);
     to.arrivals->mask = entries - 1;
 }

@@ -7,8 +7,8 @@
 /// then nothing was lost by not trying.
 ///
 /// - A store of another value follows the store before it, or an exchange or addition that built on
-///   that one, or a load that returned it (coherence): else it may take effect before that one, which then
-///   overwrites it.
+///   that one: else it may take effect before that one, which then overwrites it. Of words whose loads count, a
+///   load that returned it will do as well (coherence).
 /// - An exchange or addition follows the newest store: else it may build on what was there before
 ///   that store, and be overwritten by it. A store that released it may acquire as it reads it.
 /// - A store follows each load that somebody relied on (`rely_on_last_load`): else that load may be
@@ -58,10 +58,12 @@ public:
               "update before an earlier store", at);
         note(written_);
     }
+    /// From here on loads count: who relies on them goes by the value alone.
+    void count_loads() { loads_count_ = true; }
     /// This thread has just loaded, what was stored last or something older.
     void loaded(bool newest) {
         last_load()[me()] = {this, mine()};
-        if (newest) note(seen_);
+        if (newest && loads_count_) note(seen_);
     }
 
     /// What this thread loaded last was of use to it.
@@ -107,6 +109,7 @@ private:
     Clock seen_{};       ///< by thread, its first load that returned one of them
     Clock relied_on_{};  ///< by thread, its newest such load since then
     bool released_ = false;  ///< the newest store did
+    bool loads_count_ = false;
 };
 
 /// What this thread loaded last was of use to it: that load must not be late.
