@@ -22,7 +22,7 @@ bool lane_is_full(device::Lane<Words> const& lane) {
     return held || (lane.moves != 0 && next != delivered_of(lane));
 }
 
-// Something was brought that the destination's groups have not put into its queue.
+// Something was brought that the destination's groups have not put into its queue or inboxes.
 bool has_arrivals(device::Destination<Words> const& destination) {
     return destination.arrivals != nullptr &&
            destination.arrivals->tail.load(relaxed) != destination.words->imported.load(relaxed);

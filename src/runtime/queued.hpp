@@ -1,5 +1,5 @@
-// What has come to a destination, and what its groups have taken, wherever they find it: in the receive queue or in the
-// inboxes of sources that are read in place.
+// What has come to a destination, and what its groups have taken, wherever they find it: in the receive queue or in
+// inboxes.
 #pragma once
 
 #include <cstdint>
