@@ -94,8 +94,7 @@ std::uint64_t ChannelTables::inbox_bytes() const {
                 table_bytes<Words::System<device::u64>>(slots) +
                 table_bytes<Words::Device<device::u32>>(slots) + table_bytes<device::u64>(slots));
     };
-    std::uint32_t const inboxes = with_inbox(true) + with_inbox(false);
-    if (inboxes == 0) return 0;
+    if (inboxes() == 0) return 0;
     return bytes(with_inbox(true), plan_.slots) + bytes(with_inbox(false), plan_.credits) +
            table_bytes<device::Receiver<Words>>(state_.max_groups) +
            state_.max_groups * table_bytes<Words::System<device::u64>>(state_.source_count);
@@ -114,8 +113,7 @@ std::uint32_t ChannelTables::with_inbox(bool in_place) const {
 }
 
 void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d) {
-    std::uint32_t const inboxes = with_inbox(true) + with_inbox(false);
-    if (inboxes == 0) return;
+    if (inboxes() == 0) return;
     auto& destination = state_.destinations[d];
     for (std::uint32_t s = 0; s < state_.source_count; ++s) {
         auto& ring = destination.rings[s];
@@ -133,7 +131,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
         ring.inbox = inbox;
         if (ring.in_place) state_.sources[s].lanes[d].came = inbox->came;
     }
-    destination.has_queue = inboxes != state_.source_count;
+    destination.has_queue = inboxes() != state_.source_count;
     destination.inbox_receivers = make_table<device::Receiver<Words>>(memory, state_.max_groups);
     for (std::uint32_t g = 0; g < state_.max_groups; ++g) {
         auto& receiver = destination.inbox_receivers[g];
@@ -332,10 +330,9 @@ bool ChannelTables::share_queue() const {
 }
 
 std::uint32_t ChannelTables::queue_entries() const {
-    std::uint32_t const copied = copied_sources();
-    std::uint32_t const in_place = state_.source_count - copied;
-    return std::bit_ceil((in_place - with_inbox(true)) * plan_.slots +
-                         (copied - with_inbox(false)) * plan_.credits);
+    std::uint32_t const copied = has_inbox(false) ? 0 : copied_sources();
+    std::uint32_t const in_place = has_inbox(true) ? 0 : state_.source_count - copied_sources();
+    return std::bit_ceil(in_place * plan_.slots + copied * plan_.credits);
 }
 
 void ChannelTables::build_destination(std::uint32_t d) {

@@ -129,6 +129,7 @@ private:
     // copies of; and of how many such sources.
     [[nodiscard]] bool has_inbox(bool in_place) const;
     [[nodiscard]] std::uint32_t with_inbox(bool in_place) const;
+    [[nodiscard]] std::uint32_t inboxes() const { return with_inbox(true) + with_inbox(false); }
     [[nodiscard]] std::uint64_t inbox_bytes() const;
     void build_inboxes(std::pmr::memory_resource& memory, std::uint32_t d);
     // Destinations of a Balance channel by reference have one queue.

@@ -55,7 +55,10 @@ MGI_HD MGI_COLD bool take_in(ChannelState<A> const& state, Destination<A>& at) {
             u32 const source = Arrivals<A>::source(seen[k]);
             u32 const slot = Arrivals<A>::slot(seen[k]);
             if (slot == Arrivals<A>::kEnd) {
-                at.counts[source].store(from.counts[source].load(relaxed), relaxed);
+                u64 const count = from.counts[source].load(relaxed);
+                MGI_ASSERT(source < state.source_count && count != 0, source, state.source_count,
+                           count);
+                at.counts[source].store(count, relaxed);
             } else {
                 push_arrived(state, at, source, slot, Arrivals<A>::rows(seen[k]));
             }

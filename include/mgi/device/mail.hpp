@@ -78,7 +78,7 @@ struct Arrivals {
 private:
     MGI_HD void write(u32 source, u32 slot, u32 rows) {
         // acq_rel: as of ReceiveQueue::push, the entry's last reader has done with it before some segment came back that
-        // was pushed between then and now. And who finds a later entry follows us by it, with the rows that we brought.
+        // was pushed between then and now. And a group that finds a later entry follows this mover by it, with the rows that it brought.
         u64 const position = tail.fetch_add(1, acq_rel);
         // release: the segment's rows come before its first reader.
         entries[position & mask].store(word_of(position, source, slot, rows),

@@ -211,32 +211,27 @@ private:
     MGI_HD bool take_from_queue(ReceivedBatch& batch) {
         Chunk chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
-        if (here_.arrivals != nullptr && chunk.index == 0 && take_in(state_, here_) &&
-            chunk.count == 0) {
+        if (chunk.index == 0 && take_in_arrivals() && chunk.count == 0) {
             chunk = here_.queue->take();
         }
-        if (chunk.count == 0) return false;
-        open(chunk, batch);
-        return true;
+        return open(chunk, batch);
     }
+
+    MGI_HD bool take_in_arrivals() { return here_.arrivals != nullptr && take_in(state_, here_); }
 
     /// From inboxes, or the queue, if there is one. Now and then what is behind them is looked at first, since they may
     /// never be empty.
     MGI_HD bool take_by_turns(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
-        auto const from_queue = [&] {
-            Chunk const chunk = here_.queue->take();
-            if (chunk.count != 0) open(chunk, batch);
-            return chunk.count != 0;
-        };
+        auto const from_queue = [&] { return here_.has_queue && open(here_.queue->take(), batch); };
         // An addition: groups of several launches may be this block.
         bool const turn = me.looks.fetch_add(1, relaxed) % kOthersTurn == 0;
-        if (turn && here_.arrivals != nullptr && take_in(state_, here_)) found = look_alone(me);
-        if (here_.has_queue && turn && from_queue()) return true;
+        if (turn && take_in_arrivals()) found = look_alone(me);
+        if (turn && from_queue()) return true;
         if (take_from_inboxes(batch, found)) return true;
-        if (here_.has_queue && !turn && from_queue()) return true;
-        if (here_.arrivals == nullptr || !take_in(state_, here_)) return false;
-        return take_from_inboxes(batch, look_alone(me)) || (here_.has_queue && from_queue());
+        if (!turn && from_queue()) return true;
+        if (!take_in_arrivals()) return false;
+        return take_from_inboxes(batch, look_alone(me)) || from_queue();
     }
 
     /// Of so many looks one is at what other groups hold; if nothing else is found, of so many.
@@ -353,7 +348,9 @@ private:
         return consumer == me;
     }
 
-    MGI_HD void open(Chunk const& chunk, ReceivedBatch& batch) {
+    /// Opens a chunk of the queue's, if there is one.
+    MGI_HD bool open(Chunk const& chunk, ReceivedBatch& batch) {
+        if (chunk.count == 0) return false;
         u32 const source = u32(chunk.what >> 32);
         u32 const index = u32(chunk.what);
         MGI_ASSERT(source < state_.source_count, source, state_.source_count, chunk.what);
@@ -373,6 +370,7 @@ private:
         batch.sequence = slot.sequence.load(relaxed);
         batch.whole = chunk.count == 1;
         words_.rows_received.fetch_add(batch.rows, relaxed);
+        return true;
     }
 
     /// Every source has said how many segments it sent here, and so many were taken. Relaxed: these are
