@@ -71,7 +71,7 @@ private:
         // By place in the ring: came ahead of its turn, with this tag.
         std::vector<std::pair<bool, std::uint64_t>> ahead;
         std::uint64_t ended = 0;                             // as `end` was told
-        typename A::template System<std::uint64_t> next{0};  // all below stand in the receive queue
+        typename A::template System<std::uint64_t> next{0};  // all below can be received
         typename A::template System<bool> over{false};       // and nothing follows
         std::uint64_t free;  // all below have, or had, a free segment
         std::uint64_t said;

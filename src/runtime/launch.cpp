@@ -59,7 +59,7 @@ void threads_ended(Registry& registry, Launch::State& launch, GroupRun& run, std
                    std::uint32_t count) {
     std::exception_ptr exception;
     {
-        // Who takes it last follows what all others did.
+        // The thread that takes it last follows what all others did.
         std::lock_guard const lock(run.mutex);
         MGI_ASSERT(run.running >= count, run.running, count, block);
         run.running -= count;

@@ -58,7 +58,7 @@ public:
               "update before an earlier store", at);
         note(written_);
     }
-    /// From here on loads count: who relies on them goes by the value alone.
+    /// From here on loads count: the thread that relies on one goes by its value alone.
     void count_loads() { loads_count_ = true; }
     /// This thread has just loaded, what was stored last or something older.
     void loaded(bool newest) {
