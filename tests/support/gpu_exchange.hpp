@@ -64,8 +64,15 @@ public:
             });
         }
         for (auto& starter : starters) starter.join();
+        // All of them, whatever one throws: their groups write down here what they received.
+        for (Launch& launch : launches) {
+            try {
+                launch.wait(std::chrono::seconds(60));
+            } catch (...) {
+                if (!failure) failure = std::current_exception();
+            }
+        }
         if (failure) std::rethrow_exception(failure);
-        for (Launch& launch : launches) launch.wait(std::chrono::seconds(60));
     }
 
     // So long destinations look at each batch.
