@@ -33,7 +33,8 @@ struct Segments {
 };
 constexpr std::uint32_t kSlots = 4;  // at least
 constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128, 256 << 10};
-constexpr Segments kOnPeers{256 << 20, 256 << 10, 256, 256 << 10};  // a GPU
+// All blocks of a GPU fill some 40 MB of a lane at once; a ring of less than three times that is full now and then.
+constexpr Segments kOnPeers{256 << 20, 256 << 10, 512, 256 << 10};  // a GPU
 // What a broadcast's destinations read in place is taken from a queue, where all blocks of a GPU meet: a claim takes 3 to
 // 4 us. Each copy takes some us to begin and to be seen, so there are several on their way.
 constexpr Segments kOnGpus{512 << 20, 16 << 20, 16, 1 << 20};

@@ -71,6 +71,34 @@ TEST(DeviceSend, ACallOfAGroupSendsFourTilesAtMost) {
     }
 }
 
+// So that a block which receives as well makes room before its next rows fill the lane again.
+TEST(DeviceSend, ACallOfAGroupThatPlacesCarriedRowsTakesNoOthers) {
+    struct KeyAndId {
+        i64 key;
+        i64 id;
+    };
+    std::vector<KeyAndId> const rows(64);
+    for (u32 const threads : {1U, 3U}) {
+        TinyChannel tiny(test::numbered_schema(), options_of(4, 1, 8));
+        test::run_groups(1, threads, 8192, [&](Group const& group, Shared& shared) {
+            Channel const channel = tiny.on(0, 0);
+            auto const send = [&] {
+                return channel.send_rows(group, shared, rows.data(), rows.size()).rows;
+            };
+            EXPECT_EQ(send(), 8U) << "a segment, and as many that are carried";
+            ReceivedBatch batch;
+            while (channel.recv(group, shared, batch) != Status::Ok) group.sync();
+            channel.release(group, shared, batch);
+            EXPECT_EQ(send(), threads == 1 ? 8U : 0U);
+            while (channel.recv(group, shared, batch) != Status::Ok) group.sync();
+            channel.release(group, shared, batch);
+            if (threads > 1) {
+                EXPECT_EQ(send(), 8U);
+            }
+        });
+    }
+}
+
 TEST(DeviceSend, StarvedGroupPublishesHalfFullSegments) {
     // Two lanes: one is full and not consumed, the other holds one row. Sends that accept nothing
     // must let that row go.

@@ -39,12 +39,16 @@ public:
         return ErrorCode(agree(group_, tile_.agreed, u32(code)));
     }
 
-    /// Sends a prefix of the batch; `lane` >= 0 sends all of it there.
+    /// Sends a prefix of the batch; `lane` >= 0 sends all of it there. A call of several threads that had rows to carry
+    /// on takes none of the batch: lanes that were full lately are full again soon, and a group that receives as well
+    /// is to make room first.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         // acquire: what another group has placed of ours lies behind us.
-        if (agree(group_, tile_.agreed, group_.leads() ? mine_.carried.load(acquire) : 0) != 0 &&
-            !carry_on(group_, shared_, state_, source_index_)) {
-            return {0, Status::Pending, ErrorCode::Ok};
+        if (agree(group_, tile_.agreed, group_.leads() ? mine_.carried.load(acquire) : 0) != 0) {
+            bool const placed = carry_on(group_, shared_, state_, source_index_);
+            if (!placed || (group_.threads > 1 && batch.count != 0)) {
+                return {0, Status::Pending, ErrorCode::Ok};
+            }
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
         // Behind the carried rows; there may be no columns, either.
@@ -356,7 +360,6 @@ private:
                 mine_.carry_at[l] = tile_.at[l];
                 mine_.carry_next[l] = row;
                 mine_.carry_end[l] = row + rows;
-                for (u32 k = 0; k < rows; ++k) mine_.carry_lane[row + k] = u16(l);
                 if (state_.layout.has_views) unit += lay_carry_text(l, claim);
                 tile_.claims[l] = claim;
                 row += rows;
@@ -364,6 +367,13 @@ private:
             MGI_ASSERT(row <= state_.carry_layout.rows, row, state_.carry_layout.rows);
         }
         group_.sync();
+        for (u32 l = 0; l < lanes; ++l) {
+            u32 const end = mine_.carry_end[l];
+            u32 row_of_lane = mine_.carry_next[l] + group_.thread;
+            for (; row_of_lane < end; row_of_lane += group_.threads) {
+                mine_.carry_lane[row_of_lane] = u16(l);
+            }
+        }
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       [&](u32) { return mine_.carry; });
         group_.sync();  // nobody reads the caller's columns or the scratch any more
