@@ -46,6 +46,8 @@ struct Routing {
     static Routing direct();
     /// Each row to whichever destination has room.
     static Routing balance();
+
+    friend bool operator==(Routing const&, Routing const&) = default;
 };
 
 /// How rows lie in a segment.
@@ -88,6 +90,8 @@ struct ChannelOptions {
     /// that adds capacity. Where two GPUs are no peers the host's is used all the same if nothing else is left.
     bool relay_gpus = true;
     bool relay_host = true;
+
+    friend bool operator==(ChannelOptions const&, ChannelOptions const&) = default;
 };
 
 /// What `create_channel` is given. No schema makes a channel of raw byte messages (one Binary column
@@ -98,6 +102,8 @@ struct ChannelSpec {
     std::optional<Schema> schema;
     Routing routing;
     ChannelOptions options;
+
+    friend bool operator==(ChannelSpec const&, ChannelSpec const&) = default;
 };
 
 struct LaneStats {

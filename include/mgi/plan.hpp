@@ -21,11 +21,15 @@ struct Hop {
     std::uint32_t next = 0;           ///< managed vertex
     std::vector<std::uint32_t> path;  ///< unmanaged vertices between
     double gbps = 0;                  ///< capacity of the path
+
+    friend bool operator==(Hop const&, Hop const&) = default;
 };
 
 struct ForwardingTable {
     std::uint32_t vertex = 0;
     std::vector<Hop> hops;
+
+    friend bool operator==(ForwardingTable const&, ForwardingTable const&) = default;
 };
 
 struct Plan {
@@ -41,6 +45,8 @@ struct Plan {
     std::uint32_t max_groups = 0;     ///< most groups of one endpoint
     std::uint64_t pool_bytes = 0;     ///< all segments and carry buffers, fixed at creation
     std::vector<ForwardingTable> tables;
+
+    friend bool operator==(Plan const&, Plan const&) = default;
 };
 
 char const* to_string(Transfer transfer) noexcept;

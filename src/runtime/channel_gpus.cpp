@@ -29,14 +29,14 @@ void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources cons
             members.gpu, members.here, far_of(members.here), shape, plan_, resources, shared,
             peers ? &all : nullptr, between ? proof_bytes() : 0));
         gpu_memories_->add(places_.back()->memory());
-        if (!peers) places_.back()->build(plan_, fill);
+        if (!peers) places_.back()->build(table_source(spec_, plan_), fill);
         plan_.pool_bytes += places_.back()->pool_bytes();
     }
     if (between) return;
     if (peers) {
         std::vector<GpuPeer> own;
         for (auto const& place : places_) own.push_back({place->here(), place.get()});
-        GpuPlace::build_peers(own, all, plan_, fill);
+        GpuPlace::build_peers(own, all, table_source(spec_, plan_), fill);
     }
     adopt_places();
 }

@@ -85,7 +85,7 @@ std::map<std::uint32_t, std::string> ChannelImpl::build_between(
     }
     handed_.clear();
     if (!refused.empty()) return refused;
-    GpuPlace::build_peers(all, all_endpoints(), plan_,
+    GpuPlace::build_peers(all, all_endpoints(), table_source(spec_, plan_),
                           [this](State& state) { fill_in(state, true); });
     adopt_places();
     return refused;

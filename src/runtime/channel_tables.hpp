@@ -31,6 +31,8 @@ T* make_table(std::pmr::memory_resource& memory, std::size_t count) {
 struct Here {
     std::vector<std::uint32_t> sources;
     std::vector<std::uint32_t> destinations;
+
+    friend bool operator==(Here const&, Here const&) = default;
 };
 
 // The endpoints of a channel that are on one GPU, "cuda:N".

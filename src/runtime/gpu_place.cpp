@@ -114,13 +114,15 @@ GpuPlace::GpuPlace(int gpu, Here here, Here far, Sizes sizes, Resources const& r
     : gpu_(gpu),
       here_(std::move(here)),
       far_(std::move(far)),
-      sizes_(shared == gpu::Shared::Not || !is_peer ? sizes : with_tables_ahead(sizes)),
+      sizes_(is_peer ? with_tables_ahead(sizes) : sizes),
       charge_(resources.account, sizes.host),
       reserve_(resources.reserve),
-      pool_(shared == gpu::Shared::Not ? reserve_->memory(gpu, sizes.pool) : reserve_->make([&] {
-          return std::make_shared<gpu::DeviceMemory>(gpu, sizes_.ahead + sizes.pool + behind,
-                                                     shared);
-      })),
+      kept_(resources.kept),
+      pool_(shared == gpu::Shared::Not ? reserve_->memory(gpu, sizes_.ahead + sizes.pool)
+                                       : reserve_->make([&] {
+                                             return std::make_shared<gpu::DeviceMemory>(
+                                                 gpu, sizes_.ahead + sizes.pool + behind, shared);
+                                         })),
       mail_(zeroed(*reserve_, gpu, sizes.mail)),
       host_(zeroed(*reserve_, gpu, sizes.host)) {}
 
@@ -133,21 +135,20 @@ void GpuPlace::begin(std::pmr::memory_resource& memory, State& state,
     bring(memory, state.keys, state.key_count);
     bring(memory, state.owners, state.part_count);
     bring(memory, state.destination_ids, state.destination_count);
-    // For set_stages; known by where it lies.
-    state.stages = make_table<State*>(memory, state.source_count);
+    // For set_stages, behind all else.
+    (void)make_table<State*>(memory, state.source_count);
 }
 
 void GpuPlace::own(std::shared_ptr<GpuTables> tables, std::size_t table) {
     tables_ = std::move(tables);
     table_ = table;
     state_ = reinterpret_cast<State*>(tables_->image(table));
-    stages_ = const_cast<State**>(state_->stages);
-    tables_->set(table_, state_->stages, static_cast<State* const*>(nullptr),
-                 static_cast<State* const*>(nullptr));
+    stages_ = reinterpret_cast<State**>(tables_->image(table) + bytes_of(*state_) -
+                                        Carver::piece(state_->source_count * sizeof(State*)));
     tables_->keep(table_, &state_->failed);
 }
 
-void GpuPlace::build(Plan const& plan, std::function<void(State&)> const& fill) {
+void GpuPlace::build(TableSource const& source, std::function<void(State&)> const& fill) {
     auto const build = [&](TableImages::Memories const& memories) {
         std::pmr::memory_resource& memory = *memories.front();
         State& state = *make_table<State>(memory, 1);
@@ -158,29 +159,39 @@ void GpuPlace::build(Plan const& plan, std::function<void(State&)> const& fill) 
         std::pmr::monotonic_buffer_resource mail(mail_->data(), sizes_.mail,
                                                  std::pmr::null_memory_resource());
         bool const by_mail = sizes_.mail != 0;
-        ChannelTables tables(state, plan, here_, far_, by_mail);
+        ChannelTables tables(state, source.plan, here_, far_, by_mail);
         tables.build(memory, carver, by_mail ? &mail : nullptr, &host);
     };
-    own(std::make_shared<GpuTables>(*reserve_, std::vector<TableSite>{site()}, build), 0);
+    TableSource own_source = source;
+    own_source.heres = {here_};
+    own_source.segments = {segments()};
+    // Mail is no part of them, and built with them.
+    bool const is_all = sizes_.mail == 0 && charge_.bytes == 0;
+    own(std::make_shared<GpuTables>(*reserve_, std::vector<TableSite>{site()}, build,
+                                    is_all ? kept_ : nullptr, std::move(own_source)),
+        0);
 }
 
 TableSite GpuPlace::site() const {
     return {sizes_.tables, gpu_, sizes_.ahead != 0 ? pool_ : nullptr};
 }
 
-void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, Plan const& plan,
+void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, TableSource source,
                            std::function<void(State&)> const& fill) {
+    Plan const plan = source.plan;
     State shape;
     fill(shape);
     std::vector<TableSite> sites;
     std::vector<Carver> segments;
     std::shared_ptr<gpu::Reserve> reserve;
+    std::shared_ptr<KeptTables> kept;
     char* origin = nullptr;
     for (GpuPeer const& peer : peers) {
         Sizes const sizes = sizes_of(shape, plan, peer.here, {}, &all);
         char* at = nullptr;
         if (peer.own != nullptr) {
             reserve = peer.own->reserve_;
+            kept = peer.own->kept_;
             sites.push_back(peer.own->site());
             at = peer.own->segments();
         } else {
@@ -189,6 +200,8 @@ void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, P
         }
         if (origin == nullptr) origin = at;
         segments.emplace_back(at, sizes.pool, true, origin);
+        source.heres.push_back(peer.here);
+        source.segments.push_back(at);
     }
     auto const build = [&](TableImages::Memories const& memories) {
         Homes homes;
@@ -211,7 +224,8 @@ void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, P
             ChannelTables(*states[i], plan, all).repeat(*memories[i], *states.front());
         }
     };
-    auto const tables = std::make_shared<GpuTables>(*reserve, sites, build);
+    auto const tables =
+        std::make_shared<GpuTables>(*reserve, sites, build, kept, std::move(source));
     for (std::size_t i = 0; i < peers.size(); ++i) {
         if (peers[i].own != nullptr) peers[i].own->own(tables, i);
     }

@@ -61,11 +61,12 @@ public:
     }
     // Other processes import it from now on; plain memory stays until they have let go.
     gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
-    // Builds the tables, and brings them there; `fill` writes all else of a state.
-    void build(Plan const& plan, std::function<void(State&)> const& fill);
+    // Builds the tables of a channel, or has those of one like it, and brings them there; `fill` writes all else of a
+    // state.
+    void build(TableSource const& source, std::function<void(State&)> const& fill);
     // The same of peers, where each endpoint reads in place what all have for it; `all`: the endpoints of all of them.
     // Processes that do so with each other's memory name them in one order, and each builds its own.
-    static void build_peers(std::vector<GpuPeer> const& peers, Here const& all, Plan const& plan,
+    static void build_peers(std::vector<GpuPeer> const& peers, Here const& all, TableSource source,
                             std::function<void(State&)> const& fill);
     // What each of them shares, but for what is behind it.
     static std::uint64_t peer_bytes(State const& shape, Plan const& plan, Here const& here,
@@ -107,6 +108,7 @@ private:
     Sizes const sizes_;
     Charge const charge_;
     std::shared_ptr<gpu::Reserve> const reserve_;
+    std::shared_ptr<KeptTables> const kept_;
     std::shared_ptr<gpu::DeviceMemory> pool_;
     std::shared_ptr<GpuImporters> importers_;
     std::shared_ptr<gpu::PinnedMemory> mail_;

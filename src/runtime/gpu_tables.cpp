@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <mgi/device/assert.hpp>
 
@@ -15,6 +16,11 @@ gpu::Address address_of(void const* at) {
     return reinterpret_cast<gpu::Address>(at);
 }
 
+// Images are whole words.
+std::uint64_t whole(std::uint64_t bytes) {
+    return (bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t) * sizeof(std::uint64_t);
+}
+
 std::vector<std::uint64_t> bytes_of(std::vector<TableSite> const& sites) {
     std::vector<std::uint64_t> bytes;
     for (TableSite const& site : sites) bytes.push_back(site.bytes);
@@ -23,13 +29,12 @@ std::vector<std::uint64_t> bytes_of(std::vector<TableSite> const& sites) {
 
 }  // namespace
 
-GpuTables::Table::Table(gpu::Reserve& reserve, TableSite const& site, std::uint64_t bytes)
+GpuTables::Table::Table(gpu::Reserve& reserve, TableSite const& site)
     : gpu(site.gpu), at(site.elsewhere), memory(site.memory) {
     if (at != nullptr) return;
-    if (memory == nullptr) memory = reserve.memory(gpu, bytes);
-    MGI_ASSERT(bytes <= memory->bytes(), bytes, memory->bytes());
+    if (memory == nullptr) memory = reserve.memory(gpu, whole(site.bytes));
+    MGI_ASSERT(whole(site.bytes) <= memory->bytes(), site.bytes, memory->bytes());
     at = memory->data();
-    copy = reserve.pinned(gpu, bytes + kWritten);
     stream = reserve.stream(gpu);
 }
 
@@ -55,35 +60,75 @@ void GpuTables::fetch(Table const& table, std::uint64_t from, std::uint64_t byte
                       char const* what) {
     gpu::Driver const& driver = gpu::Driver::get();
     gpu::Current const on(table.gpu);
-    driver.check(driver.cuMemcpyDtoHAsync(table.copy->data() + from, address_of(table.at + from),
-                                          bytes, table.stream->get()),
+    driver.check(driver.cuMemcpyDtoHAsync(table.copy + from, address_of(table.at + from), bytes,
+                                          table.stream->get()),
                  what, table.gpu);
 }
 
 GpuTables::GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
-                     std::function<void(TableImages::Memories const&)> const& build)
-    : images_(bytes_of(sites), build) {
-    std::vector<std::byte*> addresses;
-    for (std::size_t i = 0; i < sites.size(); ++i) {
-        Table const& table =
-            *tables_.emplace_back(std::make_unique<Table>(reserve, sites[i], images_.bytes(i)));
-        addresses.push_back(reinterpret_cast<std::byte*>(table.at));
+                     std::function<void(TableImages::Memories const&)> const& build,
+                     std::shared_ptr<KeptTables> kept, TableSource source)
+    : kept_(std::move(kept)) {
+    for (TableSite const& site : sites) {
+        tables_.push_back(std::make_unique<Table>(reserve, site));
+        source.addresses.push_back(tables_.back()->at);
+    }
+    if (kept_ != nullptr) built_ = kept_->find(source);
+    if (built_ == nullptr) {
+        this->build(reserve, sites, build);
+        built_->source = std::move(source);
     }
     constexpr char const* kWhat = "bring a channel's tables";
     for (std::size_t i = 0; i < sites.size(); ++i) {
-        Table const& table = *tables_[i];
+        Table& table = *tables_[i];
         if (table.stream == nullptr) continue;
-        auto const moved = images_.moved(i, addresses);
-        std::memcpy(table.copy->data(), moved.data(), moved.size());
-        bring(table, addresses[i], table.copy->data(), moved.size(), kWhat);
+        std::uint64_t const bytes = built_->images.bytes(i);
+        table.first = built_->pinned[i]->data();
+        table.copy = table.first + bytes;
+        table.written = table.copy + bytes;
+        bring(table, reinterpret_cast<std::byte*>(table.at), table.first, bytes, kWhat);
     }
     for (auto const& table : tables_) {
         if (table->stream != nullptr) table->stream->wait(kWhat);
     }
 }
 
+void GpuTables::build(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
+                      std::function<void(TableImages::Memories const&)> const& build) {
+    built_ = std::make_unique<BuiltTables>(BuiltTables{{}, {bytes_of(sites), build}, {}});
+    TableImages& images = built_->images;
+    std::vector<std::byte*> addresses;
+    for (auto const& table : tables_) addresses.push_back(reinterpret_cast<std::byte*>(table->at));
+    for (std::size_t i = 0; i < sites.size(); ++i) {
+        auto& pinned = built_->pinned.emplace_back();
+        if (tables_[i]->stream == nullptr) continue;
+        pinned = reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten);
+        auto const moved = images.moved(i, addresses);
+        std::memcpy(pinned->data(), moved.data(), moved.size());
+    }
+}
+
+// For a channel like this one. Where memory was abandoned, kernels may still come to it.
+GpuTables::~GpuTables() {
+    if (kept_ == nullptr || built_ == nullptr || !is_as_built_) return;
+    for (auto const& table : tables_) {
+        if (table->memory != nullptr && table->memory->abandoned()) return;
+    }
+    try {
+        for (std::size_t i = 0; i < tables_.size(); ++i) {
+            if (tables_[i]->first != nullptr) {
+                tables_[i]->stream->wait("end a channel's copies");
+                built_->images.reset(i, reinterpret_cast<std::byte const*>(tables_[i]->first));
+            }
+        }
+        kept_->keep(std::move(built_));
+    } catch (std::exception const&) {
+        // Then nobody has them again.
+    }
+}
+
 std::byte* GpuTables::address(std::size_t table, void const* of_image) const {
-    auto const offset = static_cast<std::byte const*>(of_image) - images_.data(table);
+    auto const offset = static_cast<std::byte const*>(of_image) - image(table);
     return reinterpret_cast<std::byte*>(tables_[table]->at) + offset;
 }
 
@@ -91,28 +136,27 @@ void GpuTables::write(std::size_t table, void const* of_image, void const* bytes
                       std::uint64_t count) {
     constexpr char const* kWhat = "write a channel's word";
     Table& to = *tables_[table];
-    char* const from = to.copy->data() + images_.bytes(table);
     std::lock_guard const lock(to.mutex);
-    std::memcpy(from, bytes, count);
-    bring(to, address(table, of_image), from, count, kWhat);
+    std::memcpy(to.written, bytes, count);
+    bring(to, address(table, of_image), to.written, count, kWhat);
     to.stream->wait(kWhat);
 }
 
 void GpuTables::abandon(std::size_t table) {
     tables_[table]->memory->abandon();
-    tables_[table]->copy->abandon();
+    built_->pinned[table]->abandon();
 }
 
 void GpuTables::refresh(std::size_t table) {
-    refresh_range(table, 0, images_.bytes(table));
+    refresh_range(table, 0, built_->images.bytes(table));
 }
 
 void GpuTables::refresh(std::size_t table, void const* of_image, std::uint64_t bytes) {
     constexpr std::uint64_t kPiece = TableImages::kPiece;
     auto const from =
-        static_cast<std::uint64_t>(static_cast<std::byte const*>(of_image) - images_.data(table));
+        static_cast<std::uint64_t>(static_cast<std::byte const*>(of_image) - image(table));
     std::uint64_t const to = (from + bytes + kPiece - 1) / kPiece * kPiece;
-    refresh_range(table, from / kPiece * kPiece, std::min(to, images_.bytes(table)));
+    refresh_range(table, from / kPiece * kPiece, std::min(to, built_->images.bytes(table)));
 }
 
 void GpuTables::refresh_range(std::size_t table, std::uint64_t from, std::uint64_t to) {
@@ -121,7 +165,7 @@ void GpuTables::refresh_range(std::size_t table, std::uint64_t from, std::uint64
     std::lock_guard const lock(there.mutex);
     fetch(there, from, to - from, kWhat);
     there.stream->wait(kWhat);
-    images_.take_in(table, reinterpret_cast<std::byte const*>(there.copy->data()), from, to);
+    built_->images.take_in(table, reinterpret_cast<std::byte const*>(there.copy), from, to);
 }
 
 }  // namespace mgi

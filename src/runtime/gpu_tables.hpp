@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/reserve.hpp"
-#include "runtime/table_images.hpp"
+#include "runtime/kept_tables.hpp"
 
 namespace mgi {
 
@@ -26,11 +26,16 @@ struct TableSite {
 // Thread-safe once it is made, but for `set`.
 class GpuTables {
 public:
-    // `build`: see TableImages.
+    // `build`: see TableImages. Where `kept` has tables of the source, these are taken in place of building any; it gets
+    // them when nobody uses them any more, unless words of them were set. Null: nothing is kept.
     GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
-              std::function<void(TableImages::Memories const&)> const& build);
+              std::function<void(TableImages::Memories const&)> const& build,
+              std::shared_ptr<KeptTables> kept = nullptr, TableSource source = {});
+    ~GpuTables();
+    GpuTables(GpuTables const&) = delete;
+    GpuTables& operator=(GpuTables const&) = delete;
 
-    [[nodiscard]] std::byte* image(std::size_t table) const { return images_.data(table); }
+    [[nodiscard]] std::byte* image(std::size_t table) const { return built_->images.data(table); }
     // Where an object of an image lies on the GPU.
     template <class T>
     [[nodiscard]] T* on_gpu(std::size_t table, T* of_image) const {
@@ -41,12 +46,13 @@ public:
     void set(std::size_t table, T& of_image, T here, T there) {
         static_assert(sizeof(T) == sizeof(std::uint64_t));
         auto const* const word = static_cast<void const*>(&of_image);
-        images_.keep(table, word);
+        built_->images.keep(table, word);
+        is_as_built_ = false;
         of_image = here;
         write(table, word, static_cast<void const*>(&there), sizeof(T));
     }
     // A word that only the host changes.
-    void keep(std::size_t table, void const* of_image) { images_.keep(table, of_image); }
+    void keep(std::size_t table, void const* of_image) { built_->images.keep(table, of_image); }
     // All of these are for tables of this process alone.
     //
     // Writes bytes over an object on the GPU; what kernels see of it they see at once.
@@ -62,9 +68,8 @@ private:
     void refresh_range(std::size_t table, std::uint64_t from, std::uint64_t to);
     [[nodiscard]] std::byte* address(std::size_t table, void const* of_image) const;
 
-    TableImages images_;
     struct Table {
-        Table(gpu::Reserve& reserve, TableSite const& site, std::uint64_t bytes);
+        Table(gpu::Reserve& reserve, TableSite const& site);
         ~Table();
         Table(Table const&) = delete;
         Table& operator=(Table const&) = delete;
@@ -72,16 +77,23 @@ private:
         std::mutex mutex;  // of all below and of the image's words
         char* at;
         std::shared_ptr<gpu::DeviceMemory> memory;  // none of another process', nor what is below
-        std::shared_ptr<gpu::PinnedMemory> copy;    // of it, and behind that what is written
         std::shared_ptr<gpu::OwnStream> stream;
+        char* first = nullptr;    // pinned memory: what the table was first,
+        char* copy = nullptr;     // a copy of it,
+        char* written = nullptr;  // and what is written to it
     };
+    void build(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
+               std::function<void(TableImages::Memories const&)> const& build);
     // Brings so many bytes of `copy` to the table, or the other way round; the next waits until they are there.
     static void bring(Table const& table, std::byte* there, char const* here, std::uint64_t bytes,
                       char const* what);
     static void fetch(Table const& table, std::uint64_t from, std::uint64_t bytes,
                       char const* what);
 
+    std::shared_ptr<KeptTables> kept_;
+    std::unique_ptr<BuiltTables> built_;
     std::vector<std::unique_ptr<Table>> tables_;
+    bool is_as_built_ = true;  // but for what kernels have made of it
 };
 
 }  // namespace mgi

@@ -47,7 +47,10 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
-    void trim() noexcept { reserve_->trim(); }
+    void trim() noexcept {
+        kept_tables_->trim();
+        reserve_->trim();
+    }
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
     [[nodiscard]] ChannelNetwork& network() { return network_; }
 
@@ -189,7 +192,9 @@ private:
     std::shared_ptr<memory::Account> account_;
     std::shared_ptr<gpu::Reserve> reserve_ =
         std::make_shared<gpu::Reserve>(std::uint64_t{1} << 30, std::uint64_t{64} << 20);
-    [[nodiscard]] Resources resources() const { return {account_, reserve_}; }
+    std::shared_ptr<KeptTables> kept_tables_ =
+        std::make_shared<KeptTables>(std::uint64_t{32} << 20);
+    [[nodiscard]] Resources resources() const { return {account_, reserve_, kept_tables_}; }
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
     std::vector<std::size_t>
         coming_;  // endpoints on their way, by device; under the registry's mutex

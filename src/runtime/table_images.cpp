@@ -77,13 +77,16 @@ TableImages::Pointer TableImages::pointer(std::uint64_t at, std::uint64_t addres
 }
 
 void TableImages::keep(std::size_t image, void const* word) {
-    std::uint64_t const at =
+    std::uint64_t const offset =
         number_of(static_cast<std::byte const*>(word)) - number_of(images_[image].data.get());
+    std::uint64_t const at = offset / kWord * kWord;
+    auto& kept = images_[image].kept;
+    if (std::find(kept.begin(), kept.end(), at) != kept.end()) return;
+    kept.push_back(at);
     auto& all = pointers_[image];
-    auto const place =
-        std::lower_bound(all.begin(), all.end(), at / kWord * kWord,
-                         [](Pointer const& p, std::uint64_t to) { return p.at < to; });
-    all.insert(place, {at / kWord * kWord, kKept, 0});
+    auto const place = std::lower_bound(
+        all.begin(), all.end(), at, [](Pointer const& p, std::uint64_t to) { return p.at < to; });
+    all.insert(place, {at, kKept, 0});
 }
 
 void TableImages::take_in(std::size_t image, std::byte const* there, std::uint64_t from,
@@ -94,6 +97,7 @@ void TableImages::take_in(std::size_t image, std::byte const* there, std::uint64
     for (; from < to; from += kPiece) {
         std::uint64_t const end = std::min(from + kPiece, to);
         if (std::memcmp(&into.taken[from], there + from, end - from) == 0) continue;
+        into.changed[from / kPiece] = true;
         auto next = std::lower_bound(all.begin(), all.end(), from,
                                      [](Pointer const& p, std::uint64_t at) { return p.at < at; });
         for (std::uint64_t at = from; at < end; at += kWord) {
@@ -113,12 +117,24 @@ std::span<std::byte const> TableImages::moved(std::size_t image,
                                               std::vector<std::byte*> const& to) {
     Image& from = images_[image];
     from.taken.assign(from.data.get(), from.data.get() + from.bytes);
+    from.changed.assign((from.bytes + kPiece - 1) / kPiece, false);
     for (Pointer const& pointer : pointers_[image]) {
         if (pointer.image == kKept) continue;
         std::uint64_t const address = number_of(to[pointer.image] + pointer.offset);
         std::memcpy(from.taken.data() + pointer.at, &address, kWord);
     }
     return from.taken;
+}
+
+void TableImages::reset(std::size_t image, std::byte const* moved) {
+    Image& of = images_[image];
+    for (std::size_t piece = 0; piece < of.changed.size(); ++piece) {
+        if (!of.changed[piece]) continue;
+        std::uint64_t const from = piece * kPiece;
+        take_in(image, moved, from, std::min(from + kPiece, of.bytes));
+        of.changed[piece] = false;
+    }
+    for (std::uint64_t const at : of.kept) std::memcpy(of.data.get() + at, moved + at, kWord);
 }
 
 }  // namespace mgi

@@ -23,7 +23,7 @@ public:
     [[nodiscard]] std::uint64_t bytes(std::size_t image) const { return images_[image].bytes; }
     // What was built in an image; its first object lies first.
     [[nodiscard]] std::byte* data(std::size_t image) const { return images_[image].data.get(); }
-    // A word of an image that is no word of the other memory's.
+    // A word of an image that is no word of the other memory's, from now on.
     void keep(std::size_t image, void const* word);
     // Takes in what the words of a range of an image are in the other memory, but for addresses and what is kept.
     // `there` is that memory, or a copy of the range there. The range begins and ends at multiples of kPiece or at the
@@ -32,6 +32,9 @@ public:
     static constexpr std::uint64_t kPiece = 512;
     // An image as it is where all of them lie at these addresses, and as others are to have it now.
     std::span<std::byte const> moved(std::size_t image, std::vector<std::byte*> const& to);
+    // Makes it what it was before anything was taken in; `moved`: what it was then, at the same addresses. Of an image
+    // of which no address is kept.
+    void reset(std::size_t image, std::byte const* moved);
 
 private:
     struct Free {
@@ -43,6 +46,8 @@ private:
         std::unique_ptr<std::byte, Free> data;
         std::vector<std::byte>
             taken;  // the other memory as it was last seen; most of it stays what it is
+        std::vector<bool> changed;        // by piece: whether it was ever seen to be another one
+        std::vector<std::uint64_t> kept;  // where words are that are kept
     };
     static constexpr std::size_t kKept = SIZE_MAX;
     struct Pointer {

@@ -47,6 +47,20 @@ TEST(GpuPeerChannels, PeersByTurns) {
     EXPECT_EQ(exchange.channel().stats().rows, 4 * kRows);
 }
 
+// The second has the memory and the tables of the first.
+TEST(GpuPeerChannels, AChannelLikeOneThatIsGoneIsMadeOfIt) {
+    FakeDriver const gpus({{"DEVICES", "2"}, {"STREAMS", "threads"}});
+    Exchange exchange({"cuda:0", "cuda:1"}, Routing::partition("key"), small());
+    std::uint64_t made = 0;
+    for (int round = 0; round < 4; ++round) {
+        exchange.run();
+        expect_each_row_once(exchange);
+        exchange.make_again();
+        if (round == 0) made = gpus.calls("cuMemAlloc") + gpus.calls("cuMemHostAlloc");
+        EXPECT_EQ(gpus.calls("cuMemAlloc") + gpus.calls("cuMemHostAlloc"), made);
+    }
+}
+
 // Kernels on all of the GPUs hear of it.
 TEST(GpuPeerChannels, AFailureReachesPeers) {
     FakeDriver const gpus({{"DEVICES", "2"}, {"STREAMS", "threads"}});

@@ -82,6 +82,84 @@ TEST(GpuTables, SetWordsThatNoRefreshChanges) {
     EXPECT_EQ(there(tables, 0).number, 2U);
 }
 
+// One node, built as often as `built` says.
+class Kept {
+public:
+    explicit Kept(std::uint64_t most = 1 << 20) : kept_(std::make_shared<KeptTables>(most)) {}
+
+    [[nodiscard]] GpuTables make(std::uint32_t slots = 4) {
+        Plan plan;
+        plan.slots = slots;
+        return GpuTables(
+            *reserve_, {{sizeof(Node), 0}},
+            [this](TableImages::Memories const& memories) {
+                ++built;
+                auto* const node = new (memories[0]->allocate(sizeof(Node), alignof(Node))) Node();
+                *node = {7, node};
+            },
+            kept_, table_source({}, plan));
+    }
+    void trim() { kept_->trim(); }
+
+    int built = 0;  // two images each time
+
+private:
+    std::shared_ptr<gpu::Reserve> reserve_ = std::make_shared<gpu::Reserve>(1000, 1000);
+    std::shared_ptr<KeptTables> kept_;
+};
+
+TEST(GpuTables, AreAsNewForAChannelLikeOneThatIsGone) {
+    test::FakeDriver const gpus;
+    Kept kept;
+    for (std::uint64_t round = 0; round < 3; ++round) {
+        GpuTables tables = kept.make();
+        EXPECT_EQ(kept.built, 2);
+        EXPECT_EQ(image(tables, 0).number, 7U);
+        EXPECT_EQ(image(tables, 0).next, &image(tables, 0));
+        EXPECT_EQ(there(tables, 0).number, 7U);
+        EXPECT_EQ(there(tables, 0).next, &there(tables, 0));
+        tables.keep(0, &image(tables, 0).number);
+        image(tables, 0).number = 70 + round;
+        there(tables, 0).number = 80 + round;
+        there(tables, 0).next = nullptr;
+        tables.refresh(0);
+    }
+}
+
+TEST(GpuTables, AreBuiltAgainForAnotherPlanAndWhereTheyWereChanged) {
+    test::FakeDriver const gpus;
+    Kept kept;
+    (void)kept.make(4);
+    (void)kept.make(8);
+    EXPECT_EQ(kept.built, 4);
+    (void)kept.make(8);
+    (void)kept.make(4);
+    EXPECT_EQ(kept.built, 4);
+    {
+        GpuTables tables = kept.make(4);
+        tables.set(0, image(tables, 0).number, std::uint64_t(1), std::uint64_t(2));
+    }
+    kept.make(4).abandon(0);
+    EXPECT_EQ(kept.built, 6);
+    (void)kept.make(4);
+    EXPECT_EQ(kept.built, 8);
+    kept.trim();
+    (void)kept.make(4);
+    EXPECT_EQ(kept.built, 10);
+}
+
+TEST(GpuTables, AreKeptAsFarAsTheyMay) {
+    test::FakeDriver const gpus;
+    Kept kept(2 * sizeof(Node));
+    for (std::uint32_t const slots : {1U, 2U, 4U}) (void)kept.make(slots);
+    EXPECT_EQ(kept.built, 6);
+    (void)kept.make(2);
+    (void)kept.make(4);
+    EXPECT_EQ(kept.built, 6);
+    (void)kept.make(1);
+    EXPECT_EQ(kept.built, 8);
+}
+
 TEST(GpuTables, AreNotThereWithoutMemory) {
     test::FakeDriver const gpus({{"DEVICES", "2"}, {"MEMORY", "8"}});
     std::size_t const memory = gpus.alive("memory");

@@ -97,6 +97,29 @@ TEST(TableImages, KeepWordsOfTheirOwn) {
     EXPECT_EQ(image.number, 1U);
 }
 
+TEST(TableImages, AreResetToWhatTheyWere) {
+    TableImages images = ring();
+    There there(images);
+    std::vector<std::byte> const first = there.first;
+    auto& image = *reinterpret_cast<Node*>(images.data(0));
+    Node const* const next = image.next;
+    for (std::uint64_t const number : {9U, 7U, 10U}) {
+        there.node().number = number;
+        images.take_in(0, there.first.data(), 0, images.bytes(0));
+        images.reset(0, first.data());
+        EXPECT_EQ(image.number, 7U);
+        EXPECT_EQ(image.next, next);
+        // What it is there is seen again.
+        images.take_in(0, there.first.data(), 0, images.bytes(0));
+        EXPECT_EQ(image.number, number);
+    }
+    images.keep(0, &image.number);
+    images.keep(0, &image.number);
+    image.number = 1;
+    images.reset(0, first.data());
+    EXPECT_EQ(image.number, 7U);
+}
+
 TEST(TableImages, TakeInLargeTablesPieceByPiece) {
     constexpr std::uint64_t kWords = 1000;
     TableImages images({8 * kWords}, [](TableImages::Memories const& memories) {

@@ -38,11 +38,19 @@ public:
         for (std::string const& device : devices) {
             endpoints_.push_back(runtime_->create_endpoint(device));
         }
-        ChannelSpec spec = exchange_among(endpoints_);
-        spec.routing = routing;
-        spec.options = options;
-        channel_ = runtime_->create_channel(spec);
+        spec_ = exchange_among(endpoints_);
+        spec_.routing = routing;
+        spec_.options = options;
+        channel_ = runtime_->create_channel(spec_);
         received_.resize(devices.size());
+    }
+
+    // Deletes the channel, and makes one like it.
+    void make_again() {
+        runtime_->delete_channel(channel_);
+        channel_ = {};
+        channel_ = runtime_->create_channel(spec_);
+        for (auto& seen : received_) seen.clear();
     }
 
     // Every block of every endpoint sends its part and receives. Throws what a start throws, or a launch.
@@ -110,6 +118,7 @@ private:
 
     std::optional<Runtime> runtime_;
     std::vector<Endpoint> endpoints_;
+    ChannelSpec spec_;
     Channel channel_;
     std::chrono::microseconds look_{0};
     std::mutex mutex_;
