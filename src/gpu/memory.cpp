@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+
 #include <exception>
 #include <iterator>
 #include <mutex>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <mgi/error.hpp>
 
@@ -105,8 +109,21 @@ bool OwnEvent::is_done() const {
     return true;
 }
 
+namespace {
+
+// Processes begin at random, and count from there.
+std::uint64_t new_number() {
+    static std::atomic<std::uint64_t> next = [] {
+        std::random_device random;
+        return std::uint64_t(random()) << 32 | random();
+    }();
+    return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes, Shared shared)
-    : gpu_(gpu), bytes_(bytes), shared_(shared), all_(bytes) {
+    : gpu_(gpu), bytes_(bytes), shared_(shared), all_(bytes), number_(new_number()) {
     if (bytes_ == 0) return;
     if (shared == Shared::Mapped) {
         mapping_.emplace(gpu, bytes);
@@ -141,6 +158,7 @@ void DeviceMemory::zero(OwnStream const& stream) const {
 }
 
 DeviceMemory::~DeviceMemory() {
+    if (descriptor_ >= 0) close(descriptor_);
     if (mapping_) return;
     try {
         Current const here(driver_, gpu_);
@@ -158,7 +176,9 @@ IpcHandle DeviceMemory::handle() const {
 }
 
 int DeviceMemory::descriptor() const {
-    return mapping_.value().descriptor(kShare);
+    std::lock_guard const lock(mutex_);
+    if (descriptor_ < 0) descriptor_ = mapping_.value().descriptor(kShare);
+    return descriptor_;
 }
 
 ImportedMemory::ImportedMemory(int gpu, IpcHandle const& handle) : gpu_(gpu) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,13 @@ enum class Shared : std::uint8_t {
     Mapped,   ///< by a descriptor: see Mapping
 };
 
+/// Whether other processes use memory that they have imported.
+enum class Use : std::uint8_t {
+    Over,
+    OnGoing,
+    Broken,  ///< one of them has died, or does not know what its kernels still do
+};
+
 /// Zeroed memory of a GPU.
 class DeviceMemory {
 public:
@@ -97,10 +105,15 @@ public:
     [[nodiscard]] Shared shared() const { return shared_; }
     /// Zeroes it again, once all that is before in the stream is over. Waits for nothing.
     void zero(OwnStream const& stream) const;
-    /// What others import: so many bytes, by this handle or by a new descriptor, the caller's.
+    /// What others import: so many bytes, by this handle or by this descriptor, which stays the memory's.
     [[nodiscard]] std::uint64_t shared_bytes() const { return all_; }
     [[nodiscard]] IpcHandle handle() const;
     [[nodiscard]] int descriptor() const;
+    /// Of this memory alone, among all processes'.
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+    /// Others use it from now on; `use`, which must not throw, says how far they are.
+    void lend_to_others(std::function<Use()> use) { use_ = std::move(use); }
+    [[nodiscard]] Use use() const { return use_ ? use_() : Use::Over; }
 
 private:
     void zero() const;
@@ -110,8 +123,12 @@ private:
     std::uint64_t bytes_;
     Shared shared_;
     std::uint64_t all_;
+    std::uint64_t const number_;
     std::optional<Mapping> mapping_;
+    mutable std::mutex mutex_;
+    mutable int descriptor_ = -1;  // made when it is first asked for: that takes a millisecond
     Address at_ = 0;
+    std::function<Use()> use_;
     std::atomic<bool> abandoned_ = false;
 };
 

@@ -29,12 +29,11 @@ std::shared_ptr<T> Reserve::lend(std::unique_ptr<T> one) {
             }};
 }
 
-template <class T>
-Reserve::Kept<T> Reserve::find(Shelf<T>& shelf, int gpu, std::uint64_t bytes) {
+template <class T, class Fits>
+Reserve::Kept<T> Reserve::find(Shelf<T>& shelf, Fits const& fits) {
     std::lock_guard const lock(mutex_);
-    auto const found = std::find_if(shelf.begin(), shelf.end(), [&](Kept<T> const& one) {
-        return one.what->gpu() == gpu && fits(one.what->bytes(), bytes);
-    });
+    auto const found = std::find_if(shelf.begin(), shelf.end(),
+                                    [&](Kept<T> const& one) { return fits(*one.what); });
     if (found == shelf.end()) return {};
     Kept<T> one = std::move(*found);
     shelf.erase(found);
@@ -78,18 +77,23 @@ std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
     return lend(find_stream(gpu));
 }
 
-std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes) {
-    Kept<DeviceMemory> kept = find(memories_, gpu, bytes);
+std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes, Shared shared) {
+    if (shared != Shared::Not) settle();
+    Kept<DeviceMemory> kept = find(memories_, [&](DeviceMemory const& one) {
+        return one.gpu() == gpu && one.shared() == shared && fits(one.bytes(), bytes);
+    });
     if (kept.what != nullptr) {
         kept.zeroes->wait("zero memory of a channel before");
         give(std::move(kept.zeroes));
         return lend(std::move(kept.what));
     }
-    return lend(make([&] { return std::make_unique<DeviceMemory>(gpu, bytes); }));
+    return lend(make([&] { return std::make_unique<DeviceMemory>(gpu, bytes, shared); }));
 }
 
 std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
-    Kept<PinnedMemory> kept = find(pinned_, gpu, bytes);
+    Kept<PinnedMemory> kept = find(pinned_, [&](PinnedMemory const& one) {
+        return one.gpu() == gpu && fits(one.bytes(), bytes);
+    });
     if (kept.what != nullptr) return lend(std::move(kept.what));
     return lend(make([&] { return std::make_unique<PinnedMemory>(gpu, bytes); }));
 }
@@ -101,10 +105,27 @@ void Reserve::give(std::unique_ptr<OwnStream> stream) {
 }
 
 void Reserve::give(std::unique_ptr<DeviceMemory> memory) {
-    if (memory->bytes() == 0 || memory->bytes() > most_ || memory->abandoned()) return;
+    bool const is_plain = memory->shared() == Shared::Plainly;
+    if (memory->bytes() == 0 || memory->bytes() > most_ || memory->abandoned() || is_plain) return;
+    Use const use = memory->use();
+    if (use == Use::Over) return keep_zeroed(std::move(memory));
+    if (use == Use::OnGoing) keep(used_by_others_, most_, {std::move(memory), nullptr});
+}
+
+void Reserve::keep_zeroed(std::unique_ptr<DeviceMemory> memory) {
     auto zeroes = find_stream(memory->gpu());
     memory->zero(*zeroes);
     keep(memories_, most_, {std::move(memory), std::move(zeroes)});
+}
+
+// Looks who of the others has done with what they used.
+void Reserve::settle() {
+    Shelf<DeviceMemory> all;
+    {
+        std::lock_guard const lock(mutex_);
+        all.swap(used_by_others_);
+    }
+    for (Kept<DeviceMemory>& one : all) give(std::move(one.what));
 }
 
 void Reserve::give(std::unique_ptr<PinnedMemory> memory) {
@@ -114,9 +135,11 @@ void Reserve::give(std::unique_ptr<PinnedMemory> memory) {
 
 void Reserve::trim() noexcept {
     Shelf<DeviceMemory> memories;  // die behind the lock
+    Shelf<DeviceMemory> used_by_others;
     Shelf<PinnedMemory> pinned;
     std::lock_guard const lock(mutex_);
     memories.swap(memories_);
+    used_by_others.swap(used_by_others_);
     pinned.swap(pinned_);
 }
 

@@ -22,8 +22,9 @@ public:
 
     /// Of a GPU; all that was put into it must be over when it comes back.
     [[nodiscard]] std::shared_ptr<OwnStream> stream(int gpu);
-    /// At least so many bytes, zeroed.
-    [[nodiscard]] std::shared_ptr<DeviceMemory> memory(int gpu, std::uint64_t bytes);
+    /// At least so many bytes, zeroed. What was shared before is given out again once others' use of it is over.
+    [[nodiscard]] std::shared_ptr<DeviceMemory> memory(int gpu, std::uint64_t bytes,
+                                                       Shared shared = Shared::Not);
     /// At least so many bytes of whatever content.
     [[nodiscard]] std::shared_ptr<PinnedMemory> pinned(int gpu, std::uint64_t bytes);
     /// What `one` makes. Where it throws Error(OutOfMemory), what is kept may be what is missing: once more without it.
@@ -50,14 +51,16 @@ private:
     using Shelf = std::vector<Kept<T>>;
 
     std::unique_ptr<OwnStream> find_stream(int gpu);
-    template <class T>
-    Kept<T> find(Shelf<T>& shelf, int gpu, std::uint64_t bytes);
+    template <class T, class Fits>
+    Kept<T> find(Shelf<T>& shelf, Fits const& fits);
     template <class T>
     void keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one);
     template <class T>
     std::shared_ptr<T> lend(std::unique_ptr<T> one);
     void give(std::unique_ptr<OwnStream> stream);
     void give(std::unique_ptr<DeviceMemory> memory);
+    void keep_zeroed(std::unique_ptr<DeviceMemory> memory);
+    void settle();
     void give(std::unique_ptr<PinnedMemory> memory);
 
     std::uint64_t const most_;
@@ -65,6 +68,7 @@ private:
     std::mutex mutex_;
     std::vector<std::unique_ptr<OwnStream>> streams_;
     Shelf<DeviceMemory> memories_;
+    Shelf<DeviceMemory> used_by_others_;  // not zeroed
     Shelf<PinnedMemory> pinned_;
 };
 

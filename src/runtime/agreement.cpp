@@ -173,11 +173,12 @@ DirectCard direct_card_in(std::string_view text) {
 
 constexpr std::string_view kMapped = "mapped";
 
-// "bytes handle", or "bytes mapped", and behind that "u" with the bytes that are used, "s" and "d" with the number of each
+// "bytes handle", or "bytes mapped", and behind that "n" with the number, "u" with the bytes that are used, "s" and "d" with the number of each
 // endpoint there
 std::string text_of(SharedGpuPool const& pool) {
     std::string text = std::to_string(pool.bytes) + ' ' +
                        (pool.mapped ? std::string(kMapped) : hex(pool.handle.bytes));
+    if (pool.number != 0) text += " n" + std::to_string(pool.number);
     if (pool.used != 0) text += " u" + std::to_string(pool.used);
     for (auto const s : pool.here.sources) text += " s" + std::to_string(s);
     for (auto const d : pool.here.destinations) text += " d" + std::to_string(d);
@@ -195,6 +196,7 @@ SharedGpuPool pool_in(std::string_view text) {
         if (word.empty()) refuse();
         std::string_view const value = word.substr(1);
         switch (word.front()) {
+            case 'n': pool.number = number<std::uint64_t>(value); break;
             case 'u': pool.used = number<std::uint64_t>(value); break;
             case 's': pool.here.sources.push_back(number(value)); break;
             case 'd': pool.here.destinations.push_back(number(value)); break;

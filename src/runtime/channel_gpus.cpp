@@ -21,6 +21,8 @@ void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources cons
     State shape;
     fill(shape);
     gpu::free_let_go();  // may make room
+    imports_ = resources.imported;
+    if (imports_ != nullptr) imports_->prune();
     for (GpuMembers const& members : gpus) {
         auto const shared = between                              ? gpu::Shared::Mapped
                             : is_written_by_others(members.here) ? shared_as(members.gpu)
@@ -95,7 +97,7 @@ SharedGpus ChannelImpl::share_gpus(std::vector<std::string> const& doors) {
     PartMembers const& members = part_->members();
     importers_ = std::make_shared<GpuImporters>();
     std::set<std::uint32_t> to;
-    std::vector<Descriptor> memories;
+    std::vector<int> memories;
     for (auto const& place : places_) {
         if (!is_written_by_others(place->here())) continue;
         auto const number = std::uint32_t(shared.pools.size());
@@ -112,15 +114,14 @@ SharedGpus ChannelImpl::share_gpus(std::vector<std::string> const& doors) {
         pool.bytes = memory.shared_bytes();
         pool.mapped = memory.shared() == gpu::Shared::Mapped;
         if (pool.mapped) {
-            memories.emplace_back(memory.descriptor());
+            pool.number = memory.number();
+            memories.push_back(memory.descriptor());
         } else {
             pool.handle = memory.handle();
         }
     }
-    std::vector<int> numbers;
-    for (Descriptor const& memory : memories) numbers.push_back(memory.get());
     for (std::uint32_t const m : to) {
-        importers_->add(hand_over(doors.at(m), members.me, numbers));
+        importers_->add(hand_over(doors.at(m), members.me, memories));
     }
     return shared;
 }
@@ -181,7 +182,7 @@ void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs,
         SharedGpuPool const& pool = theirs.pools[number];
         char*& at = opened[number];
         if (at == nullptr) {
-            auto const& memory = *imported_.emplace_back(import(pool, memories[number]));
+            auto const& memory = *imported_.emplace_back(import(pool, handed, memories[number]));
             at = memory.data();
             gpu_memories_->add({places_.front()->gpu(), at, pool.bytes, memory.on(), true});
         }
@@ -189,20 +190,37 @@ void ChannelImpl::use_shared(std::uint32_t member, SharedGpus const& theirs,
     }
 }
 
-std::unique_ptr<gpu::ImportedMemory> ChannelImpl::import(SharedGpuPool const& pool,
+std::shared_ptr<gpu::ImportedMemory> ChannelImpl::import(SharedGpuPool const& pool,
+                                                         GpuHandover const& handed,
                                                          Descriptor const* memory) const {
     try {
         if (!pool.mapped) {
-            return std::make_unique<gpu::ImportedMemory>(places_.front()->gpu(), pool.handle);
+            return std::make_shared<gpu::ImportedMemory>(places_.front()->gpu(), pool.handle);
         }
         if (memory == nullptr) throw NotSharedHere("its descriptor has not come");
         std::vector<int> gpus;
         for (auto const& place : places_) gpus.push_back(place->gpu());
-        return std::make_unique<gpu::ImportedMemory>(gpus, memory->get(), pool.bytes);
+        return imports_->take(pool.number, gpus, handed.connection, [&] {
+            return std::make_unique<gpu::ImportedMemory>(gpus, memory->get(), pool.bytes);
+        });
     } catch (Error const& error) {
         if (!is_refusal(error)) throw;
         throw NotSharedHere(error.what());
     }
+}
+
+// What may still be in use its owner does not give to another channel, and this process does not use again.
+void ChannelImpl::let_go() noexcept {
+    bool const over = std::none_of(places_.begin(), places_.end(),
+                                   [](auto const& place) { return place->abandoned(); });
+    for (auto const& memory : imported_) {
+        if (!over && imports_ != nullptr) imports_->forget(*memory);
+    }
+    imported_.clear();
+    for (auto const& [m, handed] : handed_) {
+        if (over && handed.connection != nullptr) say_over(*handed.connection);
+    }
+    handed_.clear();
 }
 
 void ChannelImpl::add_relays(Graph const& graph, std::vector<Device> const& devices,

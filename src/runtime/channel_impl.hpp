@@ -45,6 +45,7 @@ public:
                                                Plan plan, Resources const& resources,
                                                std::optional<Sharing> sharing = {},
                                                std::vector<GpuMembers> const& gpus = {});
+    ~ChannelImpl() { let_go(); }
     ChannelImpl(ChannelImpl const&) = delete;
     ChannelImpl& operator=(ChannelImpl const&) = delete;
 
@@ -89,9 +90,7 @@ public:
         std::vector<SharedGpus> const& by_member, GpuDoor const& door);
     // Nobody copies any more; the processes that share hear of it. What kernels reach in place stays as long as the channel.
     void forget_shared() {
-        if (is_between_processes()) return;
-        imported_.clear();
-        handed_.clear();
+        if (!is_between_processes()) let_go();
     }
     // Whether its endpoints are on GPUs of several processes, and read in place what all of them have.
     [[nodiscard]] bool is_between_processes() const {
@@ -215,8 +214,11 @@ private:
     [[nodiscard]] std::uint64_t proof_bytes() const;
     void prove(std::uint32_t member, SharedGpuPool const& theirs) const;
     void use_shared(std::uint32_t member, SharedGpus const& theirs, GpuHandover const& handed);
-    std::unique_ptr<gpu::ImportedMemory> import(SharedGpuPool const& pool,
+    std::shared_ptr<gpu::ImportedMemory> import(SharedGpuPool const& pool,
+                                                GpuHandover const& handed,
                                                 Descriptor const* memory) const;
+    // Of others' memory.
+    void let_go() noexcept;
     [[nodiscard]] bool is_written_by_others(Here const& here) const;
     [[nodiscard]] Here far_of(Here const& here) const;
     [[nodiscard]] gpu::Shared shared_as(int gpu) const;
@@ -256,7 +258,8 @@ private:
     std::unique_ptr<GpuRelays> relays_;
     std::shared_ptr<GpuImporters> importers_;      // of places' memory
     std::map<std::uint32_t, GpuHandover> handed_;  // by member
-    std::vector<std::unique_ptr<gpu::ImportedMemory>> imported_;
+    std::shared_ptr<ImportedMemories> imports_;
+    std::vector<std::shared_ptr<gpu::ImportedMemory>> imported_;
     std::shared_ptr<transport::GpuMemories> gpu_memories_ =
         std::make_shared<transport::GpuMemories>();
 

@@ -50,22 +50,22 @@ Here ChannelImpl::all_endpoints() const {
 SharedGpus ChannelImpl::share_places(std::vector<std::string> const& doors) {
     SharedGpus shared;
     PartMembers const& members = part_->members();
-    std::vector<Descriptor> memories;
-    std::vector<int> numbers;
+    importers_ = std::make_shared<GpuImporters>();
+    std::vector<int> memories;
     for (auto const& place : places_) {
-        auto const& memory = place->share({});
+        auto const& memory = place->share(importers_);
         SharedGpuPool& pool = shared.pools.emplace_back();
         pool.bytes = memory.shared_bytes();
         pool.mapped = true;
+        pool.number = memory.number();
         pool.here = place->here();
-        pool.used = memory.bytes();
+        pool.used = place->shared_bytes();
         gpu::mark(memory, pool.used - proof_bytes(), mark_of(members.me));
-        memories.emplace_back(memory.descriptor());
-        numbers.push_back(memories.back().get());
+        memories.push_back(memory.descriptor());
     }
     for (std::uint32_t m = 0; m < members.count; ++m) {
-        // No process waits for importers to let go: the driver counts them.
-        if (m != members.me) (void)hand_over(doors.at(m), members.me, numbers);
+        if (m == members.me) continue;
+        importers_->add(hand_over(doors.at(m), members.me, memories));
     }
     return shared;
 }
@@ -83,7 +83,7 @@ std::map<std::uint32_t, std::string> ChannelImpl::build_between(
             refused[m] = error.what();
         }
     }
-    handed_.clear();
+    for (auto& [m, handed] : handed_) handed.memories.clear();
     if (!refused.empty()) return refused;
     GpuPlace::build_peers(all, all_endpoints(), table_source(spec_, plan_),
                           [this](State& state) { fill_in(state, true); });
@@ -99,10 +99,11 @@ std::vector<GpuPeer> ChannelImpl::peers_of(std::uint32_t member, SharedGpus cons
     }
     for (SharedGpuPool const& pool : theirs.pools) peers.push_back({pool.here});
     check_peers(member, peers, theirs);
-    auto const& memories = handed_[member].memories;
+    GpuHandover const& handed = handed_[member];
+    auto const& memories = handed.memories;
     for (std::size_t i = 0; i < peers.size(); ++i) {
         Descriptor const* const memory = i < memories.size() ? &memories[i] : nullptr;
-        imported_.push_back(import(theirs.pools[i], memory));
+        imported_.push_back(import(theirs.pools[i], handed, memory));
         prove(member, theirs.pools[i]);
         peers[i].elsewhere = imported_.back()->data();
     }

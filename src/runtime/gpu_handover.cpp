@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -95,7 +96,9 @@ std::map<std::uint32_t, GpuHandover> GpuDoor::all_that_came() const {
         if (!is_own_user(connection.get())) continue;
         std::vector<Descriptor> memories;
         auto const from = take(connection.get(), memories);
-        if (from) all[*from] = {std::move(connection), std::move(memories)};
+        if (!from) continue;
+        all[*from] = {std::make_shared<Descriptor const>(std::move(connection)),
+                      std::move(memories)};
     }
 }
 
@@ -139,19 +142,47 @@ Descriptor hand_over(std::string const& door, std::uint32_t me, std::vector<int>
     return connection;
 }
 
-void GpuImporters::add(Descriptor connection) {
-    std::lock_guard const lock(mutex_);
-    open_.push_back(std::move(connection));
+namespace {
+
+enum class Heard : std::uint8_t { Nothing, Word, End };
+
+Heard hear(Descriptor const& connection) noexcept {
+    char word = 0;
+    ssize_t const bytes = recv(connection.get(), &word, 1, MSG_DONTWAIT);
+    if (bytes > 0) return Heard::Word;
+    bool const waits = bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return waits ? Heard::Nothing : Heard::End;
 }
 
-bool GpuImporters::have_let_go() noexcept {
+}  // namespace
+
+void say_over(Descriptor const& connection) noexcept {
+    char const word = 1;
+    // Who does not hear it hears the end.
+    (void)send(connection.get(), &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool is_closed(Descriptor const& connection) noexcept {
+    return hear(connection) == Heard::End;
+}
+
+void GpuImporters::add(Descriptor connection) {
     std::lock_guard const lock(mutex_);
-    std::erase_if(open_, [](Descriptor const& one) {
-        char byte = 0;
-        ssize_t const bytes = recv(one.get(), &byte, 1, MSG_DONTWAIT);
-        return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
+    using_.push_back(std::move(connection));
+}
+
+gpu::Use GpuImporters::use() noexcept {
+    std::lock_guard const lock(mutex_);
+    auto const still = std::partition(using_.begin(), using_.end(), [&](Descriptor const& one) {
+        Heard const heard = hear(one);
+        broken_ = broken_ || heard == Heard::End;
+        return heard == Heard::Nothing;
     });
-    return open_.empty();
+    done_.insert(done_.end(), std::make_move_iterator(still),
+                 std::make_move_iterator(using_.end()));
+    using_.erase(still, using_.end());
+    if (!using_.empty()) return gpu::Use::OnGoing;
+    return broken_ ? gpu::Use::Broken : gpu::Use::Over;
 }
 
 }  // namespace mgi

@@ -1,5 +1,6 @@
-// How processes of a server hand each other the memory of their GPUs: descriptors go over a socket, and who has
-// imported something keeps its end of that open until it has let go. The kernel closes it for who dies.
+// How processes of a server hand each other the memory of their GPUs, for a channel: descriptors go over a socket. Who has
+// imported something says there when its use of it is over, and both keep their ends open as long as they have the memory:
+// the kernel closes them for who dies.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/memory.hpp"
 #include "transport/wire/socket.hpp"
 
 namespace mgi {
@@ -17,7 +19,7 @@ using transport::wire::Descriptor;
 
 // What one process has handed to another one.
 struct GpuHandover {
-    Descriptor connection;  // open while it is in use
+    std::shared_ptr<Descriptor const> connection;
     std::vector<Descriptor> memories;
 };
 
@@ -40,16 +42,23 @@ private:
 // Throws Error(Refused).
 Descriptor hand_over(std::string const& door, std::uint32_t me, std::vector<int> const& memories);
 
-// Who has imported what one process shares. Thread-safe.
+// Tells who handed something over that its use is over, here.
+void say_over(Descriptor const& connection) noexcept;
+// Whether who handed something over has it no more.
+[[nodiscard]] bool is_closed(Descriptor const& connection) noexcept;
+
+// Who has imported what one process shares for a channel. Thread-safe.
 class GpuImporters {
 public:
     void add(Descriptor connection);
-    // All have closed, or died.
-    [[nodiscard]] bool have_let_go() noexcept;
+    // Over once all have said so. Broken: one of them has closed without a word.
+    [[nodiscard]] gpu::Use use() noexcept;
 
 private:
     std::mutex mutex_;
-    std::vector<Descriptor> open_;
+    std::vector<Descriptor> using_;
+    std::vector<Descriptor> done_;  // open until the memory is given to others, or freed
+    bool broken_ = false;
 };
 
 }  // namespace mgi

@@ -98,7 +98,7 @@ GpuPlace::~GpuPlace() {
     if (importers_ == nullptr || pool_->shared() != gpu::Shared::Plainly) return;
     try {
         gpu::free_later(std::move(pool_),
-                        [of = std::move(importers_)] { return of->have_let_go(); });
+                        [of = std::move(importers_)] { return of->use() != gpu::Use::OnGoing; });
     } catch (std::bad_alloc const&) {
         // Then it is freed now.
     }
@@ -106,6 +106,7 @@ GpuPlace::~GpuPlace() {
 
 gpu::DeviceMemory const& GpuPlace::share(std::shared_ptr<GpuImporters> importers) {
     importers_ = std::move(importers);
+    pool_->lend_to_others([of = importers_] { return of->use(); });
     return *pool_;
 }
 
@@ -115,14 +116,11 @@ GpuPlace::GpuPlace(int gpu, Here here, Here far, Sizes sizes, Resources const& r
       here_(std::move(here)),
       far_(std::move(far)),
       sizes_(is_peer ? with_tables_ahead(sizes) : sizes),
+      behind_(behind),
       charge_(resources.account, sizes.host),
       reserve_(resources.reserve),
       kept_(resources.kept),
-      pool_(shared == gpu::Shared::Not ? reserve_->memory(gpu, sizes_.ahead + sizes.pool)
-                                       : reserve_->make([&] {
-                                             return std::make_shared<gpu::DeviceMemory>(
-                                                 gpu, sizes_.ahead + sizes.pool + behind, shared);
-                                         })),
+      pool_(reserve_->memory(gpu, sizes_.ahead + sizes.pool + behind, shared)),
       mail_(zeroed(*reserve_, gpu, sizes.mail)),
       host_(zeroed(*reserve_, gpu, sizes.host)) {}
 

@@ -59,8 +59,14 @@ public:
     [[nodiscard]] transport::GpuRange memory() const {
         return {gpu_, segments(), sizes_.pool, gpu_};
     }
-    // Other processes import it from now on; plain memory stays until they have let go.
+    // Other processes import it from now on: it is nobody else's until their use of it is over.
     gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
+    // Bytes of it that are this channel's.
+    [[nodiscard]] std::uint64_t shared_bytes() const {
+        return sizes_.ahead + sizes_.pool + behind_;
+    }
+    // Kernels that nobody knows of may still use what this channel uses.
+    [[nodiscard]] bool abandoned() const { return pool_->abandoned(); }
     // Builds the tables of a channel, or has those of one like it, and brings them there; `fill` writes all else of a
     // state.
     void build(TableSource const& source, std::function<void(State&)> const& fill);
@@ -106,6 +112,7 @@ private:
     Here const here_;
     Here const far_;
     Sizes const sizes_;
+    std::uint64_t const behind_;
     Charge const charge_;
     std::shared_ptr<gpu::Reserve> const reserve_;
     std::shared_ptr<KeptTables> const kept_;

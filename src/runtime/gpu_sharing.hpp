@@ -35,6 +35,7 @@ struct GpuCard {
 // A GPU's memory of a channel, which others import.
 struct SharedGpuPool {
     bool mapped = false;  // handed over as a descriptor, in the order of those; else by its handle
+    std::uint64_t number = 0;  // with that: DeviceMemory::number
     gpu::IpcHandle handle{};
     std::uint64_t bytes = 0;
     // Where others read in place: its endpoints there, and how many of the bytes have their tables and segments.

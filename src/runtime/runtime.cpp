@@ -290,7 +290,10 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
     try {
         {
             std::lock_guard const lock(registry_->mutex);
-            if (watchdog_ == nullptr) watchdog_ = std::make_unique<Watchdog>(registry_);
+            if (watchdog_ == nullptr) {
+                watchdog_ = std::make_unique<Watchdog>(
+                    registry_, [imported = imported_] { imported->prune(); });
+            }
             registry_->channels.emplace(channel->id(), channel);
             for (auto const& stage : channel->stages()) {
                 if (stage != nullptr) registry_->channels.emplace(stage->id(), stage);

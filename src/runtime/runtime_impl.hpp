@@ -49,6 +49,7 @@ public:
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
     void trim() noexcept {
         kept_tables_->trim();
+        imported_->trim();
         reserve_->trim();
     }
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
@@ -194,7 +195,10 @@ private:
         std::make_shared<gpu::Reserve>(std::uint64_t{1} << 30, std::uint64_t{64} << 20);
     std::shared_ptr<KeptTables> kept_tables_ =
         std::make_shared<KeptTables>(std::uint64_t{32} << 20);
-    [[nodiscard]] Resources resources() const { return {account_, reserve_, kept_tables_}; }
+    std::shared_ptr<ImportedMemories> imported_ = std::make_shared<ImportedMemories>();
+    [[nodiscard]] Resources resources() const {
+        return {account_, reserve_, kept_tables_, imported_};
+    }
     std::shared_ptr<Registry> registry_ = std::make_shared<Registry>();
     std::vector<std::size_t>
         coming_;  // endpoints on their way, by device; under the registry's mutex

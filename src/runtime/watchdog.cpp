@@ -26,8 +26,8 @@ std::string in_ms(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-Watchdog::Watchdog(std::shared_ptr<Registry> registry)
-    : registry_(std::move(registry)), thread_([this] { run(); }) {}
+Watchdog::Watchdog(std::shared_ptr<Registry> registry, std::function<void()> idle)
+    : registry_(std::move(registry)), idle_(std::move(idle)), thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() {
     {
@@ -42,14 +42,15 @@ void Watchdog::run() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kTick, [&] { return stop_; })) {
         try {
-            look(Clock::now());
+            if (!look(Clock::now()) && idle_) idle_();
         } catch (std::exception const& error) {
             log::error("the watchdog could not look: {}", error.what());
         }
     }
 }
 
-void Watchdog::look(Clock::time_point now) {
+// Whether there are channels.
+bool Watchdog::look(Clock::time_point now) {
     std::lock_guard const lock(registry_->mutex);
     if (now - last_look_ > kAsleep) skip(now - last_look_);
     last_look_ = now;
@@ -77,6 +78,7 @@ void Watchdog::look(Clock::time_point now) {
         }
         look_at(*channel, seen, silent, now);
     }
+    return !registry_->channels.empty();
 }
 
 // What happened while nobody looked is not held against anybody.

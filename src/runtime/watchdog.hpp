@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,7 +19,8 @@ namespace mgi {
 
 class Watchdog {
 public:
-    explicit Watchdog(std::shared_ptr<Registry> registry);
+    // `idle`: what is done at each look while there is no channel; it must not throw.
+    explicit Watchdog(std::shared_ptr<Registry> registry, std::function<void()> idle = {});
     ~Watchdog();
     Watchdog(Watchdog const&) = delete;
     Watchdog& operator=(Watchdog const&) = delete;
@@ -37,7 +39,7 @@ private:
     };
 
     void run();
-    void look(Clock::time_point now);
+    bool look(Clock::time_point now);
     void skip(Clock::duration time);
     static Silent listen(ChannelImpl& channel, Seen& seen, Clock::time_point now);
     [[nodiscard]] std::string report(ChannelImpl& channel, Silent const& silent,
@@ -45,6 +47,7 @@ private:
     void look_at(ChannelImpl& channel, Seen& seen, Silent const& silent, Clock::time_point now);
 
     std::shared_ptr<Registry> registry_;
+    std::function<void()> idle_;
     std::map<std::uint32_t, Seen> seen_;
     Clock::time_point last_look_ = Clock::now();
     std::mutex mutex_;

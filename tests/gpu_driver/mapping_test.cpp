@@ -36,7 +36,6 @@ TEST(GpuMapping, IsTheSameMemoryForWhoImportsIt) {
     int const descriptor = memory->descriptor();
     {
         ImportedMemory const imported({1, 0}, descriptor, memory->shared_bytes());
-        close(descriptor);
         EXPECT_NE(imported.data(), memory->data());
         EXPECT_EQ(imported.on(), 0);
         memory->data()[7] = 'x';

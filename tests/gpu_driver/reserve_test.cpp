@@ -78,6 +78,39 @@ TEST(GpuReserve, LendsMemoryAgainZeroed) {
     EXPECT_EQ(memory.count(), 0U);
 }
 
+TEST(GpuReserve, LendsSharedMemoryOnceOthersHaveDone) {
+    FakeDriver const fake;
+    Alive const mapped(fake, "mapped");
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost);
+    Use use = Use::OnGoing;
+    std::uint64_t first = 0;
+    auto const lend = [&] {
+        auto const memory = reserve->memory(0, 1000, Shared::Mapped);
+        memory->lend_to_others([&use] { return use; });
+        std::memset(memory->data(), 7, 1000);
+        return memory->number();
+    };
+    first = lend();
+    std::uint64_t const second = lend();
+    EXPECT_NE(second, first);
+    EXPECT_EQ(mapped.count(), 2U);
+    EXPECT_NE(reserve->memory(0, 1000)->number(), first) << "of another kind";
+    use = Use::Over;
+    {
+        auto const again = reserve->memory(0, 1000, Shared::Mapped);
+        EXPECT_TRUE(again->number() == first || again->number() == second);
+        char* const at = again->data();
+        EXPECT_TRUE(std::all_of(at, at + 1000, [](char byte) { return byte == 0; }));
+    }
+    EXPECT_EQ(mapped.count(), 2U);
+    (void)lend();
+    use = Use::Broken;
+    (void)lend();
+    EXPECT_LE(mapped.count(), 1U) << "what is not over is freed";
+    reserve->trim();
+    EXPECT_EQ(mapped.count(), 0U);
+}
+
 TEST(GpuReserve, LendsPinnedMemoryAgain) {
     FakeDriver const fake;
     Alive const pinned(fake, "pinned");

@@ -64,33 +64,52 @@ TEST(GpuHandover, ManyMayComeBeforeAnyoneLooks) {
     EXPECT_EQ(door.all_that_came().size(), 200U);
 }
 
-TEST(GpuHandover, WhoLetsGoIsHeardOf) {
+TEST(GpuHandover, WhoHasDoneIsHeardOf) {
     GpuImporters importers;
-    EXPECT_TRUE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::Over);
     GpuDoor const first;
     GpuDoor const second;
     importers.add(hand_over(first.name(), 0, {}));
     importers.add(hand_over(second.name(), 0, {}));
     auto one = first.all_that_came();
     auto two = second.all_that_came();
-    EXPECT_FALSE(importers.have_let_go());
-    one.clear();
-    EXPECT_FALSE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::OnGoing);
+    say_over(*one.at(0).connection);
+    EXPECT_EQ(importers.use(), gpu::Use::OnGoing);
+    say_over(*two.at(0).connection);
     two.clear();
-    EXPECT_TRUE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::Over);
+    one.clear();
+    EXPECT_EQ(importers.use(), gpu::Use::Over);
 }
 
-TEST(GpuHandover, ADoorThatClosesUnopenedHasLetGo) {
+TEST(GpuHandover, WhoHandsOverIsHeardOfToTheEnd) {
+    GpuDoor const door;
+    auto importers = std::make_optional<GpuImporters>();
+    importers->add(hand_over(door.name(), 0, {}));
+    auto const came = door.all_that_came();
+    Descriptor const& connection = *came.at(0).connection;
+    EXPECT_FALSE(is_closed(connection));
+    say_over(connection);
+    EXPECT_EQ(importers->use(), gpu::Use::Over);
+    EXPECT_FALSE(is_closed(connection));
+    importers.reset();
+    EXPECT_TRUE(is_closed(connection));
+    say_over(connection);  // nobody hears it
+}
+
+TEST(GpuHandover, WhoClosesWithoutAWordHasBrokenOff) {
     GpuImporters importers;
     {
         GpuDoor const door;
         importers.add(hand_over(door.name(), 0, {}));
-        EXPECT_FALSE(importers.have_let_go());
+        EXPECT_EQ(importers.use(), gpu::Use::OnGoing);
     }
-    EXPECT_TRUE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::Broken);
+    EXPECT_EQ(importers.use(), gpu::Use::Broken);
 }
 
-TEST(GpuHandover, WhoDiesHasLetGo) {
+TEST(GpuHandover, WhoDiesHasBrokenOff) {
     GpuImporters importers;
     auto door = std::make_optional<GpuDoor>();
     // The child has the door, too, and allocates nothing: other threads may have held the heap's locks.
@@ -102,10 +121,10 @@ TEST(GpuHandover, WhoDiesHasLetGo) {
     std::string const name = door->name();
     door.reset();
     importers.add(hand_over(name, 0, {}));
-    EXPECT_FALSE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::OnGoing);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    EXPECT_TRUE(importers.have_let_go());
+    EXPECT_EQ(importers.use(), gpu::Use::Broken);
 }
 
 }  // namespace

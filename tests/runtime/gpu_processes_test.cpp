@@ -50,8 +50,22 @@ public:
         }
         spec.schema = numbered_schema();
         spec.options.name = "far";
-        channels_ = members_.open(spec, ends_, ends_);
+        spec_ = spec;
+        channels_ = members_.open(spec_, ends_, ends_);
         received_.resize(ends_.size());
+    }
+
+    /// All delete the channel, and make one like it.
+    void make_again() {
+        {
+            std::vector<std::jthread> all;
+            for (u32 m = 0; m < channels_.size(); ++m) {
+                all.emplace_back([this, m] { members_.runtime(m).delete_channel(channels_[m]); });
+            }
+        }
+        channels_.clear();
+        channels_ = members_.open(spec_, ends_, ends_);
+        for (auto& seen : received_) seen.clear();
     }
 
     /// Every block of every endpoint sends its part and receives.
@@ -101,6 +115,7 @@ private:
 
     Members members_;
     std::vector<Owned> ends_;
+    ChannelSpec spec_;
     std::vector<Channel> channels_;
     std::mutex mutex_;
     std::vector<std::map<std::int64_t, int>> received_;
@@ -164,6 +179,42 @@ TEST_P(GpuProcesses, EveryRowArrivesOnceWhereItsKeyBelongs) {
     spec_.routing = Routing::partition("key");
     Exchange exchange(GetParam().devices, spec_, GetParam().shares);
     EXPECT_EQ(exchange.channel(0).plan().transfer, GetParam().transfer);
+    exchange.run();
+    expect_each_row_once(exchange);
+}
+
+TEST_P(GpuProcesses, AChannelLikeOneThatIsGoneHasItsMemory) {
+    if (is_hidden()) GTEST_SKIP() << kHidden;
+    spec_.routing = Routing::partition("key");
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    std::vector<std::string> const calls{"cuMemCreate", "cuMemImportFromShareableHandle",
+                                         "cuMemExportToShareableHandle"};
+    std::vector<std::uint64_t> made;
+    for (int round = 0; round < 3; ++round) {
+        exchange.run();
+        expect_each_row_once(exchange);
+        exchange.make_again();
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            if (round == 0) made.push_back(gpus_.calls(calls[i]));
+            EXPECT_EQ(gpus_.calls(calls[i]), made[i]) << calls[i];
+        }
+    }
+}
+
+// What a kernel that nobody knows of may still write to is nobody else's.
+TEST_P(GpuProcesses, AChannelThatFailedLeavesNothingToOthers) {
+    if (is_hidden()) GTEST_SKIP() << kHidden;
+    spec_.routing = Routing::partition("key");
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    exchange.make_again();
+    std::uint64_t const made = gpus_.calls("cuMemCreate");
+    exchange.channel(0).fail(ErrorCode::Interrupted, "the test wants it so");
+    while (!exchange.channel(1).impl()->failed()) std::this_thread::yield();
+    exchange.make_again();
+    bool const maps = GetParam().shares && GetParam().transfer == Transfer::ByReference;
+    if (maps) {
+        EXPECT_GT(gpus_.calls("cuMemCreate"), made);
+    }
     exchange.run();
     expect_each_row_once(exchange);
 }
