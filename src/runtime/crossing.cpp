@@ -17,7 +17,7 @@ namespace mgi {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{1};
+constexpr std::chrono::microseconds kLook{100};
 // For a failure's words, so that others hear why.
 constexpr std::chrono::milliseconds kLastWords{500};
 // A wire is dead after 3 s, a link that has none 10 s later.

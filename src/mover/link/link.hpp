@@ -83,6 +83,8 @@ public:
 
 private:
     enum class State : std::uint8_t { Resting, Dialing, Open, Leaving };
+    // What is said of words waits so long for more of them.
+    static constexpr Time kSayAfter = 5 * kMillisecond;
     struct Slot {
         State state = State::Resting;
         std::uint64_t generation = 0;
@@ -107,6 +109,7 @@ private:
         Time lag_at = 0;
         Time said = 0;  // we acknowledged
         Time say_by = kNever;
+        Time together_until = 0;  // words that arrive before are acknowledged then
         std::uint64_t said_bytes = 0;
         Time rest = 0;
         Time rest_until = 0;

@@ -12,9 +12,9 @@ namespace mgi::mover::link {
 namespace {
 
 // What has arrived is acknowledged at once when it is a segment, and when it is this much of one, so
-// that the other end sees it move; small frames together, a little later.
+// that the other end sees it move; words together, so long behind the acknowledgement before: who says one last word
+// does not wait for others. Reports later: that one has arrived on a wire that breaks again is no progress.
 constexpr std::uint64_t kSayAfterBytes = 256U << 10;
-constexpr Time kSayAfter = 5 * kMillisecond;
 
 Key key_of(Header const& header) {
     return {header.channel, header.source, header.destination, header.sequence};
@@ -100,8 +100,11 @@ std::string Link::spoiled(Header const& header) {
 std::optional<std::string> Link::complete(Header const& header, std::string_view text) {
     if (over_) return "the link is over";
     if (is_numbered(header.kind)) {
-        Time const when = header.kind == FrameKind::Segment ? now_ : now_ + kSayAfter;
-        slots_[current_].say_by = std::min(slots_[current_].say_by, when);
+        Slot& slot = slots_[current_];
+        Time const when = header.kind == FrameKind::Segment ? now_
+                          : header.kind == FrameKind::Word  ? std::max(now_, slot.together_until)
+                                                            : now_ + kSayAfter;
+        slot.say_by = std::min(slot.say_by, when);
     }
     switch (header.kind) {
         case FrameKind::Segment: {

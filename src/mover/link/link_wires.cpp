@@ -51,6 +51,7 @@ bool Link::opened(std::uint32_t slot, std::uint64_t generation, Time now) {
     }
     note_progress(it);
     it.say_by = kNever;
+    it.together_until = 0;
     it.said_bytes = 0;
     no_wire_since_ = still_since_ = kNever;
     return true;
@@ -188,6 +189,7 @@ void Link::watch(std::uint32_t slot, Time now) {
     } else if (now >= it.say_by || now >= it.said + options_.heartbeat) {
         it.out.acknowledge(it.in.frames(), it.in.bytes());
         it.said = now;
+        it.together_until = now + kSayAfter;
         it.said_bytes = it.in.bytes();
         it.say_by = kNever;
     }
