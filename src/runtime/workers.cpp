@@ -22,8 +22,16 @@ constexpr std::uint32_t kGpuStageBuffers = 256;
 
 std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) {
     if (channel.places().empty()) return std::make_unique<transport::CpuCopy>();
+    // A copy within a GPU's memory goes through pinned memory, which takes tens of milliseconds to get.
+    bool const meets_itself =
+        std::any_of(channel.places().begin(), channel.places().end(), [](auto const& place) {
+            Here const& here = place->here();
+            // Destinations pass a broadcast on to each other.
+            return here.destinations.size() > 1 ||
+                   (!here.sources.empty() && !here.destinations.empty());
+        });
     // Another process may have the same GPU.
-    bool const within = channel.plan().transfer == Transfer::ByCopy ||
+    bool const within = (channel.plan().transfer == Transfer::ByCopy && meets_itself) ||
                         (channel.shared() && channel.part()->members().writes_own_gpus);
     auto engines = std::make_unique<transport::GpuCopy>(channel.gpu_memories(),
                                                         within ? channel.plan().segment_bytes : 0);
