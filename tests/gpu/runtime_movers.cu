@@ -15,7 +15,7 @@ struct WideStruct {
     i64 key;
     i64 rest[7];
 };
-constexpr u32 kAnswer = 64;  // rows back
+constexpr u32 kAnswer = 64;  // rows back, at most
 
 Schema rows_of_64_bytes() {
     std::vector<Field> fields{{"key", int64()}};
@@ -26,7 +26,8 @@ Schema rows_of_64_bytes() {
 /// Sends `rows` rows at once, publishes them, and waits for the answer; `rounds` times.
 struct Ping {
     MGI_HD void operator()(Group const& group, Shared& shared, device::Channel out,
-                           device::Channel in, WideStruct const* data, u32 rows, u32 rounds) const {
+                           device::Channel in, WideStruct const* data, u32 rows, u32 answer,
+                           u32 rounds) const {
         for (u32 round = 0; round < rounds; ++round) {
             for (u64 sent = 0; sent < rows;) {
                 auto const result = out.send_rows(group, shared, data + sent, rows - sent);
@@ -34,7 +35,7 @@ struct Ping {
                 sent += result.rows;
             }
             while (out.push(group, shared) == Status::Pending) device::backoff(0);
-            if (!take(group, shared, in, kAnswer)) return;
+            if (!take(group, shared, in, answer)) return;
         }
         (void)out.flush_wait(group, shared);
         (void)take(group, shared, in, ~u64(0));
@@ -54,13 +55,14 @@ struct Ping {
     }
 };
 
-/// Answers each `rows` rows with a few.
+/// Answers each `rows` rows with a few, `answer`.
 struct Pong {
     MGI_HD void operator()(Group const& group, Shared& shared, device::Channel in,
-                           device::Channel out, WideStruct const* data, u32 rows) const {
+                           device::Channel out, WideStruct const* data, u32 rows,
+                           u32 answer) const {
         while (Ping::take(group, shared, in, rows)) {
-            for (u64 sent = 0; sent < kAnswer;) {
-                auto const result = out.send_rows(group, shared, data + sent, kAnswer - sent);
+            for (u64 sent = 0; sent < answer;) {
+                auto const result = out.send_rows(group, shared, data + sent, answer - sent);
                 if (result.status == Status::Error) return;
                 sent += result.rows;
             }
@@ -139,7 +141,8 @@ struct Ends {
 double round_trip(std::string const& from, std::string const& to, u32 bytes, u32 rounds) {
     Ends ends(from, to);
     u32 const rows = bytes / u32(sizeof(WideStruct));
-    ends.there.options.segment_rows = rows;
+    u32 const answer_rows = std::min(rows, kAnswer);
+    ends.there.options.segment_rows = std::max(rows, kAnswer);
     ends.there.options.slots = 4;
     ends.back.options.segment_rows = kAnswer;
     Channel const there = ends.runtime.create_channel(ends.there);
@@ -148,12 +151,13 @@ double round_trip(std::string const& from, std::string const& to, u32 bytes, u32
     Endpoint const far = ends.there.destinations[0];
     Room<WideStruct> const here(from, rows);
     Room<WideStruct> const answer(to, kAnswer);
-    Launch pong = ends.runtime.launch(far, shape_of(to, 1), Pong{}, there.on(far), back.on(far),
-                                      static_cast<WideStruct const*>(answer.get()), rows);
+    Launch pong =
+        ends.runtime.launch(far, shape_of(to, 1), Pong{}, there.on(far), back.on(far),
+                            static_cast<WideStruct const*>(answer.get()), rows, answer_rows);
     auto const start = Clock::now();
     Launch ping =
         ends.runtime.launch(near, shape_of(from, 1), Ping{}, there.on(near), back.on(near),
-                            static_cast<WideStruct const*>(here.get()), rows, rounds);
+                            static_cast<WideStruct const*>(here.get()), rows, answer_rows, rounds);
     ping.wait(settings.limit());
     double const seconds = seconds_since(start);
     pong.wait(settings.limit());
@@ -229,7 +233,7 @@ std::vector<std::string> measure_movers() {
             }
             lines.push_back(bench::json_of(result));
         };
-        for (u32 const segment : {64u << 10, 256u << 10, 1u << 20, 4u << 20}) {
+        for (u32 const segment : {64u, 64u << 10, 256u << 10, 1u << 20, 4u << 20}) {
             add("mover_latency", segment, [&, from = from, to = to](bench::Result& result) {
                 (void)round_trip(from, to, segment, 3);
                 std::vector<double> rounds;

@@ -33,10 +33,11 @@ std::vector<Told> flows_of_processes() {
 /// One process' endpoint on the GPU, which sends and receives.
 class Party {
 public:
-    Party(u32 rank, u32 size, bool peers)
+    /// `turned`: each process has numbers of its own for the GPUs, and calls its first one 0.
+    Party(u32 rank, u32 size, bool peers, bool turned)
         : rank_(rank),
           peers_(peers),
-          device_("cuda:" + std::to_string(peers ? rank : 0)),
+          device_("cuda:" + std::to_string(peers && !turned ? rank : 0)),
           runtime_(join_meeting(rank, size, options_of_tests())),
           mine_(runtime_.create_endpoint(named(device_))),
           all_(runtime_.gather_endpoints({mine_})) {
@@ -187,8 +188,8 @@ void come_and_go(Party& party, u32 size) {
            "the GPU's free memory becomes less, in MiB:" + all);
 }
 
-void exchange_all(u32 rank, u32 size, bool peers) {
-    Party party(rank, size, peers);
+void exchange_all(u32 rank, u32 size, bool peers, bool turned) {
+    Party party(rank, size, peers, turned);
     for (Told const& told : flows_of_processes()) {
         try {
             party.make(told, ranks_below(size));
@@ -206,7 +207,7 @@ constexpr u32 kKilled = 1;
 /// The first process comes late: so the second is killed while it waits for it, with rows under way. Nobody has room
 /// for all that the others send.
 void lose_one(u32 rank, u32 size, bool peers) {
-    Party party(rank, size, peers);
+    Party party(rank, size, peers, false);
     Told const told{"bereaved", Routing::partition("key"), 100'000, 512};
     party.make(told, ranks_below(size));
     if (rank == 0) std::this_thread::sleep_for(milliseconds(1500));
@@ -232,13 +233,28 @@ void lose_one(u32 rank, u32 size, bool peers) {
     party.leave();
 }
 
+constexpr char const* kTurned = "turned";
+
+/// All GPUs, that of this rank first, as Dask has it.
+std::string gpus_from(u32 rank) {
+    auto const gpus = u32(gpus_of_tests());
+    std::string list;
+    for (u32 i = 0; i < gpus; ++i) {
+        list += (i == 0 ? "" : ",") + std::to_string((rank + i) % gpus);
+    }
+    return list;
+}
+
 void hold_meeting(std::string const& what, std::string const& ipc, u32 size) {
     Meeting meeting(size);
     for (u32 rank = 0; rank < size; ++rank) {
         std::vector<std::string> command{settings.program, "--member", what, std::to_string(rank),
                                          std::to_string(size)};
         if (settings.cpu) command.insert(command.begin() + 1, "--cpu");
-        meeting.start(command, {{"MGI_GPU_IPC", ipc}, {"MGI_LOG", "off"}});
+        std::vector<std::pair<std::string, std::string>> set{{"MGI_GPU_IPC", ipc},
+                                                             {"MGI_LOG", "off"}};
+        if (what.ends_with(kTurned)) set.emplace_back("CUDA_VISIBLE_DEVICES", gpus_from(rank));
+        meeting.start(command, set);
     }
     std::string problems;
     for (u32 rank = 0; rank < size; ++rank) {
@@ -254,9 +270,9 @@ void hold_meeting(std::string const& what, std::string const& ipc, u32 size) {
 
 int run_member(std::string const& what, u32 rank, u32 size) {
     try {
-        bool const peers = what.ends_with("peers");
+        bool const peers = what.find("peers") != what.npos;
         if (what.starts_with("exchange")) {
-            exchange_all(rank, size, peers);
+            exchange_all(rank, size, peers, what.ends_with(kTurned));
         } else {
             lose_one(rank, size, peers);
         }
@@ -285,6 +301,10 @@ void add_processes(std::vector<Test>& tests) {
         tests.push_back({"processes of GPUs that are peers",
                          [gpus] { hold_meeting("exchange peers", "on", std::min(gpus, 4u)); },
                          false, false});
+        tests.push_back(
+            {"processes of peers that number their GPUs differently",
+             [gpus] { hold_meeting("exchange peers turned", "on", std::min(gpus, 4u)); }, false,
+             false});
     }
     if (gpus >= 3) {
         tests.push_back({"three processes of peers, one is killed",
