@@ -44,8 +44,9 @@ public:
     static constexpr u32 kNone = 0xffffffffu;
 
     /// Sends rows by the channel's routing. Always a prefix of what was offered is accepted; Pending
-    /// says that there is no room now for more, or that a group of several threads has sent what one call sends (TileShape::kMostTiles):
-    /// receive, if this group does, and call again. Error: code Closed (after this group's flush, or a
+    /// says that there is no room now for more, or that a group of several threads has sent what one call sends
+    /// (TileShape::kMostTiles), or has first placed rows that found no room before, and taken none: receive, if this group
+    /// does, and call again. Error: code Closed (after this group's flush, or a
     /// group that the source does not know), Refused (the row at `rows` can never fit a segment; the
     /// ones before it are accepted), InvalidArgument (not a source here, scratch too small), or why
     /// the channel failed.
