@@ -25,10 +25,7 @@ std::unique_ptr<transport::Transport> transport_for(ChannelImpl const& channel) 
     // A copy within a GPU's memory goes through pinned memory, which takes tens of milliseconds to get.
     bool const meets_itself =
         std::any_of(channel.places().begin(), channel.places().end(), [](auto const& place) {
-            Here const& here = place->here();
-            // Destinations pass a broadcast on to each other.
-            return here.destinations.size() > 1 ||
-                   (!here.sources.empty() && !here.destinations.empty());
+            return !place->here().sources.empty() && !place->here().destinations.empty();
         });
     // Another process may have the same GPU.
     bool const within = (channel.plan().transfer == Transfer::ByCopy && meets_itself) ||
