@@ -1,6 +1,7 @@
 #include "gpu/reserve.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <utility>
 
@@ -13,6 +14,18 @@ namespace {
 // Whether memory of a size serves for less, and little of it is wasted.
 bool fits(std::uint64_t size, std::uint64_t bytes) {
     return size >= bytes && size - bytes <= bytes / 8;
+}
+
+// Memory that is unmapped is not to be written any more: unmapping does not wait for that.
+template <class Shelf>
+void await_zeroes(Shelf const& shelf) noexcept {
+    for (auto const& one : shelf) {
+        try {
+            if (one.zeroes != nullptr) one.zeroes->wait("zero memory of a channel before");
+        } catch (std::exception const&) {
+            // The GPU's context is lost, and its memory with it.
+        }
+    }
 }
 
 }  // namespace
@@ -44,7 +57,7 @@ template <class T>
 void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
     Shelf<T> over;  // dies behind the lock
     int const gpu = one.what->gpu();
-    std::lock_guard const lock(mutex_);
+    std::unique_lock lock(mutex_);
     shelf.push_back(std::move(one));
     std::uint64_t all = 0;
     for (Kept<T> const& kept : shelf) all += kept.what->gpu() == gpu ? kept.what->bytes() : 0;
@@ -57,6 +70,8 @@ void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
         over.push_back(std::move(*at));
         at = shelf.erase(at);
     }
+    lock.unlock();
+    await_zeroes(over);
 }
 
 std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
@@ -125,7 +140,13 @@ void Reserve::settle() {
         std::lock_guard const lock(mutex_);
         all.swap(used_by_others_);
     }
-    for (Kept<DeviceMemory>& one : all) give(std::move(one.what));
+    for (Kept<DeviceMemory>& one : all) {
+        try {
+            give(std::move(one.what));
+        } catch (std::exception const&) {
+            // What fails is not used again.
+        }
+    }
 }
 
 void Reserve::give(std::unique_ptr<PinnedMemory> memory) {
@@ -137,10 +158,13 @@ void Reserve::trim() noexcept {
     Shelf<DeviceMemory> memories;  // die behind the lock
     Shelf<DeviceMemory> used_by_others;
     Shelf<PinnedMemory> pinned;
-    std::lock_guard const lock(mutex_);
-    memories.swap(memories_);
-    used_by_others.swap(used_by_others_);
-    pinned.swap(pinned_);
+    {
+        std::lock_guard const lock(mutex_);
+        memories.swap(memories_);
+        used_by_others.swap(used_by_others_);
+        pinned.swap(pinned_);
+    }
+    await_zeroes(memories);
 }
 
 }  // namespace mgi::gpu

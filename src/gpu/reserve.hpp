@@ -19,6 +19,9 @@ public:
     /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it. What came first goes first.
     Reserve(std::uint64_t most, std::uint64_t most_pinned)
         : most_(most), most_pinned_(most_pinned) {}
+    ~Reserve() { trim(); }
+    Reserve(Reserve const&) = delete;
+    Reserve& operator=(Reserve const&) = delete;
 
     /// Of a GPU; all that was put into it must be over when it comes back.
     [[nodiscard]] std::shared_ptr<OwnStream> stream(int gpu);

@@ -169,6 +169,7 @@ bool is_closed(Descriptor const& connection) noexcept {
 void GpuImporters::add(Descriptor connection) {
     std::lock_guard const lock(mutex_);
     using_.push_back(std::move(connection));
+    done_.reserve(done_.size() + using_.size());  // use() must not throw
 }
 
 gpu::Use GpuImporters::use() noexcept {
