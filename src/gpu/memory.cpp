@@ -1,8 +1,9 @@
 #include "gpu/memory.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
-
 #include <exception>
 #include <iterator>
 #include <mutex>
@@ -10,8 +11,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <mgi/error.hpp>
 

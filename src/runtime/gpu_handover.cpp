@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -142,11 +141,17 @@ Descriptor hand_over(std::string const& door, std::uint32_t me, std::vector<int>
     return connection;
 }
 
-namespace {
+void say_over(Descriptor const& connection) noexcept {
+    char const word = 1;
+    // Where it is lost, the other process hears the end.
+    (void)send(connection.get(), &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
 
-enum class Heard : std::uint8_t { Nothing, Word, End };
+bool is_closed(Descriptor const& connection) noexcept {
+    return GpuImporters::hear(connection) == GpuImporters::Heard::End;
+}
 
-Heard hear(Descriptor const& connection) noexcept {
+GpuImporters::Heard GpuImporters::hear(Descriptor const& connection) noexcept {
     char word = 0;
     ssize_t const bytes = recv(connection.get(), &word, 1, MSG_DONTWAIT);
     if (bytes > 0) return Heard::Word;
@@ -154,36 +159,22 @@ Heard hear(Descriptor const& connection) noexcept {
     return waits ? Heard::Nothing : Heard::End;
 }
 
-}  // namespace
-
-void say_over(Descriptor const& connection) noexcept {
-    char const word = 1;
-    // Who does not hear it hears the end.
-    (void)send(connection.get(), &word, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-bool is_closed(Descriptor const& connection) noexcept {
-    return hear(connection) == Heard::End;
-}
-
 void GpuImporters::add(Descriptor connection) {
     std::lock_guard const lock(mutex_);
-    using_.push_back(std::move(connection));
-    done_.reserve(done_.size() + using_.size());  // use() must not throw
+    importers_.push_back({std::move(connection)});
 }
 
 gpu::Use GpuImporters::use() noexcept {
     std::lock_guard const lock(mutex_);
-    auto const still = std::partition(using_.begin(), using_.end(), [&](Descriptor const& one) {
-        Heard const heard = hear(one);
-        broken_ = broken_ || heard == Heard::End;
-        return heard == Heard::Nothing;
-    });
-    done_.insert(done_.end(), std::make_move_iterator(still),
-                 std::make_move_iterator(using_.end()));
-    using_.erase(still, using_.end());
-    if (!using_.empty()) return gpu::Use::OnGoing;
-    return broken_ ? gpu::Use::Broken : gpu::Use::Over;
+    bool on_going = false;
+    bool broken = false;
+    for (Importer& one : importers_) {
+        if (one.heard == Heard::Nothing) one.heard = hear(one.connection);
+        on_going = on_going || one.heard == Heard::Nothing;
+        broken = broken || one.heard == Heard::End;
+    }
+    if (on_going) return gpu::Use::OnGoing;
+    return broken ? gpu::Use::Broken : gpu::Use::Over;
 }
 
 }  // namespace mgi

@@ -1,6 +1,6 @@
-// How processes of a server hand each other the memory of their GPUs, for a channel: descriptors go over a socket. Who has
-// imported something says there when its use of it is over, and both keep their ends open as long as they have the memory:
-// the kernel closes them for who dies.
+// How processes of a server hand each other the memory of their GPUs, for a channel: descriptors go over a socket. The
+// importing process says there when its use of them is over, and both processes keep their ends open as long as they have
+// the memory: the kernel closes those of a process that dies.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,12 @@ private:
 // Throws Error(Refused).
 Descriptor hand_over(std::string const& door, std::uint32_t me, std::vector<int> const& memories);
 
-// Tells who handed something over that its use is over, here.
+// Tells the process that handed something over that its use is over, here.
 void say_over(Descriptor const& connection) noexcept;
-// Whether who handed something over has it no more.
+// Whether the process that handed something over has it no more.
 [[nodiscard]] bool is_closed(Descriptor const& connection) noexcept;
 
-// Who has imported what one process shares for a channel. Thread-safe.
+// The processes that have imported what this one shares for a channel. Thread-safe.
 class GpuImporters {
 public:
     void add(Descriptor connection);
@@ -55,10 +55,16 @@ public:
     [[nodiscard]] gpu::Use use() noexcept;
 
 private:
+    enum class Heard : std::uint8_t { Nothing, Word, End };
+    friend bool is_closed(Descriptor const& connection) noexcept;
+    static Heard hear(Descriptor const& connection) noexcept;
+
+    struct Importer {
+        Descriptor connection;  // open until the memory is given to others, or freed
+        Heard heard = Heard::Nothing;
+    };
     std::mutex mutex_;
-    std::vector<Descriptor> using_;
-    std::vector<Descriptor> done_;  // open until the memory is given to others, or freed
-    bool broken_ = false;
+    std::vector<Importer> importers_;
 };
 
 }  // namespace mgi

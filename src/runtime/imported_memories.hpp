@@ -12,8 +12,8 @@
 
 namespace mgi {
 
-// Of a runtime. It keeps what nobody uses as long as its owner has it, who is heard of by the connection over which it was
-// handed over last. Thread-safe.
+// Of a runtime. It keeps what no channel uses as long as the owning process has it: the connection over which that was
+// handed over last is open so long. Thread-safe.
 class ImportedMemories {
 public:
     // The owner's memory of that number, for these GPUs: what is kept, or what `import` makes.

@@ -1,4 +1,5 @@
 // What works for a channel beside its users' groups: movers, and sorters with their stages.
+#include <algorithm>
 #include <chrono>
 
 #include "mover/channel_moves.hpp"

@@ -85,13 +85,15 @@ TEST(DeviceSend, ACallOfAGroupThatPlacesCarriedRowsTakesNoOthers) {
             auto const send = [&] {
                 return channel.send_rows(group, shared, rows.data(), rows.size()).rows;
             };
+            auto const receive = [&] {
+                ReceivedBatch batch;
+                while (channel.recv(group, shared, batch) != Status::Ok) group.sync();
+                channel.release(group, shared, batch);
+            };
             EXPECT_EQ(send(), 8U) << "a segment, and as many that are carried";
-            ReceivedBatch batch;
-            while (channel.recv(group, shared, batch) != Status::Ok) group.sync();
-            channel.release(group, shared, batch);
+            receive();
             EXPECT_EQ(send(), threads == 1 ? 8U : 0U);
-            while (channel.recv(group, shared, batch) != Status::Ok) group.sync();
-            channel.release(group, shared, batch);
+            receive();
             if (threads > 1) {
                 EXPECT_EQ(send(), 8U);
             }

@@ -12,8 +12,8 @@ namespace mgi::mover::link {
 namespace {
 
 // What has arrived is acknowledged at once when it is a segment, and when it is this much of one, so
-// that the other end sees it move; words together, so long behind the acknowledgement before: who says one last word
-// does not wait for others. Reports later: that one has arrived on a wire that breaks again is no progress.
+// that the other end sees it move; words together, so long behind the acknowledgement before: a process
+// with one last word does not wait for others. Reports later: that one has arrived on a wire that breaks again is no progress.
 constexpr std::uint64_t kSayAfterBytes = 256U << 10;
 
 Key key_of(Header const& header) {
