@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongestPause = std::chrono::microseconds(50);
-constexpr auto kShortestSleep = std::chrono::microseconds(5);
+constexpr auto kShortestSleep = std::chrono::microseconds(20);
 
 // Until the next look at kernels that were new at `since`: short for those that may soon be over, and never long
 // beside what they have taken.

@@ -51,6 +51,9 @@ public:
     T fetch_sub(T value, Order order = device::seq_cst) {
         return written("fetch_sub", [&] { return word_.fetch_sub(value, order); });
     }
+    T fetch_max(T value, Order order = device::seq_cst) {
+        return written("fetch_max", [&] { return word_.fetch_max(value, order); });
+    }
     bool compare_exchange_strong(T& expected, T value, Order success, Order failure) {
         return written("compare_exchange", [&] {
             return word_.compare_exchange_strong(expected, value, success, failure);

@@ -78,6 +78,13 @@ public:
         return replace(order, at,
                        [&](rl::memory_order mo) { return word_.fetch_or(value, mo, info_of(at)); });
     }
+    T fetch_max(T value, memory_order order, Location const& at = Location::current()) {
+        T was = load(memory_order::relaxed, at);
+        while (was < value &&
+               !compare_exchange_strong(was, value, order, memory_order::relaxed, at)) {
+        }
+        return was;
+    }
     bool compare_exchange_strong(T& expected, T desired, memory_order success, memory_order failure,
                                  Location const& at = Location::current()) {
         return compare_exchange<false>(expected, desired, success, failure, at);

@@ -12,13 +12,16 @@ namespace mgi::device {
 template <class A>
 MGI_HD MGI_COLD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source, Group group,
                                       bool closing) {
-    if (ErrorCode const failed = state.error(); failed != ErrorCode::Ok) return failed;
     if (group.blocks > state.max_groups || group.block >= group.blocks) {
         return ErrorCode::InvalidArgument;
     }
     GroupState<A>& mine = source.groups[group.block];
     u64 const me = group.launch + 1;
+    // All at once: each is a trip to far memory.
+    ErrorCode const failed = state.error();
     u64 known = mine.launch.load(relaxed);
+    bool const flushed = mine.flushed.load(relaxed) != 0;
+    if (failed != ErrorCode::Ok) return failed;
     if (known == 0) {
         // relaxed, both: how many groups there are, and whose place this is, are facts once set.
         u32 expected = 0;
@@ -30,7 +33,7 @@ MGI_HD MGI_COLD ErrorCode admit_group(ChannelState<A>& state, Source<A>& source,
         if (mine.launch.compare_exchange_strong(known, me, relaxed, relaxed)) return ErrorCode::Ok;
     }
     if (known != me) return ErrorCode::Closed;
-    return closing || mine.flushed.load(relaxed) == 0 ? ErrorCode::Ok : ErrorCode::Closed;
+    return closing || !flushed ? ErrorCode::Ok : ErrorCode::Closed;
 }
 
 }  // namespace mgi::device

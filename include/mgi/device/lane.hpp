@@ -66,7 +66,7 @@ struct alignas(64) Slot {
     typename A::template System<u64> sequence{0};
     typename A::template Device<u64> committed{0};
     /// sequence + 1 once the slot is filled.
-    typename A::template System<u64> filled{0};
+    typename A::template Device<u64> filled{0};
     /// Rows | bytes / 16 << 32 of the filled slot.
     typename A::template System<u64> content{0};
     /// Reads that are still owed before the slot is free: by each reader of the lane one for each
@@ -283,19 +283,15 @@ struct alignas(64) Lane {
     MGI_HD void say_arrival(u64 sequence) {
         Slot<A>& s = slots[u32(sequence) & mask];
         u64 const content = s.content.load(relaxed);
-        rows_published.fetch_add(u32(content), relaxed);
-        units_published.fetch_add(content >> 32, relaxed);
-        // release: everybody's rows, which `commit` has acquired.
+        // release: everybody's rows, which `commit` has acquired. First, since additions before it would be waited for.
         came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
                                          cuda::std::memory_order_release);
+        rows_published.fetch_add(u32(content), relaxed);
+        units_published.fetch_add(content >> 32, relaxed);
         // Upwards alone: the slot may come free, be filled again and be marked before we get here.
         // release: whose flush sees it finds the segment in the inbox (`has_come`); and those of laps before it, whose
         // readers had found them there before the slot was filled again.
-        u64 was = s.filled.load(relaxed);
-        while (was < sequence + 1 &&
-               !s.filled.compare_exchange_weak(was, sequence + 1, cuda::std::memory_order_release,
-                                               relaxed)) {
-        }
+        (void)s.filled.fetch_max(sequence + 1, cuda::std::memory_order_release);
     }
 
     /// Of a lane with an inbox: whether every sequence below one that a slot holds has come there.

@@ -115,6 +115,7 @@ private:
     struct Found {
         u32 source;
         u32 group;
+        u32 looks = 0;  ///< of this group's, before this one
     };
 
     /// Looks for one: for this group, beginning with the source whose turn it is; now and then for groups that hold
@@ -122,19 +123,28 @@ private:
     /// look is a trip to far memory; of a CPU's group by the leader.
     MGI_HD Found look() const {
         u32 const sources = state_.source_count;
-        Found const nothing{sources, group_.block};
-        if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return nothing;
+        Found found{sources, group_.block};
+        if (here_.inbox_receivers == nullptr || group_.block >= state_.max_groups) return found;
         Receiver<A> const& me = here_.inbox_receivers[group_.block];
-        u32 const looks = of_leader(group_, me.looks.load(relaxed)) + 1;
-        if (looks % kLooks == 0) {
+        // Both at once.
+        u32 looks = me.looks.load(relaxed);
+        u32 first = me.first.load(relaxed);
+        found.looks = looks = of_leader(group_, looks);
+        first = of_leader(group_, first);
+        auto const at_others = [&] {
             Found const held = look_at_others(group_, state_, here_);
-            if (held.source != sources) return held;
-        }
-        u32 const first = of_leader(group_, me.first.load(relaxed));
+            return Found{held.source, held.group, looks};
+        };
+        if (looks % kLooks == kLooks - 1) found = at_others();
+        if (found.source != sources) return found;
         u32 const turn = first_of_warp(group_, sources,
                                        [&](u32 k) { return seems_to_have(me, in_turn(first, k)); });
-        if (turn != sources) return {in_turn(first, turn), group_.block};
-        return looks % kIdleLooks == 0 ? look_at_others(group_, state_, here_) : nothing;
+        if (turn != sources) {
+            found.source = in_turn(first, turn);
+        } else if (looks % kIdleLooks == kIdleLooks - 1) {
+            found = at_others();
+        }
+        return found;
     }
 
     /// The same by the leader alone, and for this group alone: of what it has taken in itself.
@@ -177,8 +187,10 @@ private:
     MGI_HD bool seems_to_have(Receiver<A> const& me, u32 source) const {
         Inbox<A> const* const inbox = here_.rings[source].inbox;
         if (inbox == nullptr) return false;
+        // Both at once.
         u64 const held = me.holds[source].load(relaxed);
-        return held != 0 ? has_come(*inbox, held) : inbox->has_come(inbox->next());
+        u64 const next = inbox->next();
+        return held != 0 ? has_come(*inbox, held) : inbox->has_come(next);
     }
 
     /// Whether the segment of a number that is held has come.
@@ -188,14 +200,16 @@ private:
 
     /// `found`: by `look`.
     MGI_HD Status receive_alone(ReceivedBatch& batch, ErrorCode& code, Found found) {
-        code = state_.error();
-        if (code != ErrorCode::Ok) return Status::Error;
         if (group_.block >= state_.max_groups) {
             code = ErrorCode::InvalidArgument;
             return Status::Error;
         }
         auto& receiver = here_.receivers[group_.block];
-        if (receiver.load(relaxed) != group_.launch + 1) receiver.store(group_.launch + 1, relaxed);
+        // Both at once.
+        code = state_.error();
+        u64 const known = receiver.load(relaxed);
+        if (code != ErrorCode::Ok) return Status::Error;
+        if (known != group_.launch + 1) receiver.store(group_.launch + 1, relaxed);
         if (state_.ordered && !consume_alone()) {
             code = ErrorCode::Refused;
             return Status::Error;
@@ -224,8 +238,9 @@ private:
     MGI_HD bool take_by_turns(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
         auto const from_queue = [&] { return here_.has_queue && open(here_.queue->take(), batch); };
-        // An addition: groups of several launches may be this block.
-        bool const turn = me.looks.fetch_add(1, relaxed) % kOthersTurn == 0;
+        // An addition: groups of several launches may be this block. Nobody waits for it.
+        (void)me.looks.fetch_add(1, relaxed);
+        bool const turn = found.looks % kOthersTurn == 0;
         if (turn && take_in_arrivals()) found = look_alone(me);
         if (turn && from_queue()) return true;
         if (take_from_inboxes(batch, found)) return true;
@@ -273,7 +288,7 @@ private:
                 u64 const drawing = Receiver<A>::kDrawing;
                 if (!holds.compare_exchange_strong(held, drawing, relaxed, relaxed)) return false;
                 u64 const number = inbox->draw();
-                if (!inbox->has_come(number)) {
+                if (number != next && !inbox->has_come(number)) {
                     // Another group was faster. release: who counts it knows of its draw.
                     (void)holds.exchange(number + 1, cuda::std::memory_order_release);
                     return false;

@@ -30,22 +30,30 @@ public:
           tile_(Tile::in(shared, tile_shape(state))),
           scratch_fits_(shared.bytes >= tile_shape(state).scratch_bytes()) {}
 
-    /// Checks that this group may go on sending, and registers it at its first call.
+    /// Checks that this group may go on sending, and registers it at its first call. Comes before all others.
     MGI_HD ErrorCode enter(bool closing) {
         // First: a group that is refused here must not be one that the source waits for.
         if (!scratch_fits_) return ErrorCode::InvalidArgument;
-        ErrorCode code = ErrorCode::Ok;
-        if (group_.leads()) code = admit_group(state_, source_, group_, closing);
-        return ErrorCode(agree(group_, tile_.agreed, u32(code)));
+        u32 word = 0;
+        if (group_.leads()) {
+            word = u32(admit_group(state_, source_, group_, closing));
+            // acquire, of who closes: what another group has placed of ours lies behind us. Who sends asks once more
+            // before it carries rows again (`keep`): an acquire has a GPU forget what it has at hand.
+            u32 const carried = closing ? mine_.carried.load(acquire) : mine_.carried.load(relaxed);
+            if (carried != 0) word |= kCarries;
+        }
+        word = agree(group_, tile_.agreed, word);
+        carries_ = (word & kCarries) != 0;
+        return ErrorCode(word & ~kCarries);
     }
 
     /// Sends a prefix of the batch; `lane` >= 0 sends all of it there. A call of several threads that had rows to carry
     /// on takes none of the batch: lanes that were full lately are full again soon, and a group that receives as well
     /// is to make room first.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
-        // acquire: what another group has placed of ours lies behind us.
-        if (agree(group_, tile_.agreed, group_.leads() ? mine_.carried.load(acquire) : 0) != 0) {
-            bool const placed = carry_on(group_, shared_, state_, source_index_);
+        if (carries_) {
+            bool const placed = place_own();
+            if (!placed && agreed(starves())) push_lanes();
             if (!placed || (group_.threads > 1 && batch.count != 0)) {
                 return {0, Status::Pending, ErrorCode::Ok};
             }
@@ -66,15 +74,16 @@ public:
 
     /// Publishes what is buffered, as far as there is room.
     MGI_HD Status push() {
-        bool const placed = place_carry(mine_);
+        bool const placed = place_own();
         push_lanes();
+        group_.sync();  // each thread looks at what others have published
         // Rows that another group carries may lie between ours and who is to see them.
         return placed && all_agreed(are_published()) ? Status::Ok : Status::Pending;
     }
 
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
     MGI_HD Status flush() {
-        if (!place_carry(mine_)) {
+        if (!place_own()) {
             agreed(starves()) ? push_lanes() : seal_lanes();
             return Status::Pending;
         }
@@ -111,6 +120,7 @@ public:
 
 private:
     static constexpr u32 kStarvedSends = 16;
+    static constexpr u32 kCarries = 1u << 31;  ///< beside an ErrorCode
 
     // What is done seldom is done by a call of its own, which shares nothing but the scratch: so this one
     // can stay in registers.
@@ -158,15 +168,6 @@ private:
         return {call.finish(accepted), status, ErrorCode::Ok};
     }
 
-    /// Places rows that an earlier call could not; false, and now and then a push, when some are left.
-    MGI_HD MGI_COLD static bool carry_on(Group group, Shared shared, ChannelState<A>& state,
-                                         u32 source) {
-        SendCall call(group, shared, state, source);
-        if (call.place_carry(call.mine_)) return true;
-        if (call.agreed(call.starves())) call.push_lanes();
-        return false;
-    }
-
     /// Keeps the rows of the tile that are not placed.
     MGI_HD MGI_COLD static void keep_rest(Group group, Shared shared, ChannelState<A>& state,
                                           u32 source, Batch batch, u64 first, Tile tile) {
@@ -177,23 +178,29 @@ private:
 
     /// This thread's share of the question whether all of the group's rows can be seen, or are the mover's.
     [[nodiscard]] MGI_HD bool are_published() const {
-        for (u32 l = 0; group_.leads() && l < lane_count_; ++l) {
+        for (u32 l = 0; l < lane_count_; ++l) {
             Lane<A> const& lane = lanes_[l];
-            if (lane.came == nullptr && mine_.last[l] > lane.published.load(acquire)) return false;
+            u64 const below = mine_.last[l];
+            if (lane.came != nullptr) {
+                if (!has_come(lane, below)) return false;
+            } else if (group_.leads() && below > lane.published.load(acquire)) {
+                return false;
+            }
         }
-        return has_come();
+        return true;
     }
 
     /// This thread's share of the question whether all of the group's rows that go to inboxes have come there.
     [[nodiscard]] MGI_HD bool has_come() const {
         for (u32 l = 0; l < lane_count_; ++l) {
-            Lane<A> const& lane = lanes_[l];
-            if (lane.came == nullptr) continue;
-            u64 const below = mine_.last[l];
-            u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
-            for (u32 i = group_.thread; i < slots; i += group_.threads) {
-                if (!lane.has_come(i, below)) return false;
-            }
+            if (lanes_[l].came != nullptr && !has_come(lanes_[l], mine_.last[l])) return false;
+        }
+        return true;
+    }
+    [[nodiscard]] MGI_HD bool has_come(Lane<A> const& lane, u64 below) const {
+        u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
+        for (u32 i = group_.thread; i < slots; i += group_.threads) {
+            if (!lane.has_come(i, below)) return false;
         }
         return true;
     }
@@ -347,7 +354,10 @@ private:
     /// Copies what is left of the tile into the group's carry buffer, sorted by lane.
     MGI_HD void keep(Batch const& batch, u64 first) {
         u32 const lanes = lane_count_;
-        MGI_ASSERT(!group_.leads() || mine_.carried.load(relaxed) == 0, group_.block);
+        // acquire: another group, which has placed what we carried before, has done with where that was.
+        u32 const carried = group_.leads() ? mine_.carried.load(acquire) : 0;
+        MGI_ASSERT(carried == 0, carried, group_.block);
+        group_.sync();
         for (u32 i = group_.thread; i < state_.carry_layout.bit_bytes; i += group_.threads) {
             mine_.carry[i] = 0;
         }
@@ -375,7 +385,7 @@ private:
             }
         }
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
-                      [&](u32) { return mine_.carry; });
+                      ClaimedSegments{mine_.carry, tile_.claims});
         group_.sync();  // nobody reads the caller's columns or the scratch any more
         // release: what the group has kept, for who places it.
         if (group_.leads()) mine_.carried.store(row, cuda::std::memory_order_release);
@@ -388,9 +398,19 @@ private:
         return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
     }
 
+    /// Places what this group carries; true when none of that is left.
+    MGI_HD bool place_own() {
+        return !carries_ || place_carry(group_, shared_, state_, source_index_, mine_);
+    }
+
     /// Places rows that an earlier call of a group's could not; true when none are left. False, too, while
     /// another group is at it.
-    MGI_HD bool place_carry(GroupState<A>& of) {
+    MGI_HD MGI_COLD static bool place_carry(Group group, Shared shared, ChannelState<A>& state,
+                                            u32 source, GroupState<A>& of) {
+        return SendCall(group, shared, state, source).place_carry_of(of);
+    }
+
+    MGI_HD bool place_carry_of(GroupState<A>& of) {
         u32 const rows = agree(group_, tile_.agreed, group_.leads() ? hold_carry(of) : 0);
         if (rows == 0) return true;
         if (rows == kHeld) return false;
@@ -438,30 +458,32 @@ private:
 
     /// Places what other groups carry, as far as there is room: while one waits to be called again, rows of all
     /// others in the same segments would wait with it. Rows with long strings, and a stage's, have no place yet.
-    MGI_HD MGI_COLD static void help_others(Group group, Shared shared, ChannelState<A>& state,
-                                            u32 source) {
-        if (state.layout.units != 0 || !state.takes_ahead) return;
-        Source<A>& from = state.sources[source];
-        SendCall call(group, shared, state, source);
-        u32 const groups = from.words->groups_expected.load(relaxed);
+    MGI_HD void help_others() {
+        if (state_.layout.units != 0 || !state_.takes_ahead) return;
+        u32 const groups = source_.words->groups_expected.load(relaxed);
         bool any = false;
-        for (u32 g = group.thread; g < groups; g += group.threads) {
-            any = any || (g != group.block && from.groups[g].carried.load(relaxed) != 0);
+        for (u32 g = group_.thread; g < groups; g += group_.threads) {
+            any = any || (g != group_.block && source_.groups[g].carried.load(relaxed) != 0);
         }
-        if (!any_of(group, call.tile_.agreed, any)) return;
+        if (!any_of(group_, tile_.agreed, any)) return;
         for (u32 g = 0; g < groups; ++g) {
-            if (g != group.block) call.place_carry(from.groups[g]);
+            if (g != group_.block) {
+                place_carry(group_, shared_, state_, source_index_, source_.groups[g]);
+            }
         }
     }
 
     /// Publishes what lies in open segments, as far as there is room.
     MGI_HD void push_lanes() {
-        help_others(group_, shared_, state_, source_index_);
+        help_others();
         seal_lanes();
     }
 
     /// For the last group of the source. Each lane is a thread's, since what it says goes over a link.
     MGI_HD void close_lanes() {
+        if (group_.leads() && state_.flushed != nullptr) {
+            state_.flushed[source_index_].store(1, relaxed);
+        }
         for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
             close_lane(state_, source_index_, l);
         }
@@ -489,6 +511,7 @@ private:
     GroupState<A>* owner_;  ///< whose rows are placed
     Tile tile_;
     bool const scratch_fits_;
+    bool carries_ = false;  ///< as `enter` has found
 };
 
 }  // namespace mgi::device

@@ -187,6 +187,9 @@ struct ChannelState {
     bool takes_ahead = true;
     Source<A>* sources = nullptr;
     Destination<A>* destinations = nullptr;
+    /// By source: 1 once all of its groups have called flush. In memory of a host that does not reach the source's words;
+    /// else null.
+    typename A::template System<u32>* flushed = nullptr;
     TileOps const* tile_ops = nullptr;     ///< CPU only: the tile's loops, or null
     u32 const* destination_ids = nullptr;  ///< endpoint ids, for `send_to`
     /// By source: the inner channel through which this one's stage buffers feed its sorters; null
