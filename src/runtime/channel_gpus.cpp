@@ -300,6 +300,11 @@ void ChannelImpl::refresh_words(std::uint32_t source) const noexcept {
     if (place != nullptr) (void)try_to([&] { place->refresh_words(source); });
 }
 
+bool ChannelImpl::said_flushed(std::uint32_t source) const {
+    GpuPlace const* const place = place_of(spec_.sources[source]);
+    return place != nullptr && place->said_flushed(source);
+}
+
 bool ChannelImpl::wants_gpu_sorters(std::uint32_t source) const {
     auto const at = gpu_sorting_.find(source);
     return at != gpu_sorting_.end() && !at->second.started;

@@ -67,6 +67,8 @@ public:
     // The same of what is on the endpoint's GPU alone; and of a source, whether it has flushed.
     void refresh_at(Endpoint endpoint) const noexcept;
     void refresh_words(std::uint32_t source) const noexcept;
+    // Whether a source is on a GPU whose kernels have said that all of its groups have called flush.
+    [[nodiscard]] bool said_flushed(std::uint32_t source) const;
     [[nodiscard]] memory::Pool& pool() { return *pool_; }
     // What of it is on GPUs: there segments are not the host's to touch.
     [[nodiscard]] std::vector<std::unique_ptr<GpuPlace>> const& places() const { return places_; }

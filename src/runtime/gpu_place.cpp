@@ -171,7 +171,15 @@ void GpuPlace::build(TableSource const& source, std::function<void(State&)> cons
 }
 
 TableSite GpuPlace::site() const {
-    return {sizes_.tables, gpu_, sizes_.ahead != 0 ? pool_ : nullptr};
+    TableSite site{sizes_.tables, gpu_, sizes_.ahead != 0 ? pool_ : nullptr};
+    for (std::uint32_t const source : here_.sources) {
+        site.host_bytes = std::max(site.host_bytes, (source + 1) * sizeof(*State().flushed));
+    }
+    // A state lies first in its table.
+    State const state;
+    site.host_at = std::uint64_t(reinterpret_cast<char const*>(&state.flushed) -
+                                 reinterpret_cast<char const*>(&state));
+    return site;
 }
 
 void GpuPlace::build_peers(std::vector<GpuPeer> const& peers, Here const& all, TableSource source,

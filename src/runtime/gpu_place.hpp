@@ -54,6 +54,10 @@ public:
         auto const* const words = state_->sources[source].words;
         tables_->refresh(table_, words, sizeof(*words));
     }
+    // Whether kernels have said that all groups of a source here have called flush; of words in the host's memory.
+    [[nodiscard]] bool said_flushed(std::uint32_t source) const {
+        return state_->flushed != nullptr && state_->flushed[source].load(device::relaxed) != 0;
+    }
     [[nodiscard]] std::uint64_t pool_bytes() const { return sizes_.pool + charge_.bytes; }
     // The GPU's memory that its segments lie in.
     [[nodiscard]] transport::GpuRange memory() const {

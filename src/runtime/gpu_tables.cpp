@@ -86,6 +86,7 @@ GpuTables::GpuTables(gpu::Reserve& reserve, std::vector<TableSite> const& sites,
         table.first = built_->pinned[i]->data();
         table.copy = table.first + bytes;
         table.written = table.copy + bytes;
+        std::memset(table.written + kWritten, 0, sites[i].host_bytes);
         bring(table, reinterpret_cast<std::byte*>(table.at), table.first, bytes, kWhat);
     }
     for (auto const& table : tables_) {
@@ -102,7 +103,12 @@ void GpuTables::build(gpu::Reserve& reserve, std::vector<TableSite> const& sites
     for (std::size_t i = 0; i < sites.size(); ++i) {
         auto& pinned = built_->pinned.emplace_back();
         if (tables_[i]->stream == nullptr) continue;
-        pinned = reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten);
+        pinned =
+            reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten + sites[i].host_bytes);
+        if (sites[i].host_bytes != 0) {
+            char* const host = pinned->data() + 2 * images.bytes(i) + kWritten;
+            std::memcpy(images.data(i) + sites[i].host_at, &host, sizeof(host));
+        }
         auto const moved = images.moved(i, addresses);
         std::memcpy(pinned->data(), moved.data(), moved.size());
     }

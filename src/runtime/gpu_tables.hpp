@@ -21,6 +21,9 @@ struct TableSite {
     std::shared_ptr<gpu::DeviceMemory> memory = nullptr;
     // Another process' table, as GPUs here reach it; else null.
     char* elsewhere = nullptr;
+    // Bytes of the host's memory, zero at first, that kernels write to, and where in the table the pointer to it is.
+    std::uint64_t host_bytes = 0;
+    std::uint64_t host_at = 0;
 };
 
 // Thread-safe once it is made, but for `set`.

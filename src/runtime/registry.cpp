@@ -114,6 +114,7 @@ void Registry::groups_ended(Launch::State& launch, std::uint32_t first, std::uin
         if (exception == nullptr) {
             // All that can be missing is a flush.
             if (source == ChannelImpl::kNone || channel->has_sorters()) continue;
+            if (channel->said_flushed(source)) continue;
             channel->refresh_words(source);
             if (channel->source_flushed(source)) continue;
         }

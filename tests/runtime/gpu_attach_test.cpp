@@ -109,6 +109,12 @@ protected:
         auto const numbers = registry.groups_on(endpoint_, true);
         return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
     }
+    // What kernels have said of the channel's only source, without a look at the GPU's memory.
+    [[nodiscard]] bool said_flushed() const {
+        auto const& registry = *runtime_->impl()->registry();
+        std::lock_guard const lock(runtime_->impl()->registry()->mutex);
+        return registry.channels.begin()->second->said_flushed(0);
+    }
     void expect_failure(std::string const& word) const {
         expect_error(ErrorCode::GroupFailed, {word}, [&] { channel_.check(); });
     }
@@ -136,6 +142,31 @@ TEST_F(GpuAttach, KernelsOnStreamsOfTheirOwnSendAndReceive) {
     EXPECT_TRUE(sending.done());
     EXPECT_EQ(received_.load(), kRows);
     channel_.check();
+}
+
+// Ends of kernels are waited for: the host need not copy words from the GPU then.
+TEST_F(GpuAttach, KernelsTellTheHostThatAllGroupsHaveFlushed) {
+    Attachment sending = runtime_->attach(endpoint_, groups(2));
+    Attachment receiving = runtime_->attach(endpoint_, groups(1));
+    Kernel const receiver(receiving.groups(), receives());
+    receiving.launched(receiver.stream());
+    Kernel const first(sending.groups().part(0, 1), sends());
+    sending.launched(first.stream(), 0, 1);
+    while (runs(sending.groups().first_number)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_FALSE(said_flushed());
+    Kernel const second(sending.groups().part(1, 1), sends());
+    sending.launched(second.stream(), 1, 1);
+    sending.wait(kLimit);
+    EXPECT_TRUE(said_flushed());
+    receiving.wait(kLimit);
+    // A channel like it has its tables next, and is as new.
+    runtime_->delete_channel(
+        std::exchange(channel_, runtime_->create_channel(exchange_among({endpoint_}))));
+    runtime_->delete_channel(
+        std::exchange(channel_, runtime_->create_channel(exchange_among({endpoint_}))));
+    EXPECT_FALSE(said_flushed());
 }
 
 TEST_F(GpuAttach, TwoKernelsShareAnEndpointsGroups) {
