@@ -48,7 +48,8 @@ extern "C" __global__ void sum_by_customer(KernelGroups groups, Channel channel,
             SendResult const result = channel.send(group, shared, batch);
             sent += result.rows;
             if (result.status == Status::Error) return;
-        } else if (!flushed) {
+        }
+        if (sent == count && !flushed) {
             flushed = channel.flush(group, shared) != Status::Pending;
         }
         ReceivedBatch batch;

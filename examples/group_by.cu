@@ -72,7 +72,8 @@ struct GroupBy {
                     channel.send_rows(group, shared, part + first + sent, count - sent);
                 sent += result.rows;
                 if (result.status == Status::Error) return;
-            } else if (!flushed) {
+            }
+            if (sent == count && !flushed) {
                 flushed = channel.flush(group, shared) != Status::Pending;
             }
             ReceivedBatch batch;

@@ -168,7 +168,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exchange_rows(Run run) {
             if (sent.status == Status::Error) tally.failure = u32(sent.code);
             stuck = sent.rows == 0;
             if (!stuck) idle = 0;
-        } else if (!flushed) {
+        }
+        // At once behind the last rows: others wait for the last group's flush.
+        if (offers.done() && !flushed) {
             device::CallResult const result = channel.flush(group, shared);
             if (result == Status::Error) tally.failure = u32(result.code);
             flushed = result == Status::Ok;

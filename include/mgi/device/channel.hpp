@@ -27,7 +27,7 @@ template <class A>
 ///     bool flushed = false;
 ///     for (u32 idle = 0;;) {
 ///         if (sent < rows) sent += channel.send_rows(group, shared, mine + sent, rows - sent).rows;
-///         else if (!flushed) flushed = channel.flush(group, shared) != Status::Pending;
+///         if (sent == rows && !flushed) flushed = channel.flush(group, shared) != Status::Pending;
 ///         ReceivedBatch batch;
 ///         Status const status = channel.recv(group, shared, batch);
 ///         if (status == Status::Ok) { use(batch); channel.release(group, shared, batch); idle = 0; }

@@ -139,7 +139,8 @@ MGI_HD bool send_and_receive(device::Group const& group, device::Shared& shared,
             if (result.status == device::Status::Error) return false;
             sent += result.rows;
             moved = result.rows != 0;
-        } else if (!flushed) {
+        }
+        if (sent == end && !flushed) {
             device::Status const status = channel.flush(group, shared);
             if (status == device::Status::Error) return false;
             flushed = status == device::Status::Ok;
