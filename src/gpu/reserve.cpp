@@ -42,11 +42,13 @@ std::shared_ptr<T> Reserve::lend(std::unique_ptr<T> one) {
             }};
 }
 
-template <class T, class Fits>
-Reserve::Kept<T> Reserve::find(Shelf<T>& shelf, Fits const& fits) {
+template <class T, class Serves>
+Reserve::Kept<T> Reserve::find(Shelf<T>& shelf, int gpu, std::uint64_t bytes,
+                               Serves const& serves) {
     std::lock_guard const lock(mutex_);
-    auto const found = std::find_if(shelf.begin(), shelf.end(),
-                                    [&](Kept<T> const& one) { return fits(*one.what); });
+    auto const found = std::find_if(shelf.begin(), shelf.end(), [&](Kept<T> const& one) {
+        return one.what->gpu() == gpu && fits(one.what->bytes(), bytes) && serves(*one.what);
+    });
     if (found == shelf.end()) return {};
     Kept<T> one = std::move(*found);
     shelf.erase(found);
@@ -94,9 +96,8 @@ std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
 
 std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes, Shared shared) {
     if (shared != Shared::Not) settle();
-    Kept<DeviceMemory> kept = find(memories_, [&](DeviceMemory const& one) {
-        return one.gpu() == gpu && one.shared() == shared && fits(one.bytes(), bytes);
-    });
+    Kept<DeviceMemory> kept =
+        find(memories_, gpu, bytes, [&](auto const& one) { return one.shared() == shared; });
     if (kept.what != nullptr) {
         kept.zeroes->wait("zero memory of a channel before");
         give(std::move(kept.zeroes));
@@ -106,9 +107,7 @@ std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes, Shar
 }
 
 std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
-    Kept<PinnedMemory> kept = find(pinned_, [&](PinnedMemory const& one) {
-        return one.gpu() == gpu && fits(one.bytes(), bytes);
-    });
+    Kept<PinnedMemory> kept = find(pinned_, gpu, bytes, [](auto const&) { return true; });
     if (kept.what != nullptr) return lend(std::move(kept.what));
     return lend(make([&] { return std::make_unique<PinnedMemory>(gpu, bytes); }));
 }

@@ -54,8 +54,8 @@ private:
     using Shelf = std::vector<Kept<T>>;
 
     std::unique_ptr<OwnStream> find_stream(int gpu);
-    template <class T, class Fits>
-    Kept<T> find(Shelf<T>& shelf, Fits const& fits);
+    template <class T, class Serves>
+    Kept<T> find(Shelf<T>& shelf, int gpu, std::uint64_t bytes, Serves const& serves);
     template <class T>
     void keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one);
     template <class T>
