@@ -11,6 +11,7 @@
 namespace mgi::device {
 namespace {
 
+using test::KeyValue;
 using test::OneGroup;
 using test::options_of;
 using test::TinyChannel;
@@ -39,27 +40,19 @@ TEST(DeviceSend, AcceptsAPrefixAndCarriesTheRestOfTheTile) {
 }
 
 TEST(DeviceSend, NobodyReadsTheCallersRowsBehindTheCall) {
-    struct KeyAndId {
-        i64 key;
-        i64 id;
-    };
     TinyChannel tiny(test::numbered_schema(), options_of(64, 1, 64));
-    std::vector<KeyAndId> rows(256);
+    std::vector<KeyValue> rows(256);
     test::run_groups(1, 3, 8192, [&](Group const& group, Shared& shared) {
         u64 const sent = tiny.on(0, 0).send_rows(group, shared, rows.data(), rows.size()).rows;
         if (!group.leads()) return;
         EXPECT_EQ(sent, 128U) << "a segment, and a tile that is carried";
-        rows.assign(rows.size(), KeyAndId{1, 1});
+        rows.assign(rows.size(), KeyValue{1, 1});
     });
 }
 
 // So that a group which offers all it has receives in between; a single thread has its own loop.
 TEST(DeviceSend, ACallOfAGroupSendsFourTilesAtMost) {
-    struct KeyAndId {
-        i64 key;
-        i64 id;
-    };
-    std::vector<KeyAndId> const rows(64);
+    std::vector<KeyValue> const rows(64);
     for (u32 const threads : {1U, 3U}) {
         TinyChannel tiny(test::numbered_schema(), options_of(16, 8, 8));
         test::run_groups(1, threads, 8192, [&](Group const& group, Shared& shared) {
@@ -73,11 +66,7 @@ TEST(DeviceSend, ACallOfAGroupSendsFourTilesAtMost) {
 
 // So that a block which receives as well makes room before its next rows fill the lane again.
 TEST(DeviceSend, ACallOfAGroupThatPlacesCarriedRowsTakesNoOthers) {
-    struct KeyAndId {
-        i64 key;
-        i64 id;
-    };
-    std::vector<KeyAndId> const rows(64);
+    std::vector<KeyValue> const rows(64);
     for (u32 const threads : {1U, 3U}) {
         TinyChannel tiny(test::numbered_schema(), options_of(4, 1, 8));
         test::run_groups(1, threads, 8192, [&](Group const& group, Shared& shared) {

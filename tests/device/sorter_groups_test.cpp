@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "support/groups.hpp"
+#include "support/tables.hpp"
 #include "support/tiny_channel.hpp"
 
 namespace mgi::device {
 namespace {
 
+using test::KeyValue;
 using test::TinyChannel;
 using test::TinyOptions;
 
@@ -134,12 +136,8 @@ void exchange(Schema const& schema, u32 text_bytes, RowOf const& row_of, bool ha
 }
 
 TEST(SorterGroups, OfTwoThreadsMoveFixedWidthColumns) {
-    struct KeyAndId {
-        i64 id;
-        i64 other;
-    };
     exchange(
-        Schema{{"id", int64()}, {"other", int64()}}, 0, [](i64 id) { return KeyAndId{id, 0}; },
+        Schema{{"id", int64()}, {"other", int64()}}, 0, [](i64 id) { return KeyValue{id, 0}; },
         false);
 }
 

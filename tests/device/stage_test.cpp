@@ -8,13 +8,9 @@
 namespace mgi::device {
 namespace {
 
+using test::KeyValue;
 using test::TinyChannel;
 using test::TinyOptions;
-
-struct KeyAndId {
-    i64 key;
-    i64 id;
-};
 
 TinyOptions seat_channel_options() {
     TinyOptions options;
@@ -65,7 +61,7 @@ protected:
             ReceivedBatch batch;
             while (channel_.on(0, d).recv(group_, shared, batch) == Status::Ok) {
                 rows += batch.rows;
-                for (u32 i = 0; i < batch.rows; ++i) sum_ += batch.structs<KeyAndId>()[i].id;
+                for (u32 i = 0; i < batch.rows; ++i) sum_ += batch.structs<KeyValue>()[i].value;
                 channel_.on(0, d).release(group_, shared, batch);
             }
         }
@@ -86,7 +82,7 @@ protected:
 TEST_P(Seat, SenderSortsWhatItStages) {
     constexpr i64 kSent = 200;  // the stage has room for 16
     for (i64 i = 0; i < kSent; ++i) {
-        ASSERT_EQ(sender().send_row(group_, KeyAndId{i, i}).status, Status::Ok) << i;
+        ASSERT_EQ(sender().send_row(group_, KeyValue{i, i}).status, Status::Ok) << i;
     }
     Shared shared = memory_.shared();
     int calls = 0;
@@ -98,7 +94,7 @@ TEST_P(Seat, SenderSortsWhatItStages) {
 }
 
 TEST_P(Seat, PushGoesAllTheWay) {
-    ASSERT_EQ(sender().send_row(group_, KeyAndId{1, 5}).status, Status::Ok);
+    ASSERT_EQ(sender().send_row(group_, KeyValue{1, 5}).status, Status::Ok);
     EXPECT_EQ(receive(), 0U);
     Shared shared = memory_.shared();
     EXPECT_EQ(sender().push(group_, shared), Status::Ok);
@@ -108,7 +104,7 @@ TEST_P(Seat, PushGoesAllTheWay) {
 TEST_P(Seat, PushSaysWhetherItWentAllTheWay) {
     // Three of the stage's segments, and one begun.
     for (i64 i = 0; i < 14; ++i) {
-        ASSERT_EQ(sender().send_row(group_, KeyAndId{i, i}).status, Status::Ok) << i;
+        ASSERT_EQ(sender().send_row(group_, KeyValue{i, i}).status, Status::Ok) << i;
     }
     Shared shared = memory_.shared();
     ASSERT_TRUE(stage_.state().seats[0].take());
@@ -127,13 +123,13 @@ TEST_P(Seat, RowsOfAGroupThatIsNotCalledAgainHoldNobodyUp) {
     Group const second{1, 2, 0, 1, 0, nullptr};
     Shared shared = memory_.shared();
     ASSERT_TRUE(stage_.state().seats[0].take());
-    std::vector<KeyAndId> const rows(100);
+    std::vector<KeyValue> const rows(100);
     u64 const sent = sender().send_rows(first, shared, rows.data(), rows.size()).rows;
     EXPECT_EQ(sent, 24U) << "the stage holds 16; the group carries a tile";
     stage_.state().seats[0].leave();
     u64 received = 0;
     for (int i = 0; i < 40; ++i) {
-        for (int calls = 0; sender().send_row(second, KeyAndId{0, 0}).rows == 0; ++calls) {
+        for (int calls = 0; sender().send_row(second, KeyValue{0, 0}).rows == 0; ++calls) {
             received += receive();
             ASSERT_LT(calls, 10) << i;
         }
@@ -144,17 +140,17 @@ TEST_P(Seat, RowsOfAGroupThatIsNotCalledAgainHoldNobodyUp) {
 TEST_P(Seat, WhoFindsItTakenGoesOn) {
     ASSERT_TRUE(stage_.state().seats[0].take());
     i64 sent = 0;
-    while (sent < 100 && sender().send_row(group_, KeyAndId{sent, sent}).rows != 0) ++sent;
+    while (sent < 100 && sender().send_row(group_, KeyValue{sent, sent}).rows != 0) ++sent;
     EXPECT_EQ(sent, 16 + i64(GetParam())) << "as many as the stage and the thread hold";
     stage_.state().seats[0].leave();
-    EXPECT_NE(sender().send_row(group_, KeyAndId{0, 0}).status, Status::Error);
-    EXPECT_EQ(sender().send_row(group_, KeyAndId{0, 0}).rows, 1U);
+    EXPECT_NE(sender().send_row(group_, KeyValue{0, 0}).status, Status::Error);
+    EXPECT_EQ(sender().send_row(group_, KeyValue{0, 0}).rows, 1U);
 }
 
 TEST_P(Seat, FailureIsLeftToTheSorter) {
     channel_.state().failed.store(u32(ErrorCode::Deleted), relaxed);
     for (i64 i = 0; i < 100; ++i) {
-        ASSERT_NE(sender().send_row(group_, KeyAndId{i, i}).status, Status::Error) << i;
+        ASSERT_NE(sender().send_row(group_, KeyValue{i, i}).status, Status::Error) << i;
     }
     Sorting<LibcuAtomics>& work = stage_.state().seats[0].work;
     EXPECT_EQ(work.round(), Status::Error);

@@ -106,10 +106,7 @@ Kernel::Went Kernel::send_rows() {
     Scheduler::at("send_row");
     if (next_ == 0) next_ = group_.thread;
     if (told_ || next_ >= offer_->rows.size()) return Went::Nowhere;
-    struct KeyAndId {
-        std::int64_t key;
-        std::int64_t id;
-    } row;
+    test::KeyValue row;
     std::memcpy(&row, offered(next_, 1).rows, sizeof(row));
     device::SendResult const result = channel_.send_row(group_, row);
     if (result.status == Status::Error) return wrong("send_row");
