@@ -14,7 +14,8 @@
 //                           "ordered" (it takes none), "unseen" (it would, and there is none) (none)
 //   MGI_FAKE_CUDA_LOADING   "EAGER" or "LAZY"
 //   MGI_FAKE_CUDA_STREAMS   when work is done: "at once" (inside the call that asks for it), "late:N" (only
-//                           once the stream or an event behind it was asked for the Nth time), "threads" (by
+//                           once the stream or an event behind it was asked for the Nth time), "waited" (only once
+//                           somebody waits for the stream; what a destroyed one has left, behind the next cuMemUnmap), "threads" (by
 //                           a thread of the stream: kernels may wait for the host, and copies go beside them)
 //   MGI_FAKE_CUDA_FAIL      "cuMemAlloc:3:2,cuEventQuery:1+:700": the third call returns 2, the first and all
 //                           after it 700. A result that loses the context loses it.
@@ -123,6 +124,7 @@ struct Machine {
     std::map<int, std::size_t>
         used_before;  // when it was initialized last: what lost contexts keep
     std::set<CUstream_st*> streams;
+    std::vector<std::shared_ptr<Work>> left;  // of streams that were destroyed ("waited")
     std::set<CUevent_st*> events;
 
     static Machine& one();

@@ -67,6 +67,7 @@ void Machine::read_environment() {
     std::string const streams_run = setting("STREAMS", "at once");
     when = {};
     if (streams_run == "threads") when.kind = When::Threads;
+    if (streams_run == "waited") when.kind = When::Waited;
     if (streams_run.rfind("late:", 0) == 0) {
         when = {When::Late, std::uint32_t(std::stoul(streams_run.substr(5)))};
     }

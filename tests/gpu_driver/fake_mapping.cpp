@@ -156,6 +156,7 @@ Result cuMemMap(Address address, std::size_t bytes, std::size_t offset, MappedMe
 }
 
 Result cuMemUnmap(Address address, std::size_t bytes) {
+    std::vector<std::shared_ptr<Work>> left;  // ends behind the lock, as nobody waits for it
     Machine& machine = Machine::one();
     std::lock_guard const lock(machine.mutex);
     Result const result = begin("cuMemUnmap");
@@ -168,6 +169,7 @@ Result cuMemUnmap(Address address, std::size_t bytes) {
     (void)mmap(pages(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     --machine.physical[memory].maps;
     drop_if_unused(memory);
+    left.swap(machine.left);
     return kSuccess;
 }
 

@@ -11,7 +11,7 @@
 namespace mgi::fake {
 
 struct When {
-    enum Kind : std::uint8_t { AtOnce, Late, Threads } kind = AtOnce;
+    enum Kind : std::uint8_t { AtOnce, Late, Waited, Threads } kind = AtOnce;
     std::uint32_t polls = 0;
 };
 

@@ -165,6 +165,7 @@ Result cuStreamDestroy_v2(Stream stream) {
         Result const result = begin_here("cuStreamDestroy");
         if (result != kSuccess) return result;
         machine.streams.erase(stream);
+        if (machine.when.kind == When::Waited) machine.left.push_back(stream->work);
     }
     delete stream;
     return kSuccess;

@@ -111,6 +111,20 @@ TEST(GpuReserve, LendsSharedMemoryOnceOthersHaveDone) {
     EXPECT_EQ(mapped.count(), 0U);
 }
 
+// Where one is not over, the driver that is made up zeroes what is mapped no more.
+TEST(GpuReserve, UnmapsMemoryOnceItIsZeroed) {
+    FakeDriver const fake({{"STREAMS", "waited"}});
+    Alive const mapped(fake, "mapped");
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost);
+    (void)reserve->memory(0, 1000, Shared::Mapped);
+    reserve->trim();
+    EXPECT_EQ(mapped.count(), 0U);
+    for (std::uint64_t const bytes : {kMost, kMost / 2}) {
+        (void)reserve->memory(0, bytes, Shared::Mapped);
+    }
+    EXPECT_EQ(mapped.count(), 1U) << "the first gave way";
+}
+
 TEST(GpuReserve, LendsPinnedMemoryAgain) {
     FakeDriver const fake;
     Alive const pinned(fake, "pinned");
