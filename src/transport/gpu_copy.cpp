@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include <mgi/error.hpp>
 
@@ -61,6 +62,11 @@ void GpuCopy::Line::start(Flight& flight, Copy const& copy, bool within) {
         if (range.bytes == 0) continue;
         gpu::Address from = address_of(copy.from + range.offset);
         if (within) {
+            if (std::uint64_t{range.offset} + range.bytes > bounce_.bytes()) {
+                throw Error(ErrorCode::Internal,
+                            "a copy within cuda:" + std::to_string(gpu_) +
+                                " goes through more pinned memory than was made for such copies");
+            }
             gpu::Address const over = address_of(bounce_.data() + range.offset);
             put(over, from, range.bytes);
             from = over;
