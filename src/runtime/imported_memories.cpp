@@ -1,6 +1,5 @@
 #include "runtime/imported_memories.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace mgi {
@@ -30,8 +29,12 @@ void ImportedMemories::forget(gpu::ImportedMemory const& memory) noexcept {
 
 template <class Goes>
 void ImportedMemories::erase_unused(Goes const& goes) noexcept {
+    std::list<Kept> gone;  // dies behind the lock: unmapping takes its time
     std::lock_guard const lock(mutex_);
-    std::erase_if(kept_, [&](Kept const& one) { return one.memory.use_count() == 1 && goes(one); });
+    for (auto at = kept_.begin(); at != kept_.end();) {
+        auto const one = at++;
+        if (one->memory.use_count() == 1 && goes(*one)) gone.splice(gone.end(), kept_, one);
+    }
 }
 
 void ImportedMemories::prune() noexcept {

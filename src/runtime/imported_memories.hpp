@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -38,7 +39,7 @@ private:
     void erase_unused(Goes const& goes) noexcept;
 
     std::mutex mutex_;
-    std::vector<Kept> kept_;
+    std::list<Kept> kept_;
 };
 
 }  // namespace mgi

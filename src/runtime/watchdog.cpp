@@ -42,15 +42,14 @@ void Watchdog::run() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kTick, [&] { return stop_; })) {
         try {
-            if (!look(Clock::now()) && idle_) idle_();
+            look(Clock::now());
         } catch (std::exception const& error) {
             log::error("the watchdog could not look: {}", error.what());
         }
     }
 }
 
-// Whether there are channels.
-bool Watchdog::look(Clock::time_point now) {
+void Watchdog::look(Clock::time_point now) {
     std::lock_guard const lock(registry_->mutex);
     if (now - last_look_ > kAsleep) skip(now - last_look_);
     last_look_ = now;
@@ -78,7 +77,13 @@ bool Watchdog::look(Clock::time_point now) {
         }
         look_at(*channel, seen, silent, now);
     }
-    return !registry_->channels.empty();
+    // With the mutex: who launches takes it before the kernel starts.
+    if (idle_ && is_idle()) idle_();
+}
+
+bool Watchdog::is_idle() const {
+    return std::none_of(registry_->launches.begin(), registry_->launches.end(),
+                        [](auto const& launch) { return launch->on_gpu && launch->runs(); });
 }
 
 // What happened while nobody looked is not held against anybody.

@@ -19,7 +19,7 @@ namespace mgi {
 
 class Watchdog {
 public:
-    // `idle`: what is done at each look while there is no channel; it must not throw.
+    // `idle`: what is done at each look while no kernel runs on a GPU, and no launch begins; it must not throw.
     explicit Watchdog(std::shared_ptr<Registry> registry, std::function<void()> idle = {});
     ~Watchdog();
     Watchdog(Watchdog const&) = delete;
@@ -39,7 +39,8 @@ private:
     };
 
     void run();
-    bool look(Clock::time_point now);
+    void look(Clock::time_point now);
+    [[nodiscard]] bool is_idle() const;
     void skip(Clock::duration time);
     static Silent listen(ChannelImpl& channel, Seen& seen, Clock::time_point now);
     [[nodiscard]] std::string report(ChannelImpl& channel, Silent const& silent,

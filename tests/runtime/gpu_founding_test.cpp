@@ -107,6 +107,26 @@ TEST_F(GpuFounding, MappedMemoryOfWhoHasLeftIsStillTheOthers) {
     EXPECT_EQ(mapped(), 0);
 }
 
+// Whatever channels there are, as long as no kernel runs.
+TEST_F(GpuFounding, MappedMemoryIsLetGoOnceItsOwnerHasItNoMore) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
+    Processes processes({"cuda:0", "cuda:1"});
+    Runtime& keeper = processes.runtime(1);
+    Channel const beside =
+        keeper.create_channel(exchange_among({keeper.create_endpoint("cuda:1")}));
+    processes.make();
+    ASSERT_TRUE(processes.channel(0).is_between_processes());
+    processes.leave(1, false);
+    processes.leave(0);
+    auto const until = std::chrono::steady_clock::now() + kPatience;
+    while (mapped() > 1 && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(mapped(), 1) << "all but the keeper's own";
+    keeper.delete_channel(beside);
+}
+
 TEST_F(GpuFounding, PlainMemoryStaysUntilOthersHaveLetGo) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}, {"MAPS", "0"}};
     auto const memory = counted(gpus, "memory");

@@ -161,10 +161,10 @@ public:
     }
     /// How many destinations elsewhere a process copies into.
     [[nodiscard]] u32 copied_into(u32 rank) const { return test::copied_into(*channels_[rank]); }
-    void leave(u32 rank) {
+    void leave(u32 rank, bool trims = true) {
         runtimes_[rank]->delete_channel(*channels_[rank]);
         channels_[rank].reset();
-        runtimes_[rank]->trim();
+        if (trims) runtimes_[rank]->trim();
     }
     /// None lasts when it is over for others: it waits for nobody.
     void leave() {
