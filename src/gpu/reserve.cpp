@@ -118,9 +118,13 @@ void Reserve::give(std::unique_ptr<OwnStream> stream) {
     streams_.push_back(std::move(stream));
 }
 
+bool Reserve::keeps(DeviceMemory const& memory) const {
+    return memory.bytes() != 0 && memory.bytes() <= most_ && !memory.abandoned() &&
+           memory.shared() != Shared::Plainly;
+}
+
 void Reserve::give(std::unique_ptr<DeviceMemory> memory) {
-    bool const is_plain = memory->shared() == Shared::Plainly;
-    if (memory->bytes() == 0 || memory->bytes() > most_ || memory->abandoned() || is_plain) return;
+    if (!keeps(*memory)) return;
     Use const use = memory->use();
     if (use == Use::Over) return keep_zeroed(std::move(memory));
     if (use == Use::OnGoing) keep(used_by_others_, most_, {std::move(memory), nullptr});

@@ -41,6 +41,8 @@ public:
         trim();
         return one();
     }
+    /// Whether that is kept when it comes back, for all that is known now.
+    [[nodiscard]] bool keeps(DeviceMemory const& memory) const;
     /// Frees all that is kept.
     void trim() noexcept;
 

@@ -114,7 +114,7 @@ SharedGpus ChannelImpl::share_gpus(std::vector<std::string> const& doors) {
         pool.bytes = memory.shared_bytes();
         pool.mapped = memory.shared() == gpu::Shared::Mapped;
         if (pool.mapped) {
-            pool.number = memory.number();
+            pool.number = place->kept_number();
             memories.push_back(memory.descriptor());
         } else {
             pool.handle = memory.handle();

@@ -57,7 +57,7 @@ SharedGpus ChannelImpl::share_places(std::vector<std::string> const& doors) {
         SharedGpuPool& pool = shared.pools.emplace_back();
         pool.bytes = memory.shared_bytes();
         pool.mapped = true;
-        pool.number = memory.number();
+        pool.number = place->kept_number();
         pool.here = place->here();
         pool.used = place->shared_bytes();
         gpu::mark(memory, pool.used - proof_bytes(), mark_of(members.me));

@@ -65,6 +65,10 @@ public:
     }
     // Other processes import it from now on: it is nobody else's until their use of it is over.
     gpu::DeviceMemory const& share(std::shared_ptr<GpuImporters> importers);
+    // By which others know it again; 0 where it is freed with the channel.
+    [[nodiscard]] std::uint64_t kept_number() const {
+        return reserve_->keeps(*pool_) ? pool_->number() : 0;
+    }
     // Bytes of it that are this channel's.
     [[nodiscard]] std::uint64_t shared_bytes() const {
         return sizes_.ahead + sizes_.pool + behind_;

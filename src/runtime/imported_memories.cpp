@@ -8,6 +8,7 @@ std::shared_ptr<gpu::ImportedMemory> ImportedMemories::take(
     std::uint64_t number, std::vector<int> const& gpus,
     std::shared_ptr<Descriptor const> connection,
     std::function<std::unique_ptr<gpu::ImportedMemory>()> const& import) {
+    if (number == 0) return import();
     {
         std::lock_guard const lock(mutex_);
         for (Kept& one : kept_) {

@@ -17,7 +17,7 @@ namespace mgi {
 // handed over last is open so long. Thread-safe.
 class ImportedMemories {
 public:
-    // The owner's memory of that number, for these GPUs: what is kept, or what `import` makes.
+    // The owner's memory of that number, for these GPUs: what is kept, or what `import` makes. That of number 0 is not kept.
     std::shared_ptr<gpu::ImportedMemory> take(
         std::uint64_t number, std::vector<int> const& gpus,
         std::shared_ptr<Descriptor const> connection,

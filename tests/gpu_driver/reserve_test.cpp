@@ -143,7 +143,10 @@ TEST(GpuReserve, KeepsNoMoreThanItMay) {
     FakeDriver const fake({{"DEVICES", "2"}});
     Alive const memory(fake, "memory");
     auto const reserve = std::make_shared<Reserve>(kMost, kMost);
-    (void)reserve->memory(0, kMost + 1);
+    EXPECT_FALSE(reserve->keeps(*reserve->memory(0, kMost + 1)));
+    EXPECT_TRUE(reserve->keeps(*reserve->memory(0, kMost, Shared::Mapped)));
+    EXPECT_FALSE(reserve->keeps(*reserve->memory(0, kMost, Shared::Plainly)));
+    reserve->trim();
     EXPECT_EQ(memory.count(), 0U);
     (void)reserve->memory(1, kMost);
     {
