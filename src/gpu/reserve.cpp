@@ -158,6 +158,7 @@ void Reserve::give(std::unique_ptr<PinnedMemory> memory) {
 }
 
 void Reserve::trim() noexcept {
+    if (trim_others_) trim_others_();
     Shelf<DeviceMemory> memories;  // die behind the lock
     Shelf<DeviceMemory> used_by_others;
     Shelf<PinnedMemory> pinned;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <mgi/error.hpp>
@@ -17,8 +19,9 @@ namespace mgi::gpu {
 class Reserve : public std::enable_shared_from_this<Reserve> {
 public:
     /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it. What came first goes first.
-    Reserve(std::uint64_t most, std::uint64_t most_pinned)
-        : most_(most), most_pinned_(most_pinned) {}
+    /// `trim_others` frees what others keep, which may come back here; it must neither throw nor hold the reserve.
+    Reserve(std::uint64_t most, std::uint64_t most_pinned, std::function<void()> trim_others = {})
+        : most_(most), most_pinned_(most_pinned), trim_others_(std::move(trim_others)) {}
     ~Reserve() { trim(); }
     Reserve(Reserve const&) = delete;
     Reserve& operator=(Reserve const&) = delete;
@@ -43,7 +46,7 @@ public:
     }
     /// Whether that is kept when it comes back, for all that is known now.
     [[nodiscard]] bool keeps(DeviceMemory const& memory) const;
-    /// Frees all that is kept.
+    /// Frees all that is kept, by others as well.
     void trim() noexcept;
 
 private:
@@ -70,6 +73,7 @@ private:
 
     std::uint64_t const most_;
     std::uint64_t const most_pinned_;
+    std::function<void()> const trim_others_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<OwnStream>> streams_;
     Shelf<DeviceMemory> memories_;

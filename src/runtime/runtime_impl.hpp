@@ -47,11 +47,7 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
-    void trim() noexcept {
-        kept_tables_->trim();
-        imported_->trim();
-        reserve_->trim();
-    }
+    void trim() noexcept { reserve_->trim(); }
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
     [[nodiscard]] ChannelNetwork& network() { return network_; }
 
@@ -191,11 +187,16 @@ private:
     std::vector<Device> devices_;
     Graph graph_;
     std::shared_ptr<memory::Account> account_;
-    std::shared_ptr<gpu::Reserve> reserve_ =
-        std::make_shared<gpu::Reserve>(std::uint64_t{1} << 30, std::uint64_t{64} << 20);
     std::shared_ptr<KeptTables> kept_tables_ =
         std::make_shared<KeptTables>(std::uint64_t{32} << 20);
     std::shared_ptr<ImportedMemories> imported_ = std::make_shared<ImportedMemories>();
+    std::shared_ptr<gpu::Reserve> reserve_ = std::make_shared<gpu::Reserve>(
+        std::uint64_t{1} << 30, std::uint64_t{64} << 20,
+        // Tables hold memory of the reserve, which holds this.
+        [tables = std::weak_ptr(kept_tables_), imported = std::weak_ptr(imported_)] {
+            if (auto const kept = tables.lock()) kept->trim();
+            if (auto const kept = imported.lock()) kept->trim();
+        });
     [[nodiscard]] Resources resources() const {
         return {account_, reserve_, kept_tables_, imported_};
     }

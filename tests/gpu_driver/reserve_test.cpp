@@ -173,6 +173,14 @@ TEST(GpuReserve, GivesUpWhatItKeepsWhereMemoryIsShort) {
     EXPECT_EQ(memory.count(), 0U);
 }
 
+TEST(GpuReserve, HasOthersGiveUpWhatTheyKeepWhereMemoryIsShort) {
+    FakeDriver const fake({{"MEMORY", "10000"}});
+    std::shared_ptr<DeviceMemory> kept;
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost, [&kept] { kept = nullptr; });
+    kept = reserve->memory(0, 6000);
+    EXPECT_EQ(reserve->memory(0, 8000)->bytes(), 8000U) << "what they keep comes back first";
+}
+
 TEST(GpuReserve, FreesWhatAKernelMayStillUse) {
     FakeDriver const fake;
     Alive const memory(fake, "memory");

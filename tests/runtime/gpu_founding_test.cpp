@@ -127,6 +127,20 @@ TEST_F(GpuFounding, MappedMemoryIsLetGoOnceItsOwnerHasItNoMore) {
     keeper.delete_channel(beside);
 }
 
+TEST_F(GpuFounding, WhatIsImportedIsLetGoWhereMemoryIsShort) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    auto const mapped = counted(gpus, "mapped");
+    Processes processes({"cuda:0", "cuda:1"});
+    processes.make();
+    for (u32 rank = 0; rank < kProcesses; ++rank) processes.leave(rank, false);
+    EXPECT_EQ(mapped(), 4) << "what each has, and what it has imported";
+    Runtime& second = processes.runtime(1);
+    ChannelSpec const spec = exchange_among({second.create_endpoint("cuda:1")});
+    gpus.fail("cuMemAlloc:1:2");
+    second.delete_channel(second.create_channel(spec));
+    EXPECT_LE(mapped(), 2) << "the first process' memory, and its import of what is gone";
+}
+
 TEST_F(GpuFounding, PlainMemoryStaysUntilOthersHaveLetGo) {
     FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}, {"MAPS", "0"}};
     auto const memory = counted(gpus, "memory");
