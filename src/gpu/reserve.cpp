@@ -62,13 +62,19 @@ void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
     std::unique_lock lock(mutex_);
     shelf.push_back(std::move(one));
     std::uint64_t all = 0;
-    for (Kept<T> const& kept : shelf) all += kept.what->gpu() == gpu ? kept.what->bytes() : 0;
-    for (auto at = shelf.begin(); all > most && at != shelf.end();) {
+    std::size_t pieces = 0;
+    for (Kept<T> const& kept : shelf) {
+        if (kept.what->gpu() != gpu) continue;
+        all += kept.what->bytes();
+        ++pieces;
+    }
+    for (auto at = shelf.begin(); (all > most || pieces > kMostPieces) && at != shelf.end();) {
         if (at->what->gpu() != gpu) {
             ++at;
             continue;
         }
         all -= at->what->bytes();
+        --pieces;
         over.push_back(std::move(*at));
         at = shelf.erase(at);
     }

@@ -2,6 +2,7 @@
 /// Streams and memory that channels have given back, kept for the next ones: taking what is there takes microseconds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,7 +19,8 @@ namespace mgi::gpu {
 /// Of a runtime. What is taken comes back here once nobody has it. Thread-safe.
 class Reserve : public std::enable_shared_from_this<Reserve> {
 public:
-    /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it. What came first goes first.
+    /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it; of each in few pieces, since
+    /// mapped ones have a descriptor. What came first goes first.
     /// `trim_others` frees what others keep, which may come back here; it must neither throw nor hold the reserve.
     Reserve(std::uint64_t most, std::uint64_t most_pinned, std::function<void()> trim_others = {})
         : most_(most), most_pinned_(most_pinned), trim_others_(std::move(trim_others)) {}
@@ -50,6 +52,7 @@ public:
     void trim() noexcept;
 
 private:
+    static constexpr std::size_t kMostPieces = 64;
     template <class T>
     struct Kept {
         std::unique_ptr<T> what;

@@ -18,8 +18,10 @@ std::shared_ptr<gpu::ImportedMemory> ImportedMemories::take(
         }
     }
     std::shared_ptr<gpu::ImportedMemory> memory = import();
+    std::list<Kept> over;  // dies behind the lock
     std::lock_guard const lock(mutex_);
     kept_.push_back({number, gpus, std::move(connection), memory});
+    if (kept_.size() > kMost) over.splice(over.end(), kept_, kept_.begin());
     return memory;
 }
 

@@ -1,6 +1,7 @@
 // Memory of other processes' GPUs that was imported for channels, kept for the next ones: importing takes milliseconds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -14,7 +15,8 @@
 namespace mgi {
 
 // Of a runtime. It keeps what no channel uses as long as the owning process has it: the connection over which that was
-// handed over last is open so long. Thread-safe.
+// handed over last is open so long. It keeps few, since each holds a connection open; what came first goes first.
+// Thread-safe.
 class ImportedMemories {
 public:
     // The owner's memory of that number, for these GPUs: what is kept, or what `import` makes. That of number 0 is not kept.
@@ -29,6 +31,7 @@ public:
     void trim() noexcept;
 
 private:
+    static constexpr std::size_t kMost = 64;
     struct Kept {
         std::uint64_t number = 0;
         std::vector<int> gpus;

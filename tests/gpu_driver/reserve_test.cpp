@@ -162,6 +162,17 @@ TEST(GpuReserve, KeepsNoMoreThanItMay) {
     EXPECT_EQ(memory.count(), 0U);
 }
 
+TEST(GpuReserve, KeepsSoManyPieces) {
+    FakeDriver const fake;
+    Alive const pinned(fake, "pinned");
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost);
+    {
+        std::vector<std::shared_ptr<PinnedMemory>> all;
+        for (int i = 0; i < 100; ++i) all.push_back(reserve->pinned(0, 16));
+    }
+    EXPECT_EQ(pinned.count(), 64U);
+}
+
 TEST(GpuReserve, GivesUpWhatItKeepsWhereMemoryIsShort) {
     FakeDriver const fake({{"MEMORY", "10000"}});
     Alive const memory(fake, "memory");

@@ -54,5 +54,13 @@ TEST_F(ImportedMemoriesOfAGpu, AreNotKeptWhereTheirOwnerDoesNot) {
     EXPECT_EQ(count(), 0U);
 }
 
+TEST_F(ImportedMemoriesOfAGpu, AreKeptInALimitedNumber) {
+    auto const used = take(1);
+    for (std::uint64_t number = 2; number <= 100; ++number) (void)take(number);
+    EXPECT_EQ(count(), 65U) << "the one in use is kept no more, but it is there";
+    imported_.trim();
+    EXPECT_EQ(count(), 1U);
+}
+
 }  // namespace
 }  // namespace mgi::test::imported_memories
