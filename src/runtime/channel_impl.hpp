@@ -94,6 +94,10 @@ public:
     void forget_shared() {
         if (!is_between_processes()) let_go();
     }
+    // Kernels that nobody knows of may still use what it has on GPUs.
+    void abandon_places() const {
+        for (auto const& place : places_) place->abandon();
+    }
     // Whether its endpoints are on GPUs of several processes, and read in place what all of them have.
     [[nodiscard]] bool is_between_processes() const {
         return shared() && part_->members().in_place;

@@ -246,15 +246,17 @@ void GpuPlace::set_stages(std::vector<State*> const& images, std::vector<State*>
                  static_cast<State* const*>(tables_->on_gpu(table_, stages_)));
 }
 
+void GpuPlace::abandon() {
+    pool_->abandon();
+    mail_->abandon();
+    host_->abandon();
+    tables_->abandon(table_);
+}
+
 void GpuPlace::set_failed(ErrorCode code) {
     MGI_ASSERT(tables_ != nullptr, gpu_);  // nobody knows the channel before
     // Of a failed channel groups may be gone whose kernel is not (Attachment::launched was never called).
-    if (code != ErrorCode::Deleted) {
-        pool_->abandon();
-        mail_->abandon();
-        host_->abandon();
-        tables_->abandon(table_);
-    }
+    if (code != ErrorCode::Deleted) abandon();
     auto const number = static_cast<std::uint32_t>(code);
     state_->failed.store(number, device::relaxed);
     tables_->write(table_, &state_->failed, &number, sizeof(number));

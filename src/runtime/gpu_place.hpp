@@ -74,6 +74,7 @@ public:
         return sizes_.ahead + sizes_.pool + behind_;
     }
     // Kernels that nobody knows of may still use what this channel uses.
+    void abandon();
     [[nodiscard]] bool abandoned() const { return pool_->abandoned(); }
     // Builds the tables of a channel, or has those of one like it, and brings them there; `fill` writes all else of a
     // state.

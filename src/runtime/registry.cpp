@@ -30,11 +30,15 @@ bool could_touch(Launch::State const& launch, ChannelImpl const& channel) {
     return has_endpoint(channel, launch.endpoint) || (launch.on_gpu && !channel.places().empty());
 }
 
-// Whether one of the groups has called a channel, or was given it. A kernel that was given none may have it
-// from elsewhere.
-bool uses(ChannelImpl& channel, std::uint32_t source, std::uint32_t destination,
-          Launch::State const& launch, std::uint32_t first, std::uint32_t count) {
+// Whether one of the groups may have called a channel, or was given it. A kernel that was given none may have it
+// from elsewhere, and a lost GPU cannot be asked.
+bool may_use(ChannelImpl& channel, Launch::State const& launch, std::uint32_t first,
+             std::uint32_t count) {
+    if (!has_endpoint(channel, launch.endpoint)) return false;
+    if (!channel.refresh()) return true;
     if (launch.given.empty() || launch.was_given(channel.given_as())) return true;
+    std::uint32_t const source = channel.source_index(launch.endpoint);
+    std::uint32_t const destination = channel.destination_index(launch.endpoint);
     State const& state = channel.state();
     std::uint64_t const least = launch.first_number + first + 1;
     for (std::uint32_t g = 0; g < state.max_groups; ++g) {
@@ -105,35 +109,40 @@ void Registry::fail_all_of(Endpoint endpoint) noexcept {
 void Registry::groups_ended(Launch::State& launch, std::uint32_t first, std::uint32_t count,
                             std::exception_ptr const& exception) {
     std::lock_guard const lock(mutex);
+    if (exception != nullptr) return groups_threw(launch, first, count, text_of(exception));
     // Who runs is asked before who has registered: a group that has ended has registered before.
     std::vector<std::uint64_t> const running = groups_on(launch.endpoint, true);
     for (auto const& [id, channel] : channels) {
         std::uint32_t const source = channel->source_index(launch.endpoint);
-        std::uint32_t const destination = channel->destination_index(launch.endpoint);
-        if (!has_endpoint(*channel, launch.endpoint)) continue;
-        if (exception == nullptr) {
-            // All that can be missing is a flush.
-            if (source == ChannelImpl::kNone || channel->has_sorters()) continue;
-            if (channel->said_flushed(source)) continue;
-            channel->refresh_words(source);
-            if (channel->source_flushed(source)) continue;
-        }
-        // A lost GPU cannot be asked whether the channel was used.
-        bool const seen = exception == nullptr || channel->refresh();
-        if (exception == nullptr) channel->refresh_at(launch.endpoint);
+        // All that can be missing is a flush.
+        if (source == ChannelImpl::kNone || channel->has_sorters()) continue;
+        if (channel->said_flushed(source)) continue;
+        channel->refresh_words(source);
+        if (channel->source_flushed(source)) continue;
+        channel->refresh_at(launch.endpoint);
         if (channel->failed() || channel->complete()) continue;
-        if (exception != nullptr) {
-            if (seen && !uses(*channel, source, destination, launch, first, count)) continue;
-            channel->fail(ErrorCode::GroupFailed, "the kernel of " +
-                                                      group_name(launch.endpoint, first) +
-                                                      " threw: " + text_of(exception));
-        } else {
-            std::string const failure = lurch(*channel, source, launch, first, count, running);
-            if (failure.empty()) continue;
-            channel->fail(ErrorCode::GroupFailed, failure);
-            launch.fail(std::make_exception_ptr(
-                Error(ErrorCode::GroupFailed, channel->describe() + ": " + failure)));
-        }
+        std::string const failure = lurch(*channel, source, launch, first, count, running);
+        if (failure.empty()) continue;
+        channel->fail(ErrorCode::GroupFailed, failure);
+        launch.fail(std::make_exception_ptr(
+            Error(ErrorCode::GroupFailed, channel->describe() + ": " + failure)));
+    }
+}
+
+void Registry::groups_threw(Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                            std::string const& what) {
+    for (auto const& [id, channel] : channels) {
+        if (!may_use(*channel, launch, first, count)) continue;
+        // Of attached groups the kernel may still come, whose launch nobody has told of.
+        if (launch.on_gpu) channel->abandon_places();
+        if (channel->failed() || channel->complete()) continue;
+        channel->fail(ErrorCode::GroupFailed,
+                      "the kernel of " + group_name(launch.endpoint, first) + " threw: " + what);
+    }
+    if (!launch.on_gpu) return;
+    std::lock_guard const lock(launch.mutex);
+    for (auto const& deleted : launch.channels) {
+        if (may_use(*deleted, launch, first, count)) deleted->abandon_places();
     }
 }
 

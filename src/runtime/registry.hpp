@@ -95,6 +95,8 @@ public:
     std::shared_ptr<ChannelImpl> remove_channel(std::uint32_t id);
 
 private:
+    void groups_threw(Launch::State& launch, std::uint32_t first, std::uint32_t count,
+                      std::string const& what);
     // Why the end of groups leaves a source's other groups and its destinations in the lurch; empty
     // if it does not. `running` are the endpoint's groups.
     static std::string lurch(ChannelImpl& channel, std::uint32_t source,

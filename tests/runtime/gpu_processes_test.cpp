@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,6 +87,16 @@ public:
     [[nodiscard]] std::vector<std::map<std::int64_t, int>> const& received() const {
         return received_;
     }
+    /// A group at the first endpoint on a GPU, which gets the channel.
+    [[nodiscard]] Attachment attach() {
+        auto const on_gpu = [&](Owned const& end) {
+            return channels_[end.member].impl()->is_on_gpu(end.endpoint);
+        };
+        auto const end = *std::find_if(ends_.begin(), ends_.end(), on_gpu);
+        AttachOptions options;
+        options.channels = {channels_[end.member].on(end.endpoint)};
+        return members_.runtime(end.member).attach(end.endpoint, options);
+    }
     [[nodiscard]] std::vector<Owned> const& ends() const { return ends_; }
     [[nodiscard]] Channel const& channel(u32 member) const { return channels_[member]; }
     [[nodiscard]] Members& members() { return members_; }
@@ -144,6 +155,11 @@ protected:
         std::size_t count = 0;
         for (auto const& of : GetParam().devices) count += of.size();
         return count;
+    }
+    [[nodiscard]] static std::size_t gpus_here() {
+        std::set<std::string> gpus;
+        for (auto const& of : GetParam().devices) gpus.insert(of.begin(), of.end());
+        return gpus.size() - gpus.count("cpu:0");
     }
     /// Each row came to one destination, once.
     static void expect_each_row_once(Exchange const& exchange) {
@@ -217,6 +233,32 @@ TEST_P(GpuProcesses, AChannelThatFailedLeavesNothingToOthers) {
     }
     exchange.run();
     expect_each_row_once(exchange);
+}
+
+TEST_P(GpuProcesses, AKernelThatNobodyToldOfLeavesNothingToOthers) {
+    if (is_hidden()) GTEST_SKIP() << kHidden;
+    spec_.routing = Routing::partition("key");
+    Exchange exchange(GetParam().devices, spec_, GetParam().shares);
+    auto const made = [&] { return gpus_.calls("cuMemCreate") + gpus_.calls("cuMemAlloc"); };
+    auto const alive = [&] { return gpus_.alive("mapped") + gpus_.alive("memory"); };
+    exchange.run();
+    std::uint64_t const before = made();
+    {
+        Attachment const gone = exchange.attach();
+    }
+    for (u32 m = 0; m < GetParam().devices.size(); ++m) exchange.channel(m).check();
+    exchange.make_again();
+    std::uint64_t const owners = GetParam().transfer == Transfer::ByReference ? gpus_here() : 1;
+    EXPECT_GE(made(), before + owners) << "what others share with it is not used again, either";
+    exchange.run();
+    expect_each_row_once(exchange);
+    std::size_t kept = 0;
+    {
+        Attachment const gone = exchange.attach();
+        exchange.make_again();
+        kept = alive();
+    }
+    EXPECT_LT(alive(), kept) << "of the channel that was deleted before";
 }
 
 TEST_P(GpuProcesses, WithPoolsOfTheSmallestSize) {
