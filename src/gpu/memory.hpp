@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/driver.hpp"
@@ -112,7 +113,9 @@ public:
     /// Of this memory alone, among all processes'.
     [[nodiscard]] std::uint64_t number() const { return number_; }
     /// Others use it from now on; `use`, which must not throw, says how far they are.
-    void lend_to_others(std::function<Use()> use) { use_ = std::move(use); }
+    void lend_to_others(std::function<Use()> use) {
+        used_before_ = std::exchange(use_, std::move(use));
+    }
     [[nodiscard]] Use use() const { return use_ ? use_() : Use::Over; }
 
 private:
@@ -129,6 +132,7 @@ private:
     mutable int descriptor_ = -1;  // made when it is first asked for: that takes a millisecond
     Address at_ = 0;
     std::function<Use()> use_;
+    std::function<Use()> used_before_;  // who imported it for that one has it until the next is handed over
     std::atomic<bool> abandoned_ = false;
 };
 
