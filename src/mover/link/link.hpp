@@ -83,8 +83,9 @@ public:
 
 private:
     enum class State : std::uint8_t { Resting, Dialing, Open, Leaving };
-    // What is said of words waits so long for more of them.
+    // What is said waits so long for more to say. Of words less: who ends a channel waits for that.
     static constexpr Time kSayAfter = 5 * kMillisecond;
+    static constexpr Time kWordsTogether = kMillisecond / 4;
     struct Slot {
         State state = State::Resting;
         std::uint64_t generation = 0;

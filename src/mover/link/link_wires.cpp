@@ -189,7 +189,7 @@ void Link::watch(std::uint32_t slot, Time now) {
     } else if (now >= it.say_by || now >= it.said + options_.heartbeat) {
         it.out.acknowledge(it.in.frames(), it.in.bytes());
         it.said = now;
-        it.together_until = now + kSayAfter;
+        it.together_until = now + kWordsTogether;
         it.said_bytes = it.in.bytes();
         it.say_by = kNever;
     }
