@@ -2,7 +2,7 @@
 //
 //     mgi_test_gpu_member WHAT RANK SIZE HOW
 //
-// WHAT: "exchange", or "lose" with 3 processes, the second of which is killed. HOW: "copies" into the others' GPUs,
+// WHAT: "exchange", or "lose", and the second process is killed, or "stop", and it is stopped. HOW: "copies" into the others' GPUs,
 // "links", or "peers", of which each has a GPU of its own and reads in place. Prints what went wrong, and ends with 1
 // then.
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -23,6 +24,7 @@ using device::u32;
 using device::u64;
 
 constexpr std::chrono::seconds kLimit{30};
+constexpr std::chrono::seconds kStopped{15};  // links are given up before
 
 void require(bool holds, std::string const& what) {
     if (!holds) throw std::runtime_error(what);
@@ -104,16 +106,19 @@ void exchange(u32 rank, u32 size, std::string const& how) {
     }
 }
 
-// The first one comes late, so that the second waits for it when it is killed.
-void lose(u32 rank, std::string const& how) {
-    GpuMember member(rank, 3, how);
-    member.make({0, 1, 2});
+// The first one comes late, so that the second waits for it when it is killed, or stopped.
+void lose(u32 rank, u32 size, std::string const& how, bool stopped) {
+    GpuMember member(rank, size, how);
+    std::vector<u32> ranks(size);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    member.make(ranks);
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     // What stands for its kernel runs in this thread.
-    std::jthread const killer([rank] {
+    std::jthread const killer([rank, stopped] {
         if (rank != 1) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        raise(SIGKILL);
+        if (!stopped) raise(SIGKILL);
+        stop_for(kStopped);
     });
     std::string why;
     try {
@@ -121,9 +126,12 @@ void lose(u32 rank, std::string const& how) {
     } catch (Error const& error) {
         why = error.what();
     }
-    require(why.find("rank 1") != why.npos, "no error that names who was killed: " + why);
+    require(why.find(rank == 1 ? "rank 0" : "rank 1") != why.npos,
+            "no error that names who was lost: " + why);
     member.leave();
-    member.make({0, 2});
+    if (rank == 1) return;
+    ranks.erase(ranks.begin() + 1);
+    member.make(ranks);
     member.run();
     member.leave();
 }
@@ -139,7 +147,8 @@ int main(int count, char** words) {
         if (std::string(words[1]) == "exchange") {
             mgi::test::exchange(number(2), number(3), words[4]);
         } else {
-            mgi::test::lose(number(2), words[4]);
+            bool const stopped = std::string(words[1]) == "stop";
+            mgi::test::lose(number(2), number(3), words[4], stopped);
         }
         return 0;
     } catch (std::exception const& error) {

@@ -54,6 +54,16 @@ TEST_F(GpuProcess, OneIsKilledAndTheOthersGoOn) {
     EXPECT_EQ(hold("lose", 3, "copies", "on"), ended);
 }
 
+TEST_F(GpuProcess, TheOnlyPeerIsKilledAndTheOtherGoesOn) {
+    std::vector<std::string> const ended{"", "ended by Killed"};
+    EXPECT_EQ(hold("lose", 2, "peers", "on"), ended);
+}
+
+TEST_F(GpuProcess, APeerIsStoppedAndTheOthersGoOn) {
+    std::vector<std::string> const all_well{"", "", ""};
+    EXPECT_EQ(hold("stop", 3, "peers", "on"), all_well);
+}
+
 TEST_F(GpuProcess, APeerIsKilledAndTheOthersGoOn) {
     std::vector<std::string> const ended{"", "ended by Killed", ""};
     EXPECT_EQ(hold("lose", 3, "peers", "on"), ended);

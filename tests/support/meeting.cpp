@@ -276,12 +276,23 @@ Runtime join_meeting(std::uint32_t rank, std::uint32_t size, RuntimeOptions cons
 }
 
 std::uint32_t copied_into(Channel const& channel) {
+    if (!channel.impl()->shared()) return 0;
     PartMembers const& members = channel.impl()->part()->members();
     std::uint32_t count = 0;
     for (std::uint32_t d = 0; d < members.destination_member.size(); ++d) {
         if (members.writes_into(members.me, d)) ++count;
     }
     return count;
+}
+
+void stop_for(std::chrono::seconds time) {
+    pid_t const me = getpid();
+    if (fork() == 0) {
+        sleep(static_cast<unsigned>(time.count()));
+        kill(me, SIGCONT);
+        _exit(0);
+    }
+    raise(SIGSTOP);
 }
 
 }  // namespace mgi::test

@@ -72,4 +72,7 @@ Runtime join_meeting(std::uint32_t rank, std::uint32_t size, RuntimeOptions cons
 /// How many destinations of other processes this one copies into itself.
 std::uint32_t copied_into(Channel const& channel);
 
+/// Stops this process, which goes on so long after.
+void stop_for(std::chrono::seconds time);
+
 }  // namespace mgi::test
