@@ -5,6 +5,7 @@
 #pragma once
 
 #include <mgi/device/admission.hpp>
+#include <mgi/device/long_strings.hpp>
 #include <mgi/device/passes.hpp>
 
 namespace mgi::device {
@@ -36,11 +37,18 @@ public:
         if (!scratch_fits_) return ErrorCode::InvalidArgument;
         u32 word = 0;
         if (group_.leads()) {
-            word = u32(admit_group(state_, source_, group_, closing));
-            // acquire, of who closes: what another group has placed of ours lies behind us. Who sends asks once more
-            // before it carries rows again (`keep`): an acquire has a GPU forget what it has at hand.
-            u32 const carried = closing ? mine_.carried.load(acquire) : mine_.carried.load(relaxed);
-            if (carried != 0) word |= kCarries;
+            ErrorCode const code = admit_group(state_, source_, group_, closing);
+            word = u32(code);
+            if (code != ErrorCode::Ok) {
+                // Then this is no place of ours.
+            } else if (mine_.carried.load(relaxed) != 0) {
+                word |= kCarries;
+            } else if (mine_.has_kept) {
+                // acquire: what another group has placed of ours lies behind us, and it has done with what is ours. Once
+                // only, since an acquire has a GPU forget what it has at hand.
+                (void)mine_.carried.load(acquire);
+                mine_.has_kept = false;
+            }
         }
         word = agree(group_, tile_.agreed, word);
         carries_ = (word & kCarries) != 0;
@@ -53,7 +61,7 @@ public:
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (carries_) {
             bool const placed = place_own();
-            if (!placed && agreed(starves())) push_lanes();
+            if (!placed && agreed(starves())) push_for(group_, shared_, state_, source_index_);
             if (!placed || (group_.threads > 1 && batch.count != 0)) {
                 return {0, Status::Pending, ErrorCode::Ok};
             }
@@ -100,7 +108,10 @@ public:
             MGI_ASSERT(flushed <= expected, flushed, expected, group_.block);
             closes = flushed == expected;
         }
-        if (agreed(closes)) close_lanes();
+        if (agreed(closes)) {
+            close_lanes();
+            group_.sync();  // as of `push`
+        }
         bool done = all_agreed(has_come());
         if (group_.leads()) {
             for (u32 l = 0; l < lane_count_ && done; ++l) {
@@ -166,6 +177,12 @@ private:
         }
         Status const status = accepted == batch.count ? Status::Ok : Status::Pending;
         return {call.finish(accepted), status, ErrorCode::Ok};
+    }
+
+    /// Publishes for others, whose calls find no room.
+    MGI_HD MGI_COLD static void push_for(Group group, Shared shared, ChannelState<A>& state,
+                                         u32 source) {
+        SendCall(group, shared, state, source).push_lanes();
     }
 
     /// Keeps the rows of the tile that are not placed.
@@ -242,22 +259,6 @@ private:
         return rows;
     }
 
-    /// Measures the rows' long strings; returns how many rows fit one segment's bytes region.
-    MGI_HD MGI_COLD static u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& state,
-                                            Batch batch, u64 first, u32 rows) {
-        u64 const limit = u64(state.layout.units) * Ticket::kUnitBytes;
-        for (u32 i = group.thread; i < rows; i += group.threads) {
-            tile.text[i] = u32(min_of(text_bytes(batch, state.layout, first + i), limit + 1));
-        }
-        group.sync();
-        u32 fitting = 0;
-        if (group.leads()) {
-            u64 sum = 0;
-            while (fitting < rows && (sum += tile.text[fitting]) <= limit) ++fitting;
-        }
-        return agree(group, tile.agreed, fitting);
-    }
-
     /// Claims, writes and commits until every row of the tile is placed or no lane gives room. What is known
     /// of a lane's rows must be known to the thread that has the lane; ends with an agreement: whether rows
     /// are left, or `trouble` was any thread's.
@@ -314,50 +315,10 @@ private:
         return take_and_claim(state_, lanes_[l], tile_.at[l], wanted, form);
     }
 
-    MGI_HD MGI_COLD static Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
-        struct Fitting {
-            u32 rows;
-            u32 units;
-        };
-        u32 const next = tile.next[l];
-        u32 const wanted = tile.end[l] - next;
-        auto const fit = [&](u32 rows, u32 units) -> Fitting {
-            u32 const most = min_of(rows, wanted);
-            u64 sum = 0;
-            u32 k = 0;
-            for (; k < most; ++k) {
-                u64 const with = sum + tile.text[tile.row_at(next + k)];
-                if (with > u64(units) * Ticket::kUnitBytes) break;
-                sum = with;
-            }
-            return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
-        };
-        Lane<A>& lane = state.sources[source].lanes[l];
-        auto const publish = [&](u64 sequence) { publish_slot(state, source, l, sequence); };
-        Claim taken = lane.claim_fitting(fit, publish);
-        if (taken.rows == 0 && finds_room(state, lane)) taken = lane.claim_fitting(fit, publish);
-        lay_text(tile, next, taken);
-        return taken;
-    }
-
-    /// Turns the sizes in `text` of claimed rows into offsets in the bytes region.
-    MGI_HD static void lay_text(Tile const& tile, u32 next, Claim const& taken) {
-        u32 at = taken.unit * Ticket::kUnitBytes;
-        for (u32 k = 0; k < taken.rows; ++k) {
-            u32& text = tile.text[tile.row_at(next + k)];
-            u32 const size = text;
-            text = at;
-            at += size;
-        }
-    }
-
     /// Copies what is left of the tile into the group's carry buffer, sorted by lane.
     MGI_HD void keep(Batch const& batch, u64 first) {
         u32 const lanes = lane_count_;
-        // acquire: another group, which has placed what we carried before, has done with where that was.
-        u32 const carried = group_.leads() ? mine_.carried.load(acquire) : 0;
-        MGI_ASSERT(carried == 0, carried, group_.block);
-        group_.sync();
+        MGI_ASSERT(!group_.leads() || mine_.carried.load(relaxed) == 0, group_.block);
         for (u32 i = group_.thread; i < state_.carry_layout.bit_bytes; i += group_.threads) {
             mine_.carry[i] = 0;
         }
@@ -387,8 +348,10 @@ private:
         write_claimed(group_, tile_, lanes, batch, first, state_.carry_layout, state_.ops(),
                       ClaimedSegments{mine_.carry, tile_.claims});
         group_.sync();  // nobody reads the caller's columns or the scratch any more
+        if (!group_.leads()) return;
+        mine_.has_kept = true;
         // release: what the group has kept, for who places it.
-        if (group_.leads()) mine_.carried.store(row, cuda::std::memory_order_release);
+        mine_.carried.store(row, cuda::std::memory_order_release);
     }
 
     MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {

@@ -20,8 +20,8 @@ enum class HashKind : u8 { Modulo, Murmur3 };
     return kind == RoutingKind::Partition || kind == RoutingKind::Direct;
 }
 
-/// What one group of a source keeps between its calls. Touched by that group only, but for the words; of what it
-/// carries, by the group that holds `placing`.
+/// What one group of a source keeps between its calls. Touched by that group only, but for the words; what it carries, and
+/// `last` with it, by the group that holds `placing`.
 template <class A>
 struct GroupState {
     typename A::template System<u64> launch{0};   ///< `Group::launch` of who registered, plus 1
@@ -33,6 +33,7 @@ struct GroupState {
     /// rows in the same segments wait for them; any group of the source may place them.
     typename A::template Device<u32> carried{0};
     typename A::template Device<u32> placing{0};  ///< held by who does; nobody waits for it
+    bool has_kept = false;      ///< has carried rows since it last saw them placed; the leader's
     u64* last = nullptr;        ///< by lane: highest sequence + 1 with rows of this group
     u64* carry_at = nullptr;    ///< by lane: where its next carry row was taken; see Lane::take
     u16* carry_lane = nullptr;  ///< by carry row

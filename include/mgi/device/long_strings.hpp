@@ -1,0 +1,66 @@
+/// \file
+/// Room in segments for rows with long strings: how many fit, and where their characters go.
+#pragma once
+
+#include <mgi/device/delivery.hpp>
+#include <mgi/device/tile.hpp>
+
+namespace mgi::device {
+
+/// Measures the rows' long strings; returns how many rows fit one segment's bytes region.
+template <class A>
+MGI_HD MGI_COLD u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& state, Batch batch,
+                                 u64 first, u32 rows) {
+    u64 const limit = u64(state.layout.units) * Ticket::kUnitBytes;
+    for (u32 i = group.thread; i < rows; i += group.threads) {
+        tile.text[i] = u32(min_of(text_bytes(batch, state.layout, first + i), limit + 1));
+    }
+    group.sync();
+    u32 fitting = 0;
+    if (group.leads()) {
+        u64 sum = 0;
+        while (fitting < rows && (sum += tile.text[fitting]) <= limit) ++fitting;
+    }
+    return agree(group, tile.agreed, fitting);
+}
+
+/// Turns the sizes in `text` of claimed rows into offsets in the bytes region.
+MGI_HD inline void lay_text(Tile const& tile, u32 next, Claim const& taken) {
+    u32 at = taken.unit * Ticket::kUnitBytes;
+    for (u32 k = 0; k < taken.rows; ++k) {
+        u32& text = tile.text[tile.row_at(next + k)];
+        u32 const size = text;
+        text = at;
+        at += size;
+    }
+}
+
+/// Claims room for what is left of a lane's rows, as far as their long strings go, and says where those go.
+template <class A>
+MGI_HD MGI_COLD Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, u32 l) {
+    struct Fitting {
+        u32 rows;
+        u32 units;
+    };
+    u32 const next = tile.next[l];
+    u32 const wanted = tile.end[l] - next;
+    auto const fit = [&](u32 rows, u32 units) -> Fitting {
+        u32 const most = min_of(rows, wanted);
+        u64 sum = 0;
+        u32 k = 0;
+        for (; k < most; ++k) {
+            u64 const with = sum + tile.text[tile.row_at(next + k)];
+            if (with > u64(units) * Ticket::kUnitBytes) break;
+            sum = with;
+        }
+        return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
+    };
+    Lane<A>& lane = state.sources[source].lanes[l];
+    auto const publish = [&](u64 sequence) { publish_slot(state, source, l, sequence); };
+    Claim taken = lane.claim_fitting(fit, publish);
+    if (taken.rows == 0 && finds_room(state, lane)) taken = lane.claim_fitting(fit, publish);
+    lay_text(tile, next, taken);
+    return taken;
+}
+
+}  // namespace mgi::device
