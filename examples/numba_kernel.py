@@ -37,7 +37,7 @@ def sum_by_customer(channel, columns, rows, sums):
             if device.is_error(accepted):
                 return
             sent += accepted
-        elif not flushed:
+        if sent == count and not flushed:
             flushed = device.flush(channel) != 1
         received = device.recv(channel)
         if received > 0:

@@ -132,7 +132,8 @@ private:
     mutable int descriptor_ = -1;  // made when it is first asked for: that takes a millisecond
     Address at_ = 0;
     std::function<Use()> use_;
-    std::function<Use()> used_before_;  // who imported it for that one has it until the next is handed over
+    // The one before, whose importers have what they imported until memory is handed over anew.
+    std::function<Use()> used_before_;
     std::atomic<bool> abandoned_ = false;
 };
 

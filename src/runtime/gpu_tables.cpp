@@ -103,8 +103,7 @@ void GpuTables::build(gpu::Reserve& reserve, std::vector<TableSite> const& sites
     for (std::size_t i = 0; i < sites.size(); ++i) {
         auto& pinned = built_->pinned.emplace_back();
         if (tables_[i]->stream == nullptr) continue;
-        pinned =
-            reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten + sites[i].host_bytes);
+        pinned = reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten + sites[i].host_bytes);
         if (sites[i].host_bytes != 0) {
             char* const host = pinned->data() + 2 * images.bytes(i) + kWritten;
             std::memcpy(images.data(i) + sites[i].host_at, &host, sizeof(host));

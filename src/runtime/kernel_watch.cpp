@@ -19,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongestPause = std::chrono::microseconds(50);
+// Shorter ones take longer than they say: so a kernel's first 0.6 ms are polled without any.
 constexpr auto kShortestSleep = std::chrono::microseconds(20);
 
 // Until the next look at kernels that were new at `since`: short for those that may soon be over, and never long
