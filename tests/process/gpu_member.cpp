@@ -24,7 +24,7 @@ using device::u32;
 using device::u64;
 
 constexpr std::chrono::seconds kLimit{30};
-constexpr std::chrono::seconds kStopped{15};  // links are given up before
+constexpr std::chrono::seconds kStopped{25};  // links are given up before
 
 void require(bool holds, std::string const& what) {
     if (!holds) throw std::runtime_error(what);
