@@ -106,7 +106,8 @@ void GpuTables::build(gpu::Reserve& reserve, std::vector<TableSite> const& sites
         pinned = reserve.pinned(sites[i].gpu, 2 * images.bytes(i) + kWritten + sites[i].host_bytes);
         if (sites[i].host_bytes != 0) {
             char* const host = pinned->data() + 2 * images.bytes(i) + kWritten;
-            std::memcpy(images.data(i) + sites[i].host_at, &host, sizeof(host));
+            std::memcpy(images.data(i) + sites[i].host_at, static_cast<void const*>(&host),
+                        sizeof(host));
         }
         auto const moved = images.moved(i, addresses);
         std::memcpy(pinned->data(), moved.data(), moved.size());
