@@ -18,13 +18,10 @@ using OfGpu = cuda::atomic<T, cuda::thread_scope_device>;
 template <class T>
 using OfAll = cuda::atomic<T, cuda::thread_scope_system>;
 constexpr auto kRelaxed = cuda::std::memory_order_relaxed;
-constexpr auto kAcquire = cuda::std::memory_order_acquire;
 constexpr auto kRelease = cuda::std::memory_order_release;
 
 constexpr char const* kNames[] = {
-    "load_near",       // plain, of what this multiprocessor has at hand
-    "load_forgotten",  // the same behind an acquire, which has it forget all that
-    "load_relaxed",    // of a word of System scope
+    "load",            // relaxed, of a word of System scope
     "add_of_gpu",      // with its result, Device scope
     "add_of_all",      // the same, System scope
     "release_to_gpu",  // a store, Device scope
@@ -37,7 +34,6 @@ constexpr u32 kChain = 8;
 struct alignas(512) Word {
     OfAll<u64> of_all;
     OfGpu<u64> of_gpu;
-    u64 plain;
 };
 
 /// Each step of a chain needs what the one before has found, which is 0.
@@ -50,27 +46,18 @@ __device__ u64 cycles_of(Step const& step) {
 }
 
 __global__ void chains(Word* words, u64* cycles) {
-    auto const plain = [&](u32 i, u64 found) {
-        u64 value = 0;
-        asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(&words[i + found].plain));
-        return value;
-    };
     for (u32 round = 0; round < 2; ++round) {  // the first one brings code and words
-        (void)cycles_of(plain);
-        cycles[0] = cycles_of(plain);
-        (void)words->of_all.load(kAcquire);
-        cycles[1] = cycles_of(plain);
-        cycles[2] =
+        cycles[0] =
             cycles_of([&](u32 i, u64 found) { return words[i + found].of_all.load(kRelaxed); });
-        cycles[3] = cycles_of(
+        cycles[1] = cycles_of(
             [&](u32 i, u64 found) { return words[i + found].of_gpu.fetch_add(0, kRelaxed); });
-        cycles[4] = cycles_of(
+        cycles[2] = cycles_of(
             [&](u32 i, u64 found) { return words[i + found].of_all.fetch_add(0, kRelaxed); });
-        cycles[5] = cycles_of([&](u32 i, u64 found) {
+        cycles[3] = cycles_of([&](u32 i, u64 found) {
             words[i + found].of_gpu.store(0, kRelease);
             return u64(0);
         });
-        cycles[6] = cycles_of([&](u32 i, u64 found) {
+        cycles[4] = cycles_of([&](u32 i, u64 found) {
             words[i + found].of_all.store(0, kRelease);
             return u64(0);
         });
