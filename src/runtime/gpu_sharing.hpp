@@ -35,7 +35,7 @@ struct GpuCard {
 // A GPU's memory of a channel, which others import.
 struct SharedGpuPool {
     bool mapped = false;  // handed over as a descriptor, in the order of those; else by its handle
-    // With that: DeviceMemory::number. 0: its owner does not keep it for other channels, nor may who imports it.
+    // With that: DeviceMemory::number. 0: its owner does not keep it for other channels, nor may a process that imports it.
     std::uint64_t number = 0;
     gpu::IpcHandle handle{};
     std::uint64_t bytes = 0;

@@ -77,7 +77,7 @@ void Watchdog::look(Clock::time_point now) {
         }
         look_at(*channel, seen, silent, now);
     }
-    // With the mutex: who launches takes it before the kernel starts.
+    // With the mutex: a thread that launches a kernel takes it before that starts.
     if (idle_ && is_idle()) idle_();
 }
 

@@ -205,9 +205,7 @@ void exchange_all(u32 rank, u32 size, bool peers, bool turned) {
 constexpr u32 kLost = 1;
 constexpr std::chrono::seconds kStopped{25};  // links are given up before
 
-constexpr char const* kNothing = "nothing";
-
-/// What has gone wrong with the channel of a party once its kernels are over.
+/// What has gone wrong with the channel of a party once its kernels are over; empty: nothing.
 std::string bereft(Party& party) {
     try {
         party.finish();
@@ -216,7 +214,7 @@ std::string bereft(Party& party) {
                error.what());
         return error.what();
     }
-    return kNothing;
+    return {};
 }
 
 /// The first process comes late: so the second is killed, or stopped, while it waits for it, with rows under way. Nobody
@@ -236,9 +234,9 @@ void lose_one(u32 rank, u32 size, bool peers, bool stopped) {
     }
     std::string const why = bereft(party);
     // Kernels of a process that is stopped run on.
-    expect((stopped && why == kNothing) ||
+    expect((stopped && why.empty()) ||
                (why.find("bereaved") != why.npos && why.find("rank 1") != why.npos),
-           "no error that names who was lost: " + why);
+           "no error that names the lost process: " + why);
     party.leave();
     // The others go on, and so does the GPU.
     std::vector<u32> survivors = ranks_below(size);

@@ -127,7 +127,7 @@ void lose(u32 rank, u32 size, std::string const& how, bool stopped) {
         why = error.what();
     }
     require(why.find(rank == 1 ? "rank 0" : "rank 1") != why.npos,
-            "no error that names who was lost: " + why);
+            "no error that names the lost process: " + why);
     member.leave();
     if (rank == 1) return;
     ranks.erase(ranks.begin() + 1);

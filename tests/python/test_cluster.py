@@ -311,7 +311,7 @@ def test_one_controller_and_one_etcd_die(cluster: Cluster) -> None:
             return None
         return (first, second) if leading[0] else (second, first)
 
-    leader_now, standby_now = wait_for("the word of who leads", leader_and_standby)
+    leader_now, standby_now = wait_for("one leader, known to both", leader_and_standby)
     # One that stops in good order makes room at once.
     assert leader_now.stop() == 0
     standby_now.wait_leading()

@@ -83,7 +83,7 @@ public:
 
 private:
     enum class State : std::uint8_t { Resting, Dialing, Open, Leaving };
-    // What is said waits so long for more to say. Of words less: who ends a channel waits for that.
+    // What is said waits so long for more to say. Of words less: a thread that ends a channel waits for that.
     static constexpr Time kSayAfter = 5 * kMillisecond;
     static constexpr Time kWordsTogether = kMillisecond / 4;
     struct Slot {
