@@ -101,10 +101,11 @@ std::uint64_t ChannelTables::inbox_bytes() const {
 }
 
 bool ChannelTables::has_inbox(bool in_place) const {
-    // Of a stage one sorter receives at each destination, of which there are many.
-    if (in_place) return state_.own_lanes() && state_.takes_ahead;
-    // Several sources' segments in one order are what a queue is for.
-    return by_mail_ && !state_.one_order() && std::has_single_bit(plan_.credits);
+    // A queue is for several destinations that share it, for several sources' segments in one order, and for a stage: there
+    // one sorter receives at each destination, of which there are many.
+    if (state_.one_order()) return false;
+    if (in_place) return state_.routing != RoutingKind::Balance && state_.takes_ahead;
+    return by_mail_ && std::has_single_bit(plan_.credits);
 }
 
 std::uint32_t ChannelTables::with_inbox(bool in_place) const {
@@ -129,7 +130,7 @@ void ChannelTables::build_inboxes(std::pmr::memory_resource& memory, std::uint32
             inbox->offsets[i] = ring.slots[i].offset;
         }
         ring.inbox = inbox;
-        if (ring.in_place) state_.sources[s].lanes[d].came = inbox->came;
+        if (ring.in_place && state_.own_lanes()) state_.sources[s].lanes[d].came = inbox->came;
     }
     destination.has_queue = inboxes() != state_.source_count;
     destination.inbox_receivers = make_table<device::Receiver<Words>>(memory, state_.max_groups);

@@ -165,7 +165,7 @@ public:
             Destination<A> const& to = state.destinations[d];
             for (u32 s = 0; s < state.source_count; ++s) {
                 ReadRing<A> const& ring = to.rings[s];
-                if (ring.in_place || ring.inbox == nullptr) continue;
+                if ((ring.in_place && state.own_lanes()) || ring.inbox == nullptr) continue;
                 if (!at_rest(*ring.inbox, to.counts[s].newest() - 1)) return false;
             }
         }

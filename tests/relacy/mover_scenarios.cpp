@@ -210,22 +210,24 @@ Listed<MailSources<By::Both, 2>> const both_movers(
     30'000);
 
 /// Some read in place, to others the mover brings it: the last of all frees the segment.
-struct MailBroadcast : ByCopy<MailBroadcast, 3> {
+template <By by>
+struct MailBroadcast : ByCopy<MailBroadcast<by>, 3> {
     static TableOptions options() {
-        TableOptions options = BroadcastCopy::options();
+        TableOptions options = with_mail(BroadcastCopy::options(), by);
         options.near = 1;
-        options.mail = true;
         return options;
     }
     void thread(unsigned index) {
-        if (index == 0) send_and_flush(0, 0, 1, 5);
-        if (index == 1) move_all();
-        if (index == 2) receive_everywhere();
+        if (index == 0) this->send_and_flush(0, 0, 1, 5);
+        if (index == 1) this->move_all();
+        if (index == 2) this->receive_everywhere();
     }
-    void check() { all_arrived(10); }
+    void check() { this->all_arrived(10); }
 };
-Listed<MailBroadcast> const mail_broadcast(
+Listed<MailBroadcast<By::Queue>> const mail_broadcast(
     "mail.broadcast", "the last of readers in place and the mover frees the segment", 30'000);
+Listed<MailBroadcast<By::Inbox>> const inbox_broadcast("mail.broadcast-inbox",
+                                                       "the same by inboxes", 30'000);
 
 /// One destination's segments are brought on to the next one, from where they are read and given back meanwhile.
 struct MailPassedOn : ByCopy<MailPassedOn, 3> {

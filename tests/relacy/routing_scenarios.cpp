@@ -5,21 +5,28 @@
 namespace mgi::relacy {
 namespace {
 
-/// Both destinations read each segment; the last reader of both frees it.
-struct Broadcast : ChannelScenario<Broadcast, 3> {
+/// Both destinations read each segment; the last reader of both frees it. By queues, whose readers the slot counts, or by
+/// inboxes, each of which counts its own.
+template <bool inbox>
+struct Broadcast : ChannelScenario<Broadcast<inbox>, 3> {
     static TableOptions options() {
-        return {.destinations = 2, .chunk_rows = 1, .routing = RoutingKind::Broadcast};
+        return {.destinations = 2,
+                .chunk_rows = 1,
+                .routing = RoutingKind::Broadcast,
+                .inbox = inbox};
     }
     void thread(unsigned index) {
         if (index == 0) {
-            send_and_flush(0, 0, 1, 5, 2);
+            this->send_and_flush(0, 0, 1, 5, 2);
         } else {
-            receive_all(index - 1);
+            this->receive_all(index - 1);
         }
     }
-    void check() { all_arrived(10); }
+    void check() { this->all_arrived(10); }
 };
-Listed<Broadcast> const broadcast("broadcast", "every destination gets every row, once", 50'000);
+Listed<Broadcast<false>> const broadcast("broadcast", "every destination gets every row, once",
+                                         50'000);
+Listed<Broadcast<true>> const inboxes("broadcast.inbox", "the same by inboxes", 50'000);
 
 /// Two sources deliver under one word; a third thread reads both destinations, turn by turn.
 struct OneOrder : ChannelScenario<OneOrder, 3> {

@@ -126,7 +126,7 @@ void Tables::build_destination(u32 d) {
     }
     if (options_.mail && !reads_in_place(d)) add_mail(to);
     bool const inboxes =
-        reads_in_place(d) ? options_.routing != RoutingKind::Broadcast : options_.mail;
+        reads_in_place(d) ? options_.routing != RoutingKind::Balance : options_.mail;
     if (options_.inbox && inboxes) add_inboxes(d);
 }
 
@@ -146,7 +146,7 @@ void Tables::add_inboxes(u32 d) {
             inbox->offsets[i] = ring.slots[i].offset;
         }
         ring.inbox = inbox;
-        if (ring.in_place) state.sources[s].lanes[d].came = inbox->came;
+        if (ring.in_place && state.own_lanes()) state.sources[s].lanes[d].came = inbox->came;
     }
     to.inbox_receivers = array(inbox_receivers_, options_.groups);
     for (u32 g = 0; g < options_.groups; ++g) {

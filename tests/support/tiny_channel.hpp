@@ -38,7 +38,7 @@ struct TinyOptions {
     std::uint32_t credits = 2;  ///< by copy: segments of a receive ring
     std::uint32_t near = 0;     ///< by copy: destinations below it read in place (no Balance)
     bool mail = false;          ///< by copy: the mover hears of segments as it does of a GPU's
-    /// What is read in place of a lane of one's own, or comes by mail, is found in inboxes.
+    /// What is read in place, or comes by mail, is found in inboxes (no Balance, no one order).
     bool inbox = true;
     /// By mail: sources below it are found in the queue nonetheless, as those that share a GPU's memory may be.
     std::uint32_t queued = 0;
@@ -125,10 +125,11 @@ private:
     void add_mail(device::Lane<A>& lane);
     void add_mail(std::uint32_t destination);
     [[nodiscard]] bool has_inbox(std::uint32_t source, std::uint32_t destination) const {
-        if (!options_.inbox) return false;
-        if (reads_in_place(destination)) return state_.own_lanes();
-        return options_.mail && source >= options_.queued && !state_.one_order() &&
-               std::has_single_bit(options_.credits);
+        if (!options_.inbox || state_.one_order()) return false;
+        if (reads_in_place(destination)) {
+            return options_.routing != device::RoutingKind::Balance && options_.takes_ahead;
+        }
+        return options_.mail && source >= options_.queued && std::has_single_bit(options_.credits);
     }
     void add_inboxes(std::uint32_t destination);
     void add_inbox(device::Destination<A>& to, std::uint32_t source);

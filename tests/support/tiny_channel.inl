@@ -258,7 +258,9 @@ void BasicTinyChannel<A>::add_inbox(device::Destination<A>& to, std::uint32_t so
         std::uint64_t const next = ring.slots[i].sequence.load(device::relaxed);
         if (next < slots) continue;
         inbox.came[i].store(device::Arrival::word(next - slots, 0), device::relaxed);
-        if (ring.in_place) ring.slots[i].filled.store(next - slots + 1, device::relaxed);
+        if (ring.in_place && state_.own_lanes()) {
+            ring.slots[i].filled.store(next - slots + 1, device::relaxed);
+        }
     }
     ring.inbox = &inbox;
 }
@@ -273,7 +275,7 @@ void BasicTinyChannel<A>::add_inboxes(std::uint32_t d) {
             continue;
         }
         add_inbox(to, s);
-        if (!reads_in_place(d)) continue;
+        if (!reads_in_place(d) || !state_.own_lanes()) continue;
         device::Lane<A>& lane = state_.sources[s].lanes[d];
         lane.published.store(0, device::relaxed);
         lane.came = to.rings[s].inbox->came;

@@ -19,9 +19,7 @@ MGI_HD void push_arrived(ChannelState<A> const& state, Destination<A>& at, u32 s
                state.layout.rows, source, slot);
     Slot<A>& to = ring.slots[slot];
     if (ring.inbox != nullptr) {
-        // release: the rows.
-        ring.inbox->came[slot].store(Arrival::word(to.sequence.load(relaxed), u32(content)),
-                                     cuda::std::memory_order_release);
+        ring.inbox->come(to.sequence.load(relaxed), u32(content));
         return;
     }
     u32 const chunks = state.chunks_of(u32(content));
@@ -126,7 +124,7 @@ MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at
     return claim_taken(state, lane, at, rows, form);
 }
 
-/// Hands on the filled slots of a lane: puts each into its readers' receive queues, where they read it in
+/// Hands on the filled slots of a lane: puts each into its readers' receive queues or inboxes, where they read it in
 /// place, and lets the mover find it behind `published`.
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
@@ -136,9 +134,18 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
         // Somebody gives the slot back.
         MGI_ASSERT(from.reader_count + from.moves != 0, source, lane, sequence);
-        slot.readers.store(chunks * from.reader_count + from.moves, relaxed);
+        // All readers have one, or none.
+        bool const inboxes = from.reader_count != 0 &&
+                             state.destinations[from.readers[0]].rings[source].inbox != nullptr;
+        u32 const reads = inboxes ? 1 : chunks;  // an inbox counts its chunks itself
+        slot.readers.store(reads * from.reader_count + from.moves, relaxed);
         for (u32 i = 0; i < from.reader_count; ++i) {
-            state.destinations[from.readers[i]].queue->push(what, chunks);
+            Destination<A>& to = state.destinations[from.readers[i]];
+            if (inboxes) {
+                to.rings[source].inbox->come(sequence, rows);
+            } else {
+                to.queue->push(what, chunks);
+            }
         }
         if (from.mail == nullptr) return;
         from.mail->contents[u32(sequence) & from.mask].store(slot.content.load(relaxed), relaxed);

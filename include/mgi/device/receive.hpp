@@ -417,8 +417,9 @@ private:
         ReadRing<A> const& ring = here_.rings[batch.source];
         Slot<A>& read = ring.slots[batch.slot];
         bool const clears = ring.in_place && state_.layout.bit_bytes != 0;
-        if (ring.inbox != nullptr) {
-            if (!ring.inbox->give_back(batch.slot)) return;
+        if (ring.inbox != nullptr && !ring.inbox->give_back(batch.slot)) return;
+        // The slots of a lane for all destinations count those that owe them something.
+        if (ring.inbox != nullptr && (!ring.in_place || state_.own_lanes())) {
             if (clears) {
                 memset(state_.pool + ring.inbox->offsets[batch.slot], 0, state_.layout.bit_bytes);
             }
