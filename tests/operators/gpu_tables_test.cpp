@@ -184,7 +184,8 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
     local.pin = false;
     local.gpus = false;
     Runtime runtime = Runtime::local(local);
-    for (u32 const endpoints : {1u, 2u}) {
+    // Of two endpoints rows are exchanged first, or folded as they come.
+    for (auto const& [endpoints, counted] : {std::pair{1u, false}, {2u, true}, {2u, false}}) {
         std::vector<Endpoint> all;
         std::vector<GpuTable> parts;
         PlainTable const table =
@@ -201,17 +202,18 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
             return std::make_unique<HostPlace>(2, 1, limit);
         });
         Input const input(operation, parts);
-        Facts facts;
-        facts.nulls.resize(2);
-        facts.magnitudes.resize(2);
-        facts.keys_of_part.resize(endpoints, 10);
+        Wanted wanted;
+        wanted.keys = {0};
+        wanted.rows_for = counted;
+        Facts facts = find_facts(operation, input, wanted);
+        facts.keys_of_part.assign(endpoints, 10);
         facts.keys = 10;
         std::vector<Item> items(1);
         items[0].name = "n";
         GroupPlan const plan(input, {0}, items, facts);
         u64 groups = 0;
         if (endpoints == 1) {
-            groups = u64(group_part(operation, 0, input, plan, facts).rows);
+            groups = u64(group_where_it_lies(operation, 0, input, plan, facts).rows);
         } else {
             for (GpuTable const& result : group_moving(operation, input, {0}, plan, facts)) {
                 groups += u64(result.rows);

@@ -20,6 +20,7 @@ struct Facts {
     std::vector<double> keys_of_part;  // how many differ, about
     double keys = 0;                   // of all parts
     std::vector<u64> rows_for;         // by endpoint
+    std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
 };
 
 namespace detail {
@@ -31,22 +32,15 @@ public:
                std::vector<SurveyColumn> const& looked_at, std::size_t part)
         : place_(operation.place(part)), looked_at_(looked_at.size()) {
         std::vector<u32> const all = input.columns_or_all({});
-        std::vector<device::ColumnLayout> layouts(all.size());
-        for (u32 const c : all) {
-            ValueKind const kind = kind_of(input.schema()[c].type);
-            layouts[c].storage = kind.width == 0 ? device::Storage::Bits : device::Storage::Fixed;
-            layouts[c].key = kind.kind;
-            layouts[c].width = kind.width;
-        }
         SurveyArgs args;
         args.rows = input.rows(part);
-        std::tie(args.columns, args.looked_at, args.layouts, args.keys) =
+        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys) =
             place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
-                          looked_at, layouts, wanted.keys);
+                          looked_at, input.layouts(all), wanted.keys);
         args.looked_at_count = u32(looked_at.size());
-        args.key_count = u32(wanted.keys.size());
-        args.modulo = operation.options().hash == Hash::Modulo;
-        args.destinations = u32(operation.size());
+        args.owners.key_count = u32(wanted.keys.size());
+        args.owners.modulo = operation.options().hash == Hash::Modulo;
+        args.owners.count = u32(operation.size());
         args.counts = counts_ = room<SurveyCounts>(looked_at.size());
         if (wanted.sketch) args.registers = registers_ = room<u32>(Sketch::kRegisters);
         if (wanted.rows_for) args.rows_for = rows_for_ = room<u64>(operation.size());
@@ -114,6 +108,7 @@ inline Facts find_facts(Operation const& operation, Input const& input, Wanted c
         if (wanted.rows_for) {
             auto const rows_for = surveys[p]->rows_for(operation.size());
             for (std::size_t e = 0; e < rows_for.size(); ++e) facts.rows_for[e] += rows_for[e];
+            facts.rows_of_part_for.push_back(rows_for);
         }
     }
     if (wanted.sketch) facts.keys = Sketch::estimate(all);

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "gpu/peers.hpp"
+
 namespace mgi::operators::on_gpu {
 
 namespace {
@@ -178,6 +180,9 @@ public:
     [[nodiscard]] std::string name() const override { return "cuda:" + std::to_string(gpu_); }
     [[nodiscard]] bool is_gpu() const override { return true; }
     [[nodiscard]] int gpu() const override { return gpu_; }
+    [[nodiscard]] bool reaches(Place const& other) const override {
+        return other.gpu() == gpu_ || gpu::connect_peers(gpu_, other.gpu());
+    }
     [[nodiscard]] u32 threads() const override { return 256; }
     [[nodiscard]] u32 most_groups() const override { return 2 * u32(multiprocessors_); }
 

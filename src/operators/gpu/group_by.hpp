@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "operators/gpu/group_by_plan.hpp"
+#include "operators/gpu/move_rows.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -112,13 +113,12 @@ private:
     Memory entries_;
 };
 
-// Groups of a part, by its endpoint alone.
-inline GpuTable group_part(Operation const& operation, std::size_t e, Input const& input,
-                           GroupPlan const& plan, Facts const& facts) {
+// Groups of rows of which the plan's columns lie at an endpoint, by that alone. `keys`: how many differ, about.
+inline GpuTable group_part(Operation const& operation, std::size_t e,
+                           std::vector<ColumnView> const& columns, u64 rows, GroupPlan const& plan,
+                           double keys) {
     Place& place = operation.place(e);
-    u64 const rows = input.rows(e);
-    double const keys = facts.keys_of_part[e];
-    UploadedPart const part(place, input.views(e, plan.columns(), facts.nulls), rows);
+    UploadedPart const part(place, columns, rows);
     Groups groups(operation, e, plan, keys * 2 < double(rows) ? LocalGroups::kMostBytes : 0);
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
@@ -134,8 +134,36 @@ inline GpuTable group_part(Operation const& operation, std::size_t e, Input cons
     }
 }
 
-// Groups of all rows, which go to the endpoints that own their keys.
-inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
+// Groups of a part.
+inline GpuTable group_where_it_lies(Operation const& operation, std::size_t e, Input const& input,
+                                    GroupPlan const& plan, Facts const& facts) {
+    return group_part(operation, e, input.views(e, plan.columns(), facts.nulls), input.rows(e),
+                      plan, facts.keys_of_part[e]);
+}
+
+// How many of so many keys fall to an endpoint: some get more than others.
+inline double share_of(double keys, std::size_t endpoints) {
+    double const share = keys / double(endpoints);
+    return share + 4 * std::sqrt(share);
+}
+
+// Groups of all rows, which are exchanged first. Throws Error(OutOfMemory) where there is no room for them.
+inline std::vector<GpuTable> group_moved(Operation& operation, Input const& input,
+                                         std::vector<u32> const& keys, GroupPlan const& plan,
+                                         Facts const& facts) {
+    std::vector<GpuTable> moved =
+        Moving(operation, input, plan.columns(), keys, facts).run("group_by");
+    std::vector<GpuTable> results(operation.size());
+    operation.each([&](std::size_t e) {
+        results[e] = group_part(operation, e, views_of(moved[e]), u64(moved[e].rows), plan,
+                                share_of(facts.keys, operation.size()));
+        moved[e] = {};
+    });
+    return results;
+}
+
+// Groups of all rows, which are folded as they come to the endpoints that own their keys.
+inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& input,
                                           std::vector<u32> const& keys, GroupPlan const& plan,
                                           Facts const& facts) {
     std::vector<Field> fields;
@@ -155,9 +183,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
         groups.push_back(std::make_unique<Groups>(operation, e, plan,
                                                   repeat ? LocalGroups::kMostBesideChannel : 0));
     }
-    // Of what falls to an endpoint some has more than others.
-    double const share = facts.keys / double(operation.size());
-    for (TableSize size(share + 4 * std::sqrt(share), input.rows());; size.grow()) {
+    for (TableSize size(share_of(facts.keys, operation.size()), input.rows());; size.grow()) {
         for (auto const& at : groups) at->make(size);
         Channel const channel = operation.open("group_by", Schema(fields), names, input.rows());
         u32 const scratch = group_by_scratch(groups[0]->args(), plan.wide(), 2 * columns);
@@ -180,6 +206,21 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
         operation.each([&](std::size_t e) { results[e] = groups[e]->write(counts[e].groups); });
         return results;
     }
+}
+
+// One or the other: the first where rows were counted for their endpoints, and there is room.
+inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
+                                          std::vector<u32> const& keys, GroupPlan const& plan,
+                                          Facts const& facts) {
+    if (!facts.rows_of_part_for.empty()) {
+        try {
+            return group_moved(operation, input, keys, plan, facts);
+        } catch (Error const& error) {
+            // Those that arrive through a channel take less.
+            if (error.code() != ErrorCode::OutOfMemory) throw;
+        }
+    }
+    return group_arriving(operation, input, keys, plan, facts);
 }
 
 // A group-by in two steps: of each part, and of the groups that come of them, whose columns are the keys and
@@ -238,9 +279,10 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     std::vector<Item> const items = items_of(input, aggregates);
     wanted.magnitudes = magnitudes_wanted(input, items);
     wanted.sketch = true;
+    wanted.rows_for = operation.size() > 1 && operation.reach_each_other();
     Facts const facts = find_facts(operation, input, wanted);
     GroupPlan const plan(input, wanted.keys, items, facts);
-    if (operation.size() == 1) return {group_part(operation, 0, input, plan, facts)};
+    if (operation.size() == 1) return {group_where_it_lies(operation, 0, input, plan, facts)};
 
     double keys_of_parts = 0;
     for (double const keys : facts.keys_of_part) keys_of_parts += keys;
@@ -251,15 +293,18 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     TwoSteps const steps(items, key_names, facts);
     GroupPlan const partial(input, wanted.keys, steps.partial, facts);
     std::vector<GpuTable> folded(operation.size());
-    operation.each(
-        [&](std::size_t e) { folded[e] = group_part(operation, e, input, partial, facts); });
+    operation.each([&](std::size_t e) {
+        folded[e] = group_where_it_lies(operation, e, input, partial, facts);
+    });
     Input const groups(operation, folded);
-    // All that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
-    Facts known;
-    known.nulls = partial.nulls();
-    known.magnitudes.resize(groups.schema().size());
-    known.keys = facts.keys;
     std::vector<u32> const keys = groups.columns(key_names);
+    Wanted counts;
+    counts.keys = keys;
+    counts.rows_for = wanted.rows_for;
+    Facts known = find_facts(operation, groups, counts);
+    // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
+    known.nulls = partial.nulls();
+    known.keys = facts.keys;
     GroupPlan const merged(groups, keys, steps.merging, known);
     std::vector<GpuTable> results = group_moving(operation, groups, keys, merged, known);
     for (GpuTable& result : results) result.schema = plan.schema();

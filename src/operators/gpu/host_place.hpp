@@ -18,6 +18,7 @@ public:
     [[nodiscard]] std::string name() const override { return "the host"; }
     [[nodiscard]] bool is_gpu() const override { return false; }
     [[nodiscard]] int gpu() const override { return -1; }
+    [[nodiscard]] bool reaches(Place const&) const override { return true; }
     [[nodiscard]] u32 threads() const override { return threads_; }
     [[nodiscard]] u32 most_groups() const override { return groups_; }
     void fill(void* at, int byte, u64 bytes) override { std::memset(at, byte, bytes); }

@@ -1,65 +1,173 @@
-// Exchange of tables in GPU memory.
+// Exchange of tables in GPU memory: rows were counted, so there is room for all of them. Where kernels reach each other's
+// memory they store each row at its final place; else rows go through a channel.
 #pragma once
 
+#include <numeric>
+
 #include "operators/gpu/facts.hpp"
+#include "operators/gpu/place_kernel.hpp"
 
 namespace mgi::operators::on_gpu {
 
-// Some columns of all parts to the endpoints that own their keys, which are among them.
-inline std::vector<GpuTable> move_rows(Operation& operation, Input const& input,
-                                       std::vector<u32> const& columns,
-                                       std::vector<u32> const& keys, Facts const& facts,
-                                       std::string const& name) {
-    std::vector<Field> fields;
-    std::vector<Field> travelling;
-    std::vector<bool> nulls;
-    for (u32 const c : columns) {
-        fields.push_back(input.schema()[c]);
-        travelling.push_back(fields.back());
-        // A column without a null travels without validity, whatever its schema allows.
-        travelling.back().nullable = facts.nulls[c];
-        nulls.push_back(facts.nulls[c]);
-    }
-    std::vector<std::string> key_names;
-    for (u32 const key : keys) key_names.push_back(input.schema()[key].name);
-    Channel const channel = operation.open(name, Schema(travelling), key_names, input.rows());
-
-    std::vector<UploadedPart> parts;
-    std::vector<OutputTable> outputs;
-    std::vector<Memory> cursors;
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        Place& place = operation.place(e);
-        if (facts.rows_for[e] > kMostRows) {
-            refuse(operation.what(), "endpoint " + std::to_string(e) + " would get " +
-                                         std::to_string(facts.rows_for[e]) + " rows, more than " +
-                                         std::to_string(kMostRows) + "; use more endpoints");
+// Some columns of all parts, on their way to the endpoints that own their keys, which are among them.
+class Moving {
+public:
+    Moving(Operation& operation, Input const& input, std::vector<u32> columns,
+           std::vector<u32> const& keys, Facts const& facts)
+        : operation_(operation), input_(input), columns_(std::move(columns)), facts_(facts) {
+        std::vector<Field> fields;
+        for (u32 const c : columns_) {
+            fields.push_back(input.schema()[c]);
+            nulls_.push_back(facts.nulls[c]);
         }
-        parts.emplace_back(place, input.views(e, columns, facts.nulls), input.rows(e));
-        outputs.emplace_back(place, Schema(fields), nulls, facts.rows_for[e], "rows that arrive");
-        cursors.push_back(place.allocate(8, "a counter"));
-        place.fill(cursors.back().get(), 0, 8);
+        schema_ = Schema(fields);
+        for (u32 const key : keys) {
+            auto const at = std::find(columns_.begin(), columns_.end(), key);
+            keys_.push_back(u32(at - columns_.begin()));
+        }
     }
-    operation.run<KeepArriving>(
-        channel, KeepArriving::scratch_bytes(u32(columns.size())), [&](std::size_t e) {
-            Arriving arriving{outputs[e].uploaded(), static_cast<u64*>(cursors[e].get()),
-                              facts.rows_for[e]};
-            return std::make_tuple(parts[e].to_send, arriving);
-        });
-    operation.close();
-    std::vector<GpuTable> results;
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        u64 const came =
-            operation.place(e).download(static_cast<u64 const*>(cursors[e].get()), 1)[0];
-        if (came != facts.rows_for[e]) {
-            throw Error(ErrorCode::Internal, operation.what() + ": " + std::to_string(came) +
+
+    std::vector<GpuTable> run(std::string const& name) {
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            if (facts_.rows_for[e] > kMostRows) {
+                refuse(operation_.what(), "endpoint " + std::to_string(e) + " would get " +
+                                              std::to_string(facts_.rows_for[e]) +
+                                              " rows, more than " + std::to_string(kMostRows) +
+                                              "; use more endpoints");
+            }
+            outputs_.emplace_back(operation_.place(e), schema_, nulls_, facts_.rows_for[e],
+                                  "rows that arrive");
+        }
+        if (operation_.reach_each_other()) {
+            place_all();
+        } else {
+            send_all(name);
+        }
+        std::vector<GpuTable> results;
+        for (OutputTable& output : outputs_) results.push_back(output.finish());
+        return results;
+    }
+
+private:
+    // What a part's kernel is told, and what tells it.
+    struct Placing {
+        std::vector<Memory> keep;
+        PlaceArgs args;
+        std::vector<u64> end;
+    };
+
+    void place_all() {
+        std::vector<Placing> placings;
+        std::vector<u64> first(operation_.size());
+        for (std::size_t p = 0; p < operation_.size(); ++p) placings.push_back(placing(p, first));
+        // The results' memory may have been others', who are done with it behind this.
+        operation_.wait_for_all();
+        operation_.check();
+        std::exception_ptr failure;
+        try {
+            for (std::size_t p = 0; p < operation_.size(); ++p) {
+                if (input_.rows(p) == 0) continue;
+                u32 const scratch = PlaceRows::scratch_bytes(u32(operation_.size()));
+                operation_.place(p).run(scratch, PlaceRows{}, placings[p].args);
+            }
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        // Also where one could not be started: the others write into memory that goes now.
+        operation_.wait_for_all();
+        if (failure) std::rethrow_exception(failure);
+        for (std::size_t p = 0; p < operation_.size(); ++p) check_placed(p, placings[p]);
+        operation_.count_moved(input_.rows(), bytes());
+    }
+
+    // `first`: by endpoint, the row of its result where the part's first one goes; then the next part's.
+    Placing placing(std::size_t p, std::vector<u64>& first) {
+        Placing placing;
+        std::vector<OutputColumn> results;
+        for (OutputTable const& output : outputs_) {
+            results.insert(results.end(), output.columns().begin(), output.columns().end());
+        }
+        std::vector<u64> const next = first;
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            first[e] += facts_.rows_of_part_for[p][e];
+        }
+        placing.end = first;
+        PlaceArgs& args = placing.args;
+        u64 const* end = nullptr;
+        std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
+                 end) =
+            operation_.place(p).upload(placing.keep, input_.views(p, columns_, facts_.nulls),
+                                       input_.layouts(columns_), keys_, results, next,
+                                       placing.end);
+        args.end = end;
+        args.column_count = u32(columns_.size());
+        args.rows = input_.rows(p);
+        args.owners.key_count = u32(keys_.size());
+        args.owners.modulo = operation_.options().hash == Hash::Modulo;
+        args.owners.count = u32(operation_.size());
+        return placing;
+    }
+
+    void check_placed(std::size_t p, Placing const& placing) const {
+        if (operation_.place(p).download(placing.args.next, operation_.size()) == placing.end) {
+            return;
+        }
+        refuse(operation_.what(), "the keys of part " + std::to_string(p) +
+                                      " changed while its rows were exchanged; let nobody write "
+                                      "into the columns until the call has returned");
+    }
+
+    void send_all(std::string const& name) {
+        std::vector<Field> travelling = schema_.fields();
+        // A column without a null travels without validity, whatever its schema allows.
+        for (std::size_t c = 0; c < travelling.size(); ++c) travelling[c].nullable = nulls_[c];
+        std::vector<std::string> key_names;
+        for (u32 const key : keys_) key_names.push_back(schema_[key].name);
+        Channel const channel =
+            operation_.open(name, Schema(travelling), key_names, input_.rows());
+        std::vector<UploadedPart> parts;
+        std::vector<Memory> cursors;
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            Place& place = operation_.place(e);
+            parts.emplace_back(place, input_.views(e, columns_, facts_.nulls), input_.rows(e));
+            cursors.push_back(place.allocate(8, "a counter"));
+            place.fill(cursors.back().get(), 0, 8);
+        }
+        operation_.run<KeepArriving>(
+            channel, KeepArriving::scratch_bytes(u32(columns_.size())), [&](std::size_t e) {
+                Arriving arriving{outputs_[e].uploaded(), static_cast<u64*>(cursors[e].get()),
+                                  facts_.rows_for[e]};
+                return std::make_tuple(parts[e].to_send, arriving);
+            });
+        operation_.close();
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            u64 const came =
+                operation_.place(e).download(static_cast<u64 const*>(cursors[e].get()), 1)[0];
+            if (came == facts_.rows_for[e]) continue;
+            throw Error(ErrorCode::Internal, operation_.what() + ": " + std::to_string(came) +
                                                  " rows came to endpoint " + std::to_string(e) +
                                                  " in place of " +
-                                                 std::to_string(facts.rows_for[e]));
+                                                 std::to_string(facts_.rows_for[e]));
         }
-        results.push_back(outputs[e].finish());
     }
-    return results;
-}
+
+    // Of payload, as a channel counts them.
+    [[nodiscard]] u64 bytes() const {
+        return std::accumulate(schema_.fields().begin(), schema_.fields().end(), u64{0},
+                               [&](u64 sum, Field const& field) {
+                                   return sum + input_.rows() * field.type.row_width();
+                               });
+    }
+
+    Operation& operation_;
+    Input const& input_;
+    std::vector<u32> const columns_;
+    Facts const& facts_;
+    Schema schema_;
+    std::vector<bool> nulls_;
+    std::vector<u32> keys_;  // among the columns
+    std::vector<OutputTable> outputs_;
+};
 
 inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTable> const& parts,
                                          std::vector<std::string> const& keys) {
@@ -76,7 +184,7 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     }
     wanted.rows_for = true;
     Facts const facts = find_facts(operation, input, wanted);
-    return move_rows(operation, input, input.columns_or_all({}), wanted.keys, facts, "exchange");
+    return Moving(operation, input, input.columns_or_all({}), wanted.keys, facts).run("exchange");
 }
 
 }  // namespace mgi::operators::on_gpu

@@ -53,6 +53,15 @@ public:
     [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
     [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
 
+    // Whether the kernels of each endpoint may write into the memory of all of them.
+    [[nodiscard]] bool reach_each_other() const {
+        return options_.by_reference &&
+               std::all_of(places_.begin(), places_.end(), [&](auto const& from) {
+                   return std::all_of(places_.begin(), places_.end(),
+                                      [&](auto const& to) { return from->reaches(*to); });
+               });
+    }
+
     // Throws Error(Interrupted) if the caller wants to stop.
     void check() const { caller_.check(); }
 
@@ -117,6 +126,26 @@ public:
         }
         if (failure) std::rethrow_exception(failure);
         channel.check();
+    }
+
+    // Waits for what was put into all places. Throws the first failure, once nothing runs any more.
+    void wait_for_all() const {
+        std::exception_ptr failure;
+        for (auto const& place : places_) {
+            try {
+                place->wait();
+            } catch (...) {
+                if (!failure) failure = std::current_exception();
+            }
+        }
+        if (failure) std::rethrow_exception(failure);
+    }
+
+    // Rows that went from endpoint to endpoint without a channel.
+    void count_moved(u64 rows, u64 bytes) {
+        if (report_ == nullptr) return;
+        report_->rows += rows;
+        report_->bytes += bytes;
     }
 
     // Forgets the channels, whose memory others may need.

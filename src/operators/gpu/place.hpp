@@ -89,6 +89,8 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
     [[nodiscard]] virtual bool is_gpu() const = 0;
     [[nodiscard]] virtual int gpu() const = 0;
+    // Whether its kernels may write into another one's memory.
+    [[nodiscard]] virtual bool reaches(Place const& other) const = 0;
     // Threads of a group, of kernels that call a channel as well.
     [[nodiscard]] virtual u32 threads() const = 0;
     virtual void fill(void* at, int byte, u64 bytes) = 0;

@@ -7,7 +7,7 @@
 
 #include <cuda/std/bit>
 
-#include "operators/gpu/columns.hpp"
+#include "operators/gpu/owners.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -60,12 +60,7 @@ struct SurveyArgs {
     SurveyColumn const* looked_at = nullptr;
     SurveyCounts* counts = nullptr;
     u32 looked_at_count = 0;
-    // Of the key, hashed as a channel does it.
-    device::ColumnLayout const* layouts = nullptr;  // by column
-    u32 const* keys = nullptr;
-    u32 key_count = 0;
-    bool modulo = false;
-    u32 destinations = 0;
+    Owners owners;
     u32* registers = nullptr;  // of a sketch; null: none is wanted
     u64* rows_for = nullptr;   // by destination; null: not wanted
 };
@@ -84,7 +79,7 @@ public:
     static u32 scratch_bytes(SurveyArgs const& args) {
         // A multiple of 16: what is taken from the end of the scratch begins at one.
         return 64 + (args.registers == nullptr ? 0 : 4 * Sketch::kRegisters) +
-               (args.rows_for == nullptr ? 0 : (4 * args.destinations + 15) / 16 * 16);
+               (args.rows_for == nullptr ? 0 : (4 * args.owners.count + 15) / 16 * 16);
     }
 
 private:
@@ -140,13 +135,13 @@ private:
         u32* const registers =
             args.registers == nullptr ? nullptr : shared.take<u32>(Sketch::kRegisters);
         u32* const rows_for =
-            args.rows_for == nullptr ? nullptr : shared.take<u32>(args.destinations);
+            args.rows_for == nullptr ? nullptr : shared.take<u32>(args.owners.count);
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             registers[i] = 0;
         }
-        for (u32 i = group.thread; rows_for != nullptr && i < args.destinations;
+        for (u32 i = group.thread; rows_for != nullptr && i < args.owners.count;
              i += group.threads) {
             rows_for[i] = 0;
         }
@@ -154,33 +149,22 @@ private:
         device::Batch batch;
         batch.columns = args.columns;
         batch.count = args.rows;
-        u32 const key = args.keys[0];
-        device::ColumnLayout const layout = args.layouts[key];
-        ColumnView const view = args.columns[key];
-        ValueKind const kind{layout.key, u8(layout.width)};
+        ColumnView const view = args.columns[args.owners.first_key()];
+        ValueKind const kind = args.owners.first_kind();
         each_row(
             group, args.rows, [&](u64 i) { return load_word(view, kind, i); },
             [&](u64 i, u64 word) {
-                // As a channel does, see device::hash_value.
-                u64 hash = is_valid(view, i) ? device::murmur3_mix(word) : device::kNullHash;
-                for (u32 k = 1; k < args.key_count; ++k) {
-                    u32 const column = args.keys[k];
-                    hash = device::hash_combine(
-                        hash, device::hash_value(batch, args.layouts[column], column, i));
-                }
+                u64 const hash = args.owners.hash(batch, i, word);
                 if (registers != nullptr) Sketch::add(registers, hash);
                 if (rows_for == nullptr) return;
-                u32 const to = args.modulo ? device::destination_of_modulo(batch, layout, key, i,
-                                                                           args.destinations)
-                                           : device::destination_of_hash(hash, args.destinations);
-                device::shared_add(&rows_for[to], 1);
+                device::shared_add(&rows_for[args.owners.owner(batch, i, hash)], 1);
             });
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             if (registers[i] != 0) Sketch::raise(&args.registers[i], registers[i]);
         }
-        for (u32 i = group.thread; rows_for != nullptr && i < args.destinations;
+        for (u32 i = group.thread; rows_for != nullptr && i < args.owners.count;
              i += group.threads) {
             if (rows_for[i] != 0) {
                 shared_word(&args.rows_for[i]).fetch_add(u64{rows_for[i]}, device::relaxed);

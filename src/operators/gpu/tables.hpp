@@ -72,6 +72,17 @@ public:
             return part.rows != 0 && part.columns[column].validity != nullptr;
         });
     }
+    // How some columns' values are hashed and found.
+    [[nodiscard]] std::vector<device::ColumnLayout> layouts(std::vector<u32> const& columns) const {
+        std::vector<device::ColumnLayout> layouts(columns.size());
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            ValueKind const kind = kind_of(schema()[columns[i]].type);
+            layouts[i].storage = kind.width == 0 ? device::Storage::Bits : device::Storage::Fixed;
+            layouts[i].key = kind.kind;
+            layouts[i].width = kind.width;
+        }
+        return layouts;
+    }
     // Some columns of a part as kernels read them. Without `nulls[column]` its validity is left out.
     [[nodiscard]] std::vector<ColumnView> views(std::size_t part, std::vector<u32> const& columns,
                                                 std::vector<bool> const& nulls) const {
@@ -114,6 +125,18 @@ private:
 
     std::vector<GpuTable> const& parts_;
 };
+
+// The columns of an operator's own table as kernels read them.
+inline std::vector<ColumnView> views_of(GpuTable const& table) {
+    std::vector<ColumnView> views;
+    for (GpuColumn const& column : table.columns) {
+        ColumnView view;
+        view.values = column.values;
+        view.validity = column.validity;
+        views.push_back(view);
+    }
+    return views;
+}
 
 // A part's columns in the memory of its place.
 struct UploadedPart {
