@@ -39,7 +39,7 @@ void MoverThread::add(std::uint64_t id, std::unique_ptr<Work> work, std::shared_
                       Fail fail) {
     {
         auto const lock = locked();
-        entries_.emplace(id, Entry{std::move(work), std::move(keep), std::move(fail)});
+        entries_.emplace(id, Entry{std::move(keep), std::move(work), std::move(fail)});
         if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     }
     changed_.notify_all();

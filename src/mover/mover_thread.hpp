@@ -42,8 +42,8 @@ private:
     [[nodiscard]] bool has_work() const;
 
     struct Entry {
+        std::shared_ptr<void> keep;  // outlives the work, which may still copy
         std::unique_ptr<Work> work;
-        std::shared_ptr<void> keep;
         Fail fail;
     };
     static bool step(Entry& entry);
