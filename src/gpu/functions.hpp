@@ -73,6 +73,7 @@ public:
     Call<"cuDevicePrimaryCtxRelease_v2", Ordinal> cuDevicePrimaryCtxRelease{all_};
     Call<"cuCtxSetCurrent", Context> cuCtxSetCurrent{all_};
     Call<"cuCtxGetCurrent", Context*> cuCtxGetCurrent{all_};
+    Call<"cuCtxSynchronize"> cuCtxSynchronize{all_};
     Call<"cuCtxEnablePeerAccess", Context, unsigned> cuCtxEnablePeerAccess{all_};
     Call<"cuCtxDisablePeerAccess", Context> cuCtxDisablePeerAccess{all_};
 

@@ -145,6 +145,15 @@ DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes, Shared shared)
     }
 }
 
+DeviceMemory::DeviceMemory(std::shared_ptr<GpuAllocator const> from, std::uint64_t bytes,
+                           OwnStream const& zeroes)
+    : gpu_(zeroes.gpu()), bytes_(bytes), shared_(Shared::Not), all_(bytes), number_(new_number()) {
+    if (bytes_ == 0) return;
+    at_ = provided_.emplace(std::move(from), gpu_, bytes).at();
+    zero(zeroes);
+    zeroes.wait(kZero);
+}
+
 void DeviceMemory::zero() const {
     OwnStream const stream(gpu_);
     zero(stream);
@@ -159,6 +168,10 @@ void DeviceMemory::zero(OwnStream const& stream) const {
 DeviceMemory::~DeviceMemory() {
     if (descriptor_ >= 0) close(descriptor_);
     if (mapping_) return;
+    if (provided_) {
+        if (abandoned_) provided_->wait_for_gpu();
+        return;
+    }
     try {
         Current const here(driver_, gpu_);
         (void)driver_.cuMemFree(at_);

@@ -15,6 +15,7 @@
 
 #include "gpu/driver.hpp"
 #include "gpu/mapping.hpp"
+#include "gpu/provided.hpp"
 
 namespace mgi::gpu {
 
@@ -77,8 +78,9 @@ private:
 /// How other processes get at memory.
 enum class Shared : std::uint8_t {
     Not,
-    Plainly,  ///< by CUDA's IPC handle: it must stay until all of them have let go
-    Mapped,   ///< by a descriptor: see Mapping
+    WithNics,  ///< not at all, but NICs do
+    Plainly,   ///< by CUDA's IPC handle: it must stay until all of them have let go
+    Mapped,    ///< by a descriptor: see Mapping
 };
 
 /// Whether other processes use memory that they have imported.
@@ -93,6 +95,9 @@ class DeviceMemory {
 public:
     /// None where `bytes` is 0.
     DeviceMemory(int gpu, std::uint64_t bytes, Shared shared = Shared::Not);
+    /// Of a caller's allocator, for this process alone; zeroed in a stream of that GPU's. Throws as ProvidedMemory does.
+    DeviceMemory(std::shared_ptr<GpuAllocator const> from, std::uint64_t bytes,
+                 OwnStream const& zeroes);
     ~DeviceMemory();
     DeviceMemory(DeviceMemory const&) = delete;
     DeviceMemory& operator=(DeviceMemory const&) = delete;
@@ -104,6 +109,8 @@ public:
     void abandon() { abandoned_ = true; }
     [[nodiscard]] bool abandoned() const { return abandoned_; }
     [[nodiscard]] Shared shared() const { return shared_; }
+    /// Whether a caller's allocator has provided it, which gets it back as soon as this dies.
+    [[nodiscard]] bool is_provided() const { return provided_.has_value(); }
     /// Zeroes it again, once all that is before in the stream is over. Waits for nothing.
     void zero(OwnStream const& stream) const;
     /// What others import: so many bytes, by this handle or by this descriptor, which stays the memory's.
@@ -128,6 +135,7 @@ private:
     std::uint64_t all_;
     std::uint64_t const number_;
     std::optional<Mapping> mapping_;
+    std::optional<ProvidedMemory> provided_;
     mutable std::mutex mutex_;
     mutable int descriptor_ = -1;  // made when it is first asked for: that takes a millisecond
     Address at_ = 0;

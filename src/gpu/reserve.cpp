@@ -101,6 +101,9 @@ std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
 }
 
 std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes, Shared shared) {
+    if (shared == Shared::Not && allocator_ != nullptr) {
+        return lend(make([&] { return provided(gpu, bytes); }));
+    }
     if (shared != Shared::Not) settle();
     Kept<DeviceMemory> kept =
         find(memories_, gpu, bytes, [&](auto const& one) { return one.shared() == shared; });
@@ -110,6 +113,13 @@ std::shared_ptr<DeviceMemory> Reserve::memory(int gpu, std::uint64_t bytes, Shar
         return lend(std::move(kept.what));
     }
     return lend(make([&] { return std::make_unique<DeviceMemory>(gpu, bytes, shared); }));
+}
+
+std::unique_ptr<DeviceMemory> Reserve::provided(int gpu, std::uint64_t bytes) {
+    auto zeroes = find_stream(gpu);
+    auto memory = std::make_unique<DeviceMemory>(allocator_, bytes, *zeroes);
+    give(std::move(zeroes));
+    return memory;
 }
 
 std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
@@ -126,7 +136,7 @@ void Reserve::give(std::unique_ptr<OwnStream> stream) {
 
 bool Reserve::keeps(DeviceMemory const& memory) const {
     return memory.bytes() != 0 && memory.bytes() <= most_ && !memory.abandoned() &&
-           memory.shared() != Shared::Plainly;
+           memory.shared() != Shared::Plainly && !memory.is_provided();
 }
 
 void Reserve::give(std::unique_ptr<DeviceMemory> memory) {

@@ -22,8 +22,13 @@ public:
     /// Bytes that it keeps at most, of each GPU's memory and of the host's that is pinned by it; of each in few pieces, since
     /// mapped ones have a descriptor. What came first goes first.
     /// `trim_others` frees what others keep, which may come back here; it must neither throw nor hold the reserve.
-    Reserve(std::uint64_t most, std::uint64_t most_pinned, std::function<void()> trim_others = {})
-        : most_(most), most_pinned_(most_pinned), trim_others_(std::move(trim_others)) {}
+    /// `allocator` provides what is for this process alone, and gets it back at once; null: the driver does.
+    Reserve(std::uint64_t most, std::uint64_t most_pinned, std::function<void()> trim_others = {},
+            std::shared_ptr<GpuAllocator const> allocator = nullptr)
+        : most_(most),
+          most_pinned_(most_pinned),
+          trim_others_(std::move(trim_others)),
+          allocator_(std::move(allocator)) {}
     ~Reserve() { trim(); }
     Reserve(Reserve const&) = delete;
     Reserve& operator=(Reserve const&) = delete;
@@ -62,6 +67,7 @@ private:
     using Shelf = std::vector<Kept<T>>;
 
     std::unique_ptr<OwnStream> find_stream(int gpu);
+    std::unique_ptr<DeviceMemory> provided(int gpu, std::uint64_t bytes);
     template <class T, class Serves>
     Kept<T> find(Shelf<T>& shelf, int gpu, std::uint64_t bytes, Serves const& serves);
     template <class T>
@@ -77,6 +83,7 @@ private:
     std::uint64_t const most_;
     std::uint64_t const most_pinned_;
     std::function<void()> const trim_others_;
+    std::shared_ptr<GpuAllocator const> const allocator_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<OwnStream>> streams_;
     Shelf<DeviceMemory> memories_;

@@ -96,6 +96,7 @@ inline constexpr PeerAttribute kPeerAtomics = 3;
 /// CUpointer_attribute, and what kPointerMemoryType gives (an unsigned).
 using PointerAttribute = int;
 inline constexpr PointerAttribute kPointerMemoryType = 2;
+inline constexpr PointerAttribute kPointerIsManaged = 8;  ///< an unsigned
 inline constexpr PointerAttribute kPointerOrdinal = 9;
 inline constexpr unsigned kMemoryOfHost = 1;
 inline constexpr unsigned kMemoryOfDevice = 2;

@@ -108,6 +108,7 @@ static_assert(gpu::kHostNumaId == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
 static_assert(gpu::kPeerRank == CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);
 static_assert(gpu::kPeerAtomics == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
 static_assert(gpu::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(gpu::kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(gpu::kPointerOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(gpu::kMemoryOfHost == CU_MEMORYTYPE_HOST);
 static_assert(gpu::kMemoryOfDevice == CU_MEMORYTYPE_DEVICE);

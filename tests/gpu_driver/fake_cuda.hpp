@@ -10,6 +10,7 @@
 //   MGI_FAKE_CUDA_PEERS     "all", "none", or pairs that reach each other: "0-1,2-3"
 //   MGI_FAKE_CUDA_BROKEN    pairs of these whose copies change a byte that arrives
 //   MGI_FAKE_CUDA_MAPS      whether they have memory that is mapped, and shared by descriptors (1)
+//   MGI_FAKE_CUDA_MANAGED   whether their memory says that it is managed (0)
 //   MGI_FAKE_CUDA_NICS      how NICs reach their memory: "none", "flushed" (it takes a flush until kernels see it),
 //                           "ordered" (it takes none), "unseen" (it would, and there is none) (none)
 //   MGI_FAKE_CUDA_LOADING   "EAGER" or "LAZY"
@@ -109,6 +110,7 @@ struct Machine {
     std::string broken;
     bool lazy = false;
     bool maps = true;
+    bool managed = false;
     std::string nics = "none";
     When when;
     std::vector<Failure> failures;

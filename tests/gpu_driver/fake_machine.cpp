@@ -62,6 +62,7 @@ void Machine::read_environment() {
     peers = setting("PEERS", "all");
     broken = setting("BROKEN", "");
     maps = setting("MAPS", "1") == "1";
+    managed = setting("MANAGED", "0") == "1";
     nics = setting("NICS", "none");
     lazy = setting("LOADING", "EAGER") == "LAZY";
     std::string const streams_run = setting("STREAMS", "at once");

@@ -136,6 +136,11 @@ Result cuPointerGetAttribute(void* value, PointerAttribute attribute, Address ad
         std::memcpy(value, &type, sizeof(type));
         return kSuccess;
     }
+    if (attribute == kPointerIsManaged) {
+        unsigned const is_managed = machine.managed && gpu != kHost ? 1 : 0;
+        std::memcpy(value, &is_managed, sizeof(is_managed));
+        return kSuccess;
+    }
     if (attribute != kPointerOrdinal) return kInvalidValue;
     std::memcpy(value, &gpu, sizeof(gpu));
     return kSuccess;

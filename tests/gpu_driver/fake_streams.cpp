@@ -186,6 +186,22 @@ Result cuStreamSynchronize(Stream stream) {
     return kSuccess;
 }
 
+Result cuCtxSynchronize() {
+    std::vector<std::shared_ptr<Work>> all;
+    {
+        Machine& machine = Machine::one();
+        std::lock_guard const lock(machine.mutex);
+        Result const result = begin_here("cuCtxSynchronize");
+        if (result != kSuccess) return result;
+        all = machine.left;
+        for (Stream const stream : machine.streams) {
+            if (stream->context == current) all.push_back(stream->work);
+        }
+    }
+    for (auto const& work : all) work->drain();
+    return kSuccess;
+}
+
 Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
     std::shared_ptr<Work> other;
     std::uint64_t ticket = 0;

@@ -1,0 +1,42 @@
+/// \file
+/// Memory of a GPU that a caller's allocator provides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <mgi/gpu_allocator.hpp>
+
+#include "gpu/driver.hpp"
+
+namespace mgi::gpu {
+
+/// To share; null: there is none. Throws Error(InvalidArgument) where one of the two functions is missing.
+std::shared_ptr<GpuAllocator const> to_share(GpuAllocator const& allocator);
+
+/// One allocation, given back when this dies.
+class ProvidedMemory {
+public:
+    /// Throws Error: OutOfMemory (the allocator gave none), InvalidArgument (what it gave is not device memory of that
+    /// GPU).
+    ProvidedMemory(std::shared_ptr<GpuAllocator const> from, int gpu, std::uint64_t bytes);
+    ~ProvidedMemory();
+    ProvidedMemory(ProvidedMemory const&) = delete;
+    ProvidedMemory& operator=(ProvidedMemory const&) = delete;
+
+    [[nodiscard]] Address at() const { return reinterpret_cast<Address>(at_); }
+    /// Waits for all that runs on the GPU, which may still use the memory. The driver does so when it frees its own.
+    void wait_for_gpu() const noexcept;
+
+private:
+    void check() const;
+    void give_back() noexcept;
+
+    Driver const& driver_ = Driver::get();  // the same to the end
+    std::shared_ptr<GpuAllocator const> const from_;
+    int const gpu_;
+    std::uint64_t const bytes_;
+    void* at_ = nullptr;
+};
+
+}  // namespace mgi::gpu
