@@ -15,6 +15,7 @@
 #include <mgi/channel.hpp>
 #include <mgi/cluster.hpp>
 #include <mgi/endpoint.hpp>
+#include <mgi/gpu_allocator.hpp>
 #include <mgi/graph.hpp>
 
 namespace mgi {
@@ -37,6 +38,9 @@ struct RuntimeOptions {
     /// leave it idle. A NIC without "@" is that of the devices with cores on its NUMA node; where the
     /// machine does not say, anybody's.
     std::vector<std::string> addresses = {};
+    /// Who provides the GPUs' memory for channels; none: MGI takes it from the driver. What other processes or NICs
+    /// reach MGI takes from the driver all the same (docs/gpu.md).
+    GpuAllocator gpu_allocator = {};
 };
 
 /// How a kernel is launched on an endpoint.
@@ -152,6 +156,7 @@ public:
     [[nodiscard]] std::uint64_t memory_left() const;
     /// Frees what deleted channels had of GPUs' memory and of pinned memory: at most 1 GiB of each GPU and 64 MiB of
     /// pinned memory are kept for the next channels, so that making them takes microseconds. Waits for the kernels that are resident.
+    /// Memory of RuntimeOptions::gpu_allocator is never kept.
     void trim();
 
     /// An endpoint on a device ("cpu:0"), or on the first free one: a GPU ("cuda"), a CPU device ("cpu"), or a GPU where

@@ -26,7 +26,7 @@ void ChannelImpl::add_places(std::vector<GpuMembers> const& gpus, Resources cons
     for (GpuMembers const& members : gpus) {
         auto const shared = between                              ? gpu::Shared::Mapped
                             : is_written_by_others(members.here) ? shared_as(members.gpu)
-                                                                 : gpu::Shared::Not;
+                                                                 : not_shared();
         places_.push_back(std::make_unique<GpuPlace>(
             members.gpu, members.here, far_of(members.here), shape, plan_, resources, shared,
             peers ? &all : nullptr, between ? proof_bytes() : 0));
@@ -55,7 +55,12 @@ void ChannelImpl::adopt_places() {
     }
 }
 
-// NICs reach plain memory.
+// NICs reach plain memory of the driver's, but not all that a caller's allocator may have.
+gpu::Shared ChannelImpl::not_shared() const {
+    bool const with_nics = part_ != nullptr && part_->members().is_direct();
+    return with_nics ? gpu::Shared::WithNics : gpu::Shared::Not;
+}
+
 gpu::Shared ChannelImpl::shared_as(int gpu) const {
     return part_->members().is_direct() ? gpu::Shared::Plainly : shared_kind(gpu);
 }
@@ -224,7 +229,7 @@ void ChannelImpl::let_go() noexcept {
 }
 
 void ChannelImpl::add_relays(Graph const& graph, std::vector<Device> const& devices,
-                             std::shared_ptr<memory::Account> account) {
+                             Resources const& resources) {
     if (places_.size() < 2 || plan_.transfer == Transfer::ByReference) return;
     GpuRelays::Between between;
     for (auto const& place : places_) {
@@ -234,7 +239,7 @@ void ChannelImpl::add_relays(Graph const& graph, std::vector<Device> const& devi
     relays_ = std::make_unique<GpuRelays>(
         graph, devices, between,
         planner::PathRules{spec_.options.relay_gpus, spec_.options.relay_host, 0},
-        layout_.get().size, std::move(account), *gpu_memories_, describe());
+        layout_.get().size, resources, *gpu_memories_, describe());
     plan_.pool_bytes += relays_->bytes();
 }
 

@@ -79,7 +79,7 @@ public:
     }
     // Finds the ways between its GPUs here; once, before anybody else knows this channel. Throws as GpuRelays does.
     void add_relays(Graph const& graph, std::vector<Device> const& devices,
-                    std::shared_ptr<memory::Account> account);
+                    Resources const& resources);
     // Null where it has not several GPUs here, or reads all in place.
     [[nodiscard]] GpuRelays const* relays() const { return relays_.get(); }
     // What other processes copy into, or reach in place, which is handed to them at their doors, by member; once.
@@ -228,6 +228,7 @@ private:
     [[nodiscard]] bool is_written_by_others(Here const& here) const;
     [[nodiscard]] Here far_of(Here const& here) const;
     [[nodiscard]] gpu::Shared shared_as(int gpu) const;
+    [[nodiscard]] gpu::Shared not_shared() const;
     std::vector<State*> stage_table(std::vector<std::uint32_t> const& here, bool given = false);
     template <class Refresh>
     bool try_to(Refresh const& refresh) const noexcept;

@@ -14,10 +14,10 @@ namespace mgi {
 
 GpuRelays::GpuRelays(Graph const& graph, std::vector<Device> const& devices, Between const& between,
                      planner::PathRules const& rules, std::uint64_t segment,
-                     std::shared_ptr<memory::Account> account, transport::GpuMemories& memories,
-                     std::string who)
+                     Resources const& resources, transport::GpuMemories& memories, std::string who)
     : segment_(memory::Carver::piece(segment)),
-      account_(std::move(account)),
+      account_(resources.account),
+      reserve_(resources.reserve),
       memories_(memories),
       who_(std::move(who)) {
     for (Device const& device : devices) {
@@ -138,7 +138,7 @@ mover::FreeSlots& GpuRelays::slots_at(Relay const& relay) {
         data = on_host_.back()->data();
     } else {
         int const on = gpu_at(relay.stop);
-        data = on_gpus_.emplace_back(std::make_unique<gpu::DeviceMemory>(on, bytes))->data();
+        data = on_gpus_.emplace_back(reserve_->memory(on, bytes))->data();
         memories_.add({.gpu = on, .data = data, .bytes = bytes, .on = on, .relay = true});
     }
     bytes_ += bytes;

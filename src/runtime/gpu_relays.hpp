@@ -14,9 +14,9 @@
 #include <mgi/graph.hpp>
 
 #include "gpu/memory.hpp"
-#include "memory/account.hpp"
 #include "mover/way_copy.hpp"
 #include "planner/gpu_ways.hpp"
+#include "runtime/resources.hpp"
 #include "transport/gpu_copy.hpp"
 
 namespace mgi {
@@ -29,12 +29,11 @@ public:
         std::vector<int> to;
     };
     // Makes all memory: some slots of `segment` bytes for each sending GPU at each relay, and class, of its ways. That of GPUs becomes known to
-    // `memories`, that of the host is at the charge of `account`. Where there is none for a relay, the other ways do;
+    // `memories`, that of the host is at the charge of the account. Where there is none for a relay, the other ways do;
     // throws Error(OutOfMemory) where there are none.
     GpuRelays(Graph const& graph, std::vector<Device> const& devices, Between const& between,
-              planner::PathRules const& rules, std::uint64_t segment,
-              std::shared_ptr<memory::Account> account, transport::GpuMemories& memories,
-              std::string who);
+              planner::PathRules const& rules, std::uint64_t segment, Resources const& resources,
+              transport::GpuMemories& memories, std::string who);
     ~GpuRelays();
     GpuRelays(GpuRelays const&) = delete;
     GpuRelays& operator=(GpuRelays const&) = delete;
@@ -65,11 +64,12 @@ private:
 
     std::uint64_t const segment_;
     std::shared_ptr<memory::Account> const account_;
+    std::shared_ptr<gpu::Reserve> const reserve_;
     transport::GpuMemories& memories_;
     std::string const who_;
     std::map<int, std::uint32_t> vertices_;  // of GPUs
     std::map<std::uint32_t, int> gpus_;
-    std::vector<std::unique_ptr<gpu::DeviceMemory>> on_gpus_;
+    std::vector<std::shared_ptr<gpu::DeviceMemory>> on_gpus_;
     std::vector<std::unique_ptr<gpu::PinnedMemory>> on_host_;
     std::uint64_t bytes_ = 0;
     std::uint64_t charged_ = 0;

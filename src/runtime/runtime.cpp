@@ -276,7 +276,7 @@ Channel Runtime::Impl::make_channel(std::uint32_t id, ChannelSpec const& spec) {
 // What else belongs to a channel whose tables are there.
 Channel Runtime::Impl::complete_channel(std::shared_ptr<ChannelImpl> const& channel) {
     ChannelSpec const& spec = channel->spec();
-    channel->add_relays(graph_, devices_, account_);
+    channel->add_relays(graph_, devices_, resources());
     if (channel->has_sorters()) add_stages(channel);
     open_channel(channel);
     log::info("{}: {} sources, {} destinations, {}, segments of {}, {} in all", channel->describe(),

@@ -196,7 +196,8 @@ private:
         [tables = std::weak_ptr(kept_tables_), imported = std::weak_ptr(imported_)] {
             if (auto const kept = tables.lock()) kept->trim();
             if (auto const kept = imported.lock()) kept->trim();
-        });
+        },
+        gpu::to_share(options_.gpu_allocator));
     [[nodiscard]] Resources resources() const {
         return {account_, reserve_, kept_tables_, imported_};
     }

@@ -11,6 +11,7 @@
 
 #include "support/fake_ucx.hpp"
 #include "support/gpu_founding.hpp"
+#include "support/gpu_pool.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace mgi::test::gpu_founding {
@@ -33,8 +34,9 @@ protected:
     /// On two servers, whose NICs, loopback, are said to be RDMA devices.
     class Far : public Processes {
     public:
-        explicit Far(GpuDirectFounding const& test, u32 able = kProcesses)
-            : Processes({"cuda:0", "cuda:1"}, {"a", "b"}) {
+        explicit Far(GpuDirectFounding const& test, u32 able = kProcesses,
+                     GpuAllocator const& allocator = {})
+            : Processes({"cuda:0", "cuda:1"}, {"a", "b"}, allocator) {
             for (u32 rank = 0; rank < able; ++rank) {
                 runtime(rank).impl()->network().look_in(test.net_.file(""));
             }
@@ -99,6 +101,22 @@ TEST_F(GpuDirectFounding, SegmentsLieInTheGpusMemoryAndNicsCarryThem) {
         EXPECT_EQ(ucx_.landed(), ucx_.sent());
         EXPECT_EQ(ucx_.mistaken(), 0U);
     }
+}
+
+// NICs need not reach what it has.
+TEST_F(GpuDirectFounding, SegmentsAreNoneOfACallersAllocator) {
+    GpuPool const pool;
+    Far processes(*this, kProcesses, pool.allocator());
+    processes.make();
+    ASSERT_EQ(processes.error(0) + processes.error(1), "");
+    for (u32 rank = 0; rank < kProcesses; ++rank) {
+        ASSERT_TRUE(processes.is_direct(rank));
+        EXPECT_FALSE(pool.has(processes.channel(rank).places().front()->memory().data));
+    }
+    EXPECT_EQ(pool.calls(), 2) << "tables are";
+    processes.exchange();
+    processes.leave();
+    EXPECT_EQ(pool.out(), 0U);
 }
 
 TEST_F(GpuDirectFounding, ByAnyRoutingAndInSmallSegments) {

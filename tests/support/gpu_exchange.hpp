@@ -33,8 +33,8 @@ inline constexpr u32 kBlocks = 2;
 class Exchange {
 public:
     Exchange(std::vector<std::string> const& devices, Routing const& routing,
-             ChannelOptions const& options) {
-        runtime_ = Runtime::local(one_device());
+             ChannelOptions const& options, RuntimeOptions const& with = one_device()) {
+        runtime_ = Runtime::local(with);
         for (std::string const& device : devices) {
             endpoints_.push_back(runtime_->create_endpoint(device));
         }
