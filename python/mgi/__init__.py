@@ -9,6 +9,7 @@ of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB 
 """
 
 from mgi._mgi import __version__
+from mgi.allocators import GpuAllocator, cupy_allocator, rmm_allocator, torch_allocator
 from mgi.channel import Channel
 from mgi.cluster import ClusterClient
 from mgi.endpoint import Endpoint
@@ -46,6 +47,7 @@ __all__ = [
     "Endpoint",
     "Error",
     "Field",
+    "GpuAllocator",
     "GpuArray",
     "GpuColumn",
     "GpuTable",
@@ -68,10 +70,13 @@ __all__ = [
     "Timeout",
     "__version__",
     "column_views",
+    "cupy_allocator",
     "exchange",
     "group_by",
     "include_dirs",
     "job",
     "join",
+    "rmm_allocator",
     "set_log_level",
+    "torch_allocator",
 ]

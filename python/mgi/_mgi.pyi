@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mgi.allocators import GpuAllocator
+
 __version__: str
 
 _Pair = tuple[int, int]
@@ -139,10 +141,18 @@ class ClusterClient:
 
 class Runtime:
     @staticmethod
-    def local(cpu_devices: int, memory_limit: int, pin: bool) -> Runtime: ...
+    def local(
+        cpu_devices: int, memory_limit: int, pin: bool, gpu_allocator: GpuAllocator | None
+    ) -> Runtime: ...
     @staticmethod
     def connect(
-        agent: str, name: str, timeout_ms: int, cpu_devices: int, memory_limit: int, pin: bool
+        agent: str,
+        name: str,
+        timeout_ms: int,
+        cpu_devices: int,
+        memory_limit: int,
+        pin: bool,
+        gpu_allocator: GpuAllocator | None,
     ) -> Runtime: ...
     def devices(self) -> list[dict[str, Any]]: ...
     def graph(self) -> dict[str, Any]: ...

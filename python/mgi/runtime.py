@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from mgi import _mgi
+from mgi.allocators import GpuAllocator, checked
 from mgi.channel import Channel
 from mgi.closing import Closing
 from mgi.cluster import cluster_options
@@ -38,17 +39,24 @@ class Runtime(Closing):
 
     @classmethod
     def local(
-        cls, cpu_devices: int | None = None, memory_limit: int | None = None, pin: bool = True
+        cls,
+        cpu_devices: int | None = None,
+        memory_limit: int | None = None,
+        pin: bool = True,
+        gpu_allocator: GpuAllocator | None = None,
     ) -> Runtime:
         """A runtime of this process alone; it needs no service and opens no port.
 
         `cpu_devices` divides the process's cores into so many devices (None: one for each NUMA
         node); `memory_limit` is the most bytes that all channels take together (None: half of the
-        machine's memory); `pin` pins kernel threads to their device's cores.
+        machine's memory); `pin` pins kernel threads to their device's cores. `gpu_allocator`
+        provides the GPUs' memory for channels, but for what other processes or NICs reach:
+        :func:`cupy_allocator`, :func:`torch_allocator`, :func:`rmm_allocator` or a
+        :class:`GpuAllocator` of the caller's (None: MGI takes it from the driver).
         """
         devices = _whole("cpu_devices", cpu_devices, 1)
         limit = _whole("memory_limit", memory_limit, 1)
-        return cls(_mgi.Runtime.local(devices, limit, bool(pin)))
+        return cls(_mgi.Runtime.local(devices, limit, bool(pin), checked(gpu_allocator)))
 
     @classmethod
     def connect(
@@ -59,6 +67,7 @@ class Runtime(Closing):
         cpu_devices: int | None = None,
         memory_limit: int | None = None,
         pin: bool = True,
+        gpu_allocator: GpuAllocator | None = None,
     ) -> Runtime:
         """A runtime of this process in a cluster, joined through this server's agent.
 
@@ -72,8 +81,9 @@ class Runtime(Closing):
         """
         devices = _whole("cpu_devices", cpu_devices, 1)
         limit = _whole("memory_limit", memory_limit, 1)
+        cluster = cluster_options(agent, name, timeout)
         return cls(
-            _mgi.Runtime.connect(*cluster_options(agent, name, timeout), devices, limit, bool(pin))
+            _mgi.Runtime.connect(*cluster, devices, limit, bool(pin), checked(gpu_allocator))
         )
 
     @property

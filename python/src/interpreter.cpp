@@ -74,6 +74,22 @@ Unlocked::~Unlocked() {
     all.threads.fetch_sub(1);
 }
 
+Locked::Locked() {
+    Outside& all = outside();
+    all.threads.fetch_add(1);
+    if (all.ended.load()) {
+        all.threads.fetch_sub(1);
+        return;
+    }
+    state_ = PyGILState_Ensure();
+}
+
+Locked::~Locked() {
+    if (!state_) return;
+    PyGILState_Release(*state_);
+    outside().threads.fetch_sub(1);
+}
+
 Deadline::Deadline(std::optional<double> seconds) {
     if (!seconds) return;
     if (!(*seconds >= 0)) {

@@ -41,6 +41,19 @@ private:
     PyThreadState* state_;
 };
 
+/// Takes the GIL for a scope, in any thread. Not once the interpreter ends: then it is false.
+class Locked {
+public:
+    Locked();
+    ~Locked();
+    Locked(Locked const&) = delete;
+    Locked& operator=(Locked const&) = delete;
+    explicit operator bool() const { return state_.has_value(); }
+
+private:
+    std::optional<PyGILState_STATE> state_;
+};
+
 /// When a call stops waiting.
 class Deadline {
 public:
@@ -95,7 +108,7 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
 /// Runs `work(cancel)` on a thread of its own and waits for it without the GIL. When a signal raises
 /// (Ctrl-C), `cancel` becomes true, `stop` is called without the GIL, the work is given ten seconds to
 /// end, and the Python exception thrown; what still runs then is left behind, and owns all it uses.
-/// The work makes no Python call.
+/// The work makes no Python call, but where it takes the GIL for that (Locked).
 template <class Result>
 Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work,
                   std::function<void()> const& stop = {}) {

@@ -4,6 +4,7 @@
 
 #include "bindings.hpp"
 #include "channel.hpp"
+#include "gpu_allocator.hpp"
 #include "interpreter.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -14,25 +15,31 @@ namespace {
 
 // What these functions make with new is Python's to delete.
 
-RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin) {
-    Unlocked const unlocked;
+RuntimeOptions runtime_options(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin,
+                               nb::object const& gpu_allocator) {
     RuntimeOptions options;
     options.cpu_devices = cpu_devices;
     options.memory_limit = memory_limit;
     options.pin = pin;
+    options.gpu_allocator = gpu_allocator_of(gpu_allocator);
+    return options;
+}
+
+RuntimeHolder* local(std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin,
+                     nb::object const& gpu_allocator) {
+    RuntimeOptions const options = runtime_options(cpu_devices, memory_limit, pin, gpu_allocator);
+    Unlocked const unlocked;
     return new RuntimeHolder(Runtime::local(options));
 }
 
 RuntimeHolder* connect(std::string const& agent, std::string const& name, std::int64_t timeout_ms,
-                       std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin) {
+                       std::uint32_t cpu_devices, std::uint64_t memory_limit, bool pin,
+                       nb::object const& gpu_allocator) {
     ClusterOptions cluster;
     cluster.agent = agent;
     cluster.name = name;
     cluster.timeout = std::chrono::milliseconds(timeout_ms);
-    RuntimeOptions options;
-    options.cpu_devices = cpu_devices;
-    options.memory_limit = memory_limit;
-    options.pin = pin;
+    RuntimeOptions const options = runtime_options(cpu_devices, memory_limit, pin, gpu_allocator);
     return new RuntimeHolder(run_beside<Runtime>(
         [=](std::atomic<bool> const&) { return Runtime::connect(cluster, options); }));
 }
@@ -118,9 +125,11 @@ void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
 
 void bind_runtime(nb::module_& module) {
     nb::class_<RuntimeHolder>(module, "Runtime")
-        .def_static("local", local, nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"))
+        .def_static("local", local, nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"),
+                    nb::arg("gpu_allocator").none())
         .def_static("connect", connect, nb::arg("agent"), nb::arg("name"), nb::arg("timeout_ms"),
-                    nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"))
+                    nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"),
+                    nb::arg("gpu_allocator").none())
         .def("devices", [](RuntimeHolder& holder) { return as_list(holder.get().devices()); })
         .def("graph", [](RuntimeHolder& holder) { return as_dict(holder.get().graph()); })
         .def("create_endpoint", create_endpoint, nb::arg("device"))

@@ -1,0 +1,67 @@
+#include "gpu_allocator.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "interpreter.hpp"
+
+namespace mgi::python {
+
+namespace {
+
+std::string text_of(nb::python_error const& error) {
+    // A signal's handler runs in whichever Python code comes next: it is the main thread's, which gets it again.
+    if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+    try {
+        return std::string(nb::str(error.type().attr("__name__")).c_str()) + ": " +
+               nb::str(error.value()).c_str();
+    } catch (nb::python_error const&) {
+        return error.what();
+    }
+}
+
+void* address_of(nb::object const& given) {
+    if (given.is_none()) return nullptr;
+    std::uintptr_t address = 0;
+    if (nb::try_cast(given, address)) {
+        return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+    }
+    throw std::runtime_error(std::string("it returned ") + nb::repr(given).c_str() +
+                             ", which is no address");
+}
+
+void* allocate(PyObject* allocator, int gpu, std::uint64_t bytes) {
+    Locked const locked;
+    if (!locked) throw std::runtime_error("Python's interpreter has ended");
+    try {
+        return address_of(nb::handle(allocator).attr("allocate")(gpu, bytes));
+    } catch (nb::python_error const& error) {
+        throw std::runtime_error(text_of(error));
+    }
+}
+
+void deallocate(PyObject* allocator, int gpu, void* at, std::uint64_t bytes) {
+    Locked const locked;
+    if (!locked) return;
+    try {
+        auto const address = reinterpret_cast<std::uintptr_t>(at);
+        nb::handle(allocator).attr("deallocate")(gpu, address, bytes);
+    } catch (nb::python_error& error) {
+        error.discard_as_unraisable("mgi gives GPU memory back");
+    }
+}
+
+}  // namespace
+
+GpuAllocator gpu_allocator_of(nb::object const& allocator) {
+    if (allocator.is_none()) return {};
+    std::shared_ptr<void const> const held = hold_object(allocator);
+    auto const object = [held] { return static_cast<PyObject*>(const_cast<void*>(held.get())); };
+    return {
+        [object](int gpu, std::uint64_t bytes) { return allocate(object(), gpu, bytes); },
+        [object](int gpu, void* at, std::uint64_t bytes) { deallocate(object(), gpu, at, bytes); }};
+}
+
+}  // namespace mgi::python
