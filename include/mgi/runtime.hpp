@@ -84,6 +84,10 @@ public:
 private:
     std::unique_ptr<gpu::Current const> current_;
 };
+/// Whether kernels of each of two GPUs of this process may read and write the other's memory, which is so from here on for
+/// the life of the process. The first call for a pair tries it with some bytes, each way: where they arrive changed a
+/// warning says so. Throws Error as GpuOfThread does. Thread-safe.
+bool gpus_reach_each_other(int one, int other);
 /// Throws Error for a call of CUDA's runtime that has failed: `error` is its cudaError_t, `name` that in words,
 /// `what` what was tried. GroupFailed where the GPU's context is lost, OutOfMemory, NotFound (the GPU), else
 /// InvalidArgument.

@@ -1,5 +1,6 @@
 // Groups on a GPU: thread blocks of a kernel that the runtime starts.
 #include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 #include "runtime/gpu_kernels.hpp"
 #include "runtime/kernel_watch.hpp"
 #include "runtime/runtime_impl.hpp"
@@ -31,6 +32,10 @@ void check_kernel(Endpoint endpoint, Device const& device, std::uint32_t threads
 GpuOfThread::GpuOfThread(int gpu) : current_(std::make_unique<gpu::Current const>(gpu)) {}
 
 GpuOfThread::~GpuOfThread() = default;
+
+bool gpus_reach_each_other(int one, int other) {
+    return one == other || gpu::connect_peers(one, other);
+}
 
 void throw_gpu_error(int error, int gpu, std::string const& name, std::string const& what) {
     Error const failure = gpu::error_of(error, name, what, gpu);

@@ -10,10 +10,8 @@ namespace {
 template <bool inbox>
 struct Broadcast : ChannelScenario<Broadcast<inbox>, 3> {
     static TableOptions options() {
-        return {.destinations = 2,
-                .chunk_rows = 1,
-                .routing = RoutingKind::Broadcast,
-                .inbox = inbox};
+        return {
+            .destinations = 2, .chunk_rows = 1, .routing = RoutingKind::Broadcast, .inbox = inbox};
     }
     void thread(unsigned index) {
         if (index == 0) {

@@ -31,11 +31,10 @@ struct TableOptions {
     RoutingKind routing = RoutingKind::Direct;
     bool ordered = false;
     bool by_reference = true;
-    u32 near = 0;       ///< by copy: destinations below it read in place
-    bool mail = false;  ///< by copy: the mover hears of segments as it does of a GPU's
-    bool inbox =
-        false;  ///< by reference (no Balance), or by mail: segments are found in inboxes
-    u32 queued = 0;  ///< by mail: sources below it are found in the queue nonetheless
+    u32 near = 0;        ///< by copy: destinations below it read in place
+    bool mail = false;   ///< by copy: the mover hears of segments as it does of a GPU's
+    bool inbox = false;  ///< by reference (no Balance), or by mail: segments are found in inboxes
+    u32 queued = 0;      ///< by mail: sources below it are found in the queue nonetheless
 };
 
 /// Owns what a ChannelState points to.

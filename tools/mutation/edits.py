@@ -117,17 +117,17 @@ EDITS = (
         "readers behind the push",
         (
             (
-                "        slot.readers.store(chunks * from.reader_count + from.moves, relaxed);\n",
+                "        slot.readers.store(reads * from.reader_count + from.moves, relaxed);\n",
                 "        if (!{is}) {\n"
-                "            slot.readers.store(chunks * from.reader_count + from.moves, "
+                "            slot.readers.store(reads * from.reader_count + from.moves, "
                 "relaxed);\n"
                 "        }\n",
             ),
             (
-                "queue->push(what, chunks);\n        }\n",
-                "queue->push(what, chunks);\n        }\n"
+                "queue->push(what, chunks);\n            }\n        }\n",
+                "queue->push(what, chunks);\n            }\n        }\n"
                 "        if ({is}) {\n"
-                "            slot.readers.store(chunks * from.reader_count + from.moves, "
+                "            slot.readers.store(reads * from.reader_count + from.moves, "
                 "relaxed);\n"
                 "        }\n",
             ),

@@ -178,6 +178,22 @@ MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, 
         from.delivering, [&] { return from.ready(); }, [&] { deliver_lane(state, source, lane); });
 }
 
+/// Which lanes' open segments are published: those of lanes at rest have no other before them, behind which they would
+/// come soon enough.
+enum class Seal : u8 { All, AtRest };
+
+/// Publishes a lane's open segment, if there are rows in it and the lane is to be sealed.
+template <class A>
+MGI_HD void seal_lane(ChannelState<A>& state, u32 source, u32 l, Seal which) {
+    Lane<A>& lane = state.sources[source].lanes[l];
+    if (which == Seal::AtRest) {
+        if (lane.mail != nullptr) collect(state, lane);
+        if (!lane.at_rest()) return;
+    }
+    u64 sequence = 0;
+    if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
+}
+
 /// Sequences of a lane without an inbox below this one stand in their destinations' receive queues. The mover moves what is
 /// published, so what it has delivered stands in the readers' queues as well.
 template <class A>
@@ -191,8 +207,7 @@ MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {
 template <class A>
 MGI_HD MGI_COLD void close_lane(ChannelState<A>& state, u32 source, u32 l) {
     Lane<A>& lane = state.sources[source].lanes[l];
-    u64 sequence = 0;
-    if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
+    seal_lane(state, source, l, Seal::All);
     u64 const count = lane.sequences() + 1;
     // relaxed: a count is a fact, and says nothing about what has been delivered yet.
     lane.closed.store(count, relaxed);

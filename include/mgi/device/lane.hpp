@@ -257,6 +257,15 @@ struct alignas(64) Lane {
         return true;
     }
 
+    /// Whether the slot before the open one is free again: then, as good as always, all are.
+    [[nodiscard]] MGI_HD bool at_rest() const {
+        u64 const word = cursor.load(relaxed);
+        // Modulo kSequenceMask + 1 of a lane with long strings.
+        u64 const before = (units == 0 ? word / capacity : Ticket::of(word).sequence) - 1;
+        u64 const sequence = slots[u32(before) & mask].sequence.load(relaxed);
+        return ((sequence - (before + mask + 1)) & Ticket::kSequenceMask) == 0;
+    }
+
     /// Closes the open slot if there are rows in it, which those who took them can write. True when that
     /// completed it (see `commit`).
     [[nodiscard]] MGI_HD bool seal(u64& sequence_out) {

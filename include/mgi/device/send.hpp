@@ -61,7 +61,10 @@ public:
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (carries_) {
             bool const placed = place_own();
-            if (!placed && agreed(starves())) push_for(group_, shared_, state_, source_index_);
+            if (!placed) {
+                if (u32 const round = starved_round())
+                    push_for(group_, shared_, state_, source_index_, round);
+            }
             if (!placed || (group_.threads > 1 && batch.count != 0)) {
                 return {0, Status::Pending, ErrorCode::Ok};
             }
@@ -92,13 +95,10 @@ public:
     /// This group will send no more; Ok when every row it sent stands in its receive queue.
     MGI_HD Status flush() {
         if (!place_own()) {
-            agreed(starves()) ? push_lanes() : seal_lanes();
+            u32 const round = starved_round();
+            round != 0 ? push_in(round) : seal_lanes(Seal::AtRest);
             return Status::Pending;
         }
-        constexpr u32 kWait = 0;
-        constexpr u32 kSeal = 1;
-        constexpr u32 kDone = 2;
-        u32 next = kWait;
         bool closes = false;
         if (group_.leads() && mine_.flushed.load(relaxed) == 0) {
             mine_.flushed.store(1, relaxed);
@@ -120,17 +120,20 @@ public:
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
-            // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
-            // ever: somebody may wait for this very group's flush.
-            next = done ? kDone : starves() ? kSeal : kWait;
         }
-        next = agree(group_, tile_.agreed, next);
-        if (next == kSeal) push_lanes();
-        return next == kDone ? Status::Ok : Status::Pending;
+        if (agreed(done)) return Status::Ok;
+        // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
+        // ever: somebody may wait for this very group's flush.
+        if (u32 const round = starved_round()) push_in(round);
+        return Status::Pending;
     }
 
 private:
+    /// Of so many calls in a row that had no room, or wait, one sees to others' rows: a round. It helps so many groups, since
+    /// others wait for the rows of the one that helps, too; one round of so many helps all.
     static constexpr u32 kStarvedSends = 16;
+    static constexpr u32 kHelped = 8;
+    static constexpr u32 kAllHelped = 8;
     static constexpr u32 kCarries = 1u << 31;  ///< beside an ErrorCode
 
     // What is done seldom is done by a call of its own, which shares nothing but the scratch: so this one
@@ -181,8 +184,8 @@ private:
 
     /// Publishes for others, whose calls find no room.
     MGI_HD MGI_COLD static void push_for(Group group, Shared shared, ChannelState<A>& state,
-                                         u32 source) {
-        SendCall(group, shared, state, source).push_lanes();
+                                         u32 source, u32 round) {
+        SendCall(group, shared, state, source).push_in(round);
     }
 
     /// Keeps the rows of the tile that are not placed.
@@ -222,9 +225,14 @@ private:
         return true;
     }
 
-    /// The leader's answer: whether this call, of those in a row that had no room, is one to see to others' rows.
-    MGI_HD bool starves() {
-        return group_.leads() && (mine_.starved.fetch_add(1, relaxed) + 1) % kStarvedSends == 0;
+    /// Of this call, of those in a row that had no room: the round in which it sees to others' rows; 0: it does not.
+    MGI_HD u32 starved_round() {
+        u32 round = 0;
+        if (group_.leads()) {
+            u32 const calls = mine_.starved.fetch_add(1, relaxed) + 1;
+            if (calls % kStarvedSends == 0) round = calls / kStarvedSends;
+        }
+        return agree(group_, tile_.agreed, round);
     }
 
     [[nodiscard]] MGI_HD bool has_failed() const { return state_.failed.load(relaxed) != 0; }
@@ -419,17 +427,22 @@ private:
         return rows;
     }
 
-    /// Places what other groups carry, as far as there is room: while one waits to be called again, rows of all
-    /// others in the same segments would wait with it. Rows with long strings, and a stage's, have no place yet.
-    MGI_HD void help_others() {
+    /// Places what so many other groups carry, as far as there is room, beginning so far behind this one: while a group
+    /// waits to be called again, rows of all others in the same segments would wait with it. Rows with long strings,
+    /// and a stage's, have no place yet.
+    MGI_HD void help_others(u32 first, u32 count) {
         if (state_.layout.units != 0 || !state_.takes_ahead) return;
         u32 const groups = source_.words->groups_expected.load(relaxed);
+        count = min_of(count, groups);
+        auto const other = [&](u32 k) { return (group_.block + 1 + first + k) % groups; };
         bool any = false;
-        for (u32 g = group_.thread; g < groups; g += group_.threads) {
+        for (u32 k = group_.thread; k < count; k += group_.threads) {
+            u32 const g = other(k);
             any = any || (g != group_.block && source_.groups[g].carried.load(relaxed) != 0);
         }
         if (!any_of(group_, tile_.agreed, any)) return;
-        for (u32 g = 0; g < groups; ++g) {
+        for (u32 k = 0; k < count; ++k) {
+            u32 const g = other(k);
             if (g != group_.block) {
                 place_carry(group_, shared_, state_, source_index_, source_.groups[g]);
             }
@@ -438,8 +451,15 @@ private:
 
     /// Publishes what lies in open segments, as far as there is room.
     MGI_HD void push_lanes() {
-        help_others();
-        seal_lanes();
+        help_others(0, ~0u);
+        seal_lanes(Seal::All);
+    }
+
+    /// What a group sees to that has had no room for so many rounds.
+    MGI_HD void push_in(u32 round) {
+        if (round % kAllHelped == 0) return push_lanes();
+        help_others((round - 1) * kHelped, kHelped);
+        seal_lanes(Seal::AtRest);
     }
 
     /// For the last group of the source. Each lane is a thread's, since what it says goes over a link.
@@ -452,11 +472,10 @@ private:
         }
     }
 
-    /// Publishes every lane's open segment.
-    MGI_HD void seal_lanes() {
+    /// Publishes every lane's open segment, or of lanes at rest alone.
+    MGI_HD void seal_lanes(Seal which) {
         for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
-            u64 sequence = 0;
-            if (lanes_[l].seal(sequence)) publish_slot(state_, source_index_, l, sequence);
+            seal_lane(state_, source_index_, l, which);
         }
     }
 

@@ -15,11 +15,11 @@ struct Wanted {
 };
 
 struct Facts {
-    std::vector<bool> nulls;           // by column
-    std::vector<u64> magnitudes;       // by column; 0 where not wanted
-    std::vector<double> keys_of_part;  // how many differ, about
-    double keys = 0;                   // of all parts
-    std::vector<u64> rows_for;         // by endpoint
+    std::vector<bool> nulls;                         // by column
+    std::vector<u64> magnitudes;                     // by column; 0 where not wanted
+    std::vector<double> keys_of_part;                // how many differ, about
+    double keys = 0;                                 // of all parts
+    std::vector<u64> rows_for;                       // by endpoint
     std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
 };
 

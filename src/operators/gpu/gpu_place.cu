@@ -9,8 +9,6 @@
 #include <mutex>
 #include <thread>
 
-#include "gpu/peers.hpp"
-
 namespace mgi::operators::on_gpu {
 
 namespace {
@@ -181,7 +179,7 @@ public:
     [[nodiscard]] bool is_gpu() const override { return true; }
     [[nodiscard]] int gpu() const override { return gpu_; }
     [[nodiscard]] bool reaches(Place const& other) const override {
-        return other.gpu() == gpu_ || gpu::connect_peers(gpu_, other.gpu());
+        return gpus_reach_each_other(gpu_, other.gpu());
     }
     [[nodiscard]] u32 threads() const override { return 256; }
     [[nodiscard]] u32 most_groups() const override { return 2 * u32(multiprocessors_); }

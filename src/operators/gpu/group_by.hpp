@@ -164,8 +164,8 @@ inline std::vector<GpuTable> group_moved(Operation& operation, Input const& inpu
 
 // Groups of all rows, which are folded as they come to the endpoints that own their keys.
 inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& input,
-                                          std::vector<u32> const& keys, GroupPlan const& plan,
-                                          Facts const& facts) {
+                                            std::vector<u32> const& keys, GroupPlan const& plan,
+                                            Facts const& facts) {
     std::vector<Field> fields;
     std::vector<std::string> names;
     for (u32 const c : plan.columns()) {

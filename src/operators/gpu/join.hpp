@@ -167,15 +167,15 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         return {part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
                          right.views(0, from_right, right_facts.nulls), right.rows(0))};
     }
-    auto right_moved = Moving(operation, right, from_right, plan.keys.right, right_facts)
-                           .run("join, right");
+    auto right_moved =
+        Moving(operation, right, from_right, plan.keys.right, right_facts).run("join, right");
     auto left_moved =
         Moving(operation, left, from_left, plan.keys.left, left_facts).run("join, left");
     std::vector<GpuTable> results(operation.size());
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
-        results[e] = part.run(views_of(left_moved[e]), u64(left_moved[e].rows), views_of(right_moved[e]),
-                              u64(right_moved[e].rows));
+        results[e] = part.run(views_of(left_moved[e]), u64(left_moved[e].rows),
+                              views_of(right_moved[e]), u64(right_moved[e].rows));
         left_moved[e] = {};
         right_moved[e] = {};
     });

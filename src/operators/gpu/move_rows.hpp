@@ -97,8 +97,7 @@ private:
         std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
                  end) =
             operation_.place(p).upload(placing.keep, input_.views(p, columns_, facts_.nulls),
-                                       input_.layouts(columns_), keys_, results, next,
-                                       placing.end);
+                                       input_.layouts(columns_), keys_, results, next, placing.end);
         args.end = end;
         args.column_count = u32(columns_.size());
         args.rows = input_.rows(p);
@@ -123,8 +122,7 @@ private:
         for (std::size_t c = 0; c < travelling.size(); ++c) travelling[c].nullable = nulls_[c];
         std::vector<std::string> key_names;
         for (u32 const key : keys_) key_names.push_back(schema_[key].name);
-        Channel const channel =
-            operation_.open(name, Schema(travelling), key_names, input_.rows());
+        Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows());
         std::vector<UploadedPart> parts;
         std::vector<Memory> cursors;
         for (std::size_t e = 0; e < operation_.size(); ++e) {

@@ -19,11 +19,11 @@ struct Owners {
     }
     // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value, of `load_word`.
     [[nodiscard]] MGI_HD u64 hash(device::Batch const& batch, u64 row, u64 word) const {
-        u64 hash = is_valid(batch.columns[keys[0]], row) ? device::murmur3_mix(word)
-                                                         : device::kNullHash;
+        u64 hash =
+            is_valid(batch.columns[keys[0]], row) ? device::murmur3_mix(word) : device::kNullHash;
         for (u32 k = 1; k < key_count; ++k) {
-            hash = device::hash_combine(
-                hash, device::hash_value(batch, layouts[keys[k]], keys[k], row));
+            hash = device::hash_combine(hash,
+                                        device::hash_value(batch, layouts[keys[k]], keys[k], row));
         }
         return hash;
     }

@@ -40,7 +40,8 @@ public:
             group.sync();
             claim(group, args, scratch);
             group.sync();
-            for (u32 c = 0; c < args.column_count; ++c) place_column(group, args, first, c, scratch);
+            for (u32 c = 0; c < args.column_count; ++c)
+                place_column(group, args, first, c, scratch);
         }
     }
 
@@ -92,9 +93,8 @@ private:
         for (u32 d = group.thread; d < args.owners.count; d += group.threads) {
             u32 const start = scratch.tile.next[d];
             u32 const rows = scratch.tile.end[d] - start;
-            u64 const to = rows == 0 ? 0
-                                     : shared_word(&args.next[d]).fetch_add(u64{rows},
-                                                                            device::relaxed);
+            u64 const to =
+                rows == 0 ? 0 : shared_word(&args.next[d]).fetch_add(u64{rows}, device::relaxed);
             scratch.places[d] = to + rows <= args.end[d] ? to - start : kNowhere;
         }
     }
@@ -106,9 +106,8 @@ private:
         u64 const from = view.offset + first;
         if (results->bits) {
             auto const* const bits = static_cast<u8 const*>(view.values);
-            place_values<u8>(group, args, scratch, results, [&](u32 row) {
-                return u8(device::bit_at(bits, from + row) ? 1 : 0);
-            });
+            place_values<u8>(group, args, scratch, results,
+                             [&](u32 row) { return u8(device::bit_at(bits, from + row) ? 1 : 0); });
         } else {
             switch (results->width) {
                 case 1: place_words<u8>(group, args, scratch, results, view.values, from); break;
