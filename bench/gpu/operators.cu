@@ -6,48 +6,13 @@
 
 #include <mgi/gpu_operators.hpp>
 
+#include "orders.hpp"
 #include "registry.hpp"
-
-#include <mgi/device/hash.hpp>
 
 namespace mgi::bench {
 namespace {
 
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
-// Numbers 0, 1, 2, ... as keys that lie anywhere, and back: the factors' product is 1.
-constexpr u64 kFactor = 0x9e3779b97f4a7c15ULL;
-constexpr u64 kInverse = 0xf1de83e19937733dULL;
-static_assert(kFactor * kInverse == 1);
-
-__device__ u64 number_of_row(u64 row, u64 numbers) {
-    return device::murmur3_mix(row + 1) % numbers;
-}
-__device__ u64 value_of_row(u64 row) {
-    return row % 1009;
-}
-__device__ u64 payload_of(u64 number) {
-    return device::murmur3_mix(number ^ 0x5555);
-}
-
-__global__ void make_lines(u64* keys, u64* values, u64 rows, u64 numbers, bool number_rows) {
-    u64 const step = u64(gridDim.x) * blockDim.x;
-    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < rows; i += step) {
-        keys[i] = number_of_row(i, numbers) * kFactor;
-        values[i] = number_rows ? i : value_of_row(i);
-    }
-}
-
-__global__ void make_orders(u64* ids, u64* payloads, u64 rows) {
-    u64 const step = u64(gridDim.x) * blockDim.x;
-    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < rows; i += step) {
-        // Not in order: neighbours in the table are none among the keys.
-        u64 const number = (i * 7'919) % rows;
-        ids[i] = number * kFactor;
-        payloads[i] = payload_of(number);
-    }
-}
+using namespace orders;
 
 /// What a group must have.
 struct Group {
@@ -234,7 +199,7 @@ void group_by_all(Context& context) {
     Columns const lines(sizes.lines);
     for (u64 const groups : {sizes.orders, u64{4}}) {
         make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(),
-                                                       sizes.lines, groups, false);
+                                                       0, sizes.lines, groups, false);
         check_launch("make rows");
         context.wait(context.stream(), "rows to be made");
         for (u32 const endpoints : {1u, 4u}) {
@@ -273,10 +238,10 @@ void join_all(Context& context) {
     Runtime runtime = Runtime::local(local);
     Columns const lines(sizes.lines);
     Columns const orders(sizes.orders);
-    make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(),
+    make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(), 0,
                                                    sizes.lines, sizes.orders, true);
-    make_orders<<<1024, 256, 0, context.stream()>>>(orders.first->get(), orders.second->get(),
-                                                    sizes.orders);
+    make_orders<<<1024, 256, 0, context.stream()>>>(orders.first->get(), orders.second->get(), 0,
+                                                    sizes.orders, sizes.orders);
     check_launch("make rows");
     context.wait(context.stream(), "rows to be made");
     OperatorOptions const options;
@@ -309,7 +274,7 @@ void exchange_all(Context& context) {
     local.cpu_devices = 1;
     Runtime runtime = Runtime::local(local);
     Columns const lines(sizes.lines);
-    make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(),
+    make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(), 0,
                                                    sizes.lines, sizes.orders, true);
     check_launch("make rows");
     context.wait(context.stream(), "rows to be made");
