@@ -198,8 +198,8 @@ void group_by_all(Context& context) {
     Runtime runtime = Runtime::local(options);
     Columns const lines(sizes.lines);
     for (u64 const groups : {sizes.orders, u64{4}}) {
-        make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(),
-                                                       0, sizes.lines, groups, false);
+        make_lines<<<1024, 256, 0, context.stream()>>>(lines.first->get(), lines.second->get(), 0,
+                                                       sizes.lines, groups, false);
         check_launch("make rows");
         context.wait(context.stream(), "rows to be made");
         for (u32 const endpoints : {1u, 4u}) {

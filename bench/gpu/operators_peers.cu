@@ -95,10 +95,10 @@ __global__ void see_lines(Part part, Seen* seen) {
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
         u64 const line = part.values[i];
         u64 const number = part.keys[i] * kInverse;
-        bool const right =
-            line < part.all_lines && number == number_of_row(line, part.all_orders) &&
-            (part.thirds == nullptr || part.thirds[i] == payload_of(number)) &&
-            is_owner(part.keys[i], part);
+        bool const right = line < part.all_lines &&
+                           number == number_of_row(line, part.all_orders) &&
+                           (part.thirds == nullptr || part.thirds[i] == payload_of(number)) &&
+                           is_owner(part.keys[i], part);
         wrong += right ? 0 : 1;
         sum += device::murmur3_mix(line + 1);
         ++rows;
@@ -149,10 +149,10 @@ __global__ void count_groups(u8 const* there, u64 all_orders, Seen* in_groups) {
 struct Two {
     Two(u32 on, u64 rows) : gpu(on), first(rows), second(rows) {}
     [[nodiscard]] GpuTable table(std::string const& one, std::string const& other) const {
-        return gpu_table(int(gpu), std::int64_t(first.size()),
-                         {{one, int64(), first.get(), nullptr, 0},
-                          {other, int64(), second.get(), nullptr, 0}},
-                         nullptr);
+        return gpu_table(
+            int(gpu), std::int64_t(first.size()),
+            {{one, int64(), first.get(), nullptr, 0}, {other, int64(), second.get(), nullptr, 0}},
+            nullptr);
     }
     u32 gpu;
     DeviceArray<u64> first;
@@ -220,9 +220,14 @@ private:
             On const on{int(g)};
             DeviceArray<Seen> seen(1);
             check(cudaMemset(seen.get(), 0, sizeof(Seen)), "clear");
-            Part const part{values_of(results[g], 0), values_of(results[g], 1),
-                            values_of(results[g], 2), u64(results[g].rows), g, wanted_.gpus,
-                            wanted_.all_lines(),      wanted_.all_orders()};
+            Part const part{values_of(results[g], 0),
+                            values_of(results[g], 1),
+                            values_of(results[g], 2),
+                            u64(results[g].rows),
+                            g,
+                            wanted_.gpus,
+                            wanted_.all_lines(),
+                            wanted_.all_orders()};
             look<<<1024, 256>>>(part, seen.get());
             check_launch("look at rows");
             Seen mine;
@@ -286,7 +291,7 @@ double nccl_ms(Wanted const& wanted, u64 rows) {
 
 /// `peer_ms`: 0 where there is none.
 void report(Context& context, Wanted const& wanted, std::string const& what, Timing const& timing,
-            u64 payload, bool exact, double peer_ms) {
+            u64 payload, bool exact, double peer_ms, OperatorReport const& told) {
     Result result;
     timing.fill(result, payload);
     result.with("operator", what).with("gpus", wanted.gpus);
@@ -294,6 +299,9 @@ void report(Context& context, Wanted const& wanted, std::string const& what, Tim
     result.figure("ms_median", timing.median_ms());
     result.figure("ms_best", timing.best_ms());
     if (peer_ms != 0) result.figure("ms_nccl", peer_ms);
+    for (OperatorPhase const& phase : told.phases) {
+        result.figure("ms_" + phase.name, phase.seconds * 1e3);
+    }
     result.exact = exact;
     context.add(result);
 }
@@ -318,6 +326,7 @@ void operators_on_peers(Context& context) {
     double const lines_by_nccl = nccl_ms(wanted, wanted.lines);
     double const orders_by_nccl = nccl_ms(wanted, wanted.orders());
     std::vector<GpuTable> results;
+    OperatorReport told;  // by the last call
     // Of one GPU's share of the rows, once it has them.
     auto const alone = [&](auto const& prepare) {
         double const ms = repeat(prepare(), wanted.rounds, results).median_ms();
@@ -326,29 +335,37 @@ void operators_on_peers(Context& context) {
     };
 
     if (wanted.gpus > 1) {
-        Timing const moved = repeat([&] { return exchange(runtime, all, lines, {"key"}); },
-                                    wanted.rounds, results);
+        Timing const moved =
+            repeat([&] { return exchange(runtime, all, lines, {"key"}, {}, &told); }, wanted.rounds,
+                   results);
         report(context, wanted, "exchange", moved, 16 * wanted.all_lines(),
-               tables.are_lines(results), lines_by_nccl);
+               tables.are_lines(results), lines_by_nccl, told);
     }
-    Timing const joined = repeat([&] { return join(runtime, all, lines, orders, spec); },
+    Timing const joined = repeat([&] { return join(runtime, all, lines, orders, spec, {}, &told); },
                                  wanted.rounds, results);
     bool const right = tables.are_lines(results);
-    double const joined_alone = lines_by_nccl == 0 ? 0 : orders_by_nccl + alone([&] {
-        GpuTable const left = exchange(runtime, all, lines, {"key"})[0];
-        GpuTable const right_side = exchange(runtime, all, orders, {"id"})[0];
-        return [&, left, right_side] { return join(runtime, one, {left}, {right_side}, spec); };
-    });
+    double const joined_alone =
+        lines_by_nccl == 0
+            ? 0
+            : orders_by_nccl + alone([&] {
+                  GpuTable const left = exchange(runtime, all, lines, {"key"})[0];
+                  GpuTable const right_side = exchange(runtime, all, orders, {"id"})[0];
+                  return [&, left, right_side] {
+                      return join(runtime, one, {left}, {right_side}, spec);
+                  };
+              });
     report(context, wanted, "join", joined, 16 * (wanted.all_lines() + wanted.all_orders()), right,
-           joined_alone);
-    Timing const grouped = repeat([&] { return group_by(runtime, all, values, {"key"}, sums); },
-                                  wanted.rounds, results);
+           joined_alone, told);
+    Timing const grouped =
+        repeat([&] { return group_by(runtime, all, values, {"key"}, sums, {}, &told); },
+               wanted.rounds, results);
     bool const summed = tables.are_groups(results);
     double const grouped_alone = lines_by_nccl == 0 ? 0 : alone([&] {
         GpuTable const part = exchange(runtime, all, values, {"key"})[0];
         return [&, part] { return group_by(runtime, one, {part}, {"key"}, sums); };
     });
-    report(context, wanted, "group_by", grouped, 16 * wanted.all_lines(), summed, grouped_alone);
+    report(context, wanted, "group_by", grouped, 16 * wanted.all_lines(), summed, grouped_alone,
+           told);
 }
 
 Registration const registered{

@@ -45,9 +45,17 @@ struct OperatorOptions {
     std::chrono::milliseconds patience{60'000};
 };
 
+/// What a part of an operator's work took.
+struct OperatorPhase {
+    std::string name;  ///< "count", "exchange", "fold", "join"
+    double seconds = 0;
+};
+
 /// What an operator did.
 struct OperatorReport {
-    double seconds = 0;       ///< from the first launch to the last result
+    double seconds = 0;  ///< from the first launch to the last result
+    /// Of an operator over tables in GPU memory, in the order in which they came first; one that came twice is here once.
+    std::vector<OperatorPhase> phases;
     std::uint64_t rows = 0;   ///< sent; the second of two levels does not count
     std::uint64_t bytes = 0;  ///< payload sent, likewise
     bool two_level = false;   ///< rows went in two levels

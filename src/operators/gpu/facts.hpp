@@ -69,7 +69,7 @@ private:
 
 }  // namespace detail
 
-inline Facts find_facts(Operation const& operation, Input const& input, Wanted const& wanted) {
+inline Facts find_facts(Operation& operation, Input const& input, Wanted const& wanted) {
     if (wanted.rows_for && operation.size() > Survey::kMostDestinations) {
         refuse(operation.what(), "at most " + std::to_string(Survey::kMostDestinations) +
                                      " endpoints on GPUs, not " + std::to_string(operation.size()));
@@ -113,6 +113,7 @@ inline Facts find_facts(Operation const& operation, Input const& input, Wanted c
     }
     if (wanted.sketch) facts.keys = Sketch::estimate(all);
     operation.check();
+    operation.end_phase("count");
     return facts;
 }
 

@@ -192,9 +192,9 @@ public:
     void copy_in(void* to, void const* from, u64 bytes) override {
         if (bytes == 0) return;
         GpuOfThread const here(gpu_);
+        // Of memory that is not pinned CUDA has taken a copy when this comes back.
         check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), gpu_,
                    "copy to its memory");
-        wait();
     }
     void copy_out(void* to, void const* from, u64 bytes) override {
         if (bytes == 0) return wait();

@@ -60,7 +60,6 @@ public:
         u64 const bytes = (size.entries + HashTable::kSpecials) * table.stride;
         entries_ = place_.allocate(bytes, "a table of " + std::to_string(size.entries) + " groups");
         table.entries = static_cast<char*>(entries_.get());
-        // First, since it waits for what was put in before.
         place_.copy_in(args_at_, &args_, sizeof(args_));
         place_.run(0, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
                    u32(pattern_.size()));
@@ -159,6 +158,7 @@ inline std::vector<GpuTable> group_moved(Operation& operation, Input const& inpu
                                 share_of(facts.keys, operation.size()));
         moved[e] = {};
     });
+    operation.end_phase("fold");
     return results;
 }
 
@@ -204,6 +204,7 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
         }
         std::vector<GpuTable> results(operation.size());
         operation.each([&](std::size_t e) { results[e] = groups[e]->write(counts[e].groups); });
+        operation.end_phase("exchange");
         return results;
     }
 }
@@ -282,7 +283,11 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     wanted.rows_for = operation.size() > 1 && operation.reach_each_other();
     Facts const facts = find_facts(operation, input, wanted);
     GroupPlan const plan(input, wanted.keys, items, facts);
-    if (operation.size() == 1) return {group_where_it_lies(operation, 0, input, plan, facts)};
+    if (operation.size() == 1) {
+        GpuTable result = group_where_it_lies(operation, 0, input, plan, facts);
+        operation.end_phase("fold");
+        return {result};
+    }
 
     double keys_of_parts = 0;
     for (double const keys : facts.keys_of_part) keys_of_parts += keys;
@@ -296,6 +301,7 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     operation.each([&](std::size_t e) {
         folded[e] = group_where_it_lies(operation, e, input, partial, facts);
     });
+    operation.end_phase("fold");
     Input const groups(operation, folded);
     std::vector<u32> const keys = groups.columns(key_names);
     Wanted counts;

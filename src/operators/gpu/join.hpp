@@ -164,8 +164,10 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
 
     if (!moves) {
         JoinPart part(operation, 0, plan, codes, schema, nulls);
-        return {part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
-                         right.views(0, from_right, right_facts.nulls), right.rows(0))};
+        GpuTable result = part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
+                                   right.views(0, from_right, right_facts.nulls), right.rows(0));
+        operation.end_phase("join");
+        return {result};
     }
     auto right_moved =
         Moving(operation, right, from_right, plan.keys.right, right_facts).run("join, right");
@@ -179,6 +181,7 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         left_moved[e] = {};
         right_moved[e] = {};
     });
+    operation.end_phase("join");
     return results;
 }
 

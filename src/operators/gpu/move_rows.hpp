@@ -45,6 +45,7 @@ public:
         }
         std::vector<GpuTable> results;
         for (OutputTable& output : outputs_) results.push_back(output.finish());
+        operation_.end_phase("exchange");
         return results;
     }
 

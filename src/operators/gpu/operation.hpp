@@ -141,6 +141,22 @@ public:
         if (failure) std::rethrow_exception(failure);
     }
 
+    // All since the end of the one before was this phase.
+    void end_phase(std::string const& name) {
+        auto const now = std::chrono::steady_clock::now();
+        double const seconds = std::chrono::duration<double>(now - phase_start_).count();
+        phase_start_ = now;
+        if (report_ == nullptr) return;
+        auto& phases = report_->phases;
+        auto const at = std::find_if(phases.begin(), phases.end(),
+                                     [&](OperatorPhase const& one) { return one.name == name; });
+        if (at == phases.end()) {
+            phases.push_back({name, seconds});
+        } else {
+            at->seconds += seconds;
+        }
+    }
+
     // Rows that went from endpoint to endpoint without a channel.
     void count_moved(u64 rows, u64 bytes) {
         if (report_ == nullptr) return;
@@ -224,6 +240,7 @@ private:
     OperatorReport* report_;
     std::vector<std::unique_ptr<Place>> places_;
     std::vector<Channel> channels_;
+    std::chrono::steady_clock::time_point phase_start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace mgi::operators::on_gpu

@@ -94,8 +94,9 @@ public:
     // Threads of a group, of kernels that call a channel as well.
     [[nodiscard]] virtual u32 threads() const = 0;
     virtual void fill(void* at, int byte, u64 bytes) = 0;
-    // Both are over when they come back.
+    // Behind what was put in before; `from` may change once it comes back.
     virtual void copy_in(void* to, void const* from, u64 bytes) = 0;
+    // Over when it comes back, as all that was put in before.
     virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
     // Until all that was put in is done.
     virtual void wait() = 0;

@@ -18,152 +18,211 @@ struct PlaceArgs {
     u64 const* end = nullptr;  // by endpoint: behind the last one that was counted
 };
 
+// A group takes a tile of rows, finds each one's owner and its position among the tile's rows by owner. Then, column by
+// column, it brings values into its scratch in that order, so that each owner's are one run, and stores each run by 16 bytes
+// at a time, as links like it best.
 class PlaceRows {
 public:
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            PlaceArgs args) const {
-        Scratch scratch;
         u32 const owners = args.owners.count;
-        scratch.tile.lane = shared.take<u16>(kTileRows + device::TileOps::kSlack);
-        scratch.tile.order = shared.take<u16>(kTileRows + device::TileOps::kSlack);
-        scratch.tile.rank = shared.take<u16>(kTileRows + device::TileOps::kSlack);
-        scratch.tile.next = shared.take<u32>(owners);
-        scratch.tile.end = shared.take<u32>(owners);
-        scratch.tile.count = shared.take<u32>(owners);
-        scratch.places = shared.take<u64>(owners);
+        Tile tile;
+        tile.staged = shared.take<u64>(kTileRows);
+        tile.owner = shared.take<u16>(kTileRows);
+        tile.position = shared.take<u16>(kTileRows);
+        tile.places = shared.take<u64>(owners);
+        tile.count = shared.take<u32>(owners);
+        tile.start = shared.take<u32>(owners);
+        tile.words = shared.take<u32>(owners);
+        tile.first_word = shared.take<u32>(owners);
         u64 const step = u64{group.blocks} * kTileRows;
         for (u64 first = u64{group.block} * kTileRows; first < args.rows; first += step) {
-            scratch.tile.rows = u32(device::min_of<u64>(kTileRows, args.rows - first));
-            group.sync();  // nobody looks at the tile before any more
-            find_owners(group, args, first, scratch.tile);
-            device::sort_tile(group, scratch.tile, owners, false, nullptr);
-            group.sync();
-            claim(group, args, scratch);
-            group.sync();
-            for (u32 c = 0; c < args.column_count; ++c)
-                place_column(group, args, first, c, scratch);
+            tile.first = first;
+            tile.rows = u32(device::min_of<u64>(kTileRows, args.rows - first));
+            arrange(group, args, tile);
+            for (u32 c = 0; c < args.column_count; ++c) place_column(group, args, c, tile);
         }
     }
 
     static u32 scratch_bytes(u32 owners) {
-        constexpr u32 by_row = 3 * sizeof(u16);
-        constexpr u32 slack = 3 * sizeof(u16) * device::TileOps::kSlack;
-        return by_row * kTileRows + slack + (3 * u32(sizeof(u32)) + u32(sizeof(u64))) * owners +
-               7 * 16;
+        constexpr u32 by_row = sizeof(u64) + 2 * sizeof(u16);
+        constexpr u32 by_owner = sizeof(u64) + 4 * sizeof(u32);
+        return by_row * kTileRows + by_owner * owners + 8 * 16;
     }
 
 private:
-    // Runs of a column are kTileRows / owners values long.
-    static constexpr u32 kTileRows = 4096;
+    // On H100s 2048 and 4096 are as good, with the shorter runs of four GPUs as well; 8192 is not.
+    static constexpr u32 kTileRows = 2048;
     // Loads of a thread that are on their way together.
     static constexpr u32 kAhead = 8;
-    static constexpr u64 kNowhere = u64{1} << 63;  // no row less a position
 
-    struct Scratch {
-        device::Tile tile;
-        // By owner: the row of its result where the row at position 0 of the tile would go, if it were its.
-        u64* places = nullptr;
+    // In the group's scratch.
+    struct Tile {
+        u64 first = 0;  // row of the part
+        u32 rows = 0;
+        u64* staged = nullptr;      // a column's values, by position
+        u16* owner = nullptr;       // by row
+        u16* position = nullptr;    // by row: among the tile's rows by owner
+        u64* places = nullptr;      // by owner: the row of its result that position 0 would be
+        u32* count = nullptr;       // by owner: its rows
+        u32* start = nullptr;       // by owner: its first position
+        u32* words = nullptr;       // by owner: words of 16 bytes that its run touches
+        u32* first_word = nullptr;  // by owner, likewise
+    };
+    struct alignas(16) Word {
+        u64 low;
+        u64 high;
     };
 
-    MGI_HD static void find_owners(device::Group const& group, PlaceArgs const& args, u64 first,
-                                   device::Tile const& tile) {
+    MGI_HD static void arrange(device::Group const& group, PlaceArgs const& args,
+                               Tile const& tile) {
+        u32 const owners = args.owners.count;
+        group.sync();  // nobody looks at the tile before any more
+        for (u32 d = group.thread; d < owners; d += group.threads) tile.count[d] = 0;
+        group.sync();
+        find_owners(group, args, tile);
+        group.sync();
+        device::shared_sums(group, tile.count, owners, tile.start);
+        group.sync();
+        // Each thread the rows whose ranks it has found.
+        for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+            tile.position[i] = u16(tile.position[i] + tile.start[tile.owner[i]]);
+        }
+        for (u32 d = group.thread; d < owners; d += group.threads) claim(args, tile, d);
+    }
+
+    // Finds each row's owner, and its rank among the rows of that one.
+    MGI_HD static void find_owners(device::Group const& group, PlaceArgs const& args,
+                                   Tile const& tile) {
+        constexpr u32 kRows = device::kRowsAtOnce;
         device::Batch batch;
         batch.columns = args.columns;
         batch.count = args.rows;
         ColumnView const view = args.columns[args.owners.first_key()];
         ValueKind const kind = args.owners.first_kind();
-        for (u32 begin = group.thread; begin < tile.rows; begin += kAhead * group.threads) {
-            u64 words[kAhead];
-            for (u32 a = 0; a < kAhead; ++a) {
-                u32 const row = begin + a * group.threads;
-                words[a] = row < tile.rows ? load_word(view, kind, first + row) : 0;
-            }
-            for (u32 a = 0; a < kAhead; ++a) {
-                u32 const row = begin + a * group.threads;
-                if (row >= tile.rows) break;
-                u64 const hash = args.owners.hash(batch, first + row, words[a]);
-                tile.lane[row] = u16(args.owners.owner(batch, first + row, hash));
-            }
-        }
+        device::for_rows_at_once(
+            group, tile.rows, [&](u32 const(&row)[kRows], bool const(&counts)[kRows]) {
+                u64 key[kRows];
+                for (u32 k = 0; k < kRows; ++k) {
+                    key[k] = counts[k] ? load_word(view, kind, tile.first + row[k]) : 0;
+                }
+                u32 owner[kRows];
+                for (u32 k = 0; k < kRows; ++k) {
+                    owner[k] = 0;
+                    if (!counts[k]) continue;
+                    u64 const hash = args.owners.hash(batch, tile.first + row[k], key[k]);
+                    owner[k] = args.owners.owner(batch, tile.first + row[k], hash);
+                }
+                u32 rank[kRows];
+                device::shared_ranks(tile.count, args.owners.count, owner, counts, rank);
+                for (u32 k = 0; k < kRows; ++k) {
+                    if (!counts[k]) continue;
+                    tile.owner[row[k]] = u16(owner[k]);
+                    tile.position[row[k]] = u16(rank[k]);
+                }
+            });
     }
 
-    // Room in each result for the tile's rows. None where there are more than were counted: somebody has changed the part.
-    MGI_HD static void claim(device::Group const& group, PlaceArgs const& args,
-                             Scratch const& scratch) {
-        for (u32 d = group.thread; d < args.owners.count; d += group.threads) {
-            u32 const start = scratch.tile.next[d];
-            u32 const rows = scratch.tile.end[d] - start;
-            u64 const to =
-                rows == 0 ? 0 : shared_word(&args.next[d]).fetch_add(u64{rows}, device::relaxed);
-            scratch.places[d] = to + rows <= args.end[d] ? to - start : kNowhere;
-        }
+    // Takes room in an owner's result for the tile's rows. None where there are more than were counted: somebody has changed
+    // the part.
+    MGI_HD static void claim(PlaceArgs const& args, Tile const& tile, u32 d) {
+        u32 const rows = tile.count[d];
+        if (rows == 0) return;
+        u64 const to = shared_word(&args.next[d]).fetch_add(u64{rows}, device::relaxed);
+        tile.places[d] = to - tile.start[d];
+        if (to + rows > args.end[d]) tile.count[d] = 0;
     }
 
-    MGI_HD static void place_column(device::Group const& group, PlaceArgs const& args, u64 first,
-                                    u32 c, Scratch const& scratch) {
+    MGI_HD static void place_column(device::Group const& group, PlaceArgs const& args, u32 c,
+                                    Tile const& tile) {
         ColumnView const view = args.columns[c];
         OutputColumn const* const results = args.results + c;
-        u64 const from = view.offset + first;
+        u64 const first = view.offset + tile.first;
+        auto const values_of = [&](u32 d) { return results[d * args.column_count].values; };
         if (results->bits) {
             auto const* const bits = static_cast<u8 const*>(view.values);
-            place_values<u8>(group, args, scratch, results,
-                             [&](u32 row) { return u8(device::bit_at(bits, from + row) ? 1 : 0); });
+            place<u8>(group, args, tile, values_of,
+                      [&](u32 row) { return u8(device::bit_at(bits, first + row) ? 1 : 0); });
         } else {
             switch (results->width) {
-                case 1: place_words<u8>(group, args, scratch, results, view.values, from); break;
-                case 2: place_words<u16>(group, args, scratch, results, view.values, from); break;
-                case 4: place_words<u32>(group, args, scratch, results, view.values, from); break;
-                default: place_words<u64>(group, args, scratch, results, view.values, from);
+                case 1: place_values<u8>(group, args, tile, values_of, view, first); break;
+                case 2: place_values<u16>(group, args, tile, values_of, view, first); break;
+                case 4: place_values<u32>(group, args, tile, values_of, view, first); break;
+                default: place_values<u64>(group, args, tile, values_of, view, first);
             }
         }
         if (results->valid == nullptr) return;
         place<u8>(
-            group, args, scratch,
-            [&](u32 row) {
-                bool const valid =
-                    view.validity == nullptr || device::bit_at(view.validity, from + row);
-                return u8(valid ? 1 : 0);
-            },
-            [&](u32 d) { return results[d * args.column_count].valid; });
+            group, args, tile,
+            [&](u32 d) { return reinterpret_cast<char*>(results[d * args.column_count].valid); },
+            [&](u32 row) { return u8(is_valid(view, tile.first + row) ? 1 : 0); });
     }
 
-    template <class T>
-    MGI_HD static void place_words(device::Group const& group, PlaceArgs const& args,
-                                   Scratch const& scratch, OutputColumn const* results,
-                                   void const* values, u64 from) {
-        T const* const at = static_cast<T const*>(values) + from;
-        place_values<T>(group, args, scratch, results, [&](u32 row) { return at[row]; });
-    }
-    template <class T, class Load>
+    template <class T, class To>
     MGI_HD static void place_values(device::Group const& group, PlaceArgs const& args,
-                                    Scratch const& scratch, OutputColumn const* results,
-                                    Load const& load) {
-        place<T>(group, args, scratch, load, [&](u32 d) {
-            return reinterpret_cast<T*>(results[d * args.column_count].values);
-        });
+                                    Tile const& tile, To const& to, ColumnView const& view,
+                                    u64 first) {
+        T const* const values = static_cast<T const*>(view.values) + first;
+        place<T>(group, args, tile, to, [&](u32 row) { return values[row]; });
     }
 
-    // Values of the tile's rows in the order of their owners, so that threads next to each other write next to each other.
-    template <class T, class Load, class To>
-    MGI_HD static void place(device::Group const& group, PlaceArgs const&, Scratch const& scratch,
-                             Load const& load, To const& to) {
-        device::Tile const& tile = scratch.tile;
-        for (u32 begin = group.thread; begin < tile.rows; begin += kAhead * group.threads) {
+    // Values of a column, `load(row)`, to where `to(owner)` has that column.
+    template <class T, class To, class Load>
+    MGI_HD static void place(device::Group const& group, PlaceArgs const& args, Tile const& tile,
+                             To const& to, Load const& load) {
+        constexpr u32 kInWord = sizeof(Word) / sizeof(T);
+        u32 const owners = args.owners.count;
+        group.sync();  // places are known, and the values before have gone
+        T* const staged = reinterpret_cast<T*>(tile.staged);
+        stage(group, tile, staged, load);
+        for (u32 d = group.thread; d < owners; d += group.threads) {
+            u64 const begin = tile.places[d] + tile.start[d];
+            u64 const end = begin + tile.count[d];
+            tile.words[d] = begin == end ? 0 : u32((end + kInWord - 1) / kInWord - begin / kInWord);
+        }
+        group.sync();
+        device::shared_sums(group, tile.words, owners, tile.first_word);
+        group.sync();
+        u32 const words = tile.first_word[owners - 1] + tile.words[owners - 1];
+        u32 d = 0;
+        for (u32 w = group.thread; w < words; w += group.threads) {
+            while (d + 1 != owners && w >= tile.first_word[d + 1]) ++d;
+            u64 const begin = tile.places[d] + tile.start[d];
+            u64 const end = begin + tile.count[d];
+            u64 const row = (begin / kInWord + (w - tile.first_word[d])) * kInWord;
+            store(reinterpret_cast<T*>(to(d)), row, begin, end, staged + tile.start[d]);
+        }
+    }
+
+    template <class T, class Load>
+    MGI_HD static void stage(device::Group const& group, Tile const& tile, T* staged,
+                             Load const& load) {
+        u32 i = group.thread;
+        for (; i + (kAhead - 1) * group.threads < tile.rows; i += kAhead * group.threads) {
             T values[kAhead];
-            u32 owners[kAhead];
+            for (u32 a = 0; a < kAhead; ++a) values[a] = load(i + a * group.threads);
             for (u32 a = 0; a < kAhead; ++a) {
-                u32 const position = begin + a * group.threads;
-                u32 const row = position < tile.rows ? tile.order[position] : 0;
-                owners[a] = tile.lane[row];
-                values[a] = load(row);
-            }
-            for (u32 a = 0; a < kAhead; ++a) {
-                u32 const position = begin + a * group.threads;
-                if (position >= tile.rows) break;
-                u64 const place = scratch.places[owners[a]];
-                if (place != kNowhere) to(owners[a])[place + position] = values[a];
+                staged[tile.position[i + a * group.threads]] = values[a];
             }
         }
+        for (; i < tile.rows; i += group.threads) staged[tile.position[i]] = load(i);
+    }
+
+    // Those of the rows of a word that are in [begin, end), whose values are at `from` on.
+    template <class T>
+    MGI_HD static void store(T* to, u64 row, u64 begin, u64 end, T const* from) {
+        constexpr u32 kInWord = sizeof(Word) / sizeof(T);
+        if (row >= begin && row + kInWord <= end) {
+            T values[kInWord];
+            for (u32 v = 0; v < kInWord; ++v) values[v] = from[row - begin + v];
+            Word word;
+            memcpy(&word, values, sizeof(word));
+            *reinterpret_cast<Word*>(to + row) = word;
+            return;
+        }
+        u64 const first = device::max_of(row, begin);
+        u64 const last = device::min_of(row + kInWord, end);
+        for (u64 r = first; r < last; ++r) to[r] = from[r - begin];
     }
 };
 

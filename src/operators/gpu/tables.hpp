@@ -193,12 +193,14 @@ public:
             columns_.push_back(column);
             results_.push_back(result);
         }
-        uploaded_ = place.upload_one(keep_, columns_);
     }
 
     // In the host's memory, and in the place's.
     [[nodiscard]] std::vector<OutputColumn> const& columns() const { return columns_; }
-    [[nodiscard]] OutputColumn const* uploaded() const { return uploaded_; }
+    [[nodiscard]] OutputColumn const* uploaded() {
+        if (uploaded_ == nullptr) uploaded_ = place_->upload_one(keep_, columns_);
+        return uploaded_;
+    }
 
     // The table, once all rows were written.
     GpuTable finish() {
