@@ -47,6 +47,22 @@ MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
     return device::load_float(values, kind.width);
 }
 
+// Calls `use(load)`, where `load(row)` is load_word of a column: of the kinds that most keys are without a branch for each
+// row, so that a thread's loads are on their way together.
+template <class Use>
+MGI_HD void with_words_of(ColumnView const& view, ValueKind kind, Use&& use) {
+    bool const integer = kind.kind == KeyKind::Signed || kind.kind == KeyKind::Unsigned;
+    if (integer && kind.width == 8) {
+        u64 const* const at = static_cast<u64 const*>(view.values) + view.offset;
+        use([at](u64 row) { return at[row]; });
+    } else if (kind.kind == KeyKind::Signed && kind.width == 4) {
+        auto const* const at = static_cast<std::int32_t const*>(view.values) + view.offset;
+        use([at](u64 row) { return u64(i64(at[row])); });
+    } else {
+        use([&view, kind](u64 row) { return load_word(view, kind, row); });
+    }
+}
+
 MGI_HD inline double load_double(ColumnView const& view, u32 width, u64 row) {
     u64 const at = view.offset + row;
     if (width == 4) return double(static_cast<float const*>(view.values)[at]);

@@ -17,10 +17,12 @@ struct Owners {
     [[nodiscard]] MGI_HD ValueKind first_kind() const {
         return {layouts[keys[0]].key, u8(layouts[keys[0]].width)};
     }
-    // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value, of `load_word`.
-    [[nodiscard]] MGI_HD u64 hash(device::Batch const& batch, u64 row, u64 word) const {
-        u64 hash =
-            is_valid(batch.columns[keys[0]], row) ? device::murmur3_mix(word) : device::kNullHash;
+    // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value, of `load_word`;
+    // `validity`: that column's.
+    [[nodiscard]] MGI_HD u64 hash(device::Batch const& batch, u8 const* validity, u64 row,
+                                  u64 word) const {
+        bool const valid = validity == nullptr || is_valid(batch.columns[keys[0]], row);
+        u64 hash = valid ? device::murmur3_mix(word) : device::kNullHash;
         for (u32 k = 1; k < key_count; ++k) {
             hash = device::hash_combine(hash,
                                         device::hash_value(batch, layouts[keys[k]], keys[k], row));

@@ -100,27 +100,31 @@ private:
         batch.count = args.rows;
         ColumnView const view = args.columns[args.owners.first_key()];
         ValueKind const kind = args.owners.first_kind();
-        device::for_rows_at_once(
-            group, tile.rows, [&](u32 const(&row)[kRows], bool const(&counts)[kRows]) {
-                u64 key[kRows];
-                for (u32 k = 0; k < kRows; ++k) {
-                    key[k] = counts[k] ? load_word(view, kind, tile.first + row[k]) : 0;
-                }
-                u32 owner[kRows];
-                for (u32 k = 0; k < kRows; ++k) {
-                    owner[k] = 0;
-                    if (!counts[k]) continue;
-                    u64 const hash = args.owners.hash(batch, tile.first + row[k], key[k]);
-                    owner[k] = args.owners.owner(batch, tile.first + row[k], hash);
-                }
-                u32 rank[kRows];
-                device::shared_ranks(tile.count, args.owners.count, owner, counts, rank);
-                for (u32 k = 0; k < kRows; ++k) {
-                    if (!counts[k]) continue;
-                    tile.owner[row[k]] = u16(owner[k]);
-                    tile.position[row[k]] = u16(rank[k]);
-                }
-            });
+        Owners const owners = args.owners;
+        with_words_of(view, kind, [&](auto const& load) {
+            device::for_rows_at_once(
+                group, tile.rows, [&](u32 const(&row)[kRows], bool const(&counts)[kRows]) {
+                    u64 key[kRows];
+                    for (u32 k = 0; k < kRows; ++k) {
+                        key[k] = counts[k] ? load(tile.first + row[k]) : 0;
+                    }
+                    u32 owner[kRows];
+                    for (u32 k = 0; k < kRows; ++k) {
+                        owner[k] = 0;
+                        if (!counts[k]) continue;
+                        u64 const at = tile.first + row[k];
+                        owner[k] =
+                            owners.owner(batch, at, owners.hash(batch, view.validity, at, key[k]));
+                    }
+                    u32 rank[kRows];
+                    device::shared_ranks(tile.count, owners.count, owner, counts, rank);
+                    for (u32 k = 0; k < kRows; ++k) {
+                        if (!counts[k]) continue;
+                        tile.owner[row[k]] = u16(owner[k]);
+                        tile.position[row[k]] = u16(rank[k]);
+                    }
+                });
+        });
     }
 
     // Takes room in an owner's result for the tile's rows. None where there are more than were counted: somebody has changed

@@ -151,14 +151,15 @@ private:
         batch.count = args.rows;
         ColumnView const view = args.columns[args.owners.first_key()];
         ValueKind const kind = args.owners.first_kind();
-        each_row(
-            group, args.rows, [&](u64 i) { return load_word(view, kind, i); },
-            [&](u64 i, u64 word) {
-                u64 const hash = args.owners.hash(batch, i, word);
+        Owners const owners = args.owners;
+        with_words_of(view, kind, [&](auto const& load) {
+            each_row(group, args.rows, load, [&](u64 i, u64 word) {
+                u64 const hash = owners.hash(batch, view.validity, i, word);
                 if (registers != nullptr) Sketch::add(registers, hash);
-                if (rows_for == nullptr) return;
-                device::shared_add(&rows_for[args.owners.owner(batch, i, hash)], 1);
+                if (rows_for != nullptr)
+                    device::shared_add(&rows_for[owners.owner(batch, i, hash)], 1);
             });
+        });
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
