@@ -300,6 +300,49 @@ TEST_P(GpuOperators, ExchangesEveryRowToWhoOwnsItsKey) {
     }
 }
 
+// As between GPUs that do not reach each other's memory.
+TEST_P(GpuOperators, MovesRowsThroughAChannelToo) {
+    options_.by_reference = false;
+    Schema const schema{{"key", int32(), true}, {"a", int8()}, {"b", boolean(), true}};
+    PlainTable const table = random_table(schema, 3001, 500, 18);
+    auto const operation = this->operation("exchange");
+    expect_same(all_rows(exchange_on(*operation, parts_of(table), {"key"})), sorted(table.rows));
+    expect_groups(table, {"key"}, every_aggregate("a"));
+    PlainTable other = random_table(schema, 400, 300, 19);
+    other.schema = Schema{{"key", int32(), true}, {"c", int8()}, {"d", boolean(), true}};
+    expect_joined(table, other, {{"key"}, {"key"}, {"key", "a", "b"}, {"c", "d"}});
+}
+
+TEST_P(GpuOperators, SaysWhatItsPhasesTook) {
+    Schema const schema{{"key", int64()}, {"x", int32()}};
+    auto const names_after = [&](auto const& call) {
+        report_ = {};
+        auto const operation = this->operation("phases");
+        call(*operation);
+        std::vector<std::string> names;
+        for (OperatorPhase const& phase : report_.phases) {
+            EXPECT_GE(phase.seconds, 0);
+            names.push_back(phase.name);
+        }
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    PlainTable const table = random_table(schema, 2000, 5000, 20);
+    auto const parts = parts_of(table);
+    bool const moves = endpoint_count() > 1;
+    EXPECT_EQ(names_after([&](Operation& of) { exchange_on(of, parts, {"key"}); }),
+              moves ? Names({"count", "exchange"}) : Names{});
+    EXPECT_EQ(report_.rows, moves ? table.rows.size() : 0);
+    EXPECT_EQ(report_.bytes, moves ? 12 * table.rows.size() : 0);
+    EXPECT_EQ(names_after([&](Operation& of) {
+                  join_on(of, parts, parts, {{"key"}, {"key"}, {"key"}, {"x"}});
+              }),
+              moves ? Names({"count", "exchange", "join"}) : Names({"join"}));
+    EXPECT_EQ(names_after(
+                  [&](Operation& of) { group_by_on(of, parts, {"key"}, {{F::Sum, "x", "sum"}}); }),
+              moves ? Names({"count", "exchange", "fold"}) : Names({"count", "fold"}));
+}
+
 TEST_P(GpuOperators, ReadsColumnsFromTheirOffsets) {
     Schema const schema{{"key", int32(), true}, {"flag", boolean(), true}};
     PlainTable const table = random_table(schema, 500, 9, 14);

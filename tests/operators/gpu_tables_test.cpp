@@ -177,6 +177,94 @@ TEST(GpuBits, ArePackedInOrder) {
     }
 }
 
+// Parts of a table for endpoints of one CPU device, and what moves them.
+class GpuMoving : public ::testing::TestWithParam<u32> {
+protected:
+    GpuMoving() {
+        RuntimeOptions local;
+        local.cpu_devices = 1;
+        local.pin = false;
+        local.gpus = false;
+        runtime_ = Runtime::local(local);
+    }
+    // `threads` of a group: the parameter.
+    void split(PlainTable const& table, u32 endpoints) {
+        std::vector<Endpoint> all;
+        std::size_t first = 0;
+        for (u32 e = 0; e < endpoints; ++e) {
+            all.push_back(runtime_->create_endpoint("cpu:0"));
+            std::size_t const end = table.rows.size() * (e + 1) * (e + 1) / endpoints / endpoints;
+            batches_.push_back(batch_of(table, first, end - first));
+            RecordBatch const& batch = batches_.back();
+            parts_.push_back({batch.schema, batch.rows, {}, -1, batch.owner});
+            for (Column const& column : batch.columns) {
+                parts_.back().columns.push_back({column.values, column.validity, column.offset});
+            }
+            first = end;
+        }
+        u32 const threads = GetParam();
+        operation_.emplace("exchange", *runtime_, all, OperatorOptions{},
+                           [threads](Device const&, u64 limit) {
+                               return std::make_unique<HostPlace>(2, threads, limit);
+                           });
+    }
+
+    std::optional<Runtime> runtime_;
+    std::vector<RecordBatch> batches_;
+    std::vector<GpuTable> parts_;
+    std::optional<Operation> operation_;
+};
+
+// Runs of a column that are shorter than a word of 16 bytes, and longer ones; tiles that are not full.
+TEST_P(GpuMoving, PlacesValuesOfEachWidthForManyEndpoints) {
+    Schema const schema{{"key", int64()},      {"a", int8()},    {"b", int16(), true},
+                        {"c", uint32()},       {"d", boolean()}, {"e", boolean(), true},
+                        {"f", float64(), true}};
+    PlainTable table = random_table(schema, 9000, 1u << 30, 21);
+    // One endpoint gets a third of them.
+    for (std::size_t i = 0; i < table.rows.size(); i += 3) table.rows[i][0].word = 7;
+    split(table, 37);
+    Rows rows;
+    for (GpuTable const& result : exchange_on(*operation_, parts_, {"key"})) {
+        RecordBatch batch;
+        batch.schema = result.schema;
+        batch.rows = result.rows;
+        for (GpuColumn const& column : result.columns) {
+            Column& to = batch.columns.emplace_back();
+            to.values = column.values;
+            to.validity = column.validity;
+        }
+        for (Row& row : rows_of(batch)) rows.push_back(std::move(row));
+    }
+    Rows const expected = sorted(table.rows);
+    rows = sorted(rows);
+    ASSERT_EQ(rows.size(), expected.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            ASSERT_EQ(rows[i][c].valid, expected[i][c].valid) << "row " << i << ", column " << c;
+            ASSERT_EQ(rows[i][c].word, expected[i][c].word) << "row " << i << ", column " << c;
+        }
+    }
+}
+
+// Keys that somebody changes behind the count would go where there is no room for them.
+TEST_P(GpuMoving, RefusesPartsThatChange) {
+    PlainTable const table = random_table(Schema{{"key", int64()}}, 500, 1u << 30, 22);
+    split(table, 3);
+    Input const input(*operation_, parts_);
+    Wanted wanted;
+    wanted.keys = {0};
+    wanted.rows_for = true;
+    Facts facts = find_facts(*operation_, input, wanted);
+    std::swap(facts.rows_of_part_for[2][0], facts.rows_of_part_for[2][1]);
+    facts.rows_of_part_for[2][1] += 1;
+    facts.rows_of_part_for[2][0] -= 1;
+    test::expect_error(ErrorCode::InvalidArgument, {"the keys of part 2 changed"},
+                       [&] { Moving(*operation_, input, {0}, {0}, facts).run("exchange"); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, GpuMoving, ::testing::Values(1u, 2u));
+
 // What the survey says is believed, so a sketch that is far off must not cost a group.
 TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
     RuntimeOptions local;
