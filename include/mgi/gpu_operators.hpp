@@ -8,9 +8,11 @@
 /// Error(InvalidArgument) that names the column. With one endpoint no row moves. An endpoint takes and gets
 /// at most 2^32 - 2 rows of each table.
 ///
-/// Results are complete when a call returns, on every stream. Rows come in no particular order. Calls wait for
-/// the GPU and may come from several threads, but while one has several endpoints, no other call should run
-/// on the same GPUs: groups that wait for each other must all find room.
+/// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there;
+/// else, and with `by_reference=false`, rows go through a channel, as a group-by's do for which there is no room. Results are complete
+/// when a call returns, on every stream. Rows come in no particular order. Nobody may write into the columns until
+/// then; keys that change meanwhile are an error. Calls wait for the GPU and may come from several threads, but while one
+/// sends through a channel no other call should run on the same GPUs: groups that wait for each other must all find room.
 ///
 /// Of OperatorOptions `groups` are the most thread blocks of an endpoint, of which only as many are taken as
 /// have room beside what channels and sorters of the runtime need, `receive_limit` bytes of GPU memory that

@@ -53,8 +53,9 @@ def exchange(
     :param by_reference: False copies rows through receive pools, also where memory is shared.
     :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
     :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
-        (of the whole call in C++), ``rows``, ``bytes``, ``two_level``, ``channels``, ``plans`` and
-        ``graph``.
+        (of the whole call in C++), ``rows``, ``bytes``, ``two_level``, ``channels``, ``plans``,
+        ``graph``, and ``phases``: of tables in GPU memory the seconds of each (``count``,
+        ``exchange``, ``fold``, ``join``), else empty.
     :param patience: with endpoints of several processes, how many seconds one that has come to the
         beginning or to the end waits for the others while no row moves.
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of

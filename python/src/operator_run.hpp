@@ -63,6 +63,11 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["rows"] = outcome.report.rows;
     report["bytes"] = outcome.report.bytes;
     report["two_level"] = outcome.report.two_level;
+    nb::dict phases;
+    for (OperatorPhase const& phase : outcome.report.phases) {
+        phases[phase.name.c_str()] = phase.seconds;
+    }
+    report["phases"] = phases;
     report["channels"] = as_list(outcome.report.channels);
     report["plans"] = as_list(outcome.report.plans);
     return nb::make_tuple(nb::cast(std::move(outcome.tables)), report);

@@ -35,8 +35,8 @@ constexpr std::uint32_t kSlots = 4;  // at least
 constexpr Segments kOnOneGpu{512 << 20, 1 << 20, 128, 256 << 10};
 // All blocks of a GPU fill some 40 MB of a lane at once; a ring of less than three times that is full now and then.
 constexpr Segments kOnPeers{256 << 20, 256 << 10, 512, 256 << 10};  // a GPU
-// What a broadcast's destinations read in place is taken from a queue, where all blocks of a GPU meet: a claim takes 3 to
-// 4 us. Each copy takes some us to begin and to be seen, so there are several on their way.
+// A lane for all destinations is delivered by one thread at a time, and what is taken from a queue (Balance) by one block: 3 to 4 us a segment
+// or chunk. Each copy takes some us to begin and to be seen, so there are several on their way.
 constexpr Segments kOnGpus{512 << 20, 16 << 20, 16, 1 << 20};
 constexpr Segments kWithCpus{128 << 20, 2 << 20, kSlots, 256 << 10};
 constexpr std::uint32_t kGroups = 1024;
@@ -120,10 +120,10 @@ ChannelOptions options_on_gpus(ChannelSpec const& spec, Schema const& schema, On
     if (options.tile_rows == 0) {
         options.tile_rows = std::uint32_t(std::clamp<std::uint64_t>(kTileBytes / row, 32, 4096));
     }
-    Segments sizes = only.one         ? kOnOneGpu
-                     : only.peers     ? kOnPeers
-                     : only.take_part ? kOnGpus
-                                      : kWithCpus;
+    Segments sizes = only.one && own_lanes ? kOnOneGpu
+                     : only.peers          ? kOnPeers
+                     : only.take_part      ? kOnGpus
+                                           : kWithCpus;
     if (options.segment_rows == 0 && options.segment_bytes == 0) {
         if (only.peers) sizes.pool *= gpus;
         std::uint64_t const slots = options.slots == 0 ? kSlots : options.slots;
