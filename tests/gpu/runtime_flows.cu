@@ -2,6 +2,7 @@
 #include <memory>
 #include <numeric>
 
+#include "gpu/runtime_pool.hpp"
 #include "gpu/runtime_rig.hpp"
 #include "support/shared_channel.hpp"
 
@@ -18,6 +19,13 @@ struct Flow {
     bool wide = false;
     bool processes =
         false;  ///< a runtime for each endpoint, as if it were another process': links join them
+    std::shared_ptr<CallersPool> pool = nullptr;  ///< whose memory the channel has
+
+    [[nodiscard]] RuntimeOptions runtime_options() const {
+        RuntimeOptions options = options_of_tests();
+        if (pool != nullptr) options.gpu_allocator = pool->allocator();
+        return options;
+    }
 };
 
 u64 rows_of(Flow const& flow) {
@@ -199,8 +207,8 @@ class Stage {
 public:
     explicit Stage(Flow const& flow)
         : devices(flow.from),
-          members_(flow.processes ? u32(flow.from.size() + flow.to.size()) : 1, options_of_tests(),
-                   UINT32_MAX) {
+          members_(flow.processes ? u32(flow.from.size() + flow.to.size()) : 1,
+                   flow.runtime_options(), UINT32_MAX) {
         devices.insert(devices.end(), flow.to.begin(), flow.to.end());
         for (u32 e = 0; e < devices.size(); ++e) {
             ends.push_back(members_.create_endpoint(flow.processes ? e : 0, named(devices[e])));
@@ -335,6 +343,32 @@ void add_between_gpus(std::vector<Flow>& flows) {
         {where + ", strings and nulls", gpus, {}, Routing::partition("key"), small_pools(), true});
 }
 
+/// Channels whose memory a caller's allocator provides: by reference, copied, and as tests of their own since there is
+/// nothing of it where there is no GPU.
+void add_of_callers_memory(std::vector<Test>& tests) {
+    std::vector<std::string> gpus;
+    for (int gpu = 0; gpu < std::min(gpus_of_tests(), 2); ++gpu) {
+        gpus.push_back("cuda:" + std::to_string(gpu));
+    }
+    gpus.resize(2, gpus.front());
+    for (From const from : {From::Malloc, From::StreamOrderedPool}) {
+        std::string const where =
+            from == From::Malloc ? "memory of cudaMalloc" : "memory of a stream-ordered pool";
+        for (Routing const& routing : {Routing::partition("key"), Routing::broadcast()}) {
+            bool const all = routing.kind == RoutingKind::Broadcast;
+            tests.push_back({where + (all ? ", broadcast" : ", partition"),
+                             [=] {
+                                 auto const pool = std::make_shared<CallersPool>(from);
+                                 Flow flow{where, gpus, {}, routing};
+                                 flow.pool = pool;
+                                 run(flow);
+                                 pool->check();
+                             },
+                             true, false});
+        }
+    }
+}
+
 }  // namespace
 
 void add_flows(std::vector<Test>& tests) {
@@ -410,6 +444,7 @@ void add_flows(std::vector<Test>& tests) {
                          true});
     }
     if (gpus_of_tests() > 1) add_between_gpus(flows);
+    add_of_callers_memory(tests);
     for (Flow const& flow : flows) {
         // Under memcheck a look at a stream that is done waits for all other kernels, with a lock that movers need:
         // of two kernels that only receive one may end long before the other.

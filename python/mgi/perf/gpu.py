@@ -159,10 +159,11 @@ PATTERNS = {
     ),
     "gpu-partition": GpuPattern("other ways to partition rows on a GPU", "partition"),
     "gpu-operators": GpuPattern(
-        "group-by, join and exchange of tables in GPU memory",
+        "group-by, join and exchange of tables in GPU memory, of one GPU and over all",
         "mgi_group_by",
         "mgi_join",
         "mgi_exchange_tables",
+        "operators",
     ),
     "gpu-moving": GpuPattern("flags and copies beside resident kernels", "flags", "resident"),
     "gpu-all": GpuPattern("all benchmarks of the GPU"),

@@ -34,16 +34,20 @@ public:
         std::vector<u32> const all = input.columns_or_all({});
         SurveyArgs args;
         args.rows = input.rows(part);
-        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys) =
+        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, counts_,
+                 registers_, rows_for_) =
             place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
-                          looked_at, input.layouts(all), wanted.keys);
+                          looked_at, input.layouts(all), wanted.keys,
+                          std::vector<SurveyCounts>(looked_at.size()),
+                          std::vector<u32>(wanted.sketch ? Sketch::kRegisters : 0),
+                          std::vector<u64>(wanted.rows_for ? operation.size() : 0));
         args.looked_at_count = u32(looked_at.size());
         args.owners.key_count = u32(wanted.keys.size());
         args.owners.modulo = operation.options().hash == Hash::Modulo;
         args.owners.count = u32(operation.size());
-        args.counts = counts_ = room<SurveyCounts>(looked_at.size());
-        if (wanted.sketch) args.registers = registers_ = room<u32>(Sketch::kRegisters);
-        if (wanted.rows_for) args.rows_for = rows_for_ = room<u64>(operation.size());
+        args.counts = counts_;
+        if (wanted.sketch) args.registers = registers_;
+        if (wanted.rows_for) args.rows_for = rows_for_;
         place_.run(Survey::scratch_bytes(args), Survey{}, args);
     }
 
@@ -52,13 +56,6 @@ public:
     std::vector<u64> rows_for(std::size_t count) { return place_.download(rows_for_, count); }
 
 private:
-    template <class T>
-    T* room(std::size_t count) {
-        Memory memory = place_.allocate(count * sizeof(T), "counters");
-        place_.fill(memory.get(), 0, count * sizeof(T));
-        keep_.push_back(memory);
-        return static_cast<T*>(memory.get());
-    }
     Place& place_;
     std::size_t looked_at_;
     std::vector<Memory> keep_;

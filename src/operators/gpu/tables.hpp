@@ -165,7 +165,9 @@ public:
             byte_columns += (bits ? 1 : 0) + (nulls[c] ? 1 : 0);
         }
         memory_ = place.allocate(bytes, what, true);
-        bytes_ = place.allocate(byte_columns * piece(rows + 32), "bits of " + what);
+        if (byte_columns != 0) {
+            bytes_ = place.allocate(byte_columns * piece(rows + 32), "bits of " + what);
+        }
         char* at = static_cast<char*>(memory_.get());
         char* byte_at = static_cast<char*>(bytes_.get());
         for (std::size_t c = 0; c < schema.size(); ++c) {
