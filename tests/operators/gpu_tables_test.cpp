@@ -202,14 +202,19 @@ protected:
             }
             first = end;
         }
+        endpoints_ = all;
+        begin({});
+    }
+    void begin(OperatorOptions const& options) {
         u32 const threads = GetParam();
-        operation_.emplace("exchange", *runtime_, all, OperatorOptions{},
+        operation_.emplace("exchange", *runtime_, endpoints_, options,
                            [threads](Device const&, u64 limit) {
                                return std::make_unique<HostPlace>(2, threads, limit);
                            });
     }
 
     std::optional<Runtime> runtime_;
+    std::vector<Endpoint> endpoints_;
     std::vector<RecordBatch> batches_;
     std::vector<GpuTable> parts_;
     std::optional<Operation> operation_;
@@ -261,6 +266,39 @@ TEST_P(GpuMoving, RefusesPartsThatChange) {
     facts.rows_of_part_for[2][0] -= 1;
     test::expect_error(ErrorCode::InvalidArgument, {"the keys of part 2 changed"},
                        [&] { Moving(*operation_, input, {0}, {0}, facts).run("exchange"); });
+}
+
+// Rows for which there is no room are folded as they come, with all the memory that there was before.
+TEST_P(GpuMoving, GroupsWhereThereIsNoRoomForRows) {
+    PlainTable const table =
+        random_table(Schema{{"key", int64()}, {"x", int64()}}, 20'000, 1u << 30, 23);
+    split(table, 2);
+    auto const fits = [&](u64 limit, bool by_reference) {
+        OperatorOptions options;
+        options.receive_limit = limit;
+        options.by_reference = by_reference;
+        begin(options);
+        try {
+            u64 rows = 0;
+            for (GpuTable const& result : group_by_on(*operation_, parts_, {"key"},
+                                                      {{AggregateFunction::Sum, "x", "sum"}})) {
+                rows += u64(result.rows);
+            }
+            EXPECT_GT(rows, 19'000u);
+            return true;
+        } catch (Error const& error) {
+            EXPECT_EQ(error.code(), ErrorCode::OutOfMemory) << error.what();
+            return false;
+        }
+    };
+    u64 too_little = 1 << 10;
+    u64 enough = 8 << 20;
+    while (enough - too_little > 1 << 10) {
+        u64 const half = (too_little + enough) / 2;
+        (fits(half, false) ? enough : too_little) = half;
+    }
+    // What counts rows for their endpoints takes little more.
+    EXPECT_TRUE(fits(enough + (4 << 10), true)) << enough;
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, GpuMoving, ::testing::Values(1u, 2u));

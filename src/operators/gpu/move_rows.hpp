@@ -126,18 +126,18 @@ private:
         Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows());
         std::vector<UploadedPart> parts;
         std::vector<Memory> cursors;
+        std::vector<Arriving> arriving;
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             Place& place = operation_.place(e);
             parts.emplace_back(place, input_.views(e, columns_, facts_.nulls), input_.rows(e));
             cursors.push_back(place.allocate(8, "a counter"));
             place.fill(cursors.back().get(), 0, 8);
+            arriving.push_back({outputs_[e].uploaded(), static_cast<u64*>(cursors.back().get()),
+                                facts_.rows_for[e]});
         }
         operation_.run<KeepArriving>(
-            channel, KeepArriving::scratch_bytes(u32(columns_.size())), [&](std::size_t e) {
-                Arriving arriving{outputs_[e].uploaded(), static_cast<u64*>(cursors[e].get()),
-                                  facts_.rows_for[e]};
-                return std::make_tuple(parts[e].to_send, arriving);
-            });
+            channel, KeepArriving::scratch_bytes(u32(columns_.size())),
+            [&](std::size_t e) { return std::make_tuple(parts[e].to_send, arriving[e]); });
         operation_.close();
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             u64 const came =

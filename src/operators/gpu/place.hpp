@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -41,19 +42,19 @@ public:
     // when what was put into the legacy default stream is done. `what` is for the error: throws
     // Error(OutOfMemory).
     Memory allocate(u64 bytes, std::string const& what, bool given_out = false) {
-        if (bytes > limit_ - used_ || used_ > limit_) {
+        u64 const used = *used_;
+        if (used > limit_ || bytes > limit_ - used) {
             throw Error(ErrorCode::OutOfMemory,
                         name() + ": " + what + " takes " + std::to_string(bytes) +
                             " bytes, and of OperatorOptions::receive_limit " +
-                            std::to_string(limit_ - std::min(used_, limit_)) +
+                            std::to_string(limit_ - std::min(used, limit_)) +
                             " are left; raise it, or spread the rows over more endpoints");
         }
         Memory memory = take(bytes, what, given_out);
-        used_ += bytes;
-        if (given_out) return memory;
+        *used_ += bytes;
         void* const at = memory.get();
-        return {at, [this, bytes, held = std::move(memory)](void*) mutable {
-                    used_ -= bytes;
+        return {at, [used = used_, bytes, held = std::move(memory)](void*) mutable {
+                    *used -= bytes;
                     held.reset();
                 }};
     }
@@ -133,7 +134,8 @@ private:
     }
 
     u64 const limit_;
-    u64 used_ = 0;
+    // What is given out may outlive the place.
+    std::shared_ptr<std::atomic<u64>> const used_ = std::make_shared<std::atomic<u64>>(0);
 };
 
 // For nvcc alone; tests have a HostPlace.
