@@ -53,7 +53,8 @@ Wanted wanted_of(Context const& context) {
     auto const there = u32(connected_gpus(int(wanted.gpus)));
     require(wanted.gpus != 0 && there == wanted.gpus,
             "only " + std::to_string(there) + " GPUs are here and reach each other's memory");
-    require(wanted.lines >= 4, "at least 4 lines a GPU");
+    require(wanted.lines >= 4 && wanted.all_orders() % kStride != 0,
+            "at least 4 lines a GPU, and no multiple of " + std::to_string(4 * kStride));
     return wanted;
 }
 
@@ -329,6 +330,7 @@ void operators_on_peers(Context& context) {
     OperatorReport told;  // by the last call
     // Of one GPU's share of the rows, once it has them.
     auto const alone = [&](auto const& prepare) {
+        results.clear();
         double const ms = repeat(prepare(), wanted.rounds, results).median_ms();
         results.clear();
         return lines_by_nccl + ms;

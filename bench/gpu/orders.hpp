@@ -26,6 +26,8 @@ __device__ inline u64 payload_of(u64 number) {
     return device::murmur3_mix(number ^ 0x5555);
 }
 
+constexpr u64 kStride = 7'919;  // a prime, of which the number of orders is no multiple
+
 /// Lines from number `first` on, of so many orders.
 static __global__ void make_lines(u64* keys, u64* values, u64 first, u64 rows, u64 orders,
                                   bool number_rows) {
@@ -42,7 +44,7 @@ static __global__ void make_orders(u64* ids, u64* payloads, u64 first, u64 rows,
     u64 const step = u64(gridDim.x) * blockDim.x;
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < rows; i += step) {
         // Not in order: neighbours in the table are none among the keys.
-        u64 const number = ((first + i) * 7'919) % orders;
+        u64 const number = ((first + i) * kStride) % orders;
         ids[i] = number * kFactor;
         payloads[i] = payload_of(number);
     }

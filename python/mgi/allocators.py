@@ -35,7 +35,7 @@ class _CupyAllocator:
 
     def allocate(self, gpu: int, size: int) -> int:
         with self._cuda.Device(gpu):
-            memory = self._cuda.alloc(size)
+            memory = self._cuda.alloc(size)  # goes back if the wait raises
             self._cuda.get_current_stream().synchronize()
         self._memory[memory.ptr] = memory
         return memory.ptr
@@ -53,7 +53,11 @@ class _TorchAllocator:
     def allocate(self, gpu: int, size: int) -> int:
         stream = self._cuda.current_stream(gpu)
         address = self._cuda.caching_allocator_alloc(size, gpu, stream)
-        stream.synchronize()
+        try:
+            stream.synchronize()
+        except BaseException:
+            self.deallocate(gpu, address, size)
+            raise
         return address
 
     def deallocate(self, gpu: int, address: int, size: int) -> None:
@@ -72,8 +76,12 @@ class _RmmAllocator:
     def allocate(self, gpu: int, size: int) -> int:
         resource = self._resource_of(gpu)
         address = resource.allocate(size, self._stream)
-        self._stream.synchronize()
         self._resources[address] = resource
+        try:
+            self._stream.synchronize()
+        except BaseException:
+            self.deallocate(gpu, address, size)
+            raise
         return address
 
     def deallocate(self, gpu: int, address: int, size: int) -> None:

@@ -1,5 +1,8 @@
 #include "gpu_allocator.hpp"
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -10,6 +13,12 @@
 namespace mgi::python {
 
 namespace {
+
+// Python ends threads that take the GIL back once it ends, and unwinds them, through noexcept functions as well. Such a
+// thread stays here for good, as in Unlocked.
+[[noreturn]] void stay() {
+    for (;;) pause();
+}
 
 std::string text_of(nb::python_error const& error) {
     // A signal's handler runs in whichever Python code comes next: it is the main thread's, which gets it again.
@@ -37,6 +46,8 @@ void* allocate(PyObject* allocator, int gpu, std::uint64_t bytes) {
     if (!locked) throw std::runtime_error("Python's interpreter has ended");
     try {
         return address_of(nb::handle(allocator).attr("allocate")(gpu, bytes));
+    } catch (abi::__forced_unwind const&) {
+        stay();
     } catch (nb::python_error const& error) {
         throw std::runtime_error(text_of(error));
     }
@@ -48,6 +59,8 @@ void deallocate(PyObject* allocator, int gpu, void* at, std::uint64_t bytes) {
     try {
         auto const address = reinterpret_cast<std::uintptr_t>(at);
         nb::handle(allocator).attr("deallocate")(gpu, address, bytes);
+    } catch (abi::__forced_unwind const&) {
+        stay();
     } catch (nb::python_error& error) {
         error.discard_as_unraisable("mgi gives GPU memory back");
     }

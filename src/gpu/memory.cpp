@@ -169,7 +169,7 @@ DeviceMemory::~DeviceMemory() {
     if (descriptor_ >= 0) close(descriptor_);
     if (mapping_) return;
     if (provided_) {
-        if (abandoned_) provided_->wait_for_gpu();
+        if (abandoned_) provided_->wait_for_kernels();
         return;
     }
     try {

@@ -174,6 +174,20 @@ bool connect_peers(int one, int other) {
     return there;
 }
 
+std::vector<int> connected_with(int gpu) {
+    Driver const& driver = Driver::get();
+    std::vector<int> all{gpu};
+    Connections& connections = Connections::one();
+    std::lock_guard const lock(connections.mutex);
+    for (auto const& [pair, there] : connections.known) {
+        auto const& [of, low, high] = pair;
+        if (!there || of != &driver) continue;
+        if (low == gpu) all.push_back(high);
+        if (high == gpu) all.push_back(low);
+    }
+    return all;
+}
+
 void mark(DeviceMemory const& memory, std::uint64_t at, unsigned char byte) {
     Driver const& driver = Driver::get();
     OwnStream const stream(memory.gpu());

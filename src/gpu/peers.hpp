@@ -18,6 +18,9 @@ bool reaches(int from, int to);
 /// other. Thread-safe.
 bool connect_peers(int one, int other);
 
+/// The GPUs whose kernels may use this one's memory: it, and all that connect_peers has connected it with. Thread-safe.
+std::vector<int> connected_with(int gpu);
+
 /// Bytes of memory that is shared by which others prove that they reach it, and nothing else.
 inline constexpr std::uint64_t kProofBytes = 4096;
 /// Makes all bytes of a proof this one, which the others look for.

@@ -10,6 +10,7 @@
 
 #include "core/log.hpp"
 #include "gpu/memory.hpp"
+#include "gpu/peers.hpp"
 
 namespace mgi::gpu {
 
@@ -89,9 +90,17 @@ void ProvidedMemory::check() const {
     throw Error(ErrorCode::InvalidArgument, text.str());
 }
 
-void ProvidedMemory::wait_for_gpu() const noexcept {
+void ProvidedMemory::wait_for_kernels() const noexcept {
     try {
-        Current const here(driver_, gpu_);
+        for (int const gpu : connected_with(gpu_)) wait_for(gpu);
+    } catch (std::exception const&) {
+        wait_for(gpu_);
+    }
+}
+
+void ProvidedMemory::wait_for(int gpu) const noexcept {
+    try {
+        Current const here(driver_, gpu);
         (void)driver_.cuCtxSynchronize();
     } catch (std::exception const&) {
         // The GPU's context is lost: nothing runs there.

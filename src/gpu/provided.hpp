@@ -25,11 +25,13 @@ public:
     ProvidedMemory& operator=(ProvidedMemory const&) = delete;
 
     [[nodiscard]] Address at() const { return reinterpret_cast<Address>(at_); }
-    /// Waits for all that runs on the GPU, which may still use the memory. The driver does so when it frees its own.
-    void wait_for_gpu() const noexcept;
+    /// Waits for all that runs on the GPU, and on those that are connected with it: it may still use the memory. The driver
+    /// waits for the GPU when it frees its own.
+    void wait_for_kernels() const noexcept;
 
 private:
     void check() const;
+    void wait_for(int gpu) const noexcept;
     void give_back() noexcept;
 
     Driver const& driver_ = Driver::get();  // the same to the end

@@ -194,8 +194,8 @@ MGI_HD void seal_lane(ChannelState<A>& state, u32 source, u32 l, Seal which) {
     if (lane.seal(sequence)) publish_slot(state, source, l, sequence);
 }
 
-/// Sequences of a lane without an inbox below this one stand in their destinations' receive queues. The mover moves what is
-/// published, so what it has delivered stands in the readers' queues as well.
+/// Sequences below this one of a lane that is delivered in sequence stand in their destinations' receive queues or inboxes. The
+/// mover moves what is published, so what it has delivered stands in the readers' as well.
 template <class A>
 MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {
     if (lane.mail != nullptr) collect(state, lane);

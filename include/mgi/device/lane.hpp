@@ -70,7 +70,7 @@ struct alignas(64) Slot {
     /// Rows | bytes / 16 << 32 of the filled slot.
     typename A::template System<u64> content{0};
     /// Reads that are still owed before the slot is free: by each reader of the lane one for each
-    /// chunk, by the mover one for each of its moves.
+    /// chunk, or one if it has an inbox, by the mover one for each of its moves.
     typename A::template System<u32> readers{0};
     /// Where the segment lies in the channel's pool, in bytes. Changed only by who may free the slot.
     u64 offset = 0;
@@ -104,7 +104,7 @@ struct alignas(64) Lane {
     typename A::template Device<u64> cursor{0};
     /// Held by the thread that delivers filled slots; nobody waits for it.
     alignas(64) typename A::template Device<u32> delivering{0};
-    /// Slots below this sequence were filled and handed on, in sequence. With an inbox unused: slots say so
+    /// Slots below this sequence were filled and handed on, in sequence. Unused where `came` is not null: slots say so
     /// themselves.
     typename A::template System<u64> published{0};
     /// Slots below this sequence stand in their destinations' receive queues, as the mover says. Of a

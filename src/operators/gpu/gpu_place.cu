@@ -165,6 +165,9 @@ public:
         GpuOfThread const here(gpu);
         check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu),
                    gpu, "count multiprocessors");
+        check_cuda(cudaDeviceGetAttribute(&reads_pages_,
+                                          cudaDevAttrPageableMemoryAccessUsesHostPageTables, gpu),
+                   gpu, "see how it reads the host's memory");
         check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu,
                    "create a stream");
     }
@@ -192,9 +195,10 @@ public:
     void copy_in(void* to, void const* from, u64 bytes) override {
         if (bytes == 0) return;
         GpuOfThread const here(gpu_);
-        // Of memory that is not pinned CUDA has taken a copy when this comes back.
         check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), gpu_,
                    "copy to its memory");
+        // Of memory that is not pinned CUDA has taken a copy when this comes back, but where the GPU reads it itself.
+        if (reads_pages_) wait();
     }
     void copy_out(void* to, void const* from, u64 bytes) override {
         if (bytes == 0) return wait();
@@ -215,6 +219,8 @@ public:
             }
         }
     }
+
+    void trim() override { memory_.trim(); }
 
 protected:
     Memory take(u64 bytes, std::string const& what, bool given_out) override {
@@ -243,6 +249,7 @@ private:
     int const gpu_;
     GpuMemory& memory_;
     int multiprocessors_ = 1;
+    int reads_pages_ = 0;  // of the host's memory, as on Grace
     cudaStream_t stream_ = nullptr;
 };
 

@@ -213,13 +213,17 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
 inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
                                           std::vector<u32> const& keys, GroupPlan const& plan,
                                           Facts const& facts) {
-    if (!facts.rows_of_part_for.empty()) {
+    bool const counted =
+        !facts.rows_of_part_for.empty() && std::all_of(facts.rows_for.begin(), facts.rows_for.end(),
+                                                       [](u64 rows) { return rows <= kMostRows; });
+    if (counted) {
         try {
             return group_moved(operation, input, keys, plan, facts);
         } catch (Error const& error) {
-            // Those that arrive through a channel take less.
             if (error.code() != ErrorCode::OutOfMemory) throw;
         }
+        // Those that arrive through a channel take less, but of the GPUs' memory, not of what was kept.
+        for (std::size_t e = 0; e < operation.size(); ++e) operation.place(e).trim();
     }
     return group_arriving(operation, input, keys, plan, facts);
 }
@@ -280,7 +284,8 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     std::vector<Item> const items = items_of(input, aggregates);
     wanted.magnitudes = magnitudes_wanted(input, items);
     wanted.sketch = true;
-    wanted.rows_for = operation.size() > 1 && operation.reach_each_other();
+    wanted.rows_for = operation.size() > 1 && operation.size() <= Survey::kMostDestinations &&
+                      operation.reach_each_other();
     Facts const facts = find_facts(operation, input, wanted);
     GroupPlan const plan(input, wanted.keys, items, facts);
     if (operation.size() == 1) {
@@ -304,10 +309,14 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     operation.end_phase("fold");
     Input const groups(operation, folded);
     std::vector<u32> const keys = groups.columns(key_names);
-    Wanted counts;
-    counts.keys = keys;
-    counts.rows_for = wanted.rows_for;
-    Facts known = find_facts(operation, groups, counts);
+    Facts known;
+    known.magnitudes.resize(groups.schema().size());
+    if (wanted.rows_for) {
+        Wanted counts;
+        counts.keys = keys;
+        counts.rows_for = true;
+        known = find_facts(operation, groups, counts);
+    }
     // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
     known.nulls = partial.nulls();
     known.keys = facts.keys;

@@ -101,6 +101,8 @@ public:
     virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
     // Until all that was put in is done.
     virtual void wait() = 0;
+    // Lets go of memory that is kept for others.
+    virtual void trim() {}
 
     // Runs `kernel(group, shared, args...)`, which calls no channel and takes so many bytes of scratch, behind what was
     // put in before: in as many groups as the place runs at a time.
@@ -109,6 +111,7 @@ public:
         scratch = whole_words(scratch);
         if (is_gpu()) {
 #if defined(__CUDACC__)
+            GpuOfThread const here(gpu());
             start_gpu_kernel(GpuLaunch{gpu(), stream(), 0, threads(), scratch, 0}, kernel, args...);
 #endif
             return;
