@@ -178,15 +178,16 @@ MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, 
         from.delivering, [&] { return from.ready(); }, [&] { deliver_lane(state, source, lane); });
 }
 
-/// Which lanes' open segments are published: those of lanes at rest have no other before them, behind which they would
-/// come soon enough.
-enum class Seal : u8 { All, AtRest };
+/// Which open segments are published: all, or what a group that merely waits publishes. Of a lane whose segments are copied it
+/// leaves the open one while others are under way, behind which it comes soon enough: part-filled ones take copies as
+/// much time as full ones. Where readers hold segments, others may wait for that one.
+enum class Seal : u8 { All, Waiting };
 
 /// Publishes a lane's open segment, if there are rows in it and the lane is to be sealed.
 template <class A>
 MGI_HD void seal_lane(ChannelState<A>& state, u32 source, u32 l, Seal which) {
     Lane<A>& lane = state.sources[source].lanes[l];
-    if (which == Seal::AtRest) {
+    if (which == Seal::Waiting && lane.moves != 0) {
         if (lane.mail != nullptr) collect(state, lane);
         if (!lane.at_rest()) return;
     }

@@ -96,7 +96,7 @@ public:
     MGI_HD Status flush() {
         if (!place_own()) {
             u32 const round = starved_round();
-            round != 0 ? push_in(round, Seal::All) : seal_lanes(Seal::AtRest);
+            round != 0 ? push_in(round) : seal_lanes(Seal::Waiting);
             return Status::Pending;
         }
         bool closes = false;
@@ -124,7 +124,7 @@ public:
         if (agreed(done)) return Status::Ok;
         // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
         // ever: somebody may wait for this very group's flush.
-        if (u32 const round = starved_round()) push_in(round, Seal::All);
+        if (u32 const round = starved_round()) push_in(round);
         return Status::Pending;
     }
 
@@ -185,7 +185,7 @@ private:
     /// Publishes for others, whose calls find no room.
     MGI_HD MGI_COLD static void push_for(Group group, Shared shared, ChannelState<A>& state,
                                          u32 source, u32 round) {
-        SendCall(group, shared, state, source).push_in(round, Seal::AtRest);
+        SendCall(group, shared, state, source).push_in(round);
     }
 
     /// Keeps the rows of the tile that are not placed.
@@ -456,10 +456,10 @@ private:
     }
 
     /// What a group sees to that has had no room for so many rounds.
-    MGI_HD void push_in(u32 round, Seal which) {
+    MGI_HD void push_in(u32 round) {
         if (round % kAllHelped == 0) return push_lanes();
         help_others((round - 1) * kHelped, kHelped);
-        seal_lanes(which);
+        seal_lanes(Seal::Waiting);
     }
 
     /// For the last group of the source. Each lane is a thread's, since what it says goes over a link.
@@ -472,7 +472,7 @@ private:
         }
     }
 
-    /// Publishes every lane's open segment, or of lanes at rest alone.
+    /// Publishes lanes' open segments.
     MGI_HD void seal_lanes(Seal which) {
         for (u32 l = group_.thread; l < lane_count_; l += group_.threads) {
             seal_lane(state_, source_index_, l, which);
