@@ -51,7 +51,11 @@ def main():
     chart = Chart(
         f"{sys.argv[2]} GPUs: payload that all of them got",
         [title_of(result) for result in results],
-        {name: [result[key] for result in results] for key, name in NAMES.items()},
+        {
+            name: [result[key] for result in results]
+            for key, name in NAMES.items()
+            if any(result[key] is not None for result in results)
+        },
         width=1500,
     )
     Path(sys.argv[3]).write_text(bars(chart) + "\n")
