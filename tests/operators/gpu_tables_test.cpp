@@ -207,16 +207,20 @@ protected:
     }
     void begin(OperatorOptions const& options) {
         u32 const threads = GetParam();
-        operation_.emplace("exchange", *runtime_, endpoints_, options,
-                           [threads](Device const&, u64 limit) {
-                               return std::make_unique<HostPlace>(2, threads, limit);
-                           });
+        report_ = {};
+        operation_.emplace(
+            "exchange", *runtime_, endpoints_, options,
+            [threads](Device const&, u64 limit) {
+                return std::make_unique<HostPlace>(2, threads, limit);
+            },
+            &report_);
     }
 
     std::optional<Runtime> runtime_;
     std::vector<Endpoint> endpoints_;
     std::vector<RecordBatch> batches_;
     std::vector<GpuTable> parts_;
+    OperatorReport report_;
     std::optional<Operation> operation_;
 };
 
@@ -285,6 +289,7 @@ TEST_P(GpuMoving, GroupsWhereThereIsNoRoomForRows) {
                 rows += u64(result.rows);
             }
             EXPECT_GT(rows, 19'000u);
+            EXPECT_EQ(report_.rows, table.rows.size());
             return true;
         } catch (Error const& error) {
             EXPECT_EQ(error.code(), ErrorCode::OutOfMemory) << error.what();

@@ -222,6 +222,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
         } catch (Error const& error) {
             if (error.code() != ErrorCode::OutOfMemory) throw;
         }
+        operation.count_anew();
         // Those that arrive through a channel take less, but of the GPUs' memory, not of what was kept.
         for (std::size_t e = 0; e < operation.size(); ++e) operation.place(e).trim();
     }

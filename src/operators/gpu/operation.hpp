@@ -164,6 +164,13 @@ public:
         report_->bytes += bytes;
     }
 
+    // What has moved goes once more, another way.
+    void count_anew() {
+        if (report_ == nullptr) return;
+        report_->rows = 0;
+        report_->bytes = 0;
+    }
+
     // Forgets the channels, whose memory others may need.
     void close() noexcept {
         for (Channel const& channel : channels_) {
