@@ -61,10 +61,8 @@ public:
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (carries_) {
             bool const placed = place_own();
-            if (!placed) {
-                if (u32 const round = starved_round())
-                    push_for(group_, shared_, state_, source_index_, round);
-            }
+            u32 const round = placed ? 0 : starved_round();
+            if (round != 0) push_for(group_, shared_, state_, source_index_, round);
             if (!placed || (group_.threads > 1 && batch.count != 0)) {
                 return {0, Status::Pending, ErrorCode::Ok};
             }
@@ -112,6 +110,8 @@ public:
             close_lanes();
             group_.sync();  // as of `push`
         }
+        constexpr u32 kDone = ~0u;
+        u32 next = 0;  // the round, unless done
         bool done = all_agreed(has_come());
         if (group_.leads()) {
             for (u32 l = 0; l < lane_count_ && done; ++l) {
@@ -120,11 +120,13 @@ public:
             }
             // release: who sees 2 (the staging group, see sorters_done) finds the rows in the queue.
             if (done) mine_.flushed.store(2, cuda::std::memory_order_release);
+            // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
+            // ever: somebody may wait for this very group's flush.
+            next = done ? kDone : count_starved();
         }
-        if (agreed(done)) return Status::Ok;
-        // Rows in a half-full segment must not wait for groups that go on sending, perhaps for
-        // ever: somebody may wait for this very group's flush.
-        if (u32 const round = starved_round()) push_in(round);
+        next = agree(group_, tile_.agreed, next);
+        if (next == kDone) return Status::Ok;
+        if (next != 0) push_in(next);
         return Status::Pending;
     }
 
@@ -225,14 +227,13 @@ private:
         return true;
     }
 
-    /// Of this call, of those in a row that had no room: the round in which it sees to others' rows; 0: it does not.
+    /// Of this call, of those in a row that had no room, the round in which it sees to others' rows; 0: none. The leader's.
+    MGI_HD u32 count_starved() {
+        u32 const calls = mine_.starved.fetch_add(1, relaxed) + 1;
+        return calls % kStarvedSends == 0 ? calls / kStarvedSends : 0;
+    }
     MGI_HD u32 starved_round() {
-        u32 round = 0;
-        if (group_.leads()) {
-            u32 const calls = mine_.starved.fetch_add(1, relaxed) + 1;
-            if (calls % kStarvedSends == 0) round = calls / kStarvedSends;
-        }
-        return agree(group_, tile_.agreed, round);
+        return agree(group_, tile_.agreed, group_.leads() ? count_starved() : 0);
     }
 
     [[nodiscard]] MGI_HD bool has_failed() const { return state_.failed.load(relaxed) != 0; }
