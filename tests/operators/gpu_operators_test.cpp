@@ -3,53 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "operators/gpu/group_by.hpp"
-#include "operators/gpu/host_place.hpp"
 #include "operators/gpu/join.hpp"
-#include "operators/plain.hpp"
+#include "operators/host_tables.hpp"
 #include "support/expect_error.hpp"
 
 namespace mgi::operators::on_gpu {
 namespace {
 
 using namespace mgi::test::plain;
-
-GpuTable on_host(RecordBatch const& batch) {
-    GpuTable table;
-    table.schema = batch.schema;
-    table.rows = batch.rows;
-    table.gpu = -1;
-    table.owner = batch.owner;
-    for (Column const& column : batch.columns) {
-        table.columns.push_back({column.values, column.validity, column.offset});
-    }
-    return table;
-}
-
-RecordBatch batch_of_result(GpuTable const& table) {
-    RecordBatch batch;
-    batch.schema = table.schema;
-    batch.rows = table.rows;
-    batch.owner = table.owner;
-    for (GpuColumn const& column : table.columns) {
-        Column to;
-        to.values = column.values;
-        to.validity = column.validity;
-        to.offset = column.offset;
-        batch.columns.push_back(to);
-    }
-    return batch;
-}
-
-// Both sorted. Says what differs first, not all of it.
-void expect_same(Rows const& got, Rows const& expected) {
-    EXPECT_EQ(got.size(), expected.size());
-    for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
-        for (std::size_t c = 0; c < expected[i].size(); ++c) {
-            ASSERT_EQ(got[i].at(c).valid, expected[i][c].valid) << "row " << i << ", column " << c;
-            ASSERT_EQ(got[i][c].word, expected[i][c].word) << "row " << i << ", column " << c;
-        }
-    }
-}
 
 // Endpoints on CPU devices, and what is run there.
 class GpuOperators : public ::testing::TestWithParam<std::tuple<u32, u32>> {
@@ -58,24 +19,15 @@ protected:
     [[nodiscard]] static u32 threads() { return std::get<1>(GetParam()); }
 
     GpuOperators() {
-        RuntimeOptions options;
-        options.cpu_devices = 2;
-        options.pin = false;
-        options.gpus = false;
-        runtime_ = Runtime::local(options);
+        runtime_ = runtime_of_cpus(2);
         for (u32 e = 0; e < endpoint_count(); ++e) {
             endpoints_.push_back(runtime_->create_endpoint("cpu:" + std::to_string(e % 2)));
         }
     }
 
-    static Operation::MakePlace places() {
-        return [](Device const&, u64 limit) {
-            return std::make_unique<HostPlace>(2, threads(), limit);
-        };
-    }
     std::unique_ptr<Operation> operation(std::string const& what) {
-        return std::make_unique<Operation>(what, *runtime_, endpoints_, options_, places(),
-                                           &report_);
+        return std::make_unique<Operation>(what, *runtime_, endpoints_, options_,
+                                           places_on_host(threads()), &report_);
     }
     // Parts of unequal sizes; the last one is empty where there are several.
     [[nodiscard]] std::vector<GpuTable> parts_of(PlainTable const& table) const {

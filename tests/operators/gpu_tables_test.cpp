@@ -5,15 +5,10 @@
 #include <set>
 
 #include "operators/gpu/group_by.hpp"
-#include "operators/gpu/host_place.hpp"
-#include "operators/plain.hpp"
+#include "operators/host_tables.hpp"
 
 namespace mgi::operators::on_gpu {
 namespace {
-
-using test::plain::batch_of;
-using test::plain::PlainTable;
-using test::plain::random_table;
 
 // A table in the host's memory, with a word for each key.
 struct TableOnHost {
@@ -180,45 +175,25 @@ TEST(GpuBits, ArePackedInOrder) {
 // Parts of a table for endpoints of one CPU device, and what moves them.
 class GpuMoving : public ::testing::TestWithParam<u32> {
 protected:
-    GpuMoving() {
-        RuntimeOptions local;
-        local.cpu_devices = 1;
-        local.pin = false;
-        local.gpus = false;
-        runtime_ = Runtime::local(local);
-    }
-    // `threads` of a group: the parameter.
     void split(PlainTable const& table, u32 endpoints) {
-        std::vector<Endpoint> all;
         std::size_t first = 0;
         for (u32 e = 0; e < endpoints; ++e) {
-            all.push_back(runtime_->create_endpoint("cpu:0"));
+            endpoints_.push_back(runtime_.create_endpoint("cpu:0"));
             std::size_t const end = table.rows.size() * (e + 1) * (e + 1) / endpoints / endpoints;
-            batches_.push_back(batch_of(table, first, end - first));
-            RecordBatch const& batch = batches_.back();
-            parts_.push_back({batch.schema, batch.rows, {}, -1, batch.owner});
-            for (Column const& column : batch.columns) {
-                parts_.back().columns.push_back({column.values, column.validity, column.offset});
-            }
+            parts_.push_back(on_host(batch_of(table, first, end - first)));
             first = end;
         }
-        endpoints_ = all;
         begin({});
     }
+    // Groups have as many threads as the parameter says.
     void begin(OperatorOptions const& options) {
-        u32 const threads = GetParam();
         report_ = {};
-        operation_.emplace(
-            "exchange", *runtime_, endpoints_, options,
-            [threads](Device const&, u64 limit) {
-                return std::make_unique<HostPlace>(2, threads, limit);
-            },
-            &report_);
+        operation_.emplace("exchange", runtime_, endpoints_, options, places_on_host(GetParam()),
+                           &report_);
     }
 
-    std::optional<Runtime> runtime_;
+    Runtime runtime_ = runtime_of_cpus(1);
     std::vector<Endpoint> endpoints_;
-    std::vector<RecordBatch> batches_;
     std::vector<GpuTable> parts_;
     OperatorReport report_;
     std::optional<Operation> operation_;
@@ -235,25 +210,9 @@ TEST_P(GpuMoving, PlacesValuesOfEachWidthForManyEndpoints) {
     split(table, 37);
     Rows rows;
     for (GpuTable const& result : exchange_on(*operation_, parts_, {"key"})) {
-        RecordBatch batch;
-        batch.schema = result.schema;
-        batch.rows = result.rows;
-        for (GpuColumn const& column : result.columns) {
-            Column& to = batch.columns.emplace_back();
-            to.values = column.values;
-            to.validity = column.validity;
-        }
-        for (Row& row : rows_of(batch)) rows.push_back(std::move(row));
+        for (Row& row : rows_of(batch_of_result(result))) rows.push_back(std::move(row));
     }
-    Rows const expected = sorted(table.rows);
-    rows = sorted(rows);
-    ASSERT_EQ(rows.size(), expected.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        for (std::size_t c = 0; c < schema.size(); ++c) {
-            ASSERT_EQ(rows[i][c].valid, expected[i][c].valid) << "row " << i << ", column " << c;
-            ASSERT_EQ(rows[i][c].word, expected[i][c].word) << "row " << i << ", column " << c;
-        }
-    }
+    expect_same(sorted(rows), sorted(table.rows));
 }
 
 // Keys that somebody changes behind the count would go where there is no room for them.
@@ -310,11 +269,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, GpuMoving, ::testing::Values(1u, 2u));
 
 // What the survey says is believed, so a sketch that is far off must not cost a group.
 TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
-    RuntimeOptions local;
-    local.cpu_devices = 1;
-    local.pin = false;
-    local.gpus = false;
-    Runtime runtime = Runtime::local(local);
+    Runtime runtime = runtime_of_cpus(1);
     // Of two endpoints rows are exchanged first, or folded as they come.
     for (auto const& [endpoints, counted] : {std::pair{1u, false}, {2u, true}, {2u, false}}) {
         std::vector<Endpoint> all;
@@ -324,14 +279,9 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
         RecordBatch const batch = batch_of(table, 0, table.rows.size());
         for (u32 e = 0; e < endpoints; ++e) {
             all.push_back(runtime.create_endpoint("cpu:0"));
-            parts.push_back({batch.schema, batch.rows, {}, -1, batch.owner});
-            for (Column const& column : batch.columns) {
-                parts.back().columns.push_back({column.values, column.validity, 0});
-            }
+            parts.push_back(on_host(batch));
         }
-        Operation operation("group_by", runtime, all, {}, [](Device const&, u64 limit) {
-            return std::make_unique<HostPlace>(2, 1, limit);
-        });
+        Operation operation("group_by", runtime, all, {}, places_on_host(1));
         Input const input(operation, parts);
         Wanted wanted;
         wanted.keys = {0};

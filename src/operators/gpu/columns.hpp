@@ -78,13 +78,21 @@ struct OutputColumn {
     bool bits = false;    // a Bool
 };
 
-MGI_HD inline void store_word(OutputColumn const& column, u64 row, u64 word) {
-    switch (column.width) {
-        case 1: reinterpret_cast<u8*>(column.values)[row] = u8(word); break;
-        case 2: reinterpret_cast<u16*>(column.values)[row] = u16(word); break;
-        case 4: reinterpret_cast<u32*>(column.values)[row] = u32(word); break;
-        default: reinterpret_cast<u64*>(column.values)[row] = word;
+// Calls `use` with a value of the unsigned type of a width.
+template <class Use>
+MGI_HD void with_type_of(u32 width, Use&& use) {
+    switch (width) {
+        case 1: return use(u8{});
+        case 2: return use(u16{});
+        case 4: return use(u32{});
+        default: return use(u64{});
     }
+}
+
+MGI_HD inline void store_word(OutputColumn const& column, u64 row, u64 word) {
+    with_type_of(column.width, [&](auto type) {
+        reinterpret_cast<decltype(type)*>(column.values)[row] = decltype(type)(word);
+    });
 }
 
 // A value as it is.

@@ -19,8 +19,14 @@ struct Facts {
     std::vector<u64> magnitudes;                     // by column; 0 where not wanted
     std::vector<double> keys_of_part;                // how many differ, about
     double keys = 0;                                 // of all parts
-    std::vector<u64> rows_for;                       // by endpoint
     std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
+
+    // How many an endpoint gets of all parts.
+    [[nodiscard]] u64 rows_for(std::size_t endpoint) const {
+        u64 rows = 0;
+        for (auto const& of_part : rows_of_part_for) rows += of_part[endpoint];
+        return rows;
+    }
 };
 
 namespace detail {
@@ -34,6 +40,7 @@ public:
         std::vector<u32> const all = input.columns_or_all({});
         SurveyArgs args;
         args.rows = input.rows(part);
+        args.owners = operation.owners(wanted.keys.size());
         std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, counts_,
                  registers_, rows_for_) =
             place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
@@ -42,9 +49,6 @@ public:
                           std::vector<u32>(wanted.sketch ? Sketch::kRegisters : 0),
                           std::vector<u64>(wanted.rows_for ? operation.size() : 0));
         args.looked_at_count = u32(looked_at.size());
-        args.owners.key_count = u32(wanted.keys.size());
-        args.owners.modulo = operation.options().hash == Hash::Modulo;
-        args.owners.count = u32(operation.size());
         args.counts = counts_;
         if (wanted.sketch) args.registers = registers_;
         if (wanted.rows_for) args.rows_for = rows_for_;
@@ -75,7 +79,6 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     Facts facts;
     facts.nulls.resize(columns);
     facts.magnitudes.resize(columns);
-    facts.rows_for.resize(operation.size());
     std::vector<SurveyColumn> looked_at;
     for (u32 c = 0; c < columns; ++c) {
         bool const magnitude = !wanted.magnitudes.empty() && wanted.magnitudes[c];
@@ -103,9 +106,7 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
             for (u32 r = 0; r < Sketch::kRegisters; ++r) all[r] = std::max(all[r], registers[r]);
         }
         if (wanted.rows_for) {
-            auto const rows_for = surveys[p]->rows_for(operation.size());
-            for (std::size_t e = 0; e < rows_for.size(); ++e) facts.rows_for[e] += rows_for[e];
-            facts.rows_of_part_for.push_back(rows_for);
+            facts.rows_of_part_for.push_back(surveys[p]->rows_for(operation.size()));
         }
     }
     if (wanted.sketch) facts.keys = Sketch::estimate(all);

@@ -213,9 +213,10 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
 inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
                                           std::vector<u32> const& keys, GroupPlan const& plan,
                                           Facts const& facts) {
-    bool const counted =
-        !facts.rows_of_part_for.empty() && std::all_of(facts.rows_for.begin(), facts.rows_for.end(),
-                                                       [](u64 rows) { return rows <= kMostRows; });
+    bool counted = !facts.rows_of_part_for.empty();
+    for (std::size_t e = 0; e < operation.size(); ++e) {
+        counted = counted && facts.rows_for(e) <= kMostRows;
+    }
     if (counted) {
         try {
             return group_moved(operation, input, keys, plan, facts);

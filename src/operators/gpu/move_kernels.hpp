@@ -35,23 +35,11 @@ MGI_HD inline void copy_rows(device::Group const& group, OutputColumn const& col
             column.values[to + i] = batch.bit(c, i) ? 1 : 0;
         }
     } else {
-        switch (column.width) {
-            case 1:
-                copy_values(group, reinterpret_cast<u8*>(column.values) + to, batch.column<u8>(c),
-                            batch.rows);
-                break;
-            case 2:
-                copy_values(group, reinterpret_cast<u16*>(column.values) + to, batch.column<u16>(c),
-                            batch.rows);
-                break;
-            case 4:
-                copy_values(group, reinterpret_cast<u32*>(column.values) + to, batch.column<u32>(c),
-                            batch.rows);
-                break;
-            default:
-                copy_values(group, reinterpret_cast<u64*>(column.values) + to, batch.column<u64>(c),
-                            batch.rows);
-        }
+        with_type_of(column.width, [&](auto type) {
+            using T = decltype(type);
+            copy_values(group, reinterpret_cast<T*>(column.values) + to, batch.column<T>(c),
+                        batch.rows);
+        });
     }
     if (column.valid == nullptr) return;
     for (u32 i = group.thread; i < batch.rows; i += group.threads) {

@@ -29,13 +29,13 @@ public:
 
     std::vector<GpuTable> run(std::string const& name) {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
-            if (facts_.rows_for[e] > kMostRows) {
+            if (facts_.rows_for(e) > kMostRows) {
                 refuse(operation_.what(), "endpoint " + std::to_string(e) + " would get " +
-                                              std::to_string(facts_.rows_for[e]) +
+                                              std::to_string(facts_.rows_for(e)) +
                                               " rows, more than " + std::to_string(kMostRows) +
                                               "; use more endpoints");
             }
-            outputs_.emplace_back(operation_.place(e), schema_, nulls_, facts_.rows_for[e],
+            outputs_.emplace_back(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
                                   "rows that arrive");
         }
         if (operation_.reach_each_other()) {
@@ -60,7 +60,13 @@ private:
     void place_all() {
         std::vector<Placing> placings;
         std::vector<u64> first(operation_.size());
-        for (std::size_t p = 0; p < operation_.size(); ++p) placings.push_back(placing(p, first));
+        std::vector<OutputColumn> results;
+        for (OutputTable const& output : outputs_) {
+            results.insert(results.end(), output.columns().begin(), output.columns().end());
+        }
+        for (std::size_t p = 0; p < operation_.size(); ++p) {
+            placings.push_back(placing(p, results, first));
+        }
         // The results' memory may have been others', who are done with it behind this.
         operation_.wait_for_all();
         operation_.check();
@@ -82,18 +88,16 @@ private:
     }
 
     // `first`: by endpoint, the row of its result where the part's first one goes; then the next part's.
-    Placing placing(std::size_t p, std::vector<u64>& first) {
+    Placing placing(std::size_t p, std::vector<OutputColumn> const& results,
+                    std::vector<u64>& first) {
         Placing placing;
-        std::vector<OutputColumn> results;
-        for (OutputTable const& output : outputs_) {
-            results.insert(results.end(), output.columns().begin(), output.columns().end());
-        }
         std::vector<u64> const next = first;
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             first[e] += facts_.rows_of_part_for[p][e];
         }
         placing.end = first;
         PlaceArgs& args = placing.args;
+        args.owners = operation_.owners(keys_.size());
         u64 const* end = nullptr;
         std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
                  end) =
@@ -102,9 +106,6 @@ private:
         args.end = end;
         args.column_count = u32(columns_.size());
         args.rows = input_.rows(p);
-        args.owners.key_count = u32(keys_.size());
-        args.owners.modulo = operation_.options().hash == Hash::Modulo;
-        args.owners.count = u32(operation_.size());
         return placing;
     }
 
@@ -133,7 +134,7 @@ private:
             cursors.push_back(place.allocate(8, "a counter"));
             place.fill(cursors.back().get(), 0, 8);
             arriving.push_back({outputs_[e].uploaded(), static_cast<u64*>(cursors.back().get()),
-                                facts_.rows_for[e]});
+                                facts_.rows_for(e)});
         }
         operation_.run<KeepArriving>(
             channel, KeepArriving::scratch_bytes(u32(columns_.size())),
@@ -142,11 +143,11 @@ private:
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             u64 const came =
                 operation_.place(e).download(static_cast<u64 const*>(cursors[e].get()), 1)[0];
-            if (came == facts_.rows_for[e]) continue;
+            if (came == facts_.rows_for(e)) continue;
             throw Error(ErrorCode::Internal, operation_.what() + ": " + std::to_string(came) +
                                                  " rows came to endpoint " + std::to_string(e) +
                                                  " in place of " +
-                                                 std::to_string(facts_.rows_for[e]));
+                                                 std::to_string(facts_.rows_for(e)));
         }
     }
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "operators/caller.hpp"
+#include "operators/gpu/owners.hpp"
 #include "operators/gpu/place.hpp"
 #include "operators/rules.hpp"
 
@@ -52,6 +53,15 @@ public:
     [[nodiscard]] std::size_t size() const { return endpoints_.size(); }
     [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
     [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
+
+    // Who owns rows by so many keys, but for where the keys are.
+    [[nodiscard]] Owners owners(std::size_t keys) const {
+        Owners owners;
+        owners.key_count = u32(keys);
+        owners.modulo = options_.hash == Hash::Modulo;
+        owners.count = u32(size());
+        return owners;
+    }
 
     // Whether the kernels of each endpoint may write into the memory of all of them.
     [[nodiscard]] bool reach_each_other() const {

@@ -12,29 +12,43 @@ struct Owners {
     u32 key_count = 0;
     bool modulo = false;
     u32 count = 0;  // of endpoints
+};
 
-    [[nodiscard]] MGI_HD u32 first_key() const { return keys[0]; }
-    [[nodiscard]] MGI_HD ValueKind first_kind() const {
-        return {layouts[keys[0]].key, u8(layouts[keys[0]].width)};
+// The rows of a part by their keys.
+class OwnedRows {
+public:
+    MGI_HD OwnedRows(Owners const& owners, ColumnView const* columns, u64 rows)
+        : owners_(owners), first_(columns[owners.keys[0]]) {
+        batch_.columns = columns;
+        batch_.count = rows;
     }
-    // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value, of `load_word`;
-    // `validity`: that column's.
-    [[nodiscard]] MGI_HD u64 hash(device::Batch const& batch, u8 const* validity, u64 row,
-                                  u64 word) const {
-        bool const valid = validity == nullptr || is_valid(batch.columns[keys[0]], row);
-        u64 hash = valid ? device::murmur3_mix(word) : device::kNullHash;
-        for (u32 k = 1; k < key_count; ++k) {
+
+    // Calls `use(load)`, where `load(row)` is the first key's value, of `load_word`.
+    template <class Use>
+    MGI_HD void with_first_keys(Use&& use) const {
+        device::ColumnLayout const& layout = owners_.layouts[owners_.keys[0]];
+        with_words_of(first_, {layout.key, u8(layout.width)}, use);
+    }
+    // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value.
+    [[nodiscard]] MGI_HD u64 hash(u64 row, u64 word) const {
+        u64 hash = is_valid(first_, row) ? device::murmur3_mix(word) : device::kNullHash;
+        for (u32 k = 1; k < owners_.key_count; ++k) {
+            u32 const key = owners_.keys[k];
             hash = device::hash_combine(hash,
-                                        device::hash_value(batch, layouts[keys[k]], keys[k], row));
+                                        device::hash_value(batch_, owners_.layouts[key], key, row));
         }
         return hash;
     }
-    [[nodiscard]] MGI_HD u32 owner(device::Batch const& batch, u64 row, u64 hash) const {
-        if (modulo) {
-            return device::destination_of_modulo(batch, layouts[keys[0]], keys[0], row, count);
-        }
-        return device::destination_of_hash(hash, count);
+    [[nodiscard]] MGI_HD u32 owner(u64 row, u64 hash) const {
+        if (!owners_.modulo) return device::destination_of_hash(hash, owners_.count);
+        u32 const key = owners_.keys[0];
+        return device::destination_of_modulo(batch_, owners_.layouts[key], key, row, owners_.count);
     }
+
+private:
+    Owners const owners_;
+    ColumnView const first_;
+    device::Batch batch_;
 };
 
 }  // namespace mgi::operators::on_gpu

@@ -56,6 +56,11 @@ private:
     // Loads of a thread that are on their way together.
     static constexpr u32 kAhead = 8;
 
+    // Rows [begin, end) of a result.
+    struct Run {
+        u64 begin;
+        u64 end;
+    };
     // In the group's scratch.
     struct Tile {
         u64 first = 0;  // row of the part
@@ -68,6 +73,12 @@ private:
         u32* start = nullptr;       // by owner: its first position
         u32* words = nullptr;       // by owner: words of 16 bytes that its run touches
         u32* first_word = nullptr;  // by owner, likewise
+
+        // Where the tile's rows of an owner go.
+        [[nodiscard]] MGI_HD Run run_of(u32 d) const {
+            u64 const begin = places[d] + start[d];
+            return {begin, begin + count[d]};
+        }
     };
     struct alignas(16) Word {
         u64 low;
@@ -95,13 +106,9 @@ private:
     MGI_HD static void find_owners(device::Group const& group, PlaceArgs const& args,
                                    Tile const& tile) {
         constexpr u32 kRows = device::kRowsAtOnce;
-        device::Batch batch;
-        batch.columns = args.columns;
-        batch.count = args.rows;
-        ColumnView const view = args.columns[args.owners.first_key()];
-        ValueKind const kind = args.owners.first_kind();
-        Owners const owners = args.owners;
-        with_words_of(view, kind, [&](auto const& load) {
+        u32 const owners = args.owners.count;
+        OwnedRows const rows(args.owners, args.columns, args.rows);
+        rows.with_first_keys([&](auto const& load) {
             device::for_rows_at_once(
                 group, tile.rows, [&](u32 const(&row)[kRows], bool const(&counts)[kRows]) {
                     u64 key[kRows];
@@ -113,11 +120,10 @@ private:
                         owner[k] = 0;
                         if (!counts[k]) continue;
                         u64 const at = tile.first + row[k];
-                        owner[k] =
-                            owners.owner(batch, at, owners.hash(batch, view.validity, at, key[k]));
+                        owner[k] = rows.owner(at, rows.hash(at, key[k]));
                     }
                     u32 rank[kRows];
-                    device::shared_ranks(tile.count, owners.count, owner, counts, rank);
+                    device::shared_ranks(tile.count, owners, owner, counts, rank);
                     for (u32 k = 0; k < kRows; ++k) {
                         if (!counts[k]) continue;
                         tile.owner[row[k]] = u16(owner[k]);
@@ -148,26 +154,17 @@ private:
             place<u8>(group, args, tile, values_of,
                       [&](u32 row) { return u8(device::bit_at(bits, first + row) ? 1 : 0); });
         } else {
-            switch (results->width) {
-                case 1: place_values<u8>(group, args, tile, values_of, view, first); break;
-                case 2: place_values<u16>(group, args, tile, values_of, view, first); break;
-                case 4: place_values<u32>(group, args, tile, values_of, view, first); break;
-                default: place_values<u64>(group, args, tile, values_of, view, first);
-            }
+            with_type_of(results->width, [&](auto type) {
+                auto const* const values = static_cast<decltype(type) const*>(view.values) + first;
+                place<decltype(type)>(group, args, tile, values_of,
+                                      [&](u32 row) { return values[row]; });
+            });
         }
         if (results->valid == nullptr) return;
         place<u8>(
             group, args, tile,
             [&](u32 d) { return reinterpret_cast<char*>(results[d * args.column_count].valid); },
             [&](u32 row) { return u8(is_valid(view, tile.first + row) ? 1 : 0); });
-    }
-
-    template <class T, class To>
-    MGI_HD static void place_values(device::Group const& group, PlaceArgs const& args,
-                                    Tile const& tile, To const& to, ColumnView const& view,
-                                    u64 first) {
-        T const* const values = static_cast<T const*>(view.values) + first;
-        place<T>(group, args, tile, to, [&](u32 row) { return values[row]; });
     }
 
     // Values of a column, `load(row)`, to where `to(owner)` has that column.
@@ -180,8 +177,7 @@ private:
         T* const staged = reinterpret_cast<T*>(tile.staged);
         stage(group, tile, staged, load);
         for (u32 d = group.thread; d < owners; d += group.threads) {
-            u64 const begin = tile.places[d] + tile.start[d];
-            u64 const end = begin + tile.count[d];
+            auto const [begin, end] = tile.run_of(d);
             tile.words[d] = begin == end ? 0 : u32((end + kInWord - 1) / kInWord - begin / kInWord);
         }
         group.sync();
@@ -191,8 +187,7 @@ private:
         u32 d = 0;
         for (u32 w = group.thread; w < words; w += group.threads) {
             while (d + 1 != owners && w >= tile.first_word[d + 1]) ++d;
-            u64 const begin = tile.places[d] + tile.start[d];
-            u64 const end = begin + tile.count[d];
+            auto const [begin, end] = tile.run_of(d);
             u64 const row = (begin / kInWord + (w - tile.first_word[d])) * kInWord;
             store(reinterpret_cast<T*>(to(d)), row, begin, end, staged + tile.start[d]);
         }

@@ -146,18 +146,12 @@ private:
             rows_for[i] = 0;
         }
         group.sync();
-        device::Batch batch;
-        batch.columns = args.columns;
-        batch.count = args.rows;
-        ColumnView const view = args.columns[args.owners.first_key()];
-        ValueKind const kind = args.owners.first_kind();
-        Owners const owners = args.owners;
-        with_words_of(view, kind, [&](auto const& load) {
+        OwnedRows const rows(args.owners, args.columns, args.rows);
+        rows.with_first_keys([&](auto const& load) {
             each_row(group, args.rows, load, [&](u64 i, u64 word) {
-                u64 const hash = owners.hash(batch, view.validity, i, word);
+                u64 const hash = rows.hash(i, word);
                 if (registers != nullptr) Sketch::add(registers, hash);
-                if (rows_for != nullptr)
-                    device::shared_add(&rows_for[owners.owner(batch, i, hash)], 1);
+                if (rows_for != nullptr) device::shared_add(&rows_for[rows.owner(i, hash)], 1);
             });
         });
         group.sync();
