@@ -1,5 +1,5 @@
 /// \file
-/// Who provides the GPUs' memory that a runtime's channels take: an engine that owns nearly all of it hands parts of
+/// The allocator that provides the GPUs' memory for a runtime's channels: an engine that owns nearly all of it hands parts of
 /// its pool to MGI.
 #pragma once
 
@@ -16,7 +16,7 @@ struct GpuAllocator {
     /// `bytes` bytes of the memory of GPU `gpu` ("cuda:N"), at a multiple of 256 bytes; of any content.
     ///
     /// - It is device memory, not managed memory.
-    /// - It can be used at once on every stream: who allocates in a stream's order waits for that stream before returning.
+    /// - It can be used at once on every stream: an allocator that works in a stream's order waits for that stream before it returns.
     /// - All GPUs that share a channel reach it where they are peers. For plain allocations (cudaMalloc) MGI sees to that. For
     ///   memory of stream-ordered pools the caller does (cudaMemPoolSetAccess), as for memory that it maps itself (cuMemSetAccess).
     ///

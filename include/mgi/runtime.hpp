@@ -38,7 +38,7 @@ struct RuntimeOptions {
     /// leave it idle. A NIC without "@" is that of the devices with cores on its NUMA node; where the
     /// machine does not say, anybody's.
     std::vector<std::string> addresses = {};
-    /// Who provides the GPUs' memory for channels; none: MGI takes it from the driver. What other processes or NICs
+    /// The allocator of the GPUs' memory for channels; none: MGI takes it from the driver. What other processes or NICs
     /// reach MGI takes from the driver all the same (docs/gpu.md).
     GpuAllocator gpu_allocator = {};
 };

@@ -1,4 +1,4 @@
-"""Who provides GPU memory for channels: the pools of CuPy, PyTorch and RMM, or the caller's own."""
+"""Allocators of GPU memory for channels: CuPy's, PyTorch's and RMM's pools, or the caller's own."""
 
 from __future__ import annotations
 

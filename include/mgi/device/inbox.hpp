@@ -28,7 +28,7 @@ struct alignas(64) Inbox {
     /// Numbers that were drawn << kOpenBits | how many of them nobody has taken yet. One word, so that who sees all
     /// numbers drawn knows of those that groups hold, since their segments had not come.
     typename A::template System<u64> draws{0};
-    /// By slot: an Arrival. Written by the source, or by who takes in what movers have brought.
+    /// By slot: an Arrival. Written by the source, or by the group that takes in what movers have brought.
     typename A::template System<u64>* came = nullptr;
     /// By slot: chunks that have not been given back.
     typename A::template Device<u32>* owed = nullptr;
@@ -40,7 +40,7 @@ struct alignas(64) Inbox {
     static constexpr u32 kOpenBits = 20;
     static constexpr u64 kOpenMask = (u64(1) << kOpenBits) - 1;
 
-    /// Says that a segment has come. For who reaches the inbox where it lies; others know `came` alone (`Lane::came`).
+    /// Says that a segment has come. For groups that reach the inbox where it lies; others know `came` alone (`Lane::came`).
     MGI_HD void come(u64 sequence, u32 rows) {
         // release: the rows, and the words of the slot.
         came[u32(sequence) & mask].store(Arrival::word(sequence, rows),
