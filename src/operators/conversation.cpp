@@ -6,6 +6,7 @@
 
 #include "operators/aggregates.hpp"
 #include "operators/message.hpp"
+#include "operators/rules.hpp"
 
 namespace mgi::operators {
 
@@ -273,16 +274,37 @@ void Conversation::give_up(std::exception_ptr const& failure) noexcept {
 }
 
 Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptions const& options,
-                           Conversation::Call more) {
+                           TableMemory memory, Conversation::Call const& more) {
     std::vector<std::string> ids;
     ids.reserve(endpoints.size());
     for (Endpoint const& endpoint : endpoints) ids.push_back(std::to_string(endpoint.id));
-    more.emplace_back("endpoints", names_text(ids));
-    more.emplace_back("hash", options.hash == Hash::Modulo ? "modulo" : "murmur3");
-    more.emplace_back("by_reference", options.by_reference ? "true" : "false");
-    more.emplace_back("segment_bytes", std::to_string(options.segment_bytes));
-    more.emplace_back("receive_limit", std::to_string(options.receive_limit));
-    return more;
+    Conversation::Call call{
+        {"tables in the memory of", memory == TableMemory::Gpu ? "GPUs" : "the host"}};
+    call.insert(call.end(), more.begin(), more.end());
+    call.emplace_back("endpoints", names_text(ids));
+    call.emplace_back("hash", options.hash == Hash::Modulo ? "modulo" : "murmur3");
+    call.emplace_back("by_reference", options.by_reference ? "true" : "false");
+    call.emplace_back("segment_bytes", std::to_string(options.segment_bytes));
+    call.emplace_back("receive_limit", std::to_string(options.receive_limit));
+    return call;
+}
+
+Conversation::Call arguments_of(std::vector<std::string> const& keys,
+                                std::vector<Aggregate> const& aggregates) {
+    std::vector<std::string> texts;
+    texts.reserve(aggregates.size());
+    for (Aggregate const& aggregate : aggregates) {
+        texts.push_back(std::string(name_of(aggregate.function)) + "(" + aggregate.column +
+                        ") as " + aggregate.name);
+    }
+    return {{"keys", names_text(keys)}, {"aggregates", names_text(texts)}};
+}
+
+Conversation::Call arguments_of(JoinSpec const& spec) {
+    return {{"left keys", names_text(spec.left_keys)},
+            {"right keys", names_text(spec.right_keys)},
+            {"left columns", names_text(spec.left_columns)},
+            {"right columns", names_text(spec.right_columns)}};
 }
 
 std::string names_text(std::vector<std::string> const& names) {

@@ -79,9 +79,15 @@ private:
     bool over_ = false;  // all know that it has failed, or that nobody can be reached
 };
 
+// Where an operator's tables lie, which no process may see otherwise.
+enum class TableMemory : u8 { Host, Gpu };
 // Arguments that all operators have, and `more`.
 Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptions const& options,
-                           Conversation::Call more);
+                           TableMemory memory, Conversation::Call const& more);
+// A group-by's own arguments, and a join's.
+Conversation::Call arguments_of(std::vector<std::string> const& keys,
+                                std::vector<Aggregate> const& aggregates);
+Conversation::Call arguments_of(JoinSpec const& spec);
 // "a, b"
 std::string names_text(std::vector<std::string> const& names);
 

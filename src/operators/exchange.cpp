@@ -125,7 +125,7 @@ std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
                                   OperatorOptions const& options, OperatorReport* report) {
     Conversation talk(
         processes, "exchange",
-        call_of(endpoints, options,
+        call_of(endpoints, options, TableMemory::Host,
                 {{"keys", names_text(keys)}, {"two_level", name_of(options.two_level)}}),
         options);
     return converse(talk, [&] {

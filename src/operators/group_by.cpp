@@ -162,20 +162,6 @@ std::vector<Table> group_once(Runtime& runtime, Conversation& talk,
     return results;
 }
 
-// What all processes must have asked for alike.
-Conversation::Call describe(std::vector<Endpoint> const& endpoints,
-                            std::vector<std::string> const& keys,
-                            std::vector<Aggregate> const& aggregates,
-                            OperatorOptions const& options) {
-    std::vector<std::string> texts;
-    for (Aggregate const& aggregate : aggregates) {
-        texts.push_back(std::string(name_of(aggregate.function)) + "(" + aggregate.column +
-                        ") as " + aggregate.name);
-    }
-    return call_of(endpoints, options,
-                   {{"keys", names_text(keys)}, {"aggregates", names_text(texts)}});
-}
-
 }  // namespace
 
 std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
@@ -184,8 +170,9 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
                                   std::vector<std::string> const& keys,
                                   std::vector<Aggregate> const& aggregates,
                                   OperatorOptions const& options, OperatorReport* report) {
-    Conversation talk(processes, "group_by", describe(endpoints, keys, aggregates, options),
-                      options);
+    Conversation talk(
+        processes, "group_by",
+        call_of(endpoints, options, TableMemory::Host, arguments_of(keys, aggregates)), options);
     return converse(talk, [&] {
         refuse_two_levels(talk.what(), options);
         std::vector<std::string> used = keys;

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "operators/message.hpp"
+#include "operators/schema_message.hpp"
 
 namespace mgi::operators {
 
 namespace {
-
-// That another process may say it has.
-constexpr u64 kMostColumns = 1u << 20;
 
 bool any_unset(u8 const* bits, i64 offset, i64 rows) {
     i64 i = 0;
@@ -121,9 +118,8 @@ std::string Input::describe(std::vector<std::string> const& used) const {
     facts.number(rows_).number(schema_.size());
     for (u32 c = 0; c < schema_.size(); ++c) {
         Field const& field = schema_[c];
-        facts.text(field.name).number(u64(field.type.id)).number(u64(field.type.width));
-        facts.number(u64(field.type.precision)).number(u64(field.type.scale));
-        facts.number(field.nullable ? 1 : 0).number(has_nulls(c) ? 1 : 0);
+        say_field(facts, field);
+        facts.number(has_nulls(c) ? 1 : 0);
         bool const asked =
             used.empty() || std::find(used.begin(), used.end(), field.name) != used.end();
         TextSum const sum = asked && field.type.is_variable() ? texts(c) : TextSum{};
@@ -143,13 +139,7 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
         std::vector<Field> fields(from.number(kMostColumns));
         if (heard.empty()) heard.resize(fields.size());
         for (std::size_t c = 0; c < fields.size(); ++c) {
-            Field& field = fields[c];
-            field.name = from.text();
-            field.type.id = TypeId(from.number(u64(TypeId::Binary)));
-            field.type.width = std::int32_t(from.number(INT32_MAX));
-            field.type.precision = std::int32_t(from.number(INT32_MAX));
-            field.type.scale = std::int32_t(i64(from.number()));
-            field.nullable = from.number(1) == 1;
+            fields[c] = hear_field(from);
             Facts facts;
             facts.has_nulls = from.number(1) == 1;
             facts.texts.bytes = from.number();

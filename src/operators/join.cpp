@@ -143,16 +143,6 @@ private:
     Step step_ = Step::Receive;
 };
 
-// What all processes must have asked for alike.
-Conversation::Call describe(std::vector<Endpoint> const& endpoints, JoinSpec const& spec,
-                            OperatorOptions const& options) {
-    return call_of(endpoints, options,
-                   {{"left keys", names_text(spec.left_keys)},
-                    {"right keys", names_text(spec.right_keys)},
-                    {"left columns", names_text(spec.left_columns)},
-                    {"right columns", names_text(spec.right_columns)}});
-}
-
 // Columns whose texts may travel; none: any.
 std::vector<std::string> used(std::vector<std::string> const& keys,
                               std::vector<std::string> const& columns) {
@@ -168,7 +158,8 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                               std::vector<Table> const& left, std::vector<Table> const& right,
                               JoinSpec const& spec, OperatorOptions const& options,
                               OperatorReport* report) {
-    Conversation talk(processes, "join", describe(endpoints, spec, options), options);
+    Conversation talk(processes, "join",
+                      call_of(endpoints, options, TableMemory::Host, arguments_of(spec)), options);
     return converse(talk, [&] {
         refuse_two_levels(talk.what(), options);
         Input const left_input("join: left", endpoints, left, talk,

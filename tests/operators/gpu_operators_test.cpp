@@ -26,7 +26,8 @@ protected:
     }
 
     std::unique_ptr<Operation> operation(std::string const& what) {
-        return std::make_unique<Operation>(what, *runtime_, endpoints_, options_,
+        if (!processes_) processes_ = processes_of(*runtime_, endpoints_);
+        return std::make_unique<Operation>(*processes_, what, *runtime_, endpoints_, options_,
                                            places_on_host(threads()), &report_);
     }
     // Parts of unequal sizes; the last one is empty where there are several.
@@ -67,6 +68,7 @@ protected:
 
     std::optional<Runtime> runtime_;
     std::vector<Endpoint> endpoints_;
+    std::unique_ptr<Processes> processes_;
     OperatorOptions options_;
     OperatorReport report_;
 };

@@ -188,7 +188,8 @@ protected:
     // Groups have as many threads as the parameter says.
     void begin(OperatorOptions const& options) {
         report_ = {};
-        operation_.emplace("exchange", runtime_, endpoints_, options, places_on_host(GetParam()),
+        processes_ = processes_of(runtime_, endpoints_);
+        operation_.emplace(*processes_, "exchange", runtime_, endpoints_, options, places_on_host(GetParam()),
                            &report_);
     }
 
@@ -196,6 +197,7 @@ protected:
     std::vector<Endpoint> endpoints_;
     std::vector<GpuTable> parts_;
     OperatorReport report_;
+    std::unique_ptr<Processes> processes_;
     std::optional<Operation> operation_;
 };
 
@@ -281,7 +283,8 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
             all.push_back(runtime.create_endpoint("cpu:0"));
             parts.push_back(on_host(batch));
         }
-        Operation operation("group_by", runtime, all, {}, places_on_host(1));
+        auto const processes = processes_of(runtime, all);
+        Operation operation(*processes, "group_by", runtime, all, {}, places_on_host(1));
         Input const input(operation, parts);
         Wanted wanted;
         wanted.keys = {0};

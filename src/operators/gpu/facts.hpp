@@ -1,5 +1,7 @@
-// What the survey of all parts has found.
+// What the survey of all parts has found, of all processes.
 #pragma once
+
+#include <bit>
 
 #include "operators/gpu/keys.hpp"
 #include "operators/gpu/survey.hpp"
@@ -68,6 +70,45 @@ private:
     u64* rows_for_ = nullptr;
 };
 
+// What one process has found, for the others: of its parts, and of all of them together.
+inline std::string say_facts(Operation const& operation, Facts const& facts,
+                             std::vector<u32> const& registers) {
+    MessageWriter words;
+    for (std::size_t c = 0; c < facts.nulls.size(); ++c) {
+        words.number(facts.nulls[c] ? 1 : 0).number(facts.magnitudes[c]);
+    }
+    words.number(operation.own().size());
+    for (std::size_t const p : operation.own()) {
+        words.number(p).number(std::bit_cast<u64>(facts.keys_of_part[p]));
+        if (facts.rows_of_part_for.empty()) continue;
+        for (u64 const rows : facts.rows_of_part_for[p]) words.number(rows);
+    }
+    words.text({reinterpret_cast<char const*>(registers.data()), registers.size() * sizeof(u32)});
+    return words.take();
+}
+
+// Joins in what a process says.
+inline void hear_facts(std::string const& said, Facts& facts, std::vector<u32>& registers) {
+    MessageReader from(said);
+    for (std::size_t c = 0; c < facts.nulls.size(); ++c) {
+        if (from.number(1) == 1) facts.nulls[c] = true;
+        facts.magnitudes[c] = std::max(facts.magnitudes[c], from.number());
+    }
+    for (u64 parts = from.number(facts.keys_of_part.size()); parts != 0; --parts) {
+        u64 const p = from.number(facts.keys_of_part.size() - 1);
+        facts.keys_of_part[p] = std::bit_cast<double>(from.number());
+        if (facts.rows_of_part_for.empty()) continue;
+        for (u64& rows : facts.rows_of_part_for[p]) rows = from.number();
+    }
+    std::string_view const theirs = from.text();
+    if (theirs.size() != registers.size() * sizeof(u32)) MessageReader::refuse();
+    for (std::size_t r = 0; r < registers.size(); ++r) {
+        u32 rank = 0;
+        std::memcpy(&rank, &theirs[r * sizeof(u32)], sizeof(u32));
+        registers[r] = std::max(registers[r], rank);
+    }
+}
+
 }  // namespace detail
 
 inline Facts find_facts(Operation& operation, Input const& input, Wanted const& wanted) {
@@ -86,31 +127,41 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
         looked_at.push_back({c, kind_of(input.schema()[c].type), magnitude});
     }
     facts.keys_of_part.resize(operation.size());
-    if (looked_at.empty() && !wanted.sketch && !wanted.rows_for) return facts;
+    if (wanted.rows_for) {
+        facts.rows_of_part_for.assign(operation.size(), std::vector<u64>(operation.size()));
+    }
+    bool const looks = !looked_at.empty() || wanted.sketch || wanted.rows_for;
+    if (!looks && operation.alone()) return facts;
     std::vector<std::unique_ptr<detail::PartSurvey>> surveys;
-    for (std::size_t p = 0; p < operation.size(); ++p) {
+    for (std::size_t const p : operation.own()) {
         surveys.push_back(
             std::make_unique<detail::PartSurvey>(operation, input, wanted, looked_at, p));
     }
-    std::vector<u32> all(Sketch::kRegisters);
-    for (std::size_t p = 0; p < operation.size(); ++p) {
-        auto const counts = surveys[p]->counts();
-        for (std::size_t i = 0; i < looked_at.size(); ++i) {
-            u32 const c = looked_at[i].column;
-            if (counts[i].nulls != 0) facts.nulls[c] = true;
-            facts.magnitudes[c] = std::max(facts.magnitudes[c], counts[i].magnitude);
+    std::vector<u32> all(wanted.sketch ? Sketch::kRegisters : 0);
+    for (std::size_t i = 0; i < surveys.size(); ++i) {
+        std::size_t const p = operation.own()[i];
+        auto const counts = surveys[i]->counts();
+        for (std::size_t l = 0; l < looked_at.size(); ++l) {
+            u32 const c = looked_at[l].column;
+            if (counts[l].nulls != 0) facts.nulls[c] = true;
+            facts.magnitudes[c] = std::max(facts.magnitudes[c], counts[l].magnitude);
         }
         if (wanted.sketch) {
-            auto const registers = surveys[p]->registers();
+            auto const registers = surveys[i]->registers();
             facts.keys_of_part[p] = Sketch::estimate(registers);
             for (u32 r = 0; r < Sketch::kRegisters; ++r) all[r] = std::max(all[r], registers[r]);
         }
         if (wanted.rows_for) {
-            facts.rows_of_part_for.push_back(surveys[p]->rows_for(operation.size()));
+            facts.rows_of_part_for[p] = surveys[i]->rows_for(operation.size());
+        }
+    }
+    operation.check();
+    if (!operation.alone()) {
+        for (std::string const& said : operation.gather(detail::say_facts(operation, facts, all))) {
+            detail::hear_facts(said, facts, all);
         }
     }
     if (wanted.sketch) facts.keys = Sketch::estimate(all);
-    operation.check();
     operation.end_phase("count");
     return facts;
 }

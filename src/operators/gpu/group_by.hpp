@@ -152,7 +152,7 @@ inline std::vector<GpuTable> group_moved(Operation& operation, Input const& inpu
                                          Facts const& facts) {
     std::vector<GpuTable> moved =
         Moving(operation, input, plan.columns(), keys, facts).run("group_by");
-    std::vector<GpuTable> results(operation.size());
+    std::vector<GpuTable> results(operation.size(), no_rows(plan.schema()));
     operation.each([&](std::size_t e) {
         results[e] = group_part(operation, e, views_of(moved[e]), u64(moved[e].rows), plan,
                                 share_of(facts.keys, operation.size()));
@@ -173,22 +173,28 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
         fields.back().nullable = facts.nulls[c];
     }
     for (u32 const key : keys) names.push_back(input.schema()[key].name);
-    std::vector<UploadedPart> parts;
-    std::vector<std::unique_ptr<Groups>> groups;
+    struct Folding {
+        UploadedPart part;
+        std::unique_ptr<Groups> groups;
+    };
+    std::map<std::size_t, Folding> folding;
     u32 const columns = u32(plan.columns().size());
     bool const repeat = facts.keys * 2 < double(input.rows());
-    for (std::size_t e = 0; e < operation.size(); ++e) {
-        parts.emplace_back(operation.place(e), input.views(e, plan.columns(), facts.nulls),
-                           input.rows(e));
-        groups.push_back(std::make_unique<Groups>(operation, e, plan,
-                                                  repeat ? LocalGroups::kMostBesideChannel : 0));
+    for (std::size_t const e : operation.own()) {
+        UploadedPart part(operation.place(e), input.views(e, plan.columns(), facts.nulls),
+                          input.rows(e));
+        auto groups = std::make_unique<Groups>(operation, e, plan,
+                                               repeat ? LocalGroups::kMostBesideChannel : 0);
+        folding.emplace(e, Folding{std::move(part), std::move(groups)});
     }
+    GroupByArgs const& any = folding.begin()->second.groups->args();
     for (TableSize size(share_of(facts.keys, operation.size()), input.rows());; size.grow()) {
-        for (auto const& at : groups) at->make(size);
+        for (auto const& at : folding) at.second.groups->make(size);
         Channel const channel = operation.open("group_by", Schema(fields), names, input.rows());
-        u32 const scratch = group_by_scratch(groups[0]->args(), plan.wide(), 2 * columns);
+        u32 const scratch = group_by_scratch(any, plan.wide(), 2 * columns);
         auto const args_of = [&](std::size_t e) {
-            return std::make_tuple(groups[e]->uploaded(), parts[e].to_send);
+            Folding const& here = folding.at(e);
+            return std::make_tuple(here.groups->uploaded(), here.part.to_send);
         };
         if (plan.wide()) {
             operation.run<FoldArriving<true>>(channel, scratch, args_of);
@@ -196,14 +202,17 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
             operation.run<FoldArriving<false>>(channel, scratch, args_of);
         }
         operation.close();
-        std::vector<GroupCounts> counts;
-        for (auto const& at : groups) counts.push_back(at->counts());
-        if (std::any_of(counts.begin(), counts.end(),
-                        [](GroupCounts const& of) { return of.overfull != 0; })) {
-            continue;
+        std::map<std::size_t, GroupCounts> counts;
+        bool overfull = false;
+        for (auto const& [e, here] : folding) {
+            counts[e] = here.groups->counts();
+            overfull = overfull || counts[e].overfull != 0;
         }
-        std::vector<GpuTable> results(operation.size());
-        operation.each([&](std::size_t e) { results[e] = groups[e]->write(counts[e].groups); });
+        if (operation.in_any(overfull)) continue;
+        std::vector<GpuTable> results(operation.size(), no_rows(plan.schema()));
+        operation.each([&](std::size_t e) {
+            results[e] = folding.at(e).groups->write(counts.at(e).groups);
+        });
         operation.end_phase("exchange");
         return results;
     }
@@ -225,7 +234,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
         }
         operation.count_anew();
         // Those that arrive through a channel take less, but of the GPUs' memory, not of what was kept.
-        for (std::size_t e = 0; e < operation.size(); ++e) operation.place(e).trim();
+        for (std::size_t const e : operation.own()) operation.place(e).trim();
     }
     return group_arriving(operation, input, keys, plan, facts);
 }
@@ -304,7 +313,7 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     // Each key is there often: its rows are folded where they lie, and only the groups are sent.
     TwoSteps const steps(items, key_names, facts);
     GroupPlan const partial(input, wanted.keys, steps.partial, facts);
-    std::vector<GpuTable> folded(operation.size());
+    std::vector<GpuTable> folded(operation.size(), no_rows(partial.schema()));
     operation.each([&](std::size_t e) {
         folded[e] = group_where_it_lies(operation, e, input, partial, facts);
     });

@@ -11,7 +11,7 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            JoinSpec const& spec, OperatorOptions const& options,
                            OperatorReport* report) {
     using namespace operators::on_gpu;
-    return run_on_gpus("join", runtime, endpoints, options, report,
+    return run_on_gpus("join", runtime, endpoints, options, report, operators::arguments_of(spec),
                        [&](Operation& operation) { return join_on(operation, left, right, spec); });
 }
 

@@ -173,7 +173,7 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         Moving(operation, right, from_right, plan.keys.right, right_facts).run("join, right");
     auto left_moved =
         Moving(operation, left, from_left, plan.keys.left, left_facts).run("join, left");
-    std::vector<GpuTable> results(operation.size());
+    std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
         results[e] = part.run(views_of(left_moved[e]), u64(left_moved[e].rows),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <numeric>
+#include <optional>
 
 #include "operators/gpu/facts.hpp"
 #include "operators/gpu/place_kernel.hpp"
@@ -35,8 +36,10 @@ public:
                                               " rows, more than " + std::to_string(kMostRows) +
                                               "; use more endpoints");
             }
-            outputs_.emplace_back(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
-                                  "rows that arrive");
+            outputs_.emplace_back();
+            if (!operation_.is_own(e)) continue;
+            outputs_[e].emplace(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
+                                "rows that arrive");
         }
         if (operation_.reach_each_other()) {
             place_all();
@@ -44,7 +47,9 @@ public:
             send_all(name);
         }
         std::vector<GpuTable> results;
-        for (OutputTable& output : outputs_) results.push_back(output.finish());
+        for (auto& output : outputs_) {
+            results.push_back(output ? output->finish() : no_rows(schema_));
+        }
         operation_.end_phase("exchange");
         return results;
     }
@@ -61,8 +66,8 @@ private:
         std::vector<Placing> placings;
         std::vector<u64> first(operation_.size());
         std::vector<OutputColumn> results;
-        for (OutputTable const& output : outputs_) {
-            results.insert(results.end(), output.columns().begin(), output.columns().end());
+        for (auto const& output : outputs_) {
+            results.insert(results.end(), output->columns().begin(), output->columns().end());
         }
         for (std::size_t p = 0; p < operation_.size(); ++p) {
             placings.push_back(placing(p, results, first));
@@ -125,24 +130,30 @@ private:
         std::vector<std::string> key_names;
         for (u32 const key : keys_) key_names.push_back(schema_[key].name);
         Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows());
-        std::vector<UploadedPart> parts;
-        std::vector<Memory> cursors;
-        std::vector<Arriving> arriving;
-        for (std::size_t e = 0; e < operation_.size(); ++e) {
+        struct Flowing {
+            UploadedPart part;
+            Memory cursor;
+            Arriving arriving;
+        };
+        std::map<std::size_t, Flowing> flowing;
+        for (std::size_t const e : operation_.own()) {
             Place& place = operation_.place(e);
-            parts.emplace_back(place, input_.views(e, columns_, facts_.nulls), input_.rows(e));
-            cursors.push_back(place.allocate(8, "a counter"));
-            place.fill(cursors.back().get(), 0, 8);
-            arriving.push_back({outputs_[e].uploaded(), static_cast<u64*>(cursors.back().get()),
-                                facts_.rows_for(e)});
+            UploadedPart part(place, input_.views(e, columns_, facts_.nulls), input_.rows(e));
+            Memory const cursor = place.allocate(8, "a counter");
+            place.fill(cursor.get(), 0, 8);
+            Arriving const arriving{outputs_[e]->uploaded(), static_cast<u64*>(cursor.get()),
+                                    facts_.rows_for(e)};
+            flowing.emplace(e, Flowing{std::move(part), cursor, arriving});
         }
         operation_.run<KeepArriving>(
-            channel, KeepArriving::scratch_bytes(u32(columns_.size())),
-            [&](std::size_t e) { return std::make_tuple(parts[e].to_send, arriving[e]); });
+            channel, KeepArriving::scratch_bytes(u32(columns_.size())), [&](std::size_t e) {
+                Flowing const& here = flowing.at(e);
+                return std::make_tuple(here.part.to_send, here.arriving);
+            });
         operation_.close();
-        for (std::size_t e = 0; e < operation_.size(); ++e) {
+        for (auto const& [e, here] : flowing) {
             u64 const came =
-                operation_.place(e).download(static_cast<u64 const*>(cursors[e].get()), 1)[0];
+                operation_.place(e).download(static_cast<u64 const*>(here.cursor.get()), 1)[0];
             if (came == facts_.rows_for(e)) continue;
             throw Error(ErrorCode::Internal, operation_.what() + ": " + std::to_string(came) +
                                                  " rows came to endpoint " + std::to_string(e) +
@@ -166,7 +177,7 @@ private:
     Schema schema_;
     std::vector<bool> nulls_;
     std::vector<u32> keys_;  // among the columns
-    std::vector<OutputTable> outputs_;
+    std::vector<std::optional<OutputTable>> outputs_;  // by endpoint; of this process' own
 };
 
 inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTable> const& parts,

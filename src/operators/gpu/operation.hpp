@@ -1,4 +1,4 @@
-// One run of an operator on GPUs: its endpoints' places, its channels, and what goes wrong there.
+// One run of an operator on GPUs: this process' endpoints' places, the channels, and what goes wrong there.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,13 @@
 #include <map>
 #include <tuple>
 
+#include <mgi/gpu_table.hpp>
+
 #include "operators/caller.hpp"
+#include "operators/conversation.hpp"
 #include "operators/gpu/owners.hpp"
 #include "operators/gpu/place.hpp"
+#include "operators/message.hpp"
 #include "operators/rules.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -21,38 +25,62 @@ public:
     // The place of an endpoint; throws Error where it can have none.
     using MakePlace = std::function<std::unique_ptr<Place>(Device const&, u64 limit)>;
 
-    // `report`, where there is one, gets what every channel did before it goes.
-    Operation(std::string what, Runtime const& runtime, std::vector<Endpoint> endpoints,
-              OperatorOptions const& options, MakePlace const& make,
-              OperatorReport* report = nullptr)
-        : what_(std::move(what)),
+    // `processes` have the endpoints; `call` has the operator's arguments, which must be the same in all of them. `report`,
+    // where there is one, gets what every channel did before it goes.
+    Operation(Processes& processes, std::string const& what, Runtime const& runtime,
+              std::vector<Endpoint> endpoints, OperatorOptions const& options,
+              MakePlace const& make, OperatorReport* report = nullptr,
+              Conversation::Call const& call = {})
+        : processes_(processes),
+          talk_(processes, what, call, options),
           runtime_(runtime),
           endpoints_(std::move(endpoints)),
           options_(options),
-          caller_(what_, options.cancel),
+          caller_(what, options.cancel),
           report_(report) {
-        if (endpoints_.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
-        if (options.two_level == TwoLevel::On) {
-            refuse(what_, "rows of GPUs go in one level; leave OperatorOptions::two_level Auto");
-        }
-        auto const& devices = runtime_.devices();
-        for (Endpoint const& endpoint : endpoints_) {
-            if (endpoint.device >= devices.size()) {
-                refuse(what_, "endpoint " + std::to_string(endpoint.id) +
-                                  " is another process'; tables in GPU memory stay in one process");
-            }
-            places_.push_back(make(devices[endpoint.device], options.receive_limit));
-        }
+        converse(talk_, [&] { find_places(make); });
     }
     ~Operation() { close(); }
     Operation(Operation const&) = delete;
     Operation& operator=(Operation const&) = delete;
 
-    [[nodiscard]] std::string const& what() const { return what_; }
+    [[nodiscard]] std::string const& what() const { return talk_.what(); }
     [[nodiscard]] OperatorOptions const& options() const { return options_; }
+    // Endpoints of all processes.
     [[nodiscard]] std::size_t size() const { return endpoints_.size(); }
-    [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
     [[nodiscard]] Endpoint endpoint(std::size_t e) const { return endpoints_[e]; }
+    // Those of this process, which has a place for each, and for no other.
+    [[nodiscard]] std::vector<std::size_t> const& own() const { return own_; }
+    [[nodiscard]] bool is_own(std::size_t e) const { return places_[e] != nullptr; }
+    [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
+
+    // Whether all endpoints are this process'.
+    [[nodiscard]] bool alone() const { return talk_.alone(); }
+    [[nodiscard]] std::string process_name(std::size_t process) const {
+        return processes_.name(process);
+    }
+    // What all processes say at this step, by process; all of them make the same steps.
+    std::vector<std::string> gather(std::string const& words) { return talk_.gather(words); }
+    // Whether it is so in any process.
+    bool in_any(bool here) {
+        auto const all = gather(here ? "yes" : "");
+        return std::any_of(all.begin(), all.end(), [](auto const& one) { return !one.empty(); });
+    }
+    // The results of `work()`, if all processes have come to its end. What fails in one fails in all.
+    template <class Work>
+    std::vector<GpuTable> perform(Work const& work) {
+        return converse(talk_, [&] {
+            try {
+                std::vector<GpuTable> results = work();
+                talk_.end({}, {});
+                return results;
+            } catch (...) {
+                // Others' groups may wait for this process' in a channel, wherever it has got to.
+                for (Channel const& channel : channels_) fail(channel, std::current_exception());
+                throw;
+            }
+        });
+    }
 
     // Who owns rows by so many keys, but for where the keys are.
     [[nodiscard]] Owners owners(std::size_t keys) const {
@@ -63,9 +91,9 @@ public:
         return owners;
     }
 
-    // Whether the kernels of each endpoint may write into the memory of all of them.
+    // Whether the kernels of each endpoint may write into the memory of all of them. Not into other processes'.
     [[nodiscard]] bool reach_each_other() const {
-        return options_.by_reference &&
+        return alone() && options_.by_reference &&
                std::all_of(places_.begin(), places_.end(), [&](auto const& from) {
                    return std::all_of(places_.begin(), places_.end(),
                                       [&](auto const& to) { return from->reaches(*to); });
@@ -75,12 +103,12 @@ public:
     // Throws Error(Interrupted) if the caller wants to stop.
     void check() const { caller_.check(); }
 
-    // Runs `work(e)` for every endpoint and throws the first failure: for those of different GPUs at the same
+    // Runs `work(e)` for every endpoint of this process and throws the first failure: for those of different GPUs at the same
     // time, for those of one in turn, since its kernels fill a GPU.
     template <class Work>
     void each(Work const& work) const {
         std::map<u32, std::vector<std::size_t>> on_device;
-        for (std::size_t e = 0; e < size(); ++e) on_device[endpoints_[e].device].push_back(e);
+        for (std::size_t const e : own_) on_device[endpoints_[e].device].push_back(e);
         auto const how = on_device.size() == 1 ? std::launch::deferred : std::launch::async;
         std::vector<std::future<void>> devices;  // each waits when it dies
         for (auto const& device : on_device) {
@@ -91,7 +119,7 @@ public:
         for (auto& device : devices) device.get();
     }
 
-    // A channel from all endpoints to all, by the keys, for so many rows.
+    // A channel from all endpoints to all, by the keys, for so many rows of all processes.
     Channel open(std::string const& name, Schema const& schema,
                  std::vector<std::string> const& keys, u64 rows) {
         ChannelSpec spec;
@@ -102,25 +130,26 @@ public:
         spec.options.by_reference = options_.by_reference;
         spec.options.segment_bytes = options_.segment_bytes;
         spec.options.expected_bytes = std::max<u64>(rows * schema.row_bytes(), 1);
-        for (std::size_t e = 0; e < size(); ++e) {
-            spec.options.max_groups = std::max(spec.options.max_groups, most_groups(e));
-        }
-        channels_.push_back(runtime_.create_channel(spec));
+        spec.options.max_groups = most_groups_;
+        // Whoever could not come so far is not waited for in vain.
+        gather("");
+        channels_.push_back(processes_.create_channel(spec));
         return channels_.back();
     }
 
-    // Runs `Kernel(group, shared, channel, args...)` at every endpoint at once, with the arguments that
-    // `args_of(e)` gives as a tuple, and waits for all. `scratch`: bytes beside what the channel needs.
-    // Throws the first failure.
+    // Runs `Kernel(group, shared, channel, args...)` at every endpoint of this process at once, with the arguments that
+    // `args_of(e)` gives as a tuple, and waits for all, and for the other processes. `scratch`: bytes beside what the
+    // channel needs. Throws the first failure.
     template <class Kernel, class ArgsOf>
     void run(Channel const& channel, u32 scratch, ArgsOf const& args_of) {
         // Launches go into streams of their own: what they work on must be there.
-        for (auto const& place : places_) place->wait();
+        wait_for_all();
         check();
-        std::exception_ptr failure;
+        Failure failure;
         std::vector<Launch> launches;
-        launches.reserve(size());
-        for (std::size_t e = 0; e < size() && !failure; ++e) {
+        launches.reserve(own_.size());
+        for (std::size_t const e : own_) {
+            if (failure.what) break;
             try {
                 launches.push_back(std::apply(
                     [&](auto... args) { return start_at<Kernel>(e, channel, scratch, args...); },
@@ -131,19 +160,19 @@ public:
         }
         for (Launch& launch : launches) {
             caller_.wait_for(
-                launch, [&] { return failure != nullptr; },
+                launch, [&] { return failure.what != nullptr; },
                 [&](std::exception_ptr const& now) { note(channel, failure, now); });
         }
-        if (failure) std::rethrow_exception(failure);
+        talk_.end(failure, {channel});
         channel.check();
     }
 
     // Waits for what was put into all places. Throws the first failure, once nothing runs any more.
     void wait_for_all() const {
         std::exception_ptr failure;
-        for (auto const& place : places_) {
+        for (std::size_t const e : own_) {
             try {
-                place->wait();
+                places_[e]->wait();
             } catch (...) {
                 if (!failure) failure = std::current_exception();
             }
@@ -186,7 +215,7 @@ public:
         for (Channel const& channel : channels_) {
             try {
                 count(channel);
-                runtime_.delete_channel(channel);
+                processes_.delete_channel(channel);
             } catch (std::exception const&) {
                 // It has failed, or is gone.
             }
@@ -195,6 +224,30 @@ public:
     }
 
 private:
+    void find_places(MakePlace const& make) {
+        if (endpoints_.empty()) refuse(what(), "no endpoints; create one with create_endpoint");
+        if (options_.two_level == TwoLevel::On) {
+            refuse(what(), "rows of GPUs go in one level; leave OperatorOptions::two_level Auto");
+        }
+        auto const& devices = runtime_.devices();
+        places_.resize(size());
+        for (std::size_t e = 0; e < size(); ++e) {
+            if (!processes_.mine(endpoints_[e])) continue;
+            if (endpoints_[e].device >= devices.size()) {
+                refuse(what(), "endpoint " + std::to_string(endpoints_[e].id) +
+                                   " is on no device of this runtime");
+            }
+            places_[e] = make(devices[endpoints_[e].device], options_.receive_limit);
+            own_.push_back(e);
+        }
+        for (std::size_t const e : own_) most_groups_ = std::max(most_groups_, most_groups(e));
+        // A channel is the same for all who create it.
+        if (alone()) return;
+        for (std::string const& words : gather(MessageWriter().number(most_groups_).take())) {
+            most_groups_ = std::max(most_groups_, u32(MessageReader(words).number(UINT32_MAX)));
+        }
+    }
+
     void count(Channel const& channel) const {
         if (report_ == nullptr) return;
         ChannelStats const stats = channel.stats();
@@ -226,7 +279,7 @@ private:
         u32 const here = neighbours(e);
         u32 const fit = runtime_.most_groups(endpoints_[e], shape, Kernel{}, on, args...) / here;
         if (fit == 0) {
-            refuse(what_, places_[e]->name() + " has no room for a group of each of its " +
+            refuse(what(), places_[e]->name() + " has no room for a group of each of its " +
                               std::to_string(here) + " endpoints at the same time; use fewer");
         }
         shape.groups = std::min(most_groups(e), fit);
@@ -234,28 +287,34 @@ private:
     }
 
     // Keeps the first failure, and ends what waits for others.
-    void note(Channel const& channel, std::exception_ptr& failure,
-              std::exception_ptr const& now) const {
-        if (failure) return;
-        failure = now;
+    void note(Channel const& channel, Failure& failure, std::exception_ptr const& now) const {
+        if (failure.what) return;
+        failure = {now, any_failed({channel})};
+        fail(channel, now);
+    }
+
+    void fail(Channel const& channel, std::exception_ptr const& why) const {
         try {
-            std::rethrow_exception(now);
+            std::rethrow_exception(why);
         } catch (Error const& error) {
             channel.fail(error.code(), error.what());
         } catch (std::exception const& error) {
-            channel.fail(ErrorCode::GroupFailed, what_ + ": " + error.what());
+            channel.fail(ErrorCode::GroupFailed, what() + ": " + error.what());
         } catch (...) {
-            channel.fail(ErrorCode::GroupFailed, what_ + " failed");
+            channel.fail(ErrorCode::GroupFailed, what() + " failed");
         }
     }
 
-    std::string what_;
+    Processes& processes_;
+    Conversation talk_;
     Runtime runtime_;
     std::vector<Endpoint> endpoints_;
     OperatorOptions options_;
     Caller caller_;
     OperatorReport* report_;
-    std::vector<std::unique_ptr<Place>> places_;
+    std::vector<std::unique_ptr<Place>> places_;  // by endpoint
+    std::vector<std::size_t> own_;
+    u32 most_groups_ = 0;  // of an endpoint of any process
     std::vector<Channel> channels_;
     std::chrono::steady_clock::time_point phase_start_ = std::chrono::steady_clock::now();
 };

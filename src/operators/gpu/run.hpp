@@ -19,18 +19,20 @@ inline Operation::MakePlace places_on_gpus(std::string const& what) {
     };
 }
 
-// Runs `work(operation)`, and tells the report how long it took.
+// Runs `work(operation)`, and tells the report how long it took. `call`: arguments that must be the same in all processes.
 template <class Work>
 std::vector<GpuTable> run_on_gpus(std::string const& what, Runtime& runtime,
                                   std::vector<Endpoint> const& endpoints,
                                   OperatorOptions const& options, OperatorReport* report,
-                                  Work const& work) {
+                                  Conversation::Call const& call, Work const& work) {
     if (report != nullptr) *report = {};
     auto const start = std::chrono::steady_clock::now();
     std::vector<GpuTable> results;
     {
-        Operation operation(what, runtime, endpoints, options, places_on_gpus(what), report);
-        results = work(operation);
+        auto const processes = processes_of(runtime, endpoints);
+        Operation operation(*processes, what, runtime, endpoints, options,
+                            places_on_gpus(what), report, call_of(endpoints, options, TableMemory::Gpu, call));
+        results = operation.perform([&] { return work(operation); });
     }
     if (report != nullptr) {
         report->seconds =

@@ -5,6 +5,7 @@
 
 #include "operators/gpu/move_kernels.hpp"
 #include "operators/gpu/operation.hpp"
+#include "operators/schema_message.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -49,24 +50,40 @@ inline void check_column(std::string const& what, Field const& field, GpuColumn 
     }
 }
 
-// The parts of a table, checked. What they point to must outlive it.
+// What an endpoint of another process has: no rows here.
+inline GpuTable no_rows(Schema const& schema) {
+    GpuTable table;
+    table.schema = schema;
+    table.columns.resize(schema.size());
+    return table;
+}
+
+// The parts of a table, checked: those of this process, and what the others say of theirs. What parts point to must
+// outlive it.
 class Input : public InputColumns {
 public:
-    Input(Operation const& operation, std::vector<GpuTable> const& parts,
-          std::string const& side = "")
+    Input(Operation& operation, std::vector<GpuTable> const& parts, std::string const& side = "")
         : InputColumns(operation.what() + side), parts_(parts) {
         check_parts(parts.size(), operation.size());
-        for (std::size_t p = 0; p < parts.size(); ++p) add_part(operation.place(p), p);
-        finish([&](u32 c) {
-            return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
-                return !part.columns.empty() && part.columns[c].validity != nullptr;
-            });
-        });
+        for (std::size_t p = 0; p < parts.size(); ++p) {
+            if (operation.is_own(p)) {
+                add_part(operation.place(p), p);
+            } else if (parts[p].rows != 0) {
+                refuse(what_, "part " + std::to_string(p) + " has " +
+                                  std::to_string(parts[p].rows) + " rows, but endpoint " +
+                                  std::to_string(operation.endpoint(p).id) +
+                                  " is another process'; rows go in where their endpoint is");
+            }
+        }
+        if (!operation.alone()) hear(operation, operation.gather(describe()));
+        finish([&](u32 c) { return has_validity(c); });
     }
 
+    // Of all processes.
     using InputColumns::rows;
+    // Of a part of this process.
     [[nodiscard]] u64 rows(std::size_t part) const { return u64(parts_[part].rows); }
-    // Whether some part has validity for the column.
+    // Whether some part of this process has rows with validity for the column.
     [[nodiscard]] bool may_be_null(u32 column) const {
         return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
             return part.rows != 0 && part.columns[column].validity != nullptr;
@@ -123,7 +140,45 @@ private:
         rows_ += u64(part.rows);
     }
 
+    // Whether some part has validity for the column, with rows or without.
+    [[nodiscard]] bool has_validity(u32 column) const {
+        if (!validity_.empty()) return validity_[column];
+        return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
+            return !part.columns.empty() && part.columns[column].validity != nullptr;
+        });
+    }
+
+    // The columns of this process' parts, if they say any, and what the others must know of them.
+    [[nodiscard]] std::string describe() const {
+        MessageWriter words;
+        words.number(rows_).number(schema_.size());
+        for (u32 c = 0; c < schema_.size(); ++c) {
+            say_field(words, schema_[c]);
+            words.number(has_validity(c) ? 1 : 0);
+        }
+        return words.take();
+    }
+
+    // Takes in what all processes say, this one too, in the same order everywhere.
+    void hear(Operation const& operation, std::vector<std::string> const& all) {
+        schema_ = Schema();
+        rows_ = 0;
+        for (std::size_t p = 0; p < all.size(); ++p) {
+            MessageReader from(all[p]);
+            rows_ += from.number();
+            std::vector<Field> fields(from.number(kMostColumns));
+            // Other columns than those before are refused below.
+            validity_.resize(std::max(validity_.size(), fields.size()));
+            for (std::size_t c = 0; c < fields.size(); ++c) {
+                fields[c] = hear_field(from);
+                if (from.number(1) == 1) validity_[c] = true;
+            }
+            if (!fields.empty()) join_in(Schema(std::move(fields)), operation.process_name(p));
+        }
+    }
+
     std::vector<GpuTable> const& parts_;
+    std::vector<bool> validity_;  // by column, of all processes; empty where there is one
 };
 
 // The columns of an operator's own table as kernels read them.
