@@ -132,8 +132,10 @@ int run_member(std::vector<std::string> const& words) {
     auto const rank = u32(std::stoul(words[2]));
     try {
         Load const load = load_of({words.begin() + 3, words.end()});
-        words[0] == "mgi" ? exchange_by_channel(rank, load, leader)
-                          : exchange_by_ucx(rank, load, leader);
+        auto* const work = words[0] == "mgi"         ? exchange_by_channel
+                           : words[0] == "operators" ? operate
+                                                     : exchange_by_ucx;
+        work(rank, load, leader);
         return 0;
     } catch (std::exception const& error) {
         std::fprintf(stderr, "process %u: %s\n", rank, error.what());

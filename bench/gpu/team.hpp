@@ -60,5 +60,6 @@ int run_member(std::vector<std::string> const& words);
 // What the kinds do: until the leader wants no more.
 void exchange_by_channel(u32 rank, Load const& load, Leader& leader);  // "mgi"
 void exchange_by_ucx(u32 rank, Load const& load, Leader& leader);      // "ucx"
+void operate(u32 rank, Load const& load, Leader& leader);              // "operators"
 
 }  // namespace mgi::bench

@@ -42,13 +42,14 @@ class Inputs:
     def dealt(self, pairs: Sequence[tuple[int, int]]) -> list[list[Any]]:
         """For each side a table for each endpoint; one's rows go to this process' own."""
         own = [place != ELSEWHERE for _, place in pairs]
+        nothing = (_mgi.GpuTable if self.on_gpus else _mgi.Table).empty()
         dealt = []
         for side in self.sides:
             if isinstance(side, list):
-                dealt.append(side)
+                dealt.append([nothing if table is None else table for table in side])
                 continue
             rows = iter(side.deal(sum(own)))
-            dealt.append([next(rows) if mine else _mgi.Table.empty() for mine in own])
+            dealt.append([next(rows) if mine else nothing for mine in own])
         return dealt
 
 
@@ -72,10 +73,11 @@ def inputs_of(endpoints: int | Sequence[Endpoint] | None, **sides: Any) -> Input
             f"{one} is a list of {first} tables and {other} one of {second}: give equally many"
         )
     count = count or next(iter(lists.values()), None)
+    elsewhere = _elsewhere(count, endpoints)
     found = {what: _gpu_side(side) for what, side in sides.items()}
     if all(side is None for side in found.values()):
-        return _on_host(count, endpoints, sides)
-    return _on_gpus(count, endpoints, sides, found)
+        return _on_host(count, elsewhere, sides)
+    return _on_gpus(count, endpoints, elsewhere, sides, found)
 
 
 def _count(endpoints: int | Sequence[Endpoint] | None) -> int | None:
@@ -107,13 +109,16 @@ def _length(side: Any, what: str) -> int | None:
     return len(side)
 
 
-def _on_host(
-    count: int | None, endpoints: int | Sequence[Endpoint] | None, sides: dict[str, Any]
-) -> Inputs:
-    count = count or len(os.sched_getaffinity(0))
-    elsewhere = [False] * count
+def _elsewhere(count: int | None, endpoints: int | Sequence[Endpoint] | None) -> list[bool]:
+    """Whether each endpoint is another process'; empty where not even their number is known."""
     if isinstance(endpoints, Sequence):
-        elsewhere = [getattr(endpoint, "_place", 0) == ELSEWHERE for endpoint in endpoints]
+        return [getattr(endpoint, "_place", 0) == ELSEWHERE for endpoint in endpoints]
+    return [False] * (count or 0)
+
+
+def _on_host(count: int | None, elsewhere: list[bool], sides: dict[str, Any]) -> Inputs:
+    count = count or len(os.sched_getaffinity(0))
+    elsewhere = elsewhere or [False] * count
     tables: list[list[Any] | Any] = []
     for side in sides.values():
         if is_table(side):
@@ -141,11 +146,12 @@ def _gpu_side(side: Any) -> _Side | None:
 def _on_gpus(
     count: int | None,
     endpoints: int | Sequence[Endpoint] | None,
+    elsewhere: list[bool],
     sides: dict[str, Any],
     found: dict[str, _Side | None],
 ) -> Inputs:
     for what, tables in found.items():
-        where = _places_on_host(what, sides[what], tables)
+        where = _places_on_host(what, sides[what], tables, elsewhere)
         if where:
             raise InvalidArgument(
                 f"{where} in the host's memory, and others on GPUs: copy it there with "
@@ -154,13 +160,14 @@ def _on_gpus(
     if not _mgi.gpu_operators:
         raise NotFound(_NO_OPERATORS)
     devices = _devices(count, endpoints, sides, found)
+    others = elsewhere or [False] * len(devices)
     tables: list[list[Any] | Any] = []
     for what, side in found.items():
         assert side is not None
         lone = is_table(sides[what])
         at = side * len(devices) if lone else side
         for index, (table, device) in enumerate(zip(at, devices, strict=True)):
-            if table is not None and f"cuda:{table.gpu}" != device:
+            if table is not None and not others[index] and f"cuda:{table.gpu}" != device:
                 which = what if lone else f"{what}[{index}]"
                 raise InvalidArgument(
                     f"{which} lies on cuda:{table.gpu}, and endpoint {index} is on {device}: give "
@@ -170,11 +177,17 @@ def _on_gpus(
     return Inputs(tables, devices, on_gpus=True)
 
 
-def _places_on_host(what: str, side: Any, tables: _Side | None) -> str:
+def _places_on_host(what: str, side: Any, tables: _Side | None, elsewhere: list[bool]) -> str:
     """What of a side is on the host: "" for nothing."""
     if tables is None:
         return f"{what} is" if is_table(side) else f"{what} are"
-    missing = [f"{what}[{i}]" for i, table in enumerate(tables) if table is None]
+    if is_table(side):
+        return ""
+    missing = [
+        f"{what}[{i}]"
+        for i, table in enumerate(tables)
+        if table is None and not (side[i] is None and elsewhere[i])
+    ]
     return f"{', '.join(missing)} is" if missing else ""
 
 

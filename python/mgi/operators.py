@@ -69,7 +69,7 @@ def exchange(
 
     Tables in GPU memory stay there: the operators run on their GPUs, by default at an endpoint for
     each table, and the results are a :class:`GpuTable` each. All tables are on GPUs, or none;
-    :meth:`GpuTable.from_host` and :meth:`GpuTable.to_arrow` copy. Endpoints are of this process.
+    :meth:`GpuTable.from_host` and :meth:`GpuTable.to_arrow` copy.
 
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.

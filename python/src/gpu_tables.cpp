@@ -210,6 +210,7 @@ void bind_gpu_tables(nb::module_& module) {
     nb::class_<GpuTable>(module, "GpuTable")
         .def_static("make", make_gpu_table, nb::arg("schema"), nb::arg("gpu"), nb::arg("rows"),
                     nb::arg("columns"))
+        .def_static("empty", [] { return GpuTable{}; })
         .def_static("from_arrow", gpu_table_from_arrow, nb::arg("object"))
         .def_static("copy_of", copy_to_gpu, nb::arg("batch"), nb::arg("gpu"),
                     nb::call_guard<Unlocked>())

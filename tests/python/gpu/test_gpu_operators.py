@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gpu_support import DlArray, Driver, Interface, read
 from mgi import _mgi
+from mgi.operator_inputs import ELSEWHERE
 
 Calls = list[tuple[str, list[str], list[list[list[int]]]]]
 
@@ -22,9 +23,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
     def fake(name: str, sides: int) -> Callable[..., Any]:
         def call(runtime: _mgi.Runtime, pairs: Any, *rest: Any) -> Any:
-            names = [device["name"] for device in runtime.devices()]
+            names = {i: device["name"] for i, device in enumerate(runtime.devices())}
+            names[ELSEWHERE] = "elsewhere"
             tables = [
-                [read(mgi.GpuTable._of(t)["a"]).tolist() for t in side] for side in rest[:sides]
+                [read(mgi.GpuTable._of(t)["a"]).tolist() if t.rows else [] for t in side]
+                for side in rest[:sides]
             ]
             made.append((name, [names[place] for _, place in pairs], tables))
             return list(rest[0]), {"seconds": 1.0}
@@ -83,6 +86,20 @@ def test_endpoints_that_are_given(driver: Driver, calls: Calls) -> None:
         ]:
             with pytest.raises(mgi.InvalidArgument, match=message):
                 mgi.exchange(given, key="a", endpoints=ends_given, runtime=runtime)
+
+
+def test_endpoints_of_another_process(driver: Driver, calls: Calls) -> None:
+    with mgi.Runtime.local() as runtime:
+        mine = runtime.create_endpoint("cuda:1")
+        other = mgi.Endpoint(7, "elsewhere", ELSEWHERE, runtime._number)
+        given = {"endpoints": [other, mine], "runtime": runtime}
+        for tables in ([None, table(driver, [1, 2], gpu=1)], table(driver, [1, 2], gpu=1)):
+            mgi.exchange(tables, key="a", **given)
+        assert calls == [("exchange", ["elsewhere", "cuda:1"], [[[], [1, 2]]])] * 2
+        with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] is in the host's memory"):
+            mgi.exchange([table(driver, [1]), None], key="a", **given)
+        with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] lies on cuda:0, and endpoint 1"):
+            mgi.exchange([None, table(driver, [1])], key="a", **given)
 
 
 def test_a_runtime_of_the_callers_loses_no_endpoint(driver: Driver, calls: Calls) -> None:

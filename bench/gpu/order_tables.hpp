@@ -1,0 +1,246 @@
+/// \file
+/// Lines and orders on GPUs, what operators make of them, and whether that is right: by sums that a row which is lost,
+/// doubled, torn or in the wrong place changes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/gpu_operators.hpp>
+
+#include "check.hpp"
+#include "memory.hpp"
+#include "orders.hpp"
+
+namespace mgi::bench::orders {
+
+using u8 = std::uint8_t;
+
+/// Sums of rows, which do not depend on their order; `wrong` rows are no rows of the table, or not their owner's.
+struct Seen {
+    unsigned long long rows = 0;
+    unsigned long long sum = 0;
+    unsigned long long wrong = 0;
+    [[nodiscard]] bool operator==(Seen const&) const = default;
+    void join(Seen const& other) {
+        rows += other.rows;
+        sum += other.sum;
+        wrong += other.wrong;
+    }
+};
+
+/// How large tables are.
+struct Size {
+    u32 gpus = 1;
+    u64 lines = 60'000'000;  ///< of each GPU
+
+    [[nodiscard]] u64 orders() const { return lines / 4; }
+    [[nodiscard]] u64 all_lines() const { return lines * gpus; }
+    [[nodiscard]] u64 all_orders() const { return orders() * gpus; }
+};
+
+/// What a grid is told of the result at one GPU.
+struct Part {
+    u64 const* keys;
+    u64 const* values;
+    u64 const* thirds;  ///< payloads, counts, or null
+    u64 rows;
+    u32 gpu;
+    u32 gpus;
+    u64 all_lines;
+    u64 all_orders;
+};
+
+static __device__ void add(Seen* seen, u64 rows, u64 sum, u64 wrong) {
+    atomicAdd(&seen->rows, rows);
+    atomicAdd(&seen->sum, sum);
+    if (wrong != 0) atomicAdd(&seen->wrong, wrong);
+}
+
+static __device__ bool is_owner(u64 key, Part const& part) {
+    u64 const hash = device::murmur3_mix(key);
+    return part.gpus == 1 || device::destination_of_hash(hash, part.gpus) == part.gpu;
+}
+
+/// Lines by their numbers, which are their values, with their orders' payloads where there are any.
+static __global__ void see_lines(Part part, Seen* seen) {
+    u64 const step = u64(gridDim.x) * blockDim.x;
+    u64 rows = 0, sum = 0, wrong = 0;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
+        u64 const line = part.values[i];
+        u64 const number = part.keys[i] * kInverse;
+        bool const right = line < part.all_lines &&
+                           number == number_of_row(line, part.all_orders) &&
+                           (part.thirds == nullptr || part.thirds[i] == payload_of(number)) &&
+                           is_owner(part.keys[i], part);
+        wrong += right ? 0 : 1;
+        sum += device::murmur3_mix(line + 1);
+        ++rows;
+    }
+    add(seen, rows, sum, wrong);
+}
+
+/// Groups, weighed by their keys: so the sums and counts of each group are in it by themselves.
+static __global__ void see_groups(Part part, Seen* seen) {
+    u64 const step = u64(gridDim.x) * blockDim.x;
+    u64 rows = 0, sum = 0, wrong = 0;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
+        u64 const number = part.keys[i] * kInverse;
+        sum += device::murmur3_mix(number) * (part.values[i] + (part.thirds[i] << 40));
+        wrong += number < part.all_orders && is_owner(part.keys[i], part) ? 0 : 1;
+        ++rows;
+    }
+    add(seen, rows, sum, wrong);
+}
+
+/// What both must be, of the lines from `first` on. `there`: by order, set for those that have a line.
+static __global__ void expect_rows(u64 first, u64 lines, u64 all_orders, u8* there, Seen* in_lines,
+                            Seen* in_groups) {
+    u64 const step = u64(gridDim.x) * blockDim.x;
+    u64 rows = 0, by_line = 0, by_group = 0;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < lines; i += step) {
+        u64 const line = first + i;
+        u64 const number = number_of_row(line, all_orders);
+        by_line += device::murmur3_mix(line + 1);
+        by_group += device::murmur3_mix(number) * (value_of_row(line) + (u64(1) << 40));
+        there[number] = 1;
+        ++rows;
+    }
+    add(in_lines, rows, by_line, 0);
+    add(in_groups, 0, by_group, 0);
+}
+
+static __global__ void count_groups(u8 const* there, u64 all_orders, Seen* in_groups) {
+    u64 const step = u64(gridDim.x) * blockDim.x;
+    u64 rows = 0;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < all_orders; i += step) {
+        rows += there[i];
+    }
+    add(in_groups, rows, 0, 0);
+}
+
+/// A table of two columns on a GPU, and its memory.
+struct Two {
+    Two(u32 on, u64 rows) : gpu(on), first(rows), second(rows) {}
+    [[nodiscard]] GpuTable table(std::string const& one, std::string const& other) const {
+        return gpu_table(
+            int(gpu), std::int64_t(first.size()),
+            {{one, int64(), first.get(), nullptr, 0}, {other, int64(), second.get(), nullptr, 0}},
+            nullptr);
+    }
+    u32 gpu;
+    DeviceArray<u64> first;
+    DeviceArray<u64> second;
+};
+
+/// The tables of some GPUs, and the operators over all GPUs' tables.
+class Tables {
+public:
+    /// `own`: the GPUs whose tables are here.
+    Tables(Size const& size, std::vector<u32> own) : size_(size), own_(std::move(own)) {
+        for (u32 const g : own_) {
+            On const on{int(g)};
+            lines_.push_back(std::make_unique<Two>(g, size.lines));
+            values_.push_back(std::make_unique<Two>(g, size.lines));
+            orders_.push_back(std::make_unique<Two>(g, size.orders()));
+            Two& lines = *lines_.back();
+            Two& values = *values_.back();
+            Two& orders = *orders_.back();
+            make_lines<<<1024, 256>>>(lines.first.get(), lines.second.get(), g * size.lines,
+                                      size.lines, size.all_orders(), true);
+            make_lines<<<1024, 256>>>(values.first.get(), values.second.get(), g * size.lines,
+                                      size.lines, size.all_orders(), false);
+            make_orders<<<1024, 256>>>(orders.first.get(), orders.second.get(), g * size.orders(),
+                                       size.orders(), size.all_orders());
+            check_launch("make rows");
+            check(cudaDeviceSynchronize(), "make rows");
+        }
+    }
+
+    /// By GPU; those of others have no rows.
+    [[nodiscard]] std::vector<GpuTable> lines() const { return parts(lines_, "key", "line"); }
+    [[nodiscard]] std::vector<GpuTable> values() const { return parts(values_, "key", "value"); }
+    [[nodiscard]] std::vector<GpuTable> orders() const { return parts(orders_, "id", "payload"); }
+
+    /// Runs "exchange" of lines, "join" of lines and orders or "group_by" of values over all GPUs' tables.
+    [[nodiscard]] std::vector<GpuTable> operate(std::string const& name, Runtime& runtime,
+                                                std::vector<Endpoint> const& all,
+                                                OperatorReport* told) const {
+        if (name == "exchange") return exchange(runtime, all, lines(), {"key"}, {}, told);
+        if (name == "join") return join(runtime, all, lines(), orders(), spec(), {}, told);
+        return group_by(runtime, all, values(), {"key"}, sums(), {}, told);
+    }
+    static JoinSpec spec() { return {{"key"}, {"id"}, {"key", "line"}, {"payload"}}; }
+    static std::vector<Aggregate> sums() {
+        return {{AggregateFunction::Sum, "value", "sum"}, {AggregateFunction::Count, "", "count"}};
+    }
+
+    /// What an operator's results at this one's GPUs are.
+    [[nodiscard]] Seen seen_in(std::string const& name,
+                               std::vector<GpuTable> const& results) const {
+        Seen all;
+        for (u32 const g : own_) {
+            On const on{int(g)};
+            DeviceArray<Seen> seen(1);
+            check(cudaMemset(seen.get(), 0, sizeof(Seen)), "clear");
+            Part const part{values_of(results[g], 0),
+                            values_of(results[g], 1),
+                            values_of(results[g], 2),
+                            u64(results[g].rows),
+                            g,
+                            size_.gpus,
+                            size_.all_lines(),
+                            size_.all_orders()};
+            name == "group_by" ? see_groups<<<1024, 256>>>(part, seen.get())
+                               : see_lines<<<1024, 256>>>(part, seen.get());
+            check_launch("look at rows");
+            Seen mine;
+            check(cudaMemcpy(&mine, seen.get(), sizeof(Seen), cudaMemcpyDeviceToHost), "read");
+            all.join(mine);
+        }
+        return all;
+    }
+
+private:
+    using All = std::vector<std::unique_ptr<Two>>;
+    [[nodiscard]] std::vector<GpuTable> parts(All const& all, std::string const& one,
+                                              std::string const& other) const {
+        std::vector<GpuTable> parts(size_.gpus);
+        for (auto const& two : all) parts[two->gpu] = two->table(one, other);
+        return parts;
+    }
+    static u64 const* values_of(GpuTable const& table, std::size_t column) {
+        if (column >= table.columns.size()) return nullptr;
+        return static_cast<u64 const*>(table.columns[column].values);
+    }
+
+    Size const size_;
+    std::vector<u32> const own_;
+    All lines_;
+    All values_;
+    All orders_;
+};
+
+/// What results must be, of all GPUs.
+class Expected {
+public:
+    explicit Expected(Size const& size) {
+        DeviceArray<u8> there(size.all_orders());
+        DeviceArray<Seen> seen(2);
+        check(cudaMemset(there.get(), 0, there.bytes()), "clear");
+        check(cudaMemset(seen.get(), 0, seen.bytes()), "clear");
+        expect_rows<<<1024, 256>>>(0, size.all_lines(), size.all_orders(), there.get(), seen.get(),
+                                   seen.get() + 1);
+        count_groups<<<1024, 256>>>(there.get(), size.all_orders(), seen.get() + 1);
+        check(cudaMemcpy(both_, seen.get(), sizeof(both_), cudaMemcpyDeviceToHost), "read");
+    }
+    [[nodiscard]] Seen const& of(std::string const& name) const {
+        return both_[name == "group_by" ? 1 : 0];
+    }
+
+private:
+    Seen both_[2];
+};
+
+}  // namespace mgi::bench::orders
