@@ -41,7 +41,7 @@ public:
 };
 
 /// All are there once the library is open. Thread-safe as the driver is, which is: entirely. Pointers to
-/// device memory are Addresses; streams are always told, and never the legacy one.
+/// device memory are Addresses; streams are always told; the legacy one is only asked where it has got to.
 class Functions {
 protected:
     Functions() = default;

@@ -17,8 +17,9 @@ std::string why_not_mapped(int gpu);
 /// One range of it. What fails throws Error as Driver::check does.
 class Mapping {
 public:
-    /// New memory of a GPU, for it and all of this process' GPUs that reach it. As it comes: not zeroed.
-    Mapping(int gpu, std::uint64_t bytes);
+    /// New memory of a GPU, for it and all of this process' GPUs that reach it. As it comes: not zeroed. `use` says in an
+    /// error what it is for.
+    Mapping(int gpu, std::uint64_t bytes, std::string const& use = "a channel's pool");
     /// Another process', which has so many bytes, by a descriptor of it, which stays the caller's: for copies by
     /// these GPUs. `what` says in an error what it is for.
     Mapping(std::vector<int> const& gpus, int descriptor, std::uint64_t bytes,

@@ -32,6 +32,7 @@ public:
         return runtime_.create_channel(spec);
     }
     void delete_channel(Channel const& channel) override { runtime_.delete_channel(channel); }
+    std::shared_ptr<GpuWindows> windows() override { return nullptr; }
 
 private:
     Runtime runtime_;
@@ -42,7 +43,7 @@ private:
 class JobsProcesses final : public Processes {
 public:
     JobsProcesses(Runtime const& runtime, std::vector<Endpoint> const& endpoints)
-        : runtime_(runtime), members_(runtime, endpoints) {
+        : runtime_(runtime), members_(runtime, endpoints), endpoints_(endpoints) {
         std::map<std::string, u32> numbers;
         for (std::size_t e = 0; e < endpoints.size(); ++e) {
             u32 const next = u32(numbers.size());
@@ -67,10 +68,12 @@ public:
         return runtime_.create_channel(spec);
     }
     void delete_channel(Channel const& channel) override { runtime_.delete_channel(channel); }
+    std::shared_ptr<GpuWindows> windows() override { return gpu_windows(runtime_, endpoints_); }
 
 private:
     Runtime runtime_;
     Members members_;
+    std::vector<Endpoint> endpoints_;
     std::vector<u32> servers_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <mgi/gpu_windows.hpp>
 #include <mgi/operators.hpp>
 
 #include "operators/text.hpp"
@@ -43,6 +44,9 @@ public:
     virtual Channel create_channel(ChannelSpec const& spec) = 0;
     // This process uses it no more.
     virtual void delete_channel(Channel const& channel) = 0;
+
+    // Windows at these processes' GPUs; null where there is nobody to share them with.
+    virtual std::shared_ptr<GpuWindows> windows() = 0;
 };
 
 // Those that have the endpoints. Throws Error(InvalidArgument) where this process has none of them.

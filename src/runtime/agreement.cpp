@@ -331,6 +331,14 @@ Said decode(std::string_view text) {
     return said;
 }
 
+std::string encode_card(GpuCard const& card) {
+    return text_of(card);
+}
+
+GpuCard decode_card(std::string_view text) {
+    return gpu_card_in(text);
+}
+
 void check_agreement(std::vector<Said> const& all, std::vector<std::string> const& names,
                      std::string const& who) {
     for (std::size_t i = 0; i < all.size(); ++i) {

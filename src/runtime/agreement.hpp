@@ -39,6 +39,10 @@ std::string encode(Said const& said);
 // Throws Error(Internal) for the words of another version.
 Said decode(std::string_view text);
 
+// A card alone, on one line; decoding throws as above.
+std::string encode_card(GpuCard const& card);
+GpuCard decode_card(std::string_view text);
+
 // Throws the first error of all, which names whose it is, or Error(InvalidArgument) that names the field by
 // which somebody's specification differs from the first one's: the same in every process.
 void check_agreement(std::vector<Said> const& all, std::vector<std::string> const& names,

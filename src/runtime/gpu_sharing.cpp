@@ -134,6 +134,8 @@ bool are_peers(GpuCard const& one, GpuCard const& other) {
            });
 }
 
+}  // namespace
+
 bool are_all_peers(std::vector<GpuCard> const& cards) {
     for (std::size_t i = 0; i < cards.size(); ++i) {
         if (cards[i].home.empty() || !cards[i].maps || !cards[i].without.empty()) return false;
@@ -143,8 +145,6 @@ bool are_all_peers(std::vector<GpuCard> const& cards) {
     }
     return true;
 }
-
-}  // namespace
 
 void note_cards(PartMembers& members, std::vector<GpuCard> const& cards, ChannelSpec const& spec) {
     members.in_place = may_be_peers(spec, members) && are_all_peers(cards);

@@ -89,6 +89,8 @@ GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,
                  std::string const& server, bool may_be);
 // Says which members copy into which other ones' GPUs, whose cards these are, or that all read in place.
 void note_cards(PartMembers& members, std::vector<GpuCard> const& cards, ChannelSpec const& spec);
+// Whether each one's kernels may write into all others' memory. Of cards that say whether GPUs have mapped memory.
+bool are_all_peers(std::vector<GpuCard> const& cards);
 // Whether members read in place, should all of their GPUs be peers.
 bool may_be_peers(ChannelSpec const& spec, PartMembers const& members);
 

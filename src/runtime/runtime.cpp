@@ -403,6 +403,29 @@ Graph const& Runtime::graph() const {
 std::uint64_t Runtime::memory_left() const {
     return impl_->memory_left();
 }
+void Runtime::Impl::trim() noexcept {
+    reserve_->trim();
+    std::lock_guard const lock(windows_mutex_);
+    for (KeptWindows const& one : windows_) one.windows->trim();
+}
+
+std::shared_ptr<GpuWindows> Runtime::Impl::windows_of(
+    std::vector<Endpoint> const& endpoints,
+    std::function<std::shared_ptr<GpuWindows>()> const& make) {
+    constexpr std::size_t kMost = 4;
+    std::lock_guard const lock(windows_mutex_);
+    auto const at = std::find_if(windows_.begin(), windows_.end(), [&](KeptWindows const& one) {
+        return one.endpoints == endpoints;
+    });
+    if (at != windows_.end()) {
+        std::rotate(at, at + 1, windows_.end());
+        return windows_.back().windows;
+    }
+    if (windows_.size() == kMost) windows_.erase(windows_.begin());
+    windows_.push_back({endpoints, make()});
+    return windows_.back().windows;
+}
+
 void Runtime::trim() {
     impl_->trim();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <mgi/cluster.hpp>
+#include <mgi/gpu_windows.hpp>
 #include <mgi/runtime.hpp>
 
 #include "mover/mover_thread.hpp"
@@ -47,7 +48,7 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
-    void trim() noexcept { reserve_->trim(); }
+    void trim() noexcept;
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
     [[nodiscard]] ChannelNetwork& network() { return network_; }
 
@@ -76,6 +77,10 @@ public:
                                     std::chrono::milliseconds timeout = {});
     // How often this process has been asked for it before, for the same ranks.
     std::uint64_t next_occasion(Company const& company);
+    // Those that are kept for these endpoints, or what `make` makes.
+    std::shared_ptr<GpuWindows> windows_of(
+        std::vector<Endpoint> const& endpoints,
+        std::function<std::shared_ptr<GpuWindows>()> const& make);
     Channel create_channel(ChannelSpec const& spec);
     void delete_channel(ChannelImpl const& channel);
 
@@ -207,6 +212,12 @@ private:
     std::map<std::vector<std::uint32_t>, std::uint64_t>
         occasions_;                          // by ranks; under the registry's mutex
     std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
+    struct KeptWindows {
+        std::vector<Endpoint> endpoints;
+        std::shared_ptr<GpuWindows> windows;
+    };
+    std::mutex windows_mutex_;
+    std::vector<KeptWindows> windows_;  // few; what was asked for last comes last
     std::unique_ptr<Coordinator> coordinator_ = std::make_unique<LocalCoordinator>();
     GpuRefusals gpu_refusals_;
     DirectRefusal direct_refusal_;

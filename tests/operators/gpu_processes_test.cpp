@@ -1,6 +1,8 @@
 // The operators of GPUs, on threads of the host, whose endpoints belong to several processes, which are threads too.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "operators/gpu/group_by.hpp"
 #include "operators/gpu/join.hpp"
 #include "operators/host_tables.hpp"
@@ -18,6 +20,67 @@ using test::ThreadAsProcess;
 using F = AggregateFunction;
 
 constexpr u64 kAnyKey = 1u << 30;
+
+/// Windows in memory that all processes have, as they are threads.
+class HostWindows final : public GpuWindows {
+public:
+    /// `opens`: whether this process can open others'.
+    explicit HostWindows(bool opens) : opens_(opens) {}
+
+    std::string card() override { return "host"; }
+    bool meet(std::vector<std::string> const& cards, std::size_t me) override {
+        me_ = me;
+        return shares_ && std::find(cards.begin(), cards.end(), "") == cards.end();
+    }
+    std::shared_ptr<void> make(int, u64 bytes) override {
+        constexpr std::align_val_t kAlign{256};
+        void* const at = ::operator new(bytes + 16, kAlign);
+        return {at, [](void* of) { ::operator delete(of, kAlign); }};
+    }
+    std::string offer(std::vector<void*> const& windows) override {
+        open_.insert(windows.begin(), windows.end());
+        MessageWriter words;
+        words.number(windows.size());
+        for (void* const at : windows) words.number(reinterpret_cast<u64>(at));
+        return words.take();
+    }
+    Opened open(std::vector<std::string> const& offers) override {
+        Opened opened;
+        opened.anew = true;
+        if (!opens_) opened.failure = "not here";
+        for (std::string const& words : offers) {
+            MessageReader from(words);
+            auto& theirs = opened.at.emplace_back();
+            for (u64 left = from.number(); left != 0; --left) {
+                theirs.push_back(reinterpret_cast<char*>(from.number()));
+            }
+        }
+        opened.at[me_].clear();  // nobody opens its own
+        return opened;
+    }
+    void close(std::vector<void*> const& windows) override {
+        for (void* const at : windows) open_.erase(at);
+    }
+    void do_without() override { shares_ = false; }
+    void trim() noexcept override {}
+
+    [[nodiscard]] bool all_closed() const { return open_.empty(); }
+
+private:
+    bool const opens_;
+    bool shares_ = true;
+    std::size_t me_ = 0;
+    std::set<void*> open_;
+};
+
+/// What processes have of windows.
+enum class Share { Nothing, Windows, NotTheFirst };
+
+std::function<std::shared_ptr<GpuWindows>()> windows_of(Share share, std::size_t process) {
+    if (share == Share::Nothing) return [] { return nullptr; };
+    bool const opens = share == Share::Windows || process != 0;
+    return [windows = std::make_shared<HostWindows>(opens)] { return windows; };
+}
 
 /// What a process does with its parts of a table, or of two.
 using Work = std::function<std::vector<GpuTable>(Operation&, std::vector<std::vector<GpuTable>>&)>;
@@ -46,8 +109,9 @@ std::vector<Table> tables_of(std::vector<GpuTable> const& results) {
 std::vector<Came> run(Job& job, std::string const& what,
                       std::vector<std::vector<GpuTable>> const& tables, Work const& work,
                       OperatorOptions const& options = {}, u32 threads = 1,
-                      Conversation::Call const& call = {}) {
-    return job.run([&](ThreadAsProcess& process, std::size_t) {
+                      Share share = Share::Nothing) {
+    return job.run([&](ThreadAsProcess& process, std::size_t me) {
+        process.windows_of = windows_of(share, me);
         auto own = tables;
         for (auto& parts : own) {
             for (std::size_t e = 0; e < parts.size(); ++e) {
@@ -55,8 +119,13 @@ std::vector<Came> run(Job& job, std::string const& what,
             }
         }
         Operation operation(process, what, job.runtime(), job.endpoints(), options,
-                            places_on_host(threads), nullptr, call);
-        return tables_of(operation.perform([&] { return work(operation, own); }));
+                            places_on_host(threads));
+        auto const results = operation.perform([&] { return work(operation, own); });
+        EXPECT_EQ(process.channels() == 0, share == Share::Windows && options.by_reference);
+        if (share != Share::Nothing) {
+            EXPECT_TRUE(static_cast<HostWindows&>(*process.windows()).all_closed());
+        }
+        return tables_of(results);
     });
 }
 
@@ -79,6 +148,7 @@ protected:
     std::size_t const endpoints_ = owners_.size();
     Job job_{processes_, owners_};
     u32 const threads_ = 1 + u32(random_.below(2));
+    Share const share_ = Share(GetParam() % 3);
     Schema const schema_{{"key", int64(), true}, {"x", int32(), true}, {"flag", boolean()}};
 };
 
@@ -87,7 +157,7 @@ TEST_P(GpuOperatorProcessesProperty, Exchange) {
     auto came = run(
         job_, "exchange", {deal(table, endpoints_, random_)},
         [](Operation& operation, auto& parts) { return exchange_on(operation, parts[0], {"key"}); },
-        {}, threads_);
+        {}, threads_, share_);
     auto const results = job_.result(came);
     EXPECT_EQ(results[0].schema, schema_);
     expect_same(rows_of_all(results), sorted(table.rows));
@@ -112,7 +182,7 @@ TEST_P(GpuOperatorProcessesProperty, GroupBy) {
             [&](Operation& operation, auto& parts) {
                 return group_by_on(operation, parts[0], {"key"}, wanted);
             },
-            {}, threads_);
+            {}, threads_, share_);
         expect_same(rows_of_all(job.result(came)), sorted(group_by(table, {"key"}, wanted)));
     }
 }
@@ -127,13 +197,13 @@ TEST_P(GpuOperatorProcessesProperty, Join) {
         [&](Operation& operation, auto& parts) {
             return join_on(operation, parts[0], parts[1], spec);
         },
-        {}, threads_);
+        {}, threads_, share_);
     expect_same(rows_of_all(job_.result(came)),
                 sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
                             spec.right_columns)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, GpuOperatorProcessesProperty, ::testing::Range(0, test::kSanitized ? 3 : 8));
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuOperatorProcessesProperty, ::testing::Range(0, test::kSanitized ? 6 : 18));
 
 Job pair_of_processes() {
     return {2, {0, 1}};
@@ -199,6 +269,38 @@ TEST(GpuOperatorProcesses, AllBeginAgainWhereOneTableIsTooSmall) {
                 sorted(group_by(table, {"key"}, {{F::Count, "", "n"}})));
 }
 
+// Rows for which one process has no room are folded as they come, in all processes.
+TEST(GpuOperatorProcesses, GroupsWhereOneProcessHasNoRoomForRows) {
+    PlainTable table = some_table(100'000);
+    for (Row& row : table.rows) row[0].word = 1 + row[0].word % 16 * 2;  // all are endpoint 1's
+    std::vector<Aggregate> const wanted{{F::Max, "x", "max"}};
+    OperatorOptions options;
+    options.hash = Hash::Modulo;
+    for (u64 const limit : {u64{0}, u64{1} << 20}) {
+        options.receive_limit = limit;
+        Job job = pair_of_processes();
+        auto came = job.run([&](ThreadAsProcess& process, std::size_t me) {
+            process.windows_of = windows_of(Share::Windows, me);
+            auto own = halves(table);
+            own[1 - me] = {};
+            Operation operation(process, "group_by", job.runtime(), job.endpoints(), options,
+                                places_on_host(1));
+            auto const results = operation.perform([&] {
+                Input const input(operation, own);
+                Wanted facts_wanted;
+                facts_wanted.keys = {0};
+                facts_wanted.sketch = facts_wanted.rows_for = true;
+                Facts const facts = find_facts(operation, input, facts_wanted);
+                GroupPlan const plan(input, {0}, items_of(input, wanted), facts);
+                return group_moving(operation, input, {0}, plan, facts);
+            });
+            EXPECT_EQ(process.channels(), limit == 0 ? 0u : 1u);
+            return tables_of(results);
+        });
+        expect_same(rows_of_all(job.result(came)), sorted(group_by(table, {"key"}, wanted)));
+    }
+}
+
 TEST(GpuOperatorProcesses, SumsThatOverflowInOneProcessFailInAll) {
     PlainTable table{Schema{{"key", int64()}, {"x", int64()}}, {}};
     for (u64 i = 0; i < 4; ++i) table.rows.push_back({{true, 1}, {true, 0x7000000000000000ULL}});
@@ -222,10 +324,12 @@ TEST(GpuOperatorProcesses, MemoryThatOneProcessHasNot) {
     OperatorOptions options;
     options.hash = Hash::Modulo;
     options.receive_limit = 200'000;
-    Job job = pair_of_processes();
-    auto const came = run(job, "exchange", {halves(table)}, exchange_by_key, options);
-    auto const texts = test::texts_of(came, ErrorCode::OutOfMemory);
-    test::expect_words(texts[0], {"rank 1 has failed", "receive_limit"});
+    for (Share const share : {Share::Nothing, Share::Windows}) {
+        Job job = pair_of_processes();
+        auto const came = run(job, "exchange", {halves(table)}, exchange_by_key, options, 1, share);
+        auto const texts = test::texts_of(came, ErrorCode::OutOfMemory);
+        test::expect_words(texts[0], {"rank 1 has failed", "receive_limit"});
+    }
 }
 
 TEST(GpuOperatorProcesses, ColumnsAndCallsThatDifferAreNamed) {

@@ -76,6 +76,10 @@ public:
     }
     Channel create_channel(ChannelSpec const& spec) override;
     void delete_channel(Channel const& channel) override { place_.leave_channel(channel); }
+    std::shared_ptr<GpuWindows> windows() override { return windows_of(); }
+
+    /// Of this process' "GPUs", in tests that have some.
+    std::function<std::shared_ptr<GpuWindows>()> windows_of = [] { return nullptr; };
 
     /// Called before each channel is created; what it throws stays in this process.
     std::function<void()> before_channel = [] {};

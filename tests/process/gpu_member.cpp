@@ -2,7 +2,8 @@
 //
 //     mgi_test_gpu_member WHAT RANK SIZE HOW
 //
-// WHAT: "exchange", or "lose", and the second process is killed, or "stop", and it is stopped. HOW: "copies" into the others' GPUs,
+// WHAT: "exchange", or "windows" in place of channels, or "lose", and the second process is killed, or "stop", and it is
+// stopped. HOW: "copies" into the others' GPUs,
 // "links", or "peers", of which each has a GPU of its own and reads in place. Prints what went wrong, and ends with 1
 // then.
 #include <unistd.h>
@@ -13,6 +14,9 @@
 #include <numeric>
 #include <stdexcept>
 #include <thread>
+
+#include <mgi/gpu_windows.hpp>
+#include <mgi/members.hpp>
 
 #include "support/gpu_blocks.hpp"
 #include "support/meeting.hpp"
@@ -136,6 +140,89 @@ void lose(u32 rank, u32 size, std::string const& how, bool stopped) {
     member.leave();
 }
 
+// Windows of all processes, which the driver that is made up has in the host's memory.
+class WindowMember {
+public:
+    WindowMember(u32 rank, u32 size, std::string const& how)
+        : rank_(rank),
+          gpu_(how == "peers" ? int(rank) : 0),
+          runtime_(join_meeting(rank, size, one_device())),
+          mine_(runtime_.create_endpoint("cuda:" + std::to_string(gpu_))),
+          all_(runtime_.gather_endpoints({mine_})),
+          members_(runtime_, all_) {}
+
+    std::vector<std::string> gather(std::string const& words) {
+        return members_.gather("step " + std::to_string(step_++), words, kLimit,
+                               [] { return false; });
+    }
+    bool meet() {
+        windows_ = gpu_windows(runtime_, all_);
+        return windows_->meet(gather(windows_->card()), rank_);
+    }
+    // Each process writes its rank into a place of its own in every window. Whether any was opened for the first time.
+    bool write(std::vector<std::shared_ptr<void>> const& mine, u32 value) {
+        std::vector<void*> at;
+        for (auto const& window : mine) at.push_back(window.get());
+        auto const opened = windows_->open(gather(windows_->offer(at)));
+        require(opened.failure.empty(), opened.failure);
+        for (u32 p = 0; p < opened.at.size(); ++p) {
+            for (std::size_t i = 0; i < mine.size(); ++i) {
+                char* const to = p == rank_ ? static_cast<char*>(at[i]) : opened.at[p].at(i);
+                reinterpret_cast<u32*>(to)[rank_] = value + rank_;
+            }
+        }
+        (void)gather("written");
+        for (void* const window : at) {
+            for (u32 p = 0; p < opened.at.size(); ++p) {
+                require(static_cast<u32*>(window)[p] == value + p,
+                        "process " + std::to_string(p) + " has not written here");
+            }
+        }
+        windows_->close(at);
+        return opened.anew;
+    }
+    std::shared_ptr<void> make(u64 bytes) { return windows_->make(gpu_, bytes); }
+    void trim() { runtime_.trim(); }
+    // Offers a window and gives it back while others might write there.
+    void give_up(std::shared_ptr<void> window) {
+        std::vector<void*> const at{window.get()};
+        (void)windows_->open(gather(windows_->offer(at)));
+        (void)gather("seen");
+    }
+
+private:
+    u32 const rank_;
+    int const gpu_;
+    Runtime runtime_;
+    Endpoint mine_;
+    std::vector<Endpoint> all_;
+    Members members_;
+    std::shared_ptr<GpuWindows> windows_;
+    u64 step_ = 0;
+};
+
+void share_windows(u32 rank, u32 size, std::string const& how) {
+    WindowMember member(rank, size, how);
+    require(member.meet() == (how == "peers"), "they share windows, or not");
+    if (how != "peers") return;
+    constexpr u64 kBytes = 3 << 20;
+    void* first = nullptr;
+    for (u32 round = 0; round < 3; ++round) {
+        require(member.meet(), "they do not meet again");
+        auto const window = member.make(kBytes);
+        first = first == nullptr ? window.get() : first;
+        require(window.get() == first, "a window that came back is not given out again");
+        require(member.write({window}, 10 * round) == (round == 0), "opened anew, or not");
+    }
+    // A larger one beside it, which one process alone has trimmed meanwhile.
+    require(member.write({member.make(kBytes), member.make(4 * kBytes)}, 50), "not opened anew");
+    if (rank == 1) member.trim();
+    require(member.write({member.make(kBytes)}, 60), "a window that was freed was known");
+    require(!member.write({member.make(kBytes)}, 70), "a window was not known");
+    member.give_up(member.make(kBytes));
+    require(member.write({member.make(kBytes)}, 80), "a window that was open was given out again");
+}
+
 }  // namespace
 }  // namespace mgi::test
 
@@ -146,6 +233,8 @@ int main(int count, char** words) {
     try {
         if (std::string(words[1]) == "exchange") {
             mgi::test::exchange(number(2), number(3), words[4]);
+        } else if (std::string(words[1]) == "windows") {
+            mgi::test::share_windows(number(2), number(3), words[4]);
         } else {
             bool const stopped = std::string(words[1]) == "stop";
             mgi::test::lose(number(2), number(3), words[4], stopped);

@@ -49,6 +49,18 @@ TEST_F(GpuProcess, TwoHaveLinksWhereMemoryCannotBeShared) {
     EXPECT_EQ(hold("exchange", 2, "links", "plain"), all_well_);
 }
 
+TEST_F(GpuProcess, ThreeWriteIntoEachOthersWindows) {
+    std::vector<std::string> const all_well{"", "", ""};
+    EXPECT_EQ(hold("windows", 3, "peers", "on"), all_well);
+}
+
+// Nor where all are on one GPU, or other memory is wanted.
+TEST_F(GpuProcess, SomeHaveNoWindows) {
+    EXPECT_EQ(hold("windows", 2, "copies", "on"), all_well_);
+    EXPECT_EQ(hold("windows", 2, "links", "plain"), all_well_);
+    EXPECT_EQ(hold("windows", 2, "links", "off"), all_well_);
+}
+
 TEST_F(GpuProcess, OneIsKilledAndTheOthersGoOn) {
     std::vector<std::string> const ended{"", "ended by Killed", ""};
     EXPECT_EQ(hold("lose", 3, "copies", "on"), ended);

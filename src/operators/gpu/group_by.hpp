@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "operators/gpu/group_by_plan.hpp"
 #include "operators/gpu/move_rows.hpp"
@@ -146,12 +147,24 @@ inline double share_of(double keys, std::size_t endpoints) {
     return share + 4 * std::sqrt(share);
 }
 
-// Groups of all rows, which are exchanged first. Throws Error(OutOfMemory) where there is no room for them.
-inline std::vector<GpuTable> group_moved(Operation& operation, Input const& input,
-                                         std::vector<u32> const& keys, GroupPlan const& plan,
-                                         Facts const& facts) {
-    std::vector<GpuTable> moved =
-        Moving(operation, input, plan.columns(), keys, facts).run("group_by");
+// Groups of all rows, which are exchanged first; none where there is no room for them in some process.
+inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, Input const& input,
+                                                        std::vector<u32> const& keys,
+                                                        GroupPlan const& plan,
+                                                        Facts const& facts) {
+    std::vector<GpuTable> moved;
+    {
+        Moving moving(operation, input, plan.columns(), keys, facts);
+        bool full = false;
+        try {
+            moving.make_room();
+        } catch (Error const& error) {
+            if (error.code() != ErrorCode::OutOfMemory) throw;
+            full = true;
+        }
+        if (operation.in_any(full)) return std::nullopt;
+        moved = moving.run("group_by");
+    }
     std::vector<GpuTable> results(operation.size(), no_rows(plan.schema()));
     operation.each([&](std::size_t e) {
         results[e] = group_part(operation, e, views_of(moved[e]), u64(moved[e].rows), plan,
@@ -228,13 +241,16 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     }
     if (counted) {
         try {
-            return group_moved(operation, input, keys, plan, facts);
+            auto results = group_moved(operation, input, keys, plan, facts);
+            if (results) return std::move(*results);
         } catch (Error const& error) {
-            if (error.code() != ErrorCode::OutOfMemory) throw;
+            // A table for which there is no room: other processes do not know of it.
+            if (error.code() != ErrorCode::OutOfMemory || !operation.alone()) throw;
         }
         operation.count_anew();
         // Those that arrive through a channel take less, but of the GPUs' memory, not of what was kept.
         for (std::size_t const e : operation.own()) operation.place(e).trim();
+        if (operation.windows() != nullptr) operation.windows()->trim();
     }
     return group_arriving(operation, input, keys, plan, facts);
 }
@@ -296,7 +312,7 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     wanted.magnitudes = magnitudes_wanted(input, items);
     wanted.sketch = true;
     wanted.rows_for = operation.size() > 1 && operation.size() <= Survey::kMostDestinations &&
-                      operation.reach_each_other();
+                      operation.places_rows();
     Facts const facts = find_facts(operation, input, wanted);
     GroupPlan const plan(input, wanted.keys, items, facts);
     if (operation.size() == 1) {

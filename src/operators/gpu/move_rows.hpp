@@ -22,13 +22,15 @@ public:
             nulls_.push_back(facts.nulls[c]);
         }
         schema_ = Schema(fields);
+        outputs_.resize(operation.size());
         for (u32 const key : keys) {
             auto const at = std::find(columns_.begin(), columns_.end(), key);
             keys_.push_back(u32(at - columns_.begin()));
         }
     }
 
-    std::vector<GpuTable> run(std::string const& name) {
+    // Room for the rows that arrive, of which a process has its own. Throws Error(OutOfMemory).
+    void make_room() {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             if (facts_.rows_for(e) > kMostRows) {
                 refuse(operation_.what(), "endpoint " + std::to_string(e) + " would get " +
@@ -36,16 +38,18 @@ public:
                                               " rows, more than " + std::to_string(kMostRows) +
                                               "; use more endpoints");
             }
-            outputs_.emplace_back();
-            if (!operation_.is_own(e)) continue;
+        }
+        for (std::size_t const e : operation_.own()) {
             outputs_[e].emplace(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
-                                "rows that arrive");
+                                "rows that arrive", operation_.windows());
         }
-        if (operation_.reach_each_other()) {
-            place_all();
-        } else {
-            send_all(name);
-        }
+    }
+
+    // Behind `make_room`.
+    std::vector<GpuTable> run(std::string const& name) {
+        bool const placed = operation_.alone() ? operation_.reach_each_other() && place_all(own())
+                                               : place_in_windows();
+        if (!placed) send_all(name);
         std::vector<GpuTable> results;
         for (auto& output : outputs_) {
             results.push_back(output ? output->finish() : no_rows(schema_));
@@ -62,45 +66,93 @@ private:
         std::vector<u64> end;
     };
 
-    void place_all() {
-        std::vector<Placing> placings;
-        std::vector<u64> first(operation_.size());
+    // The results' columns, by endpoint.
+    [[nodiscard]] std::vector<OutputColumn> own() const {
         std::vector<OutputColumn> results;
         for (auto const& output : outputs_) {
-            results.insert(results.end(), output->columns().begin(), output->columns().end());
+            auto const columns = output->columns();
+            results.insert(results.end(), columns.begin(), columns.end());
         }
-        for (std::size_t p = 0; p < operation_.size(); ++p) {
-            placings.push_back(placing(p, results, first));
-        }
+        return results;
+    }
+
+    // Into other processes' memory as well; false where that cannot be.
+    bool place_in_windows() {
+        if (operation_.windows() == nullptr) return false;
         // The results' memory may have been others', who are done with it behind this.
+        operation_.wait_for_all();
+        std::vector<void*> mine;
+        for (std::size_t const e : operation_.own()) {
+            for (void* const window : outputs_[e]->memories()) mine.push_back(window);
+        }
+        auto const opened = operation_.open_windows(mine);
+        if (!opened) return false;
+        std::vector<OutputColumn> results;
+        std::vector<std::size_t> next(opened->size());  // by process
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            OutputLayout const layout(schema_, nulls_, facts_.rows_for(e));
+            std::vector<OutputColumn> columns;
+            if (operation_.is_own(e)) {
+                columns = outputs_[e]->columns();
+            } else {
+                auto const& theirs = opened->at(operation_.process_of(e));
+                std::size_t& at = next[operation_.process_of(e)];
+                char* const memory = theirs.at(at++);
+                char* const unpacked = layout.unpacked_bytes() == 0 ? nullptr : theirs.at(at++);
+                columns = layout.columns(memory, unpacked);
+            }
+            results.insert(results.end(), columns.begin(), columns.end());
+        }
+        place_all(results);
+        operation_.close_windows(mine);
+        return true;
+    }
+
+    bool place_all(std::vector<OutputColumn> const& results) {
+        std::map<std::size_t, Placing> placings;
+        std::vector<u64> first(operation_.size());
+        for (std::size_t p = 0; p < operation_.size(); ++p) {
+            if (operation_.is_own(p)) placings.emplace(p, placing(p, results, first));
+            for (std::size_t e = 0; e < operation_.size(); ++e) {
+                first[e] += facts_.rows_of_part_for[p][e];
+            }
+        }
+        // As in windows.
         operation_.wait_for_all();
         operation_.check();
         std::exception_ptr failure;
         try {
-            for (std::size_t p = 0; p < operation_.size(); ++p) {
+            for (auto const& [p, placing] : placings) {
                 if (input_.rows(p) == 0) continue;
                 u32 const scratch = PlaceRows::scratch_bytes(u32(operation_.size()));
-                operation_.place(p).run(scratch, PlaceRows{}, placings[p].args);
+                operation_.place(p).run(scratch, PlaceRows{}, placing.args);
             }
         } catch (...) {
             failure = std::current_exception();
         }
-        // Also where one could not be started: the others write into memory that goes now.
-        operation_.wait_for_all();
-        if (failure) std::rethrow_exception(failure);
-        for (std::size_t p = 0; p < operation_.size(); ++p) check_placed(p, placings[p]);
+        try {
+            // Also where one could not be started: the others write into memory that goes now.
+            operation_.wait_for_all();
+            if (!failure) {
+                for (auto const& [p, placing] : placings) check_placed(p, placing);
+            }
+        } catch (...) {
+            if (!failure) failure = std::current_exception();
+        }
+        operation_.end_step(failure);
         operation_.count_moved(input_.rows(), bytes());
+        return true;
     }
 
-    // `first`: by endpoint, the row of its result where the part's first one goes; then the next part's.
+    // `first`: by endpoint, the row of its result where the part's first one goes.
     Placing placing(std::size_t p, std::vector<OutputColumn> const& results,
-                    std::vector<u64>& first) {
+                    std::vector<u64> const& first) {
         Placing placing;
-        std::vector<u64> const next = first;
-        for (std::size_t e = 0; e < operation_.size(); ++e) {
-            first[e] += facts_.rows_of_part_for[p][e];
-        }
+        std::vector<u64> const& next = first;
         placing.end = first;
+        for (std::size_t e = 0; e < operation_.size(); ++e) {
+            placing.end[e] += facts_.rows_of_part_for[p][e];
+        }
         PlaceArgs& args = placing.args;
         args.owners = operation_.owners(keys_.size());
         u64 const* end = nullptr;
@@ -195,7 +247,9 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     }
     wanted.rows_for = true;
     Facts const facts = find_facts(operation, input, wanted);
-    return Moving(operation, input, input.columns_or_all({}), wanted.keys, facts).run("exchange");
+    Moving moving(operation, input, input.columns_or_all({}), wanted.keys, facts);
+    moving.make_room();
+    return moving.run("exchange");
 }
 
 }  // namespace mgi::operators::on_gpu

@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include <mgi/gpu_table.hpp>
@@ -91,7 +92,34 @@ public:
         return owners;
     }
 
-    // Whether the kernels of each endpoint may write into the memory of all of them. Not into other processes'.
+    // Whether kernels store rows at their final places, at all endpoints: in memory that they reach, or in windows of other
+    // processes.
+    [[nodiscard]] bool places_rows() const {
+        return alone() ? reach_each_other() : windows_ != nullptr;
+    }
+    // Where other processes' kernels may write; null where they may not.
+    [[nodiscard]] GpuWindows* windows() const { return windows_.get(); }
+    // The process of an endpoint.
+    [[nodiscard]] std::size_t process_of(std::size_t e) const { return process_of_[e]; }
+    // Opens what each process gives, into which all kernels write until `close_windows`: by process, in the order in which
+    // it gives them. None where some process cannot open one; then no process uses windows any more.
+    std::optional<std::vector<std::vector<char*>>> open_windows(std::vector<void*> const& mine) {
+        auto opened = windows_->open(gather(windows_->offer(mine)));
+        bool fails = !opened.failure.empty();
+        if (opened.anew) fails = in_any(fails);
+        if (!fails) return std::move(opened.at);
+        if (!opened.anew) throw Error(ErrorCode::Internal, what() + ": " + opened.failure);
+        windows_->close(mine);
+        windows_->do_without();
+        windows_ = nullptr;
+        return std::nullopt;
+    }
+    // Behind the end of all processes' kernels.
+    void close_windows(std::vector<void*> const& mine) { windows_->close(mine); }
+    // All processes have come to the end of a step, this one with a failure or without; throws in all where one has failed.
+    void end_step(std::exception_ptr const& failure) { talk_.end({failure, false}, {}); }
+
+    // Whether the kernels of each endpoint may write into the memory of all of them.
     [[nodiscard]] bool reach_each_other() const {
         return alone() && options_.by_reference &&
                std::all_of(places_.begin(), places_.end(), [&](auto const& from) {
@@ -241,11 +269,28 @@ private:
             own_.push_back(e);
         }
         for (std::size_t const e : own_) most_groups_ = std::max(most_groups_, most_groups(e));
-        // A channel is the same for all who create it.
-        if (alone()) return;
-        for (std::string const& words : gather(MessageWriter().number(most_groups_).take())) {
-            most_groups_ = std::max(most_groups_, u32(MessageReader(words).number(UINT32_MAX)));
+        if (!alone()) meet();
+    }
+
+    // What all processes must know of each other: a channel is the same for all who create it.
+    void meet() {
+        windows_ = options_.by_reference ? processes_.windows() : nullptr;
+        MessageWriter mine;
+        mine.number(most_groups_).text(windows_ == nullptr ? "" : windows_->card());
+        mine.number(own_.size());
+        for (std::size_t const e : own_) mine.number(e);
+        process_of_.resize(size());
+        std::vector<std::string> cards;
+        auto const all = gather(mine.take());
+        for (std::size_t p = 0; p < all.size(); ++p) {
+            MessageReader from(all[p]);
+            most_groups_ = std::max(most_groups_, u32(from.number(UINT32_MAX)));
+            cards.emplace_back(from.text());
+            for (u64 left = from.number(size()); left != 0; --left) {
+                process_of_[from.number(size() - 1)] = p;
+            }
         }
+        if (windows_ != nullptr && !windows_->meet(cards, processes_.me())) windows_ = nullptr;
     }
 
     void count(Channel const& channel) const {
@@ -314,6 +359,8 @@ private:
     OperatorReport* report_;
     std::vector<std::unique_ptr<Place>> places_;  // by endpoint
     std::vector<std::size_t> own_;
+    std::vector<std::size_t> process_of_;         // by endpoint; empty where this one is alone
+    std::shared_ptr<GpuWindows> windows_;
     u32 most_groups_ = 0;  // of an endpoint of any process
     std::vector<Channel> channels_;
     std::chrono::steady_clock::time_point phase_start_ = std::chrono::steady_clock::now();

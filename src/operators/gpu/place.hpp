@@ -42,6 +42,11 @@ public:
     // when what was put into the legacy default stream is done. `what` is for the error: throws
     // Error(OutOfMemory).
     Memory allocate(u64 bytes, std::string const& what, bool given_out = false) {
+        return count(bytes, what, [&] { return take(bytes, what, given_out); });
+    }
+    // Memory that `take()` gives, as a part of what this place may take.
+    template <class Take>
+    Memory count(u64 bytes, std::string const& what, Take const& take) {
         u64 const used = *used_;
         if (used > limit_ || bytes > limit_ - used) {
             throw Error(ErrorCode::OutOfMemory,
@@ -50,7 +55,7 @@ public:
                             std::to_string(limit_ - std::min(used, limit_)) +
                             " are left; raise it, or spread the rows over more endpoints");
         }
-        Memory memory = take(bytes, what, given_out);
+        Memory memory = take();
         *used_ += bytes;
         void* const at = memory.get();
         return {at, [used = used_, bytes, held = std::move(memory)](void*) mutable {

@@ -204,93 +204,151 @@ struct UploadedPart {
     PartToSend to_send;
 };
 
-// A table that kernels of a place fill.
-class OutputTable {
+// Where the columns of a table lie that kernels fill: in its memory, and Bools and validity first as bytes elsewhere, since
+// groups write rows that share a word.
+class OutputLayout {
 public:
-    // Room for `rows` of the schema; `nulls` says which columns can have any.
-    OutputTable(Place& place, Schema const& schema, std::vector<bool> const& nulls, u64 rows,
-                std::string const& what)
-        : place_(&place), schema_(schema), rows_(rows) {
-        u64 bytes = 0;
-        u64 byte_columns = 0;
+    // `nulls` says which columns can have any.
+    OutputLayout(Schema const& schema, std::vector<bool> const& nulls, u64 rows) : rows_(rows) {
         for (std::size_t c = 0; c < schema.size(); ++c) {
-            bool const bits = schema[c].type.id == TypeId::Bool;
-            bytes += piece(bits ? bit_bytes() : rows * schema[c].type.row_width());
-            if (nulls[c]) bytes += piece(bit_bytes());
-            byte_columns += (bits ? 1 : 0) + (nulls[c] ? 1 : 0);
-        }
-        memory_ = place.allocate(bytes, what, true);
-        if (byte_columns != 0) {
-            bytes_ = place.allocate(byte_columns * piece(rows + 32), "bits of " + what);
-        }
-        char* at = static_cast<char*>(memory_.get());
-        char* byte_at = static_cast<char*>(bytes_.get());
-        for (std::size_t c = 0; c < schema.size(); ++c) {
-            OutputColumn column;
-            GpuColumn result;
+            Column column;
             column.bits = schema[c].type.id == TypeId::Bool;
             column.width = column.bits ? 1 : schema[c].type.row_width();
-            result.values = at;
-            column.values = at;
-            if (column.bits) {
-                column.values = byte_at;
-                packed_.push_back({reinterpret_cast<u8 const*>(byte_at), at});
-                byte_at += piece(rows + 32);
-                at += piece(bit_bytes());
-            } else {
-                at += piece(rows * column.width);
-            }
+            column.values =
+                next(bytes_, column.bits ? bit_bytes() : rows * schema[c].type.row_width());
+            if (column.bits) column.value_bytes = next(unpacked_bytes_, rows + kAhead);
             if (nulls[c]) {
-                column.valid = reinterpret_cast<u8*>(byte_at);
-                result.validity = reinterpret_cast<u8*>(at);
-                packed_.push_back({column.valid, at});
-                byte_at += piece(rows + 32);
-                at += piece(bit_bytes());
+                column.valid = next(bytes_, bit_bytes());
+                column.valid_bytes = next(unpacked_bytes_, rows + kAhead);
             }
             columns_.push_back(column);
-            results_.push_back(result);
+        }
+    }
+
+    [[nodiscard]] u64 rows() const { return rows_; }
+    // Of the table, and of what is packed into bits of it at the end.
+    [[nodiscard]] u64 bytes() const { return bytes_; }
+    [[nodiscard]] u64 unpacked_bytes() const { return unpacked_bytes_; }
+
+    // As kernels write them, and as the table has them in the end.
+    [[nodiscard]] std::vector<OutputColumn> columns(char* memory, char* unpacked) const {
+        std::vector<OutputColumn> all;
+        for (Column const& column : columns_) {
+            OutputColumn to;
+            to.bits = column.bits;
+            to.width = column.width;
+            to.values = column.bits ? unpacked + column.value_bytes : memory + column.values;
+            if (column.valid != kNone) {
+                to.valid = reinterpret_cast<u8*>(unpacked + column.valid_bytes);
+            }
+            all.push_back(to);
+        }
+        return all;
+    }
+    [[nodiscard]] std::vector<GpuColumn> results(char* memory) const {
+        std::vector<GpuColumn> all;
+        for (Column const& column : columns_) {
+            GpuColumn result;
+            result.values = memory + column.values;
+            if (column.valid != kNone) {
+                result.validity = reinterpret_cast<u8 const*>(memory + column.valid);
+            }
+            all.push_back(result);
+        }
+        return all;
+    }
+    // Calls `pack(bytes, bits)` for each column of bytes.
+    template <class Pack>
+    void each_packed(char* memory, char* unpacked, Pack const& pack) const {
+        for (Column const& column : columns_) {
+            if (column.bits) pack(unpacked + column.value_bytes, memory + column.values);
+            if (column.valid != kNone) {
+                pack(unpacked + column.valid_bytes, memory + column.valid);
+            }
+        }
+    }
+
+private:
+    static constexpr u64 kNone = ~u64{0};
+    static constexpr u64 kAhead = 32;  // that packing may read behind the last row
+    struct Column {
+        bool bits = false;
+        u32 width = 8;
+        u64 values = 0;
+        u64 value_bytes = kNone;
+        u64 valid = kNone;
+        u64 valid_bytes = kNone;
+    };
+    static u64 next(u64& all, u64 bytes) {
+        u64 const at = all;
+        all += (bytes + 255) / 256 * 256;
+        return at;
+    }
+    [[nodiscard]] u64 bit_bytes() const { return (rows_ + 31) / 32 * 4; }
+
+    u64 rows_;
+    u64 bytes_ = 0;
+    u64 unpacked_bytes_ = 0;
+    std::vector<Column> columns_;
+};
+
+// A table that kernels of a place fill, or, with `windows`, also those of other processes.
+class OutputTable {
+public:
+    OutputTable(Place& place, Schema const& schema, std::vector<bool> const& nulls, u64 rows,
+                std::string const& what, GpuWindows* windows = nullptr)
+        : place_(&place), schema_(schema), layout_(schema, nulls, rows) {
+        auto const take = [&](u64 bytes, std::string const& of, bool given_out) {
+            if (windows == nullptr) return place.allocate(bytes, of, given_out);
+            return place.count(bytes, of, [&] { return windows->make(place.gpu(), bytes); });
+        };
+        memory_ = take(layout_.bytes(), what, true);
+        if (layout_.unpacked_bytes() != 0) {
+            unpacked_ = take(layout_.unpacked_bytes(), "bits of " + what, false);
         }
     }
 
     // In the host's memory, and in the place's.
-    [[nodiscard]] std::vector<OutputColumn> const& columns() const { return columns_; }
+    [[nodiscard]] std::vector<OutputColumn> columns() const {
+        return layout_.columns(at(memory_), at(unpacked_));
+    }
     [[nodiscard]] OutputColumn const* uploaded() {
-        if (uploaded_ == nullptr) uploaded_ = place_->upload_one(keep_, columns_);
+        if (uploaded_ == nullptr) uploaded_ = place_->upload_one(keep_, columns());
         return uploaded_;
+    }
+    // What kernels write into.
+    [[nodiscard]] std::vector<void*> memories() const {
+        std::vector<void*> all{memory_.get()};
+        if (unpacked_ != nullptr) all.push_back(unpacked_.get());
+        return all;
     }
 
     // The table, once all rows were written.
     GpuTable finish() {
-        for (auto const& [bytes, bits] : packed_) {
-            if (rows_ != 0) place_->run(0, PackBits{}, bytes, rows_, reinterpret_cast<u32*>(bits));
-        }
+        layout_.each_packed(at(memory_), at(unpacked_), [&](char const* bytes, char* bits) {
+            if (layout_.rows() == 0) return;
+            place_->run(0, PackBits{}, reinterpret_cast<u8 const*>(bytes), layout_.rows(),
+                        reinterpret_cast<u32*>(bits));
+        });
         place_->wait();
         GpuTable table;
         table.schema = schema_;
-        table.rows = i64(rows_);
-        table.columns = results_;
+        table.rows = i64(layout_.rows());
+        table.columns = layout_.results(at(memory_));
         table.gpu = place_->gpu();
         table.owner = memory_;
-        bytes_.reset();
+        unpacked_.reset();
         return table;
     }
 
 private:
-    static u64 piece(u64 bytes) { return (bytes + 255) / 256 * 256; }
-    [[nodiscard]] u64 bit_bytes() const { return (rows_ + 31) / 32 * 4; }
+    static char* at(Memory const& memory) { return static_cast<char*>(memory.get()); }
 
     Place* place_;
     Schema schema_;
-    u64 rows_;
+    OutputLayout layout_;
     Memory memory_;
-    Memory bytes_;  // of Bools and validity
-    std::vector<OutputColumn> columns_;
-    std::vector<GpuColumn> results_;
-    struct Packed {
-        u8 const* bytes;
-        char* bits;
-    };
-    std::vector<Packed> packed_;
+    Memory unpacked_;
     std::vector<Memory> keep_;
     OutputColumn const* uploaded_ = nullptr;
 };
