@@ -22,20 +22,6 @@ Wanted wanted() {
     return Wanted(word_in_variable("MGI_GPU_IPC", {"on", "plain", "off"}));
 }
 
-// Memory is handed over within one kernel and its namespaces: of processes and of IPC for handles, of the network
-// for sockets. Empty where these are not to be seen.
-std::string home_on(std::string const& server) {
-    std::string home;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> home;
-    if (home.empty()) return home;
-    for (char const* space : {"/proc/self/ns/pid", "/proc/self/ns/ipc", "/proc/self/ns/net"}) {
-        std::error_code failed;
-        home += ' ' + std::filesystem::read_symlink(space, failed).string();
-        if (failed) return {};
-    }
-    return home + ' ' + server;
-}
-
 bool contains(std::vector<std::string> const& gpus, std::string const& uuid) {
     return std::find(gpus.begin(), gpus.end(), uuid) != gpus.end();
 }
@@ -50,6 +36,20 @@ bool map_and_connect(std::set<int> const& gpus) {
 }
 
 }  // namespace
+
+// Memory is handed over within one kernel and its namespaces: of processes and of IPC for handles, of the network
+// for sockets. Empty where these are not to be seen.
+std::string home_on(std::string const& server) {
+    std::string home;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> home;
+    if (home.empty()) return home;
+    for (char const* space : {"/proc/self/ns/pid", "/proc/self/ns/ipc", "/proc/self/ns/net"}) {
+        std::error_code failed;
+        home += ' ' + std::filesystem::read_symlink(space, failed).string();
+        if (failed) return {};
+    }
+    return home + ' ' + server;
+}
 
 void GpuRefusals::note_own() {
     std::lock_guard const lock(mutex_);

@@ -83,6 +83,9 @@ bool is_refusal(Error const& error);
 // How a GPU shares its memory: mapped where its driver has that, unless $MGI_GPU_IPC says plain.
 gpu::Shared shared_kind(int gpu);
 
+// Where this process is: equal for those that can hand memory to each other; empty: it cannot.
+std::string home_on(std::string const& server);
+
 // This process' card; an empty one where none of its GPUs takes part. `may_be`: see may_be_peers. $MGI_GPU_IPC: off makes
 // it empty. Throws Error(InvalidArgument) for other words.
 GpuCard gpu_card(ChannelSpec const& spec, std::vector<Device> const& devices,

@@ -1,39 +1,10 @@
 #include <mgi/members.hpp>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 
 #include "runtime/runtime_impl.hpp"
 
 namespace mgi {
-
-namespace {
-
-// How often a gather that waits looks whether it is to stop.
-constexpr std::chrono::milliseconds kStopLook{50};
-
-// Interrupts the calls of a coordinator once it is asked to.
-class Watch {
-public:
-    Watch(Coordinator& coordinator, std::function<bool()> const& stop)
-        : thread_([this, &coordinator, &stop](std::stop_token const& over) {
-              std::unique_lock lock(mutex_);
-              while (!over.stop_requested()) {
-                  // Again and again: the call may not have begun to wait.
-                  if (stop()) coordinator.interrupt();
-                  changed_.wait_for(lock, over, kStopLook, [] { return false; });
-              }
-          }) {}
-
-private:
-    std::mutex mutex_;
-    std::condition_variable_any changed_;
-    std::jthread thread_;
-};
-
-}  // namespace
 
 struct Members::State {
     std::shared_ptr<Runtime::Impl> runtime;
@@ -79,8 +50,7 @@ std::vector<std::string> Members::gather(std::string const& what, std::string co
                                          std::chrono::milliseconds timeout,
                                          std::function<bool()> const& stop) {
     if (count() == 1) return {words};
-    Watch const watch(state_->runtime->coordinator(), stop);
-    return state_->runtime->gather(state_->company, what, words, timeout);
+    return state_->runtime->gather_often(state_->company, what, words, timeout, stop);
 }
 
 }  // namespace mgi

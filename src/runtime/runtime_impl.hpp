@@ -19,6 +19,7 @@
 #include "mover/mover_thread.hpp"
 #include "runtime/coordinator.hpp"
 #include "runtime/crossing.hpp"
+#include "runtime/gather_board.hpp"
 #include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
 #include "runtime/kept_threads.hpp"
@@ -75,6 +76,11 @@ public:
     std::vector<std::string> gather(Company const& company, std::string const& what,
                                     std::string const& data,
                                     std::chrono::milliseconds timeout = {});
+    // The same for operators, which gather much: by memory of their own once they have some, `stop` is asked meanwhile.
+    std::vector<std::string> gather_often(Company const& company, std::string const& what,
+                                          std::string const& data,
+                                          std::chrono::milliseconds timeout,
+                                          std::function<bool()> const& stop);
     // How often this process has been asked for it before, for the same ranks.
     std::uint64_t next_occasion(Company const& company);
     // Those that are kept for these endpoints, or what `make` makes.
@@ -211,6 +217,14 @@ private:
         coming_;  // endpoints on their way, by device; under the registry's mutex
     std::map<std::vector<std::uint32_t>, std::uint64_t>
         occasions_;                          // by ranks; under the registry's mutex
+    struct Board {
+        std::shared_ptr<GatherBoard> board;
+        std::uint64_t tries = 0;  // to found one; the same in all of its processes
+        bool never = false;       // they cannot share memory
+    };
+    [[nodiscard]] std::shared_ptr<GatherBoard> board_of(Company const& company);
+    void found_board(Company const& company) noexcept;
+    std::map<std::vector<std::uint32_t>, Board> boards_;  // by ranks; under the registry's mutex
     std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
     struct KeptWindows {
         std::vector<Endpoint> endpoints;

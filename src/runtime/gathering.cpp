@@ -1,0 +1,139 @@
+// What processes that run operators together say to each other.
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/log.hpp"
+#include "runtime/gpu_handover.hpp"
+#include "runtime/runtime_impl.hpp"
+
+namespace mgi {
+
+namespace {
+
+// How often a gather that waits looks whether it is to stop.
+constexpr std::chrono::milliseconds kStopLook{50};
+// How long processes that have just heard of each other wait for each other's part of a board.
+constexpr std::chrono::milliseconds kFounding{2000};
+
+// Interrupts the calls of a coordinator once it is asked to.
+class Watch {
+public:
+    Watch(Coordinator& coordinator, std::function<bool()> const& stop)
+        : thread_([this, &coordinator, &stop](std::stop_token const& over) {
+              std::unique_lock lock(mutex_);
+              while (!over.stop_requested()) {
+                  // Again and again: the call may not have begun to wait.
+                  if (stop()) coordinator.interrupt();
+                  changed_.wait_for(lock, over, kStopLook, [] { return false; });
+              }
+          }) {}
+
+private:
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::jthread thread_;
+};
+
+// "DOOR HOME": where memory is handed to a process, and where it is.
+std::string_view home_in(std::string_view words) {
+    return words.substr(std::min(words.find(' '), words.size()));
+}
+
+}  // namespace
+
+std::vector<std::string> Runtime::Impl::gather_often(Company const& company,
+                                                     std::string const& what,
+                                                     std::string const& data,
+                                                     std::chrono::milliseconds timeout,
+                                                     std::function<bool()> const& stop) {
+    if (auto const board = board_of(company)) {
+        if (auto all = board->gather(what, data, stop)) return std::move(*all);
+    }
+    std::vector<std::string> all;
+    {
+        Watch const watch(*coordinator_, stop);
+        all = gather(company, what, data, timeout);
+    }
+    // Now they are all here.
+    if (!board_of(company)) found_board(company);
+    return all;
+}
+
+std::shared_ptr<GatherBoard> Runtime::Impl::board_of(Company const& company) {
+    std::lock_guard const lock(registry_->mutex);
+    auto const at = boards_.find(company.ranks);
+    if (at == boards_.end() || !at->second.board || at->second.board->is_over()) return nullptr;
+    return at->second.board;
+}
+
+// All processes found one at the same time: each has come from the same gather. Where one of them fails alone, the others'
+// board is soon over.
+void Runtime::Impl::found_board(Company const& company) noexcept {
+    try {
+        Board board;
+        {
+            std::lock_guard const lock(registry_->mutex);
+            Board& known = boards_[company.ranks];
+            if (known.never || !company.on_one_server()) return;
+            ++known.tries;
+            board.tries = known.tries;
+        }
+        std::string const what = "board " + std::to_string(board.tries);
+        std::optional<GpuDoor> door;
+        std::string mine;
+        try {
+            std::string const home = home_on(coordinator_->server());
+            if (!home.empty()) mine = door.emplace().name() + ' ' + home;
+        } catch (Error const& error) {
+            log::debug("{}: {}", what, error.what());
+        }
+        auto const doors = gather(company, what, mine, kFounding);
+        board.never = std::any_of(doors.begin(), doors.end(), [&](std::string const& one) {
+            return one.empty() || home_in(one) != home_in(doors[0]);
+        });
+        if (!board.never) {
+            transport::wire::Descriptor memory;
+            std::vector<transport::wire::Descriptor> given;  // open until all have taken it
+            std::string failure;
+            try {
+                if (company.me == 0) {
+                    memory = GatherBoard::make(doors.size());
+                    for (std::size_t p = 1; p < doors.size(); ++p) {
+                        std::string const to = doors[p].substr(0, doors[p].find(' '));
+                        given.push_back(hand_over(to, 0, {memory.get()}));
+                    }
+                }
+            } catch (Error const& error) {
+                failure = error.what();
+            }
+            (void)gather(company, what + " is made", "", kFounding);
+            try {
+                if (company.me != 0) {
+                    auto came = door->all_that_came();
+                    if (came[0].memories.empty()) throw Error(ErrorCode::Refused, "no memory came");
+                    memory = std::move(came[0].memories.front());
+                }
+                if (failure.empty()) {
+                    board.board =
+                        std::make_shared<GatherBoard>(memory.get(), doors.size(), company.me);
+                }
+            } catch (Error const& error) {
+                failure = error.what();
+            }
+            for (std::string const& other :
+                 gather(company, what + " is mapped", failure, kFounding)) {
+                if (other.empty()) continue;
+                log::info("processes of a server gather by the coordinator alone: {}", other);
+                board.never = true;
+            }
+            if (board.never) board.board.reset();
+        }
+        std::lock_guard const lock(registry_->mutex);
+        boards_[company.ranks] = std::move(board);
+    } catch (std::exception const& error) {
+        log::debug("no board for processes of a server: {}", error.what());
+    }
+}
+
+}  // namespace mgi
