@@ -13,7 +13,7 @@ namespace mgi {
 
 /// What one of the processes that have some endpoints shares with the others, and they with it. All of them make the same
 /// calls in the same order, and tell each other in between what these return. Used by one thread at a time, but for
-/// windows, which any thread may give back.
+/// windows, which any thread may make and give back.
 class GpuWindows {
 public:
     virtual ~GpuWindows() = default;

@@ -11,7 +11,7 @@
 
 #include <mgi/graph.hpp>
 
-#include "runtime/kept_threads.hpp"
+#include "core/kept_threads.hpp"
 #include "runtime/registry.hpp"
 
 namespace mgi {

@@ -22,7 +22,7 @@
 #include "runtime/gather_board.hpp"
 #include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
-#include "runtime/kept_threads.hpp"
+#include "core/kept_threads.hpp"
 #include "runtime/network.hpp"
 #include "runtime/progress.hpp"
 #include "runtime/registry.hpp"

@@ -33,7 +33,7 @@ struct Facts {
 
 namespace detail {
 
-// A part's survey, which runs while the next one's is started.
+// A part's survey.
 class PartSurvey {
 public:
     PartSurvey(Operation const& operation, Input const& input, Wanted const& wanted,
@@ -132,27 +132,28 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     }
     bool const looks = !looked_at.empty() || wanted.sketch || wanted.rows_for;
     if (!looks && operation.alone()) return facts;
-    std::vector<std::unique_ptr<detail::PartSurvey>> surveys;
-    for (std::size_t const p : operation.own()) {
-        surveys.push_back(
-            std::make_unique<detail::PartSurvey>(operation, input, wanted, looked_at, p));
-    }
+    struct Found {
+        std::vector<SurveyCounts> counts;
+        std::vector<u32> registers;
+    };
+    std::vector<Found> found(operation.size());
+    operation.each([&](std::size_t p) {
+        detail::PartSurvey survey(operation, input, wanted, looked_at, p);
+        found[p].counts = survey.counts();
+        if (wanted.sketch) found[p].registers = survey.registers();
+        if (wanted.rows_for) facts.rows_of_part_for[p] = survey.rows_for(operation.size());
+    });
     std::vector<u32> all(wanted.sketch ? Sketch::kRegisters : 0);
-    for (std::size_t i = 0; i < surveys.size(); ++i) {
-        std::size_t const p = operation.own()[i];
-        auto const counts = surveys[i]->counts();
+    for (std::size_t const p : operation.own()) {
         for (std::size_t l = 0; l < looked_at.size(); ++l) {
             u32 const c = looked_at[l].column;
-            if (counts[l].nulls != 0) facts.nulls[c] = true;
-            facts.magnitudes[c] = std::max(facts.magnitudes[c], counts[l].magnitude);
+            if (found[p].counts[l].nulls != 0) facts.nulls[c] = true;
+            facts.magnitudes[c] = std::max(facts.magnitudes[c], found[p].counts[l].magnitude);
         }
-        if (wanted.sketch) {
-            auto const registers = surveys[i]->registers();
-            facts.keys_of_part[p] = Sketch::estimate(registers);
-            for (u32 r = 0; r < Sketch::kRegisters; ++r) all[r] = std::max(all[r], registers[r]);
-        }
-        if (wanted.rows_for) {
-            facts.rows_of_part_for[p] = surveys[i]->rows_for(operation.size());
+        if (!wanted.sketch) continue;
+        facts.keys_of_part[p] = Sketch::estimate(found[p].registers);
+        for (u32 r = 0; r < Sketch::kRegisters; ++r) {
+            all[r] = std::max(all[r], found[p].registers[r]);
         }
     }
     operation.check();

@@ -169,12 +169,10 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         operation.end_phase("join");
         return {result};
     }
-    Moving moving_right(operation, right, from_right, plan.keys.right, right_facts);
-    moving_right.make_room();
-    auto right_moved = moving_right.run("join, right");
-    Moving moving_left(operation, left, from_left, plan.keys.left, left_facts);
-    moving_left.make_room();
-    auto left_moved = moving_left.run("join, left");
+    auto right_moved =
+        Moving(operation, right, from_right, plan.keys.right, right_facts).run("join, right");
+    auto left_moved =
+        Moving(operation, left, from_left, plan.keys.left, left_facts).run("join, left");
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);

@@ -29,7 +29,8 @@ public:
         }
     }
 
-    // Room for the rows that arrive, of which a process has its own. Throws Error(OutOfMemory).
+    // Room for the rows that arrive at this process' endpoints; for who wants to know before `run` whether there is any. Throws
+    // Error(OutOfMemory).
     void make_room() {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             if (facts_.rows_for(e) > kMostRows) {
@@ -39,21 +40,20 @@ public:
                                               "; use more endpoints");
             }
         }
-        for (std::size_t const e : operation_.own()) {
+        operation_.each([&](std::size_t e) {
             outputs_[e].emplace(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
                                 "rows that arrive", operation_.windows());
-        }
+        });
+        has_room_ = true;
     }
 
-    // Behind `make_room`.
     std::vector<GpuTable> run(std::string const& name) {
+        if (!has_room_) make_room();
         bool const placed = operation_.alone() ? operation_.reach_each_other() && place_all(own())
                                                : place_in_windows();
         if (!placed) send_all(name);
-        std::vector<GpuTable> results;
-        for (auto& output : outputs_) {
-            results.push_back(output ? output->finish() : no_rows(schema_));
-        }
+        std::vector<GpuTable> results(operation_.size(), no_rows(schema_));
+        operation_.each([&](std::size_t e) { results[e] = outputs_[e]->finish(); });
         operation_.end_phase("exchange");
         return results;
     }
@@ -109,58 +109,50 @@ private:
     }
 
     bool place_all(std::vector<OutputColumn> const& results) {
-        std::map<std::size_t, Placing> placings;
-        std::vector<u64> first(operation_.size());
+        std::vector<std::vector<u64>> first(operation_.size() + 1);  // by part: where its rows go
+        first[0].resize(operation_.size());
         for (std::size_t p = 0; p < operation_.size(); ++p) {
-            if (operation_.is_own(p)) placings.emplace(p, placing(p, results, first));
+            first[p + 1] = first[p];
             for (std::size_t e = 0; e < operation_.size(); ++e) {
-                first[e] += facts_.rows_of_part_for[p][e];
+                first[p + 1][e] += facts_.rows_of_part_for[p][e];
             }
         }
-        // As in windows.
-        operation_.wait_for_all();
+        std::vector<Placing> placings(operation_.size());
+        operation_.each([&](std::size_t p) {
+            placings[p] = placing(p, results, first[p], first[p + 1]);
+            // The results' memory may have been others', who are done with it behind this.
+            operation_.place(p).wait();
+        });
         operation_.check();
         std::exception_ptr failure;
         try {
-            for (auto const& [p, placing] : placings) {
-                if (input_.rows(p) == 0) continue;
+            operation_.each([&](std::size_t p) {
+                if (input_.rows(p) == 0) return;
                 u32 const scratch = PlaceRows::scratch_bytes(u32(operation_.size()));
-                operation_.place(p).run(scratch, PlaceRows{}, placing.args);
-            }
+                operation_.place(p).run(scratch, PlaceRows{}, placings[p].args);
+                check_placed(p, placings[p]);
+            });
         } catch (...) {
             failure = std::current_exception();
-        }
-        try {
-            // Also where one could not be started: the others write into memory that goes now.
-            operation_.wait_for_all();
-            if (!failure) {
-                for (auto const& [p, placing] : placings) check_placed(p, placing);
-            }
-        } catch (...) {
-            if (!failure) failure = std::current_exception();
         }
         operation_.end_step(failure);
         operation_.count_moved(input_.rows(), bytes());
         return true;
     }
 
-    // `first`: by endpoint, the row of its result where the part's first one goes.
+    // `first`: by endpoint, the row of its result where the part's first one goes; `end`: behind its last one.
     Placing placing(std::size_t p, std::vector<OutputColumn> const& results,
-                    std::vector<u64> const& first) {
+                    std::vector<u64> const& first, std::vector<u64> const& end) {
         Placing placing;
-        std::vector<u64> const& next = first;
-        placing.end = first;
-        for (std::size_t e = 0; e < operation_.size(); ++e) {
-            placing.end[e] += facts_.rows_of_part_for[p][e];
-        }
+        placing.end = end;
         PlaceArgs& args = placing.args;
         args.owners = operation_.owners(keys_.size());
-        u64 const* end = nullptr;
+        u64 const* ends = nullptr;
         std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
-                 end) =
+                 ends) =
             operation_.place(p).upload(placing.keep, input_.views(p, columns_, facts_.nulls),
-                                       input_.layouts(columns_), keys_, results, next, placing.end);
-        args.end = end;
+                                       input_.layouts(columns_), keys_, results, first, end);
+        args.end = ends;
         args.column_count = u32(columns_.size());
         args.rows = input_.rows(p);
         return placing;
@@ -229,6 +221,7 @@ private:
     Schema schema_;
     std::vector<bool> nulls_;
     std::vector<u32> keys_;  // among the columns
+    bool has_room_ = false;
     std::vector<std::optional<OutputTable>> outputs_;  // by endpoint; of this process' own
 };
 
@@ -247,9 +240,7 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     }
     wanted.rows_for = true;
     Facts const facts = find_facts(operation, input, wanted);
-    Moving moving(operation, input, input.columns_or_all({}), wanted.keys, facts);
-    moving.make_room();
-    return moving.run("exchange");
+    return Moving(operation, input, input.columns_or_all({}), wanted.keys, facts).run("exchange");
 }
 
 }  // namespace mgi::operators::on_gpu

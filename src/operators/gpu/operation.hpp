@@ -5,13 +5,13 @@
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <future>
 #include <map>
 #include <optional>
 #include <tuple>
 
 #include <mgi/gpu_table.hpp>
 
+#include "core/kept_threads.hpp"
 #include "operators/caller.hpp"
 #include "operators/conversation.hpp"
 #include "operators/gpu/owners.hpp"
@@ -137,14 +137,15 @@ public:
     void each(Work const& work) const {
         std::map<u32, std::vector<std::size_t>> on_device;
         for (std::size_t const e : own_) on_device[endpoints_[e].device].push_back(e);
-        auto const how = on_device.size() == 1 ? std::launch::deferred : std::launch::async;
-        std::vector<std::future<void>> devices;  // each waits when it dies
+        std::vector<std::function<void()>> all;
         for (auto const& device : on_device) {
-            devices.push_back(std::async(how, [&work, &here = device.second] {
+            all.emplace_back([&work, &here = device.second] {
                 for (std::size_t const e : here) work(e);
-            }));
+            });
         }
-        for (auto& device : devices) device.get();
+        // Never destroyed: calls may be under way when the process ends.
+        static auto* const threads = new KeptThreads;
+        threads->run_all(all);
     }
 
     // A channel from all endpoints to all, by the keys, for so many rows of all processes.

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace mgi {
 
@@ -20,6 +21,9 @@ public:
     // Has the work done by a thread that has none, or by a new one. Throws std::system_error where no thread can
     // be started.
     void run(Work work);
+    // Has all of them done at the same time, the first one by the calling thread, which waits for the others. These may
+    // throw: the first failure is thrown once all are over.
+    void run_all(std::vector<std::function<void()>> const& all);
 
 private:
     struct State;

@@ -1,11 +1,16 @@
 // Threads that are kept for the next work.
-#include "runtime/kept_threads.hpp"
+#include "core/kept_threads.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace mgi {
 namespace {
@@ -71,6 +76,36 @@ TEST(KeptThreads, LetGoOfWorkThatIsDone) {
     std::weak_ptr<int> const seen = held;
     threads.run([held = std::move(held)] {});
     while (!seen.expired()) std::this_thread::yield();
+}
+
+TEST(KeptThreads, RunAllAtTheSameTime) {
+    KeptThreads threads;
+    for (int round = 0; round < 100; ++round) {
+        std::atomic<int> there{0};
+        auto const meet = [&there] {
+            ++there;
+            while (there != 3) std::this_thread::yield();
+        };
+        threads.run_all({meet, meet, meet});
+    }
+    threads.run_all({});
+}
+
+TEST(KeptThreads, RunAllToTheEndWhereOneFails) {
+    KeptThreads threads;
+    for (int bad = 0; bad < 3; ++bad) {
+        std::atomic<int> done{0};
+        std::vector<std::function<void()>> all;
+        for (int i = 0; i < 3; ++i) {
+            all.emplace_back([&done, fails = i == bad] {
+                if (fails) throw std::runtime_error("it fails");
+                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                ++done;
+            });
+        }
+        EXPECT_THROW(threads.run_all(all), std::runtime_error);
+        EXPECT_EQ(done, 2);
+    }
 }
 
 }  // namespace
