@@ -3,12 +3,14 @@
 /// before, and so does result i after (paper section 6.1, "Workloads"). They are in the library
 /// mgi_gpu_operators, which MGI_BUILD_CUDA builds.
 ///
-/// Endpoints are on GPUs of this process, one or several a GPU. Columns are fixed-width: integers, floats,
+/// Endpoints are on GPUs, one or several a GPU, of this process or of several, as <mgi/operators.hpp> says: then each process
+/// gives the parts at its own endpoints, and the results at others' have no rows. Columns are fixed-width: integers, floats,
 /// Date32, Bool, each with or without nulls; others, columns that are used or not, throw
 /// Error(InvalidArgument) that names the column. With one endpoint no row moves. An endpoint takes and gets
 /// at most 2^32 - 2 rows of each table.
 ///
-/// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there;
+/// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into
+/// another process' result where the driver shares memory between the processes;
 /// else, and with `by_reference=false`, rows go through a channel, as a group-by's do for which there is no room. Results are complete
 /// when a call returns, on every stream. Rows come in no particular order. Nobody may write into the columns until
 /// then; keys that change meanwhile are an error. Calls wait for the GPU and may come from several threads, but while one
