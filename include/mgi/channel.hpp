@@ -145,8 +145,10 @@ public:
     /// with the channel's failure, Refused (names the row that cannot fit a segment), Closed,
     /// InvalidArgument (the batch's schema differs, or a null in a column that is not nullable).
     std::int64_t try_send(RecordBatch const& batch, std::int64_t first = 0);
-    /// The same to one destination of a Direct or Partition channel, whatever the rows' keys are. Throws
-    /// InvalidArgument on channels of other routings or with sorters, too.
+    /// The same to one destination alone, whatever the channel's routing says of the rows. On a Broadcast
+    /// channel each call takes segments of its own, which all destinations give back: send many rows with a
+    /// call, or in bulk by a Direct channel between the same endpoints. Throws InvalidArgument on Balance
+    /// channels, on channels with sorters, and on a Broadcast to more than 16383 destinations, too.
     std::int64_t try_send_to(Endpoint destination, RecordBatch const& batch,
                              std::int64_t first = 0);
     /// The same for `count` row structs with the channel schema's layout (Schema::row_bytes);
@@ -159,7 +161,7 @@ public:
     void send(RecordBatch const& batch, std::chrono::milliseconds timeout = kForever);
     void send_to(Endpoint destination, RecordBatch const& batch,
                  std::chrono::milliseconds timeout = kForever);
-    /// Sends one message on a schemaless channel (`destination` for Direct routing).
+    /// Sends one message on a schemaless channel (`destination`: as of `try_send_to`).
     bool try_send_bytes(void const* data, std::size_t size,
                         std::optional<Endpoint> destination = std::nullopt);
     /// Publishes what is buffered, as far as there is room. True when that is all rows that this group sent:

@@ -91,10 +91,12 @@ class Channel:
         source: Endpoint | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Sends rows to one destination of a Direct or Partition channel, whatever their keys are.
+        """Sends rows to one destination alone, whatever the channel's routing says of them.
 
-        Else like :meth:`send`; raises :class:`InvalidArgument` on channels of other routings or
-        with sorters, too.
+        Else like :meth:`send`. On a Broadcast channel each call takes segments of its own, which
+        all destinations give back: send many rows with a call, or in bulk by a Direct channel
+        between the same endpoints. Raises :class:`InvalidArgument` on Balance channels and on
+        channels with sorters, too.
         """
         to = pair_of(destination, "destination", self._runtime._number)
         return self._send(batch, source, to, timeout)
@@ -118,7 +120,7 @@ class Channel:
     ) -> bool:
         """Sends one message (bytes, or anything with a buffer) on a channel without a schema.
 
-        `destination` is for Direct channels. Returns whether it was accepted, which only
+        `destination` is as of :meth:`send_to`. Returns whether it was accepted, which only
         ``timeout=0`` leaves open; raises like :meth:`send`.
         """
         to = None

@@ -56,7 +56,7 @@ class Partition(Routing):
 
 @dataclasses.dataclass(frozen=True)
 class Broadcast(Routing):
-    """Every row to every destination."""
+    """Every row to every destination, but for :meth:`Channel.send_to`."""
 
     _name = "broadcast"
 
@@ -70,7 +70,7 @@ class Direct(Routing):
 
 @dataclasses.dataclass(frozen=True)
 class Balance(Routing):
-    """Each row to whichever destination has room."""
+    """Each row to whichever destination has room; no send names one."""
 
     _name = "balance"
 

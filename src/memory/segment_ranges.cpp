@@ -8,8 +8,9 @@ void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::u
                  std::vector<Range>& out) {
     MGI_ASSERT(rows <= layout.rows && units <= layout.units, rows, layout.rows, units,
                layout.units);
+    out.clear();
+    if (rows == 0) return;
     if (layout.rows_together) {
-        out.clear();
         out.push_back(
             {layout.columns[0].offset - layout.columns[0].row_offset, rows * layout.row_bytes});
         return;

@@ -89,14 +89,21 @@ template <class A>
 bool CopyRoute<A>::start(std::uint64_t sequence) {
     // Its credit is one segment of the ring.
     MGI_ASSERT(this->in_flight() < ring_.size(), this->in_flight(), ring_.size(), sequence);
-    std::uint64_t const content = lane_.content(sequence);
-    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
-                        ranges_);
+    std::uint64_t const content = this->content(sequence);
+    if (content == 0) {
+        this->departed(sequence);
+        this->complete(sent_ - 1);
+        return true;
+    }
+    memory::used_ranges(state_.layout, device::Content::rows(content),
+                        device::Content::units(content), ranges_);
     std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
-    char const* const from =
-        before_ != nullptr ? before_->arrived(sequence) : lane_.segment(sequence);
+    // What is for this destination alone was not brought to the ring before.
+    bool const to_all = device::Content::address(lane_.content(sequence)) == 0;
+    bool const brought = before_ != nullptr && to_all;
+    char const* const from = brought ? before_->arrived(sequence) : lane_.segment(sequence);
     // Slots of other ways from GPU to GPU are for the mover of the first one.
-    bool const straight = before_ != nullptr;
+    bool const straight = brought;
     if (!transport_.submit({token, from, ring_.segment(sent_), ranges_, straight})) {
         return false;
     }

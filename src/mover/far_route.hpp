@@ -94,9 +94,9 @@ private:
 
 template <class A>
 bool BasicFarRoute<A>::start(std::uint64_t sequence) {
-    std::uint64_t const content = this->lane_.content(sequence);
-    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
-                        ranges_);
+    std::uint64_t const content = this->content(sequence);
+    memory::used_ranges(state_.layout, device::Content::rows(content),
+                        device::Content::units(content), ranges_);
     link::Transfer transfer = transfer_of(sent_, content);
     transfer.pieces.reserve(ranges_.size());
     char* const segment = this->lane_.segment(sequence);

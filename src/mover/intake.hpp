@@ -113,7 +113,9 @@ void BasicIntake<A>::target(link::Key const& key, std::uint64_t tag, std::uint64
     auto const rows = std::uint32_t(tag);
     auto const units = std::uint32_t(tag >> 32);
     auto const& layout = state_.layout;
-    if (rows == 0 || rows > layout.rows || units > layout.units) {
+    // Of a broadcast the rows may be for another destination.
+    bool const none = tag == 0 && state_.routing == device::RoutingKind::Broadcast;
+    if (!none && (rows == 0 || rows > layout.rows || units > layout.units)) {
         refuse(key, "has " + std::to_string(rows) + " rows and " + std::to_string(units) +
                         " units of text, which no segment has");
     }

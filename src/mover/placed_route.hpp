@@ -52,9 +52,14 @@ private:
 
 template <class A>
 bool BasicPlacedRoute<A>::start(std::uint64_t sequence) {
-    std::uint64_t const content = this->lane_.content(sequence);
-    memory::used_ranges(state_.layout, std::uint32_t(content), std::uint32_t(content >> 32),
-                        ranges_);
+    std::uint64_t const content = this->content(sequence);
+    if (content == 0) {
+        this->depart(sequence);
+        end_.carrier->start(this->transfer_of(sent_ - 1, content));
+        return true;
+    }
+    memory::used_ranges(state_.layout, device::Content::rows(content),
+                        device::Content::units(content), ranges_);
     std::uint64_t const token = index_ << kSequenceBits | (sent_ & kSequenceMask);
     char* const to = end_.ring->segment(sent_ % end_.flow->window());
     if (!transport_.submit({token, this->lane_.segment(sequence), to, ranges_})) return false;

@@ -49,7 +49,7 @@ public:
     void arrive(std::uint64_t sequence, std::uint64_t content) {
         std::uint32_t const i = index_of(sequence);
         if (arrivals_ == nullptr) return push_arrived(state_, at_, source_, i, content);
-        arrivals_->push(source_, i, std::uint32_t(content));
+        arrivals_->push(source_, i, device::Content::rows(content));
     }
     // All have come, `count` - 1 of them.
     void end(std::uint64_t count) {

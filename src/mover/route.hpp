@@ -66,6 +66,10 @@ protected:
         flights_.push_back({sequence, false});
         ++sent_;
     }
+    // What of a segment of the lane is for this destination: nothing, if the rows are for another one.
+    [[nodiscard]] std::uint64_t content(std::uint64_t sequence) const {
+        return device::Content::at(lane_.content(sequence), destination_);
+    }
     // The lowest bits of a sequence of this (source, destination).
     void complete(std::uint64_t sequence) {
         std::uint64_t const flight = (sequence - arrived_) & kSequenceMask;
@@ -97,7 +101,7 @@ std::uint32_t Route<A>::finish() {
     std::uint32_t count = 0;
     while (!flights_.empty() && flights_.front().complete) {
         std::uint64_t const sequence = flights_.front().sequence;
-        arrive(lane_.content(sequence));
+        arrive(content(sequence));
         lane_.give_back(sequence);
         MGI_ASSERT(finished_ <= sequence, finished_, sequence, source_, destination_);
         finished_ = sequence + 1;

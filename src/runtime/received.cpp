@@ -117,7 +117,7 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
     }
     std::vector<memory::Range> ranges;
     memory::chunk_ranges(state_.layout, batch.row, batch.rows,
-                         std::uint32_t(slot.content.load(device::relaxed) >> 32), ranges);
+                         device::Content::units(slot.content.load(device::relaxed)), ranges);
     for (memory::Range const& range : ranges) {
         std::memcpy(segment + range.offset, batch.segment + range.offset, range.bytes);
     }

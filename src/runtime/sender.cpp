@@ -83,14 +83,19 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
 
 std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
     ChannelSpec const& spec = channel.spec();
-    char const* const why = !device::has_own_lanes(spec.routing.kind)
-                                ? "has no Direct or Partition routing"
-                            : spec.options.sorters != 0 ? "has sorters"
-                                                        : nullptr;
+    bool const to_any = spec.routing.kind == device::RoutingKind::Balance;
+    bool const to_all = spec.routing.kind == device::RoutingKind::Broadcast;
+    char const* const why = to_any ? "has Balance routing, which finds whoever is free"
+                            : spec.options.sorters != 0
+                                ? "has sorters, which find the destination of each row"
+                            : to_all && spec.destinations.size() > device::Content::kMaxAddress
+                                ? "has Broadcast routing and more than 16383 destinations"
+                                : nullptr;
     if (why != nullptr) {
-        throw Error(ErrorCode::InvalidArgument, channel.describe() + " " + why +
-                                                    ", so a send cannot name endpoint " +
-                                                    std::to_string(destination.id));
+        throw Error(ErrorCode::InvalidArgument,
+                    channel.describe() + " " + why + ": a send cannot name endpoint " +
+                        std::to_string(destination.id) +
+                        "; send to it on a Direct channel between the same endpoints");
     }
     if (channel.destination_index(destination) == ChannelImpl::kNone) {
         throw Error(ErrorCode::InvalidArgument, channel.describe() + ": endpoint " +

@@ -52,10 +52,10 @@ struct TestLane {
         deliver_alone(
             lane.delivering, [&] { return lane.ready(); },
             [&] {
-                lane.deliver_ready([&](u64 next, Slot<LibcuAtomics>& slot, u32 count) {
+                lane.deliver_ready([&](u64 next, Slot<LibcuAtomics>& slot, u64 content) {
                     slot.readers.store(1, relaxed);
                     std::lock_guard const lock(mutex);
-                    delivered.push_back({next, u32(&slot - lane.slots), count});
+                    delivered.push_back({next, u32(&slot - lane.slots), Content::rows(content)});
                 });
             });
     }

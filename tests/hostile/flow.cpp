@@ -211,8 +211,8 @@ void Flow::storing(void const* word, std::uint64_t value) {
         std::uint64_t const what = entry->what.peek();
         auto const source = static_cast<std::uint32_t>(what >> 32);
         auto const slot = static_cast<std::uint32_t>(what);
-        return queued(d, source, slot,
-                      static_cast<std::uint32_t>(to.rings[source].slots[slot].content.peek()));
+        std::uint64_t const content = to.rings[source].slots[slot].content.peek();
+        return queued(d, source, slot, device::Content::rows(device::Content::at(content, d)));
     }
 }
 

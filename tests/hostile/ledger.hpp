@@ -53,7 +53,8 @@ public:
     void check_delivered(Offer const& offer, std::uint64_t count) const;
     /// All has ended well: every accepted row has arrived, where it belongs.
     void check_all_arrived() const;
-    [[nodiscard]] std::uint64_t rows() const { return encoded_.size(); }
+    /// Rows that destinations receive in all.
+    [[nodiscard]] std::uint64_t arrivals() const;
 
 private:
     using Mark = std::atomic<std::uint8_t>;
@@ -66,6 +67,8 @@ private:
     };
     [[nodiscard]] std::string name(std::uint64_t id) const;
     [[nodiscard]] std::uint32_t places(std::uint64_t id, bool in_queue) const;
+    /// How many destinations a row is for, which are the one that was named or those of the routing.
+    [[nodiscard]] std::uint32_t wanted(Offer const& offer, std::uint64_t index) const;
     void check_one_arrived(Offer const& offer, std::uint64_t index) const;
     void check_keys_together() const;
 

@@ -111,8 +111,9 @@ Shape shape_of(std::uint64_t seed) {
     }
     channel.mail = !channel.by_reference && random.one_in(2);
     if (channel.mail && random.one_in(3)) channel.queued = small(random, 1, channel.sources);
-    shape.names =
-        channel.routing == RoutingKind::Partition && shape.sorters == 0 && random.one_in(2);
+    bool const by_rule =
+        channel.routing == RoutingKind::Partition || channel.routing == RoutingKind::Broadcast;
+    shape.names = by_rule && shape.sorters == 0 && random.one_in(2);
     return shape;
 }
 

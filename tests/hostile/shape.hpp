@@ -20,7 +20,7 @@ struct Shape {
     std::uint32_t groups = 1;   ///< of each endpoint
     std::uint32_t threads = 1;  ///< of each group
     bool structs = false;       ///< offers row structs
-    bool names = false;         ///< some sends of a partition name their destination
+    bool names = false;         ///< some sends of a partition or broadcast name their destination
     std::uint32_t movers = 1;   ///< by copy
     std::uint32_t sorters = 0;  ///< of each source, with stage buffers
     bool helped = false;        ///< senders sort in the sorters' seats

@@ -134,8 +134,11 @@ def test_send_to(runtime, channel, ends):
     to_all = runtime.create_channel(
         [source], [destination], KEY_VALUE, mgi.Broadcast(), name="news"
     )
-    with pytest.raises(mgi.InvalidArgument, match=r"'news'.*Direct or Partition"):
-        to_all.send_to(destination, ROWS)
+    with pytest.raises(mgi.InvalidArgument, match=f"'news'.*endpoint {other.id}"):
+        to_all.send_to(other, ROWS)
+    to_any = runtime.create_channel([source], [destination], KEY_VALUE, mgi.Balance(), name="work")
+    with pytest.raises(mgi.InvalidArgument, match=r"'work'.*Balance.*Direct channel"):
+        to_any.send_to(destination, ROWS)
     with pytest.raises(mgi.InvalidArgument, match=r"'orders' .*schema"):
         channel.send_bytes(b"raw")
 

@@ -114,6 +114,20 @@ def test_direct(runtime, by_reference):
         assert same_rows([all_of(channel, destination)], [rows])
 
 
+def test_broadcast_with_a_named_destination(runtime, by_reference):
+    source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
+    channel = runtime.create_channel(
+        [source], destinations, KEY_VALUE, mgi.Broadcast(), by_reference=by_reference
+    )
+    to_all, named = key_value(100, 1), key_value(200, 2)
+    assert channel.send(to_all) == 100
+    assert channel.send_to(destinations[1], named) == 200
+    channel.flush()
+    first, second = [all_of(channel, destination) for destination in destinations]
+    assert same_rows([first], [to_all])
+    assert same_rows([second], [to_all, named])
+
+
 def test_partition_with_a_named_destination(runtime, by_reference):
     source, *destinations = [runtime.create_endpoint("cpu") for _ in range(3)]
     channel = runtime.create_channel(

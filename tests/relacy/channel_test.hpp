@@ -82,6 +82,44 @@ public:
         return true;
     }
 
+    /// Offers a value to one destination of a broadcast; whether there was room. What AddressedSend does, but that the
+    /// row is a checked variable.
+    bool offer_to(u32 source, u32 destination, u32 block, u32 row) {
+        State& state = tables.state;
+        Lane<A>& to = state.sources[source].lanes[0];
+        Claim const claim =
+            to.take_segment([&](u64 sequence) { publish_slot(state, source, 0, sequence); });
+        if (claim.rows == 0) {
+            if (to.mail != nullptr) collect(state, to);
+            return false;
+        }
+        tables.row(state.pool + to.slots[claim.slot].offset, claim.row)
+            .write(value(source, block, row));
+        state.sources[source].groups[block].last[0] = claim.sequence + 1;
+        to.note_alone(claim, 1, min_of(claim.units, 1u), destination + 1);
+        publish_slot(state, source, 0, claim.sequence);
+        return true;
+    }
+
+    /// Whom a row is for that is sent by turns: a destination, or all (their number).
+    [[nodiscard]] u32 turn_of(u32 row) const { return row % (tables.options().destinations + 1); }
+    /// Sends rows of a broadcast to each destination and to all, by turns. False when the channel failed.
+    bool send_by_turns(Member& member, u32 source, u32 rows) {
+        for (u32 i = 0; i < rows; ++i) {
+            u32 const to = turn_of(i);
+            if (to == tables.options().destinations) {
+                if (!send(member, source, 0, 1, 1, i)) return false;
+                continue;
+            }
+            for (;;) {
+                if (sending(member, source).enter(false) != ErrorCode::Ok) return false;
+                if (offer_to(source, to, member.group.block, i)) break;
+                A::backoff(0);
+            }
+        }
+        return true;
+    }
+
     /// Of a lane with long strings: up to `rows`, each of which takes a unit.
     Claim claim_text(u32 source, u32 lane, u32 rows) {
         struct Fitting {
@@ -187,11 +225,15 @@ private:
         if (seen_.size() <= destination) seen_.resize(destination + 1);
         seen_[destination].push_back(value);
     }
-    /// An ordered channel delivers each lane's segments in sequence; every one names its own.
+    /// An ordered channel delivers each lane's segments in sequence; every one names its own. Those of a broadcast that
+    /// are for another destination are left out.
     bool next_sequence(u32 destination, ReceivedBatch const& batch) {
         if (!tables.state.ordered || !batch.whole) return true;
         u64& next = next_[{destination, batch.source}];
-        return batch.sequence == next++;
+        bool const all = tables.state.routing != RoutingKind::Broadcast;
+        bool const in_turn = all ? batch.sequence == next : batch.sequence >= next;
+        next = batch.sequence + 1;
+        return in_turn;
     }
 
     std::map<std::pair<u32, u32>, bool> arrived_;
@@ -216,6 +258,12 @@ protected:
     void send_and_flush(u32 source, u32 block, u32 blocks, u32 rows, u32 at_once = 1) {
         Member me(block, blocks);
         RL_ASSERT(flow().send(me, source, 0, rows, at_once));
+        RL_ASSERT(flow().flush(me, source));
+    }
+    /// The same of rows that are for a destination, or for all, by turns.
+    void send_by_turns(u32 source, u32 block, u32 blocks, u32 rows) {
+        Member me(block, blocks);
+        RL_ASSERT(flow().send_by_turns(me, source, rows));
         RL_ASSERT(flow().flush(me, source));
     }
     /// A thread that receives to the end.
@@ -254,6 +302,21 @@ protected:
     void all_arrived(std::size_t rows) {
         RL_ASSERT(flow().arrivals() == rows);
         RL_ASSERT(flow().at_rest());
+    }
+
+    /// The same of rows that were sent by turns; how many times rows have arrived.
+    std::size_t arrived_by_turns(u32 source, u32 block, u32 rows) {
+        std::size_t count = 0;
+        u32 const destinations = flow().tables.options().destinations;
+        for (u32 i = 0; i < rows; ++i) {
+            u32 const to = flow().turn_of(i);
+            for (u32 d = 0; d < destinations; ++d) {
+                bool const is_for = to == d || to == destinations;
+                RL_ASSERT(flow().has_arrived(d, Flow::value(source, block, i)) == is_for);
+                count += is_for ? 1 : 0;
+            }
+        }
+        return count;
     }
 
 private:

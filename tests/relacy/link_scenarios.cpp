@@ -136,8 +136,8 @@ private:
         }
         carried.stage = Stage::Written;
         RL_ASSERT(!refused && pieces.size() == transfer.pieces.size());
-        RL_ASSERT(pieces.size() == (placed_ ? 0 : 1));
-        if (placed_) return;
+        RL_ASSERT(pieces.size() == (placed_ || transfer.tag == 0 ? 0 : 1));
+        if (pieces.empty()) return;
         auto const* const from = static_cast<char const*>(transfer.pieces[0].iov_base);
         auto const* const to = static_cast<char const*>(pieces[0].iov_base);
         for (u32 i = 0; i < u32(transfer.tag); ++i) {
@@ -307,6 +307,40 @@ struct BroadcastNearAndFar : ByLink<BroadcastNearAndFar, 5> {
 };
 Listed<BroadcastNearAndFar> const near_and_far(
     "link.broadcast.near", "the last of readers in place and the mover frees the segment", 30'000);
+
+/// The same of segments of which some are for one destination.
+template <bool placed>
+struct NamedNearAndFar : ByLink<NamedNearAndFar<placed>, 5, placed> {
+    static TableOptions options() {
+        TableOptions options = BroadcastNearAndFar::options();
+        options.destinations = 3;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) this->send_by_turns(0, 0, 1, 5);
+        if (index == 1) this->move_all();
+        if (index == 2) this->carry_all();
+        if (index == 3) this->receive_all(0);
+        if (index == 4) receive_far();
+    }
+    /// At the destinations that do not read in place.
+    void receive_far() {
+        Member me(0, 1);
+        for (bool ended[2] = {false, false}; !ended[0] || !ended[1];) {
+            u32 const d = rl::rand(2);
+            if (ended[d]) continue;
+            Status const status = this->flow().receive(me, 1 + d);
+            RL_ASSERT(status != Status::Error);
+            if (status == Status::Pending) A::backoff(0);
+            ended[d] = status == Status::End;
+        }
+    }
+    void check() { this->all_arrived(this->arrived_by_turns(0, 0, 5)); }
+};
+Listed<NamedNearAndFar<false>> const named(
+    "link.named", "a segment goes without rows where they are for another one", 20'000);
+Listed<NamedNearAndFar<true>> const named_placed(
+    "link.named-placed", "the same where the source's process writes the ring", 20'000);
 
 /// Flush is done when the rows stand in both queues; only then does anybody receive.
 struct BroadcastDelivered : ByLink<BroadcastDelivered, 3> {

@@ -251,6 +251,26 @@ Listed<MailPassedOn> const passed_on("mail.passed-on",
                                      "a segment stays until it was brought on from where it came",
                                      30'000);
 
+/// The same of segments of which some are for one destination, which no other ring has.
+template <By by>
+struct NamedPassedOn : ByCopy<NamedPassedOn<by>, 3> {
+    static TableOptions options() {
+        TableOptions options = with_mail(MailPassedOn::options(), by);
+        options.capacity = 2;
+        return options;
+    }
+    void thread(unsigned index) {
+        if (index == 0) this->send_by_turns(0, 0, 1, 7);
+        if (index == 1) this->move_all();
+        if (index == 2) this->receive_everywhere();
+    }
+    void check() { this->all_arrived(this->arrived_by_turns(0, 0, 7)); }
+};
+Listed<NamedPassedOn<By::Queue>> const named_passed_on(
+    "mail.named", "rows for one destination come from the source, and to none else", 30'000);
+Listed<NamedPassedOn<By::Inbox>> const named_inbox("mail.named-inbox", "the same by inboxes",
+                                                   30'000);
+
 /// The channel fails while copies are under way: the mover ends.
 struct AbortCopy : ByCopy<AbortCopy, 3> {
     static TableOptions options() { return Credits::options(); }

@@ -55,6 +55,16 @@ TEST_P(GpuChannels, EveryDestinationGetsABroadcast) {
     expect_all_everywhere(exchange);
 }
 
+TEST_P(GpuChannels, NamedRowsOfABroadcastArriveThereAlone) {
+    for (ChannelOptions const& options : {small(), by_copy()}) {
+        Exchange exchange(devices(), Routing::broadcast(), options);
+        exchange.name_some();
+        exchange.run();
+        expect_where_named(exchange);
+        EXPECT_EQ(exchange.channel().stats().rows, devices().size() * kRows);
+    }
+}
+
 // Each GPU has a mover, which brings its segments on through the others, while those use the ways between them.
 TEST(GpuChannelsOnce, BroadcastsOfSeveralSourcesArePassedOn) {
     for (char const* const links : {"0-1:4,0-2:4,1-2:4", "0-1:4,1-2:4"}) {
@@ -68,6 +78,10 @@ TEST(GpuChannelsOnce, BroadcastsOfSeveralSourcesArePassedOn) {
             Exchange exchange(devices, Routing::broadcast(), options);
             exchange.run();
             expect_all_everywhere(exchange);
+            Exchange named(devices, Routing::broadcast(), options);
+            named.name_some();
+            named.run();
+            expect_where_named(named);
         }
     }
 }

@@ -261,8 +261,43 @@ TEST_P(HostApi, SendToOutsideTheDestinations) {
     expect_error(ErrorCode::InvalidArgument, {"sales", "not among its destinations"},
                  [&] { partitioned.sender(a_).send_to(a_, batch); });
     Channel const to_all = open(numbered_schema(), Routing::broadcast());
-    expect_error(ErrorCode::InvalidArgument, {"sales", "Direct or Partition"},
-                 [&] { to_all.sender(a_).send_to(b_, batch); });
+    expect_error(ErrorCode::InvalidArgument, {"sales", "not among its destinations"},
+                 [&] { to_all.sender(a_).send_to(a_, batch); });
+    Channel const to_any = open(numbered_schema(), Routing::balance());
+    expect_error(ErrorCode::InvalidArgument, {"sales", "Balance", "a Direct channel between"},
+                 [&] { to_any.sender(a_).send_to(b_, batch); });
+    options_.sorters = 1;
+    Channel const sorted = open(numbered_schema(), Routing::broadcast());
+    expect_error(ErrorCode::InvalidArgument, {"sales", "sorters", "a Direct channel between"},
+                 [&] { sorted.sender(a_).send_to(b_, batch); });
+}
+
+TEST_P(HostApi, BroadcastTakesANamedDestination) {
+    options_.segment_rows = 64;
+    Channel const channel = open(numbered_schema(), Routing::broadcast());
+    auto const rows = make_batch(channel.schema(), numbered_rows(100, 1));
+    std::vector<std::jthread> sending;
+    for (Endpoint const source : {a_, b_}) {
+        sending.emplace_back([&, source] {
+            Sender sender = channel.sender(source);
+            sender.send(rows.slice(0, 30), 20s);
+            sender.send_to(c_, rows, 20s);
+            sender.send(rows.slice(0, 20), 20s);
+            sender.flush(20s);
+        });
+    }
+    std::size_t got = 0;
+    std::jthread other([&] { got = drain(channel.receiver(b_)).size(); });
+    EXPECT_EQ(drain(channel.receiver(c_)).size(), 300U);
+    other.join();
+    sending.clear();
+    EXPECT_EQ(got, 100U);
+    auto const stats = channel.stats();
+    EXPECT_EQ(stats.rows, 300U);
+    for (auto const& queue : stats.queues) {
+        EXPECT_EQ(queue.rows, queue.destination == c_.id ? 300U : 100U);
+        EXPECT_EQ(queue.segments, queue.taken);
+    }
 }
 
 TEST_P(HostApi, PartitionTakesANamedDestination) {

@@ -115,18 +115,21 @@ TEST_P(Messages, BroadcastReachesEverybody) {
     }
 }
 
-TEST_P(Messages, DirectReachesTheOneNamed) {
-    Channel const channel = open(Routing::direct(), 3);
-    auto const messages = some_messages(150, 2);
-    std::vector<Mailbox> boxes(3);
-    std::vector<Launch> launches;
-    for (std::size_t e = 0; e < ends_.size(); ++e) {
-        std::uint32_t const next = ends_[(e + 1) % 3].id;
-        launches.push_back(runtime_.launch(
-            ends_[e], {}, MessageKernel{channel.on(ends_[e]), &messages, next, &boxes[e]}));
+TEST_P(Messages, TheOneNamedIsReached) {
+    for (Routing const& routing : {Routing::direct(), Routing::broadcast()}) {
+        ends_.clear();
+        Channel const channel = open(routing, 3);
+        auto const messages = some_messages(150, 2);
+        std::vector<Mailbox> boxes(3);
+        std::vector<Launch> launches;
+        for (std::size_t e = 0; e < ends_.size(); ++e) {
+            std::uint32_t const next = ends_[(e + 1) % 3].id;
+            launches.push_back(runtime_.launch(
+                ends_[e], {}, MessageKernel{channel.on(ends_[e]), &messages, next, &boxes[e]}));
+        }
+        wait_for(launches, channel);
+        for (auto& box : boxes) EXPECT_EQ(box.got, messages) << "one lane, one group: as sent";
     }
-    wait_for(launches, channel);
-    for (auto& box : boxes) EXPECT_EQ(box.got, messages) << "one lane, one group: as sent";
 }
 
 TEST_P(Messages, FromHostCode) {

@@ -107,6 +107,22 @@ TEST_P(Property, RandomFlowsBetweenServersDeliverEveryRowOnce) {
     }
 }
 
+// A broadcast of which some rows are for one destination, over whatever carries them.
+TEST_P(Property, NamedRowsOfABroadcastArriveThereAlone) {
+    int const each = kSanitized ? 3 : 9;
+    for (int i = 0; i < each; ++i) {
+        FlowSetup flow = random_flow(static_cast<std::uint64_t>(3000 + GetParam() * each + i));
+        flow.routing = Routing::broadcast();
+        flow.names = true;
+        if (i % 3 != 0) flow.processes = 2 + static_cast<std::uint32_t>(flow.seed / 3 % 2);
+        if (i % 3 == 2) flow.servers = 2;
+        if (flow.servers > 1 && flow.sources > 1) flow.options.ordered = false;
+        SCOPED_TRACE(describe(flow));
+        run_and_check(flow);
+        if (::testing::Test::HasFailure()) return;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Property, ::testing::Range(0, test::seeds(20)));
 
 }  // namespace

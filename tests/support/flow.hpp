@@ -29,6 +29,7 @@ struct FlowSetup {
     std::uint32_t groups = 1;     ///< of each endpoint
     std::uint32_t threads = 1;    ///< of each group
     bool structs = false;         ///< offer row structs
+    bool names = false;           ///< some sends of a Broadcast name their destination
     std::uint32_t yields = 0;     ///< see Yields
     std::uint64_t seed = 0;
     std::uint32_t slow_receiver_us = 0;  ///< sleep after each received batch
@@ -39,17 +40,18 @@ struct FlowSetup {
     void fill(std::size_t most, DataShape const& shape = {});
 };
 
-/// Rows that a group of a Direct channel sends to one destination.
+/// Rows that a group sends to one destination, or as the routing says.
 struct Run {
+    static constexpr std::uint32_t kByRouting = ~std::uint32_t(0);
     std::uint64_t first = 0;
     std::uint64_t count = 0;
-    std::uint32_t destination = 0;  ///< index
+    std::uint32_t destination = kByRouting;  ///< index
 };
 
 struct FlowResult {
     /// By destination, in the order a single consumer saw them.
     std::vector<std::vector<std::string>> at;
-    /// By destination: what Direct sends named it for.
+    /// By destination: what was sent to it by name, and of a Broadcast to all.
     std::vector<std::vector<std::string>> direct;
     ChannelStats stats;
 };

@@ -83,6 +83,12 @@ public:
         if (failure) std::rethrow_exception(failure);
     }
 
+    // Each group's rows go in runs, by turns to each destination by name and to all, of a broadcast.
+    void name_some() { names_ = true; }
+    static constexpr u64 kRun = 700;
+    // Whom the i-th row of a group is for; their number: all.
+    [[nodiscard]] std::size_t turn_of(u64 i) const { return i / kRun % (endpoints_.size() + 1); }
+
     // So long destinations look at each batch.
     void look_for(std::chrono::microseconds time) { look_ = time; }
 
@@ -108,12 +114,37 @@ private:
             rows.push_back({std::int64_t(i * 7 + e), std::int64_t(e << 32 | i)});
         }
         std::map<std::int64_t, int> seen;
-        exchange_rows(on, group, shared, rows, [&](device::ReceivedBatch const& batch) {
+        auto const take = [&](device::ReceivedBatch const& batch) {
             if (look_.count() != 0) std::this_thread::sleep_for(look_);
             for (u32 i = 0; i < batch.rows; ++i) ++seen[batch.column<std::int64_t>(1)[i]];
-        });
+        };
+        if (names_) {
+            exchange_named(on, group, shared, rows, take);
+        } else {
+            exchange_rows(on, group, shared, rows, take);
+        }
         std::lock_guard const lock(mutex_);
         for (auto const& [value, count] : seen) received_[e][value] += count;
+    }
+
+    template <class Take>
+    void exchange_named(device::Channel const& on, Group const& group, Shared& shared,
+                        std::vector<KeyValue> const& rows, Take const& take) {
+        u64 sent = 0;
+        bool flushed = false;
+        auto const step = [&] {
+            if (sent == rows.size()) {
+                if (!flushed) flushed = on.flush(group, shared) != device::Status::Pending;
+                return;
+            }
+            u64 const run = std::min<u64>(kRun - sent % kRun, rows.size() - sent);
+            std::size_t const to = turn_of(sent);
+            KeyValue const* const first = rows.data() + sent;
+            sent += to == endpoints_.size()
+                        ? on.send_rows(group, shared, first, run).rows
+                        : on.send_rows_to(group, shared, endpoints_[to].id, first, run).rows;
+        };
+        receive_rows(on, group, shared, step, take);
     }
 
     std::optional<Runtime> runtime_;
@@ -121,6 +152,7 @@ private:
     ChannelSpec spec_;
     Channel channel_;
     std::chrono::microseconds look_{0};
+    bool names_ = false;
     std::mutex mutex_;
     std::vector<std::map<std::int64_t, int>> received_;
 };
@@ -148,6 +180,20 @@ inline void expect_each_row_once(Exchange const& exchange) {
     }
     EXPECT_EQ(all.size(), exchange.endpoints().size() * kRows);
     EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](auto const& of) { return of.second == 1; }));
+}
+
+inline void expect_where_named(Exchange const& exchange) {
+    std::size_t const ends = exchange.endpoints().size();
+    for (std::size_t d = 0; d < ends; ++d) {
+        std::map<std::int64_t, int> expected;
+        for (std::size_t e = 0; e < ends; ++e) {
+            for (u64 i = 0; i < kRows; ++i) {
+                std::size_t const to = exchange.turn_of(i / kBlocks);
+                if (to == d || to == ends) expected[std::int64_t(e << 32 | i)] = 1;
+            }
+        }
+        EXPECT_TRUE(exchange.received()[d] == expected) << "destination " << d;
+    }
 }
 
 inline void expect_all_everywhere(Exchange const& exchange) {

@@ -23,9 +23,9 @@ EDITS = (
         "published before the push",
         (
             (
-                "            deliver(next, s, u32(content));\n",
+                "            deliver(next, s, content);\n",
                 "            if ({is}) published.store(next + 1, release);\n"
-                "            deliver(next, s, u32(content));\n",
+                "            deliver(next, s, content);\n",
             ),
         ),
     ),

@@ -62,15 +62,17 @@ public:
         return send(group, shared, structs(rows, count));
     }
 
-    /// Sends rows to one destination of a Direct or Partition channel, named by its endpoint id, whatever their keys
-    /// are. InvalidArgument if that endpoint is not a destination, and on channels of other routings or with sorters;
-    /// else as of `send`. See the paper, section 3.1.
+    /// Sends rows to one destination alone, named by its endpoint id, whatever the channel's routing says of them.
+    /// InvalidArgument if that endpoint is not a destination, on Balance channels, on channels with sorters, and on a
+    /// Broadcast of more than Content::kMaxAddress destinations; else as of `send`. On a Broadcast channel each call takes
+    /// segments of its own, of which the last one is as full as its rows make it, and each destination gives its part of
+    /// them back: so send many rows with a call, or in bulk by a Direct channel between the same endpoints. There a call
+    /// that finds no room accepts nothing. See the paper, section 3.1.
     MGI_HD SendResult send_to(Group const& group, Shared& shared, u32 endpoint,
                               Batch const& rows) const {
-        u32 const lane = lane_of(endpoint);
-        bool const named = state_->own_lanes() && state_->stages == nullptr && lane != kNone;
-        if (!named) return {0, Status::Error, ErrorCode::InvalidArgument};
-        return send_in_lane(group, shared, rows, lane);
+        u32 const to = takes_names() ? index_of(endpoint) : kNone;
+        if (to == kNone) return {0, Status::Error, ErrorCode::InvalidArgument};
+        return send_in_lane(group, shared, rows, to);
     }
     template <class Row>
     MGI_HD SendResult send_rows_to(Group const& group, Shared& shared, u32 endpoint,
@@ -246,7 +248,14 @@ private:
         return batch;
     }
 
-    MGI_HD u32 lane_of(u32 endpoint) const {
+    /// Whether sends may name their destination.
+    [[nodiscard]] MGI_HD bool takes_names() const {
+        if (state_->stages != nullptr) return false;
+        return state_->own_lanes() || (state_->routing == RoutingKind::Broadcast &&
+                                       state_->destination_count <= Content::kMaxAddress);
+    }
+
+    MGI_HD u32 index_of(u32 endpoint) const {
         for (u32 d = 0; d < state_->destination_count; ++d) {
             if (state_->destination_ids[d] == endpoint) return d;
         }

@@ -3,26 +3,30 @@
 /// or to the mover.
 #pragma once
 
+#include <mgi/device/group.hpp>
 #include <mgi/device/state.hpp>
 
 namespace mgi::device {
 
 /// A segment that movers have brought, with this sequence of (source, destination), is complete in its receive
-/// ring, and all before it were pushed: puts it into the receive queue, or the source's inbox. `content`: as in Slot.
+/// ring, and all before it were pushed: puts it into the receive queue, or the source's inbox. `content`: as in Slot, for
+/// this destination; without rows, if they are for another one.
 template <class A>
 MGI_HD void push_arrived(ChannelState<A> const& state, Destination<A>& at, u32 source, u32 slot,
                          u64 content) {
     ReadRing<A> const& ring = at.rings[source];
     MGI_ASSERT(source < state.source_count, source, state.source_count);
     MGI_ASSERT(slot < ring.size && !ring.in_place, slot, ring.size, ring.in_place, source);
-    MGI_ASSERT(u32(content) != 0 && u32(content) <= state.layout.rows, u32(content),
-               state.layout.rows, source, slot);
+    u32 const rows = Content::rows(content);
+    MGI_ASSERT(rows <= state.layout.rows && Content::address(content) == 0, rows, state.layout.rows,
+               source, slot, content);
     Slot<A>& to = ring.slots[slot];
     if (ring.inbox != nullptr) {
-        ring.inbox->come(to.sequence.load(relaxed), u32(content));
+        ring.inbox->come(to.sequence.load(relaxed), rows);
         return;
     }
-    u32 const chunks = state.chunks_of(u32(content));
+    // Somebody takes one without rows, too, and gives it back.
+    u32 const chunks = max_of(state.chunks_of(rows), 1u);
     to.content.store(content, relaxed);
     to.readers.store(chunks, relaxed);
     at.queue->push(ChannelState<A>::describe(source, slot), chunks);
@@ -129,8 +133,8 @@ MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
-    from.deliver_ready([&](u64 sequence, Slot<A>& slot, u32 rows) {
-        u32 const chunks = state.chunks_of(rows);
+    from.deliver_ready([&](u64 sequence, Slot<A>& slot, u64 content) {
+        u32 const chunks = state.chunks_of(Content::rows(content));
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
         // Somebody gives the slot back.
         MGI_ASSERT(from.reader_count + from.moves != 0, source, lane, sequence);
@@ -140,15 +144,18 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
         u32 const reads = inboxes ? 1 : chunks;  // an inbox counts its chunks itself
         slot.readers.store(reads * from.reader_count + from.moves, relaxed);
         for (u32 i = 0; i < from.reader_count; ++i) {
-            Destination<A>& to = state.destinations[from.readers[i]];
+            u32 const d = from.readers[i];
+            Destination<A>& to = state.destinations[d];
             if (inboxes) {
+                u32 const rows = Content::rows(Content::at(content, d));
                 to.rings[source].inbox->come(sequence, rows);
             } else {
+                // Whoever takes chunks that are for another destination gives them back at once.
                 to.queue->push(what, chunks);
             }
         }
         if (from.mail == nullptr) return;
-        from.mail->contents[u32(sequence) & from.mask].store(slot.content.load(relaxed), relaxed);
+        from.mail->contents[u32(sequence) & from.mask].store(content, relaxed);
         // release: the rows come before the mover that copies them.
         from.mail->published.store(sequence + 1, cuda::std::memory_order_release);
     });
@@ -201,6 +208,16 @@ template <class A>
 MGI_HD u64 delivered_below(ChannelState<A> const& state, Lane<A>& lane) {
     if (lane.mail != nullptr) collect(state, lane);
     return lane.moves == 0 ? lane.published.load(acquire) : lane.delivered.load(acquire);
+}
+
+/// A thread's share of its group's question whether every sequence of a lane with an inbox below one has come there.
+template <class A>
+MGI_HD bool has_come(Group const& group, Lane<A> const& lane, u64 below) {
+    u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
+    for (u32 i = group.thread; i < slots; i += group.threads) {
+        if (!lane.has_come(i, below)) return false;
+    }
+    return true;
 }
 
 /// Closes a lane after the last group of its source has flushed: seals it, and says to each destination that reads in

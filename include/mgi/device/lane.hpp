@@ -15,47 +15,10 @@
 #pragma once
 
 #include <mgi/device/inbox.hpp>
+#include <mgi/device/lane_words.hpp>
 #include <mgi/device/mail.hpp>
 
 namespace mgi::device {
-
-/// The ticket of a lane with long strings, 64 bits: sequence of the open slot | rows | bytes / 16 that were claimed
-/// in it. A slot of which all rows are claimed is closed.
-struct Ticket {
-    static constexpr u32 kUnitBits = 18;
-    static constexpr u32 kRowBits = 21;
-    static constexpr u32 kTakenBits = kUnitBits + kRowBits;
-    static constexpr u64 kSequenceMask = (u64(1) << (64 - kTakenBits)) - 1;
-    static constexpr u32 kMaxRows = 1u << (kRowBits - 1);    ///< of a segment
-    static constexpr u32 kMaxUnits = (1u << kUnitBits) - 1;  ///< of a segment's bytes region
-    static constexpr u32 kUnitBytes = 16;
-
-    u64 sequence;  ///< modulo kSequenceMask + 1
-    u64 taken;
-
-    MGI_HD static constexpr Ticket of(u64 word) {
-        return {word >> kTakenBits, word & ((u64(1) << kTakenBits) - 1)};
-    }
-    MGI_HD static constexpr u64 with_units(u32 rows, u32 units) {
-        return u64(rows) << kUnitBits | units;
-    }
-    [[nodiscard]] MGI_HD constexpr u32 rows() const { return u32(taken >> kUnitBits); }
-    [[nodiscard]] MGI_HD constexpr u32 units() const { return u32(taken) & kMaxUnits; }
-    [[nodiscard]] MGI_HD constexpr u64 word() const {
-        return (sequence & kSequenceMask) << kTakenBits | taken;
-    }
-};
-
-/// What has been committed of a slot: rows and hole together | hole | bytes / 16. One addition does
-/// all three, so that the completing commit sees the totals.
-struct Committed {
-    MGI_HD static constexpr u64 word(u32 rows, u32 hole, u32 units) {
-        return u64(rows + hole) | u64(hole) << 21 | u64(units) << 42;
-    }
-    MGI_HD static constexpr u32 total(u64 word) { return u32(word) & 0x1fffff; }
-    MGI_HD static constexpr u32 hole(u64 word) { return u32(word >> 21) & 0x1fffff; }
-    MGI_HD static constexpr u32 units(u64 word) { return u32(word >> 42); }
-};
 
 /// One segment's words. On a cache line of its own, since several threads commit to it.
 template <class A>
@@ -67,7 +30,7 @@ struct alignas(64) Slot {
     typename A::template Device<u64> committed{0};
     /// sequence + 1 once the slot is filled.
     typename A::template Device<u64> filled{0};
-    /// Rows | bytes / 16 << 32 of the filled slot.
+    /// A Content, of the filled slot.
     typename A::template System<u64> content{0};
     /// Reads that are still owed before the slot is free: by each reader of the lane one for each
     /// chunk, or one if it has an inbox, by the mover one for each of its moves.
@@ -176,12 +139,10 @@ struct alignas(64) Lane {
             Claim const open = claim(at, wanted, form());
             if (open.rows == 0) {
                 // A slot that its readers have passed since: others have filled it.
-                u64 const again = cursor.load(relaxed);
-                if (again == at) {
+                if (!has_moved(at)) {
                     waits.fetch_add(1, relaxed);
                     return {};
                 }
-                at = again;
             } else if (cursor.compare_exchange_weak(at, at + open.rows, relaxed, relaxed)) {
                 return open;
             }
@@ -229,6 +190,42 @@ struct alignas(64) Lane {
         }
     }
 
+    /// Takes a whole segment, which the caller fills alone (`note_alone`): the open one if no rows are in it, else the one
+    /// behind it. That closes the open one as `seal` does, and `publish(sequence)` is called if this completed it. None
+    /// unless the slots of both are free, so that nobody has to keep anything.
+    template <class Publish>
+    MGI_HD Claim take_segment(Publish&& publish) {
+        u64 word = cursor.load(relaxed);
+        for (;;) {
+            if (units != 0) {
+                if (Claim taken; take_segment_of_text(word, taken, publish)) return taken;
+                continue;
+            }
+            u32 const row = u32(word % capacity);
+            u64 const start = row == 0 ? word : word - row + capacity;
+            // With their acquires: as of `claim` and of `seal`.
+            Claim const whole = claim(start, capacity, form());
+            Claim const hole = row == 0 ? whole : claim(word, capacity, form());
+            if (whole.rows == 0 || hole.rows == 0) {
+                if (!has_moved(word)) return {};
+                continue;
+            }
+            // relaxed: as of `take`.
+            if (!cursor.compare_exchange_weak(word, start + capacity, relaxed, relaxed)) continue;
+            if (row != 0 && commit(hole.slot, 0, hole.rows, 0)) publish(hole.sequence);
+            return whole;
+        }
+    }
+
+    /// What stands in a segment that one group has taken whole, for the destination with this address. That group publishes
+    /// it; `committed` is nobody's.
+    MGI_HD void note_alone(Claim const& segment, u32 rows, u32 used_units, u32 address) {
+        MGI_ASSERT(rows != 0 && rows <= capacity && used_units <= units, rows, capacity, used_units,
+                   units);
+        MGI_ASSERT(address <= Content::kMaxAddress, address);
+        slots[segment.slot].content.store(Content::word(rows, used_units, address), relaxed);
+    }
+
     /// Counts written rows. True when the slot is complete: the caller, and nobody else, publishes it.
     /// Calls of several threads of a group come behind a group barrier.
     [[nodiscard]] MGI_HD bool commit(u32 slot, u32 rows, u32 hole, u32 claimed_units) {
@@ -251,7 +248,7 @@ struct alignas(64) Lane {
         MGI_ASSERT(total == sum, total, sum, slot);
         MGI_ASSERT(Committed::hole(total) < all && Committed::units(total) <= form.units,
                    Committed::hole(total), all, Committed::units(total), form.units, slot);
-        s.content.store(u64(all - Committed::hole(total)) | u64(Committed::units(total)) << 32,
+        s.content.store(Content::word(all - Committed::hole(total), Committed::units(total)),
                         relaxed);
         s.committed.store(0, relaxed);
         return true;
@@ -293,10 +290,10 @@ struct alignas(64) Lane {
         Slot<A>& s = slots[u32(sequence) & mask];
         u64 const content = s.content.load(relaxed);
         // release: everybody's rows, which `commit` has acquired. First, since additions before it would be waited for.
-        came[u32(sequence) & mask].store(Arrival::word(sequence, u32(content)),
+        came[u32(sequence) & mask].store(Arrival::word(sequence, Content::rows(content)),
                                          cuda::std::memory_order_release);
-        rows_published.fetch_add(u32(content), relaxed);
-        units_published.fetch_add(content >> 32, relaxed);
+        rows_published.fetch_add(Content::rows(content), relaxed);
+        units_published.fetch_add(Content::units(content), relaxed);
         // Upwards alone: the slot may come free, be filled again and be marked before we get here.
         // release: whose flush sees it finds the segment in the inbox (`has_come`); and those of laps before it, whose
         // readers had found them there before the slot was filled again.
@@ -329,7 +326,7 @@ struct alignas(64) Lane {
         return slots[u32(next) & mask].filled.load(seq_cst) == next + 1;
     }
 
-    /// Hands on, in sequence, every slot that is next and filled: `deliver(sequence, slot, rows)`.
+    /// Hands on, in sequence, every slot that is next and filled: `deliver(sequence, slot, content)`.
     /// For the one thread that `deliver_alone` lets in.
     template <class Deliver>
     MGI_HD void deliver_ready(Deliver&& deliver) {
@@ -337,11 +334,13 @@ struct alignas(64) Lane {
         while (slots[u32(next) & mask].filled.load(acquire) == next + 1) {
             Slot<A>& s = slots[u32(next) & mask];
             u64 const content = s.content.load(relaxed);
-            MGI_ASSERT(u32(content) != 0 && u32(content) <= capacity && content >> 32 <= units,
-                       next, u32(content), capacity, content >> 32, units);
-            rows_published.store(rows_published.load(relaxed) + u32(content), relaxed);
-            units_published.store(units_published.load(relaxed) + (content >> 32), relaxed);
-            deliver(next, s, u32(content));
+            u32 const rows = Content::rows(content);
+            u32 const used = Content::units(content);
+            MGI_ASSERT(rows != 0 && rows <= capacity && used <= units, next, rows, capacity, used,
+                       units);
+            rows_published.store(rows_published.load(relaxed) + rows, relaxed);
+            units_published.store(units_published.load(relaxed) + used, relaxed);
+            deliver(next, s, content);
             ++next;
             published.store(next, cuda::std::memory_order_release);
         }
@@ -358,6 +357,13 @@ struct alignas(64) Lane {
     }
 
 private:
+    /// Whether the cursor is no longer what it was; what it is now.
+    MGI_HD bool has_moved(u64& word) const {
+        u64 const before = word;
+        word = cursor.load(relaxed);
+        return word != before;
+    }
+
     /// The sequence that comes next in a slot of which `filled` says what came last.
     [[nodiscard]] MGI_HD u64 next_of(u32 slot, u64 filled) const {
         return filled == 0 ? slot : filled + mask;
@@ -383,14 +389,32 @@ private:
         u64 const sequence = slots[u32(next) & mask].sequence.load(relaxed);
         MGI_ASSERT(((sequence ^ next) & mask) == 0, sequence, next, mask);
         if (((sequence ^ next) & Ticket::kSequenceMask) != 0) {
-            u64 const again = cursor.load(relaxed);
-            bool const moved = again != word;
-            word = again;
-            return moved;
+            return has_moved(word);
         }
         u64 const opened = Ticket{next, 0}.word();
         // relaxed: the slot itself says that it is free.
         if (cursor.compare_exchange_strong(word, opened, relaxed, relaxed)) word = opened;
+        return true;
+    }
+
+    /// One try of `take_segment`: true when it has come to an end, with what was taken.
+    template <class Publish>
+    MGI_HD bool take_segment_of_text(u64& word, Claim& taken, Publish&& publish) {
+        Ticket const t = Ticket::of(word);
+        u64 const next = t.rows() == 0 ? t.sequence : (t.sequence + 1) & Ticket::kSequenceMask;
+        Slot<A> const& slot = slots[u32(next) & mask];
+        // acquire: as of `claim`.
+        u64 const sequence = slot.sequence.load(acquire);
+        if (((sequence ^ next) & Ticket::kSequenceMask) != 0) return !has_moved(word);
+        u64 const all = Ticket::with_units(capacity, 0);
+        // relaxed: as of `take`.
+        if (!cursor.compare_exchange_weak(word, Ticket{next, all}.word(), relaxed, relaxed)) {
+            return false;
+        }
+        u64 before = 0;
+        bool const open = t.rows() != 0 && t.rows() < capacity;
+        if (open && commit_hole(t, before)) publish(before);
+        taken = {sequence, u32(sequence) & mask, 0, capacity, 0, units, slot.offset};
         return true;
     }
 

@@ -7,11 +7,11 @@
 
 namespace mgi::device {
 
-/// Measures the rows' long strings; returns how many rows fit one segment's bytes region.
+/// Measures the rows' long strings; returns how many rows fit so many units of a segment's bytes region.
 template <class A>
 MGI_HD MGI_COLD u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& state, Batch batch,
-                                 u64 first, u32 rows) {
-    u64 const limit = u64(state.layout.units) * Ticket::kUnitBytes;
+                                 u64 first, u32 rows, u32 units) {
+    u64 const limit = u64(units) * Ticket::kUnitBytes;
     for (u32 i = group.thread; i < rows; i += group.threads) {
         tile.text[i] = u32(min_of(text_bytes(batch, state.layout, first + i), limit + 1));
     }
@@ -33,6 +33,14 @@ MGI_HD inline void lay_text(Tile const& tile, u32 next, Claim const& taken) {
         text = at;
         at += size;
     }
+}
+
+/// The same of rows that have their place in a bytes region; how many units they take of it.
+MGI_HD inline u32 lay_whole_text(Tile const& tile, u32 next, Claim const& taken) {
+    u64 sum = 0;
+    for (u32 k = 0; k < taken.rows; ++k) sum += tile.text[tile.row_at(next + k)];
+    lay_text(tile, next, taken);
+    return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
 }
 
 /// Claims room for what is left of a lane's rows, as far as their long strings go, and says where those go.

@@ -30,7 +30,7 @@ struct alignas(64) LaneMail {
 template <class A>
 struct Arrivals {
     /// An entry is one word, so that a look is one trip: round of the book + 1 | source | slot | rows. Of a source's end
-    /// the slot is kEnd.
+    /// the slot is kEnd. A segment without rows is for another destination.
     static constexpr u32 kRowBits = Arrival::kRowBits;
     static constexpr u32 kSlotBits = 11;
     static constexpr u32 kSourceBits = 20;
@@ -66,7 +66,7 @@ struct Arrivals {
 
     /// By a mover: a segment has come.
     MGI_HD void push(u32 source, u32 slot, u32 rows) {
-        MGI_ASSERT(rows != 0 && slot != kEnd, source, slot, rows);
+        MGI_ASSERT(slot != kEnd, source, slot, rows);
         write(source, slot, rows);
     }
     /// By a mover: all of a source's have, `count` - 1 of them.

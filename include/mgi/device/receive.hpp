@@ -80,6 +80,7 @@ public:
                        u32 destination)
         : group_(group),
           state_(state),
+          destination_(destination),
           here_(state.destinations[destination]),
           words_(*here_.words),
           shared_(reinterpret_cast<Exchange*>(shared.data)) {}
@@ -223,12 +224,20 @@ private:
     }
 
     MGI_HD bool take_from_queue(ReceivedBatch& batch) {
-        Chunk chunk = here_.queue->take();
+        Chunk const chunk = here_.queue->take();
         // Also once in a while, since what is sent here in place may never leave the queue empty.
-        if (chunk.index == 0 && take_in_arrivals() && chunk.count == 0) {
-            chunk = here_.queue->take();
+        bool const more = chunk.index == 0 && take_in_arrivals();
+        if (chunk.count == 0) return more && take_queued(batch);
+        return open(chunk, batch) || take_queued(batch);
+    }
+
+    /// The same of what stands in the queue.
+    MGI_HD bool take_queued(ReceivedBatch& batch) {
+        for (;;) {
+            Chunk const chunk = here_.queue->take();
+            if (chunk.count == 0) return false;
+            if (open(chunk, batch)) return true;
         }
-        return open(chunk, batch);
     }
 
     MGI_HD bool take_in_arrivals() { return here_.arrivals != nullptr && take_in(state_, here_); }
@@ -237,7 +246,7 @@ private:
     /// never be empty.
     MGI_HD bool take_by_turns(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
-        auto const from_queue = [&] { return here_.has_queue && open(here_.queue->take(), batch); };
+        auto const from_queue = [&] { return here_.has_queue && take_queued(batch); };
         // An addition: groups of several launches may be this block. Nobody waits for it.
         (void)me.looks.fetch_add(1, relaxed);
         bool const turn = found.looks % kOthersTurn == 0;
@@ -363,26 +372,30 @@ private:
         return consumer == me;
     }
 
-    /// Opens a chunk of the queue's, if there is one.
+    /// Opens a chunk of the queue's; gives it back if its rows are for another destination.
     MGI_HD bool open(Chunk const& chunk, ReceivedBatch& batch) {
-        if (chunk.count == 0) return false;
         u32 const source = u32(chunk.what >> 32);
         u32 const index = u32(chunk.what);
         MGI_ASSERT(source < state_.source_count, source, state_.source_count, chunk.what);
         MGI_ASSERT(index < here_.rings[source].size, index, here_.rings[source].size, source);
         Slot<A> const& slot = here_.rings[source].slots[index];
-        u32 const rows = u32(slot.content.load(relaxed));
+        u32 const rows = Content::rows(Content::at(slot.content.load(relaxed), destination_));
         // The queue's entry and the slot are of one segment.
-        MGI_ASSERT(rows <= state_.layout.rows && state_.chunks_of(rows) == chunk.count, rows,
-                   state_.layout.rows, chunk.count, state_.chunk_rows, source, index);
-        MGI_ASSERT(chunk.index < chunk.count, chunk.index, chunk.count);
+        MGI_ASSERT(rows == 0 || state_.chunks_of(rows) == chunk.count, rows, state_.layout.rows,
+                   chunk.count, state_.chunk_rows, source, index);
+        MGI_ASSERT(rows <= state_.layout.rows && chunk.index < chunk.count, rows,
+                   state_.layout.rows, chunk.index, chunk.count);
+        batch.source = source;
+        batch.slot = index;
+        batch.sequence = slot.sequence.load(relaxed);
+        if (rows == 0) {
+            release_alone(batch);
+            return false;
+        }
         batch.segment = state_.pool + slot.offset;
         batch.layout = &state_.layout;
         batch.row = chunk.index * state_.chunk_rows;
         batch.rows = min_of(state_.chunk_rows, rows - batch.row);
-        batch.source = source;
-        batch.slot = index;
-        batch.sequence = slot.sequence.load(relaxed);
         batch.whole = chunk.count == 1;
         words_.rows_received.fetch_add(batch.rows, relaxed);
         return true;
@@ -437,6 +450,7 @@ private:
 
     Group const group_;
     ChannelState<A>& state_;
+    u32 const destination_;
     Destination<A>& here_;
     DestinationWords<A>& words_;
     Exchange* const shared_;

@@ -4,8 +4,8 @@
 /// section 5.4 this takes the stage buffer, the sorter and the sort buffer).
 #pragma once
 
+#include <mgi/device/addressed.hpp>
 #include <mgi/device/admission.hpp>
-#include <mgi/device/long_strings.hpp>
 #include <mgi/device/passes.hpp>
 
 namespace mgi::device {
@@ -55,9 +55,9 @@ public:
         return ErrorCode(word & ~kCarries);
     }
 
-    /// Sends a prefix of the batch; `lane` >= 0 sends all of it there. A call of several threads that had rows to carry
-    /// on takes none of the batch: lanes that were full lately are full again soon, and a group that receives as well
-    /// is to make room first.
+    /// Sends a prefix of the batch; `lane` >= 0 sends all of it there, of a broadcast to the destination with that number.
+    /// A call of several threads that had rows to carry on takes none of the batch: lanes that were full lately are full
+    /// again soon, and a group that receives as well is to make room first.
     MGI_HD SendResult send(Batch const& batch, i64 lane) {
         if (carries_) {
             bool const placed = place_own();
@@ -66,6 +66,9 @@ public:
             if (!placed || (group_.threads > 1 && batch.count != 0)) {
                 return {0, Status::Pending, ErrorCode::Ok};
             }
+        }
+        if (lane >= 0 && !state_.own_lanes()) {
+            return send_addressed(group_, shared_, state_, source_index_, batch, u32(lane));
         }
         if (group_.leads() && mine_.starved.load(relaxed) != 0) mine_.starved.store(0, relaxed);
         // Behind the carried rows; there may be no columns, either.
@@ -112,7 +115,7 @@ public:
         }
         constexpr u32 kDone = ~0u;
         u32 next = 0;  // the round, unless done
-        bool done = all_agreed(has_come());
+        bool done = all_agreed(have_come());
         if (group_.leads()) {
             for (u32 l = 0; l < lane_count_ && done; ++l) {
                 if (lanes_[l].came != nullptr) continue;
@@ -184,6 +187,24 @@ private:
         return {call.finish(accepted), status, ErrorCode::Ok};
     }
 
+    /// Sends to one destination of a broadcast.
+    MGI_HD MGI_COLD static SendResult send_addressed(Group group, Shared shared,
+                                                     ChannelState<A>& state, u32 source,
+                                                     Batch batch, u32 destination) {
+        AddressedSend<A> addressed(group, shared, state, source, destination);
+        SendResult const result = addressed.send(batch);
+        SendCall call(group, shared, state, source);
+        if (addressed.had_no_room()) {
+            // Nothing of this group's waits; others' rows, or an open segment, may be in its way.
+            u32 const round = call.starved_round();
+            if (round != 0) call.push_in(round);
+        } else if (group.leads()) {
+            call.mine_.starved.store(0, relaxed);
+        }
+        call.finish(result.rows);
+        return result;
+    }
+
     /// Publishes for others, whose calls find no room.
     MGI_HD MGI_COLD static void push_for(Group group, Shared shared, ChannelState<A>& state,
                                          u32 source, u32 round) {
@@ -204,7 +225,7 @@ private:
             Lane<A> const& lane = lanes_[l];
             u64 const below = mine_.last[l];
             if (lane.came != nullptr) {
-                if (!has_come(lane, below)) return false;
+                if (!has_come(group_, lane, below)) return false;
             } else if (group_.leads() && below > lane.published.load(acquire)) {
                 return false;
             }
@@ -213,16 +234,10 @@ private:
     }
 
     /// This thread's share of the question whether all of the group's rows that go to inboxes have come there.
-    [[nodiscard]] MGI_HD bool has_come() const {
+    [[nodiscard]] MGI_HD bool have_come() const {
         for (u32 l = 0; l < lane_count_; ++l) {
-            if (lanes_[l].came != nullptr && !has_come(lanes_[l], mine_.last[l])) return false;
-        }
-        return true;
-    }
-    [[nodiscard]] MGI_HD bool has_come(Lane<A> const& lane, u64 below) const {
-        u32 const slots = u32(min_of<u64>(below, lane.mask + 1));
-        for (u32 i = group_.thread; i < slots; i += group_.threads) {
-            if (!lane.has_come(i, below)) return false;
+            Lane<A> const& lane = lanes_[l];
+            if (lane.came != nullptr && !has_come(group_, lane, mine_.last[l])) return false;
         }
         return true;
     }
@@ -249,7 +264,7 @@ private:
         u32 rows = u32(min_of<u64>(batch.count - first, state_.tile_rows));
         // Every thread is done with the tile before: an agreement came behind it.
         if (layout_->has_views) {
-            rows = rows_of_text(group_, tile_, state_, batch, first, rows);
+            rows = rows_of_text(group_, tile_, state_, batch, first, rows, layout_->units);
             if (rows == 0) return 0;
         }
         tile_.rows = rows;
@@ -340,7 +355,7 @@ private:
                 mine_.carry_at[l] = tile_.at[l];
                 mine_.carry_next[l] = row;
                 mine_.carry_end[l] = row + rows;
-                if (state_.layout.has_views) unit += lay_carry_text(l, claim);
+                if (state_.layout.has_views) unit += lay_whole_text(tile_, tile_.next[l], claim);
                 tile_.claims[l] = claim;
                 row += rows;
             }
@@ -363,13 +378,6 @@ private:
         mine_.carried.store(row, cuda::std::memory_order_release);
     }
 
-    MGI_HD u32 lay_carry_text(u32 l, Claim const& claim) {
-        u64 sum = 0;
-        for (u32 k = 0; k < claim.rows; ++k) sum += tile_.text[tile_.row_at(tile_.next[l] + k)];
-        lay_text(tile_, tile_.next[l], claim);
-        return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
-    }
-
     /// Places what this group carries; true when none of that is left.
     MGI_HD bool place_own() {
         return !carries_ || place_carry(group_, shared_, state_, source_index_, mine_);
@@ -383,9 +391,9 @@ private:
     }
 
     MGI_HD bool place_carry_of(GroupState<A>& of) {
-        u32 const rows = agree(group_, tile_.agreed, group_.leads() ? hold_carry(of) : 0);
+        u32 const rows = agree(group_, tile_.agreed, group_.leads() ? of.hold_carry() : 0);
         if (rows == 0) return true;
-        if (rows == kHeld) return false;
+        if (rows == GroupState<A>::kHeld) return false;
         Batch carry;
         carry.count = rows;
         if (state_.layout.rows_together) {
@@ -415,17 +423,6 @@ private:
             of.placing.store(0, cuda::std::memory_order_release);
         }
         return !left;
-    }
-
-    static constexpr u32 kHeld = 0xffffffffu;
-    /// Rows that a group carries, for the caller to place; kHeld while another group places them.
-    MGI_HD static u32 hold_carry(GroupState<A>& of) {
-        if (of.carried.load(acquire) == 0) return 0;
-        // acquire: how far others have got with it.
-        if (of.placing.exchange(1, acquire) != 0) return kHeld;
-        u32 const rows = of.carried.load(acquire);
-        if (rows == 0) of.placing.store(0, cuda::std::memory_order_release);
-        return rows;
     }
 
     /// Places what so many other groups carry, as far as there is room, beginning so far behind this one: while a group

@@ -41,6 +41,17 @@ struct GroupState {
     u32* carry_end = nullptr;   ///< by lane: behind its last carry row
     char* carry = nullptr;      ///< one segment of the carry layout
     ColumnView const* carry_columns = nullptr;  ///< its columns, as they are sent again
+
+    static constexpr u32 kHeld = 0xffffffffu;
+    /// Rows that the group carries, for the caller to place; kHeld while another group places them.
+    MGI_HD u32 hold_carry() {
+        if (carried.load(acquire) == 0) return 0;
+        // acquire: how far others have got with it.
+        if (placing.exchange(1, acquire) != 0) return kHeld;
+        u32 const rows = carried.load(acquire);
+        if (rows == 0) placing.store(0, cuda::std::memory_order_release);
+        return rows;
+    }
 };
 
 /// What changes of a source endpoint.
