@@ -81,15 +81,44 @@ TEST_P(SharedChannel, OnlyTheOwnerUsesAnEndpoint) {
 }
 
 TEST_P(SharedChannel, SendToOthersByName) {
-    spec_.routing = Routing::direct();
+    for (Routing const& routing : {Routing::direct(), Routing::broadcast()}) {
+        spec_.routing = routing;
+        auto const channels = open();
+        Sender sender = channels[0].sender(end(0));
+        sender.send_to({end(1).id, Endpoint::kElsewhere},
+                       make_batch(numbered_schema(), numbered_rows(20, 3)));
+        std::jthread flushing([&] { sender.flush(kPatience); });
+        std::jthread other([&] { send_all(channels[1], end(1), 0); });
+        std::int64_t here = 0;
+        std::jthread receiving([&] { here = receive_all(channels[0], end(0)); });
+        EXPECT_EQ(receive_all(channels[1], end(1)), 20);
+        receiving.join();
+        EXPECT_EQ(here, 0);
+    }
+}
+
+// What no destination but one has rows of is over all the same for those that have long had theirs.
+TEST_P(SharedChannel, ABroadcastMayEndWithRowsForOne) {
+    spec_.routing = Routing::broadcast();
     auto const channels = open();
-    Sender sender = channels[0].sender(end(0));
-    sender.send_to({end(1).id, Endpoint::kElsewhere},
-                   make_batch(numbered_schema(), numbered_rows(20, 3)));
-    std::jthread flushing([&] { sender.flush(kPatience); });
-    std::jthread other([&] { send_all(channels[1], end(1), 0); });
-    EXPECT_EQ(receive_all(channels[1], end(1)), 20);
-    EXPECT_EQ(receive_all(channels[0], end(0)), 0);
+    std::int64_t got[2] = {0, 0};
+    {
+        std::vector<std::jthread> threads;
+        for (std::uint32_t m = 0; m < 2; ++m) {
+            threads.emplace_back([&, m] { got[m] = receive_all(channels[m], end(m)); });
+            threads.emplace_back([&, m] {
+                Sender sender = channels[m].sender(end(m));
+                auto const rows = make_batch(numbered_schema(), numbered_rows(100, 3));
+                sender.send(rows, kPatience);
+                Endpoint const to = m == 0 ? end(0) : Endpoint{end(0).id, Endpoint::kElsewhere};
+                for (int i = 0; i < 5; ++i) sender.send_to(to, rows.slice(0, 3), kPatience);
+                sender.flush(kPatience);
+            });
+        }
+    }
+    EXPECT_EQ(got[0], 230);
+    EXPECT_EQ(got[1], 200);
+    for (std::uint32_t m = 0; m < 2; ++m) EXPECT_TRUE(channels[m].impl()->ended(m));
 }
 
 TEST_P(SharedChannel, OthersSpecificationsAreRefused) {
