@@ -80,7 +80,6 @@ public:
                        u32 destination)
         : group_(group),
           state_(state),
-          destination_(destination),
           here_(state.destinations[destination]),
           words_(*here_.words),
           shared_(reinterpret_cast<Exchange*>(shared.data)) {}
@@ -379,7 +378,8 @@ private:
         MGI_ASSERT(source < state_.source_count, source, state_.source_count, chunk.what);
         MGI_ASSERT(index < here_.rings[source].size, index, here_.rings[source].size, source);
         Slot<A> const& slot = here_.rings[source].slots[index];
-        u32 const rows = Content::rows(Content::at(slot.content.load(relaxed), destination_));
+        u32 const here = u32(&here_ - state_.destinations);
+        u32 const rows = Content::rows(Content::at(slot.content.load(relaxed), here));
         // The queue's entry and the slot are of one segment.
         MGI_ASSERT(rows == 0 || state_.chunks_of(rows) == chunk.count, rows, state_.layout.rows,
                    chunk.count, state_.chunk_rows, source, index);
@@ -450,7 +450,6 @@ private:
 
     Group const group_;
     ChannelState<A>& state_;
-    u32 const destination_;
     Destination<A>& here_;
     DestinationWords<A>& words_;
     Exchange* const shared_;
