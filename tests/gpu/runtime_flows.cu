@@ -20,6 +20,7 @@ struct Flow {
     bool processes =
         false;  ///< a runtime for each endpoint, as if it were another process': links join them
     std::shared_ptr<CallersPool> pool = nullptr;  ///< whose memory the channel has
+    bool named = false;  ///< each send names its destination, whatever the routing
 
     [[nodiscard]] RuntimeOptions runtime_options() const {
         RuntimeOptions options = options_of_tests();
@@ -174,7 +175,7 @@ Schema schema_of(Flow const& flow) {
 
 void check_counts(Flow const& flow, std::vector<std::unique_ptr<Station>> const& stations,
                   std::vector<bool> const& receives) {
-    bool const all_get_all = flow.routing.kind == RoutingKind::Broadcast;
+    bool const all_get_all = flow.routing.kind == RoutingKind::Broadcast && !flow.named;
     std::vector<u32> together(stations[0]->task.rows * stations[0]->task.sources);
     std::vector<u32> order;
     for (std::size_t e = 0; e < stations.size(); ++e) {
@@ -255,7 +256,7 @@ void run(Flow const& flow) {
         bool const sends = e < flow.from.size();
         receives.push_back(flow.to.empty() || !sends);
         Task task;
-        task.routing = flow.routing.kind;
+        task.routing = flow.named ? RoutingKind::Direct : flow.routing.kind;
         task.modulo = flow.routing.hash == Hash::Modulo;
         task.ordered = flow.options.ordered;
         task.one_by_one = flow.options.sorters != 0;
@@ -304,6 +305,13 @@ ChannelOptions small_pools() {
     return options;
 }
 
+Flow named_flow(std::string const& where, std::vector<std::string> const& from,
+                std::vector<std::string> const& to) {
+    Flow flow{where + ", broadcast to one", from, to, Routing::broadcast(), small_pools()};
+    flow.named = true;
+    return flow;
+}
+
 u64 free_bytes() {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -338,6 +346,7 @@ void add_between_gpus(std::vector<Flow>& flows) {
     flows.push_back({where + ", no relays", gpus, {}, Routing::partition("key"), plain});
     flows.push_back({where + ", small pools", gpus, {}, Routing::partition("key"), small_pools()});
     flows.push_back({where + ", broadcast", gpus, {}, Routing::broadcast()});
+    flows.push_back(named_flow(where, gpus, {}));
     flows.push_back({where + ", balance", gpus, {}, Routing::balance()});
     flows.push_back(
         {where + ", strings and nulls", gpus, {}, Routing::partition("key"), small_pools(), true});
@@ -397,6 +406,7 @@ void add_flows(std::vector<Test>& tests) {
         flows.push_back(
             {where + ", small pools", of.from, of.to, Routing::partition("key"), small_pools()});
         flows.push_back({where + ", broadcast", of.from, of.to, Routing::broadcast()});
+        flows.push_back(named_flow(where, of.from, of.to));
         flows.push_back({where + ", direct", of.from, of.to, Routing::direct()});
         flows.push_back({where + ", balance", of.from, of.to, Routing::balance()});
         ChannelOptions ordered = small_pools();
