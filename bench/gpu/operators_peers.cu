@@ -95,8 +95,8 @@ public:
         std::vector<GpuTable> results;
         OperatorReport told;
         Calls calls;
-        calls.timing = timed(
-            [&] { return tables_.operate(name, runtime, all, &told); }, rounds, results);
+        calls.timing =
+            timed([&] { return tables_.operate(name, runtime, all, &told); }, rounds, results);
         calls.seen = tables_.seen_in(name, results);
         calls.phases = told.phases;
         return calls;

@@ -96,7 +96,7 @@ static __global__ void see_groups(Part part, Seen* seen) {
 
 /// What both must be, of the lines from `first` on. `there`: by order, set for those that have a line.
 static __global__ void expect_rows(u64 first, u64 lines, u64 all_orders, u8* there, Seen* in_lines,
-                            Seen* in_groups) {
+                                   Seen* in_groups) {
     u64 const step = u64(gridDim.x) * blockDim.x;
     u64 rows = 0, by_line = 0, by_group = 0;
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < lines; i += step) {

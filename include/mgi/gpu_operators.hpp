@@ -18,7 +18,7 @@
 ///
 /// Of OperatorOptions `groups` are the most thread blocks of an endpoint, of which only as many are taken as
 /// have room beside what channels and sorters of the runtime need, `receive_limit` bytes of GPU memory that
-/// results and tables of an endpoint may take (0: what the GPU has), and `patience` has no meaning.
+/// results and tables of an endpoint may take (0: what the GPU has).
 /// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what; Interrupted; GroupFailed
 /// where a GPU's context is lost; those of channels.
 #pragma once

@@ -18,7 +18,7 @@ class GpuWindows {
 public:
     virtual ~GpuWindows() = default;
 
-    /// What the others must know of this process first; the same each time.
+    /// What the others must know of this process first.
     virtual std::string card() = 0;
     /// Takes in all processes' cards, of which this process' is the one at `me`. Whether they share windows: all find the
     /// same.
@@ -29,23 +29,33 @@ public:
     virtual std::shared_ptr<void> make(int gpu, std::uint64_t bytes) = 0;
     /// Offers windows to the others; what it returns they must know. Until `close` their kernels may write into these.
     virtual std::string offer(std::vector<void*> const& windows) = 0;
-    struct Opened {
-        std::vector<std::vector<char*>> at;  ///< by process: where its windows lie for this process' kernels
-        bool anew = false;                   ///< some were not open before in some process: all find the same
-        std::string failure;                 ///< why this process cannot open one; empty: it can
+    /// Another process' window, for kernels of this one.
+    struct Window {
+        char* at = nullptr;
+        std::uint64_t bytes = 0;
     };
-    /// Opens what all have offered.
+    struct Opened {
+        std::vector<std::vector<Window>>
+            windows;          ///< by process, in the order in which it offers them
+        bool anew = false;    ///< some were not open before in some process: all find the same
+        std::string failure;  ///< why this process cannot open one; empty: it can
+    };
+    /// Opens what all have offered, and lets go of what their processes have no more. Throws Error(Internal) where that is
+    /// not to be understood.
     virtual Opened open(std::vector<std::string> const& offers) = 0;
-    /// No other process writes into these any more. Windows that are given back unclosed are freed.
+    /// No other process writes into these any more. Windows that are given back unclosed are not kept.
     virtual void close(std::vector<void*> const& windows) = 0;
     /// Some process could not open a window: `meet` finds from now on that they share none.
     virtual void do_without() = 0;
-    /// Frees what is kept. Thread-safe.
-    virtual void trim() noexcept = 0;
 };
 
 /// Those of this process, for GPUs; kept with the runtime for the next call with the same endpoints. Throws Error(OutOfMemory).
 std::shared_ptr<GpuWindows> gpu_windows(Runtime const& runtime,
                                         std::vector<Endpoint> const& endpoints);
+
+/// Frees the windows that are kept on a GPU for this process' next ones; their memory is free once the other processes have let
+/// go of it as well, which they do when windows are next opened. Returns the bytes. Thread-safe; not while kernels run that
+/// wait for each other.
+std::uint64_t trim_gpu_windows(int gpu);
 
 }  // namespace mgi

@@ -59,8 +59,7 @@ std::string why_not_mapped(int gpu) {
     return known[{&driver, gpu}] = look_at(driver, gpu);
 }
 
-Mapping::Mapping(int gpu, std::uint64_t bytes, std::string const& use)
-    : gpu_(gpu), bytes_(bytes) {
+Mapping::Mapping(int gpu, std::uint64_t bytes, std::string const& use) : gpu_(gpu), bytes_(bytes) {
     std::string const what = "allocate " + std::to_string(bytes) + " bytes for " + use;
     Current const here(driver_, gpu);
     MappedKind const kind = kind_on(gpu);

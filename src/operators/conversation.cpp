@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr u64 kVersion = 1;
+constexpr u64 kVersion = 2;
 // How long a process that has failed, or whose channels have, waits to hear of the first cause, and
 // sees to it that the others do.
 constexpr milliseconds kFarewell{5'000};

@@ -57,8 +57,8 @@ GatherBoard::GatherBoard(int descriptor, std::size_t processes, std::size_t me)
         errno = EINVAL;
         refuse(ErrorCode::InvalidArgument, "of another size");
     }
-    void* const at = mmap(nullptr, bytes_of(processes), PROT_READ | PROT_WRITE, MAP_SHARED,
-                          descriptor, 0);
+    void* const at =
+        mmap(nullptr, bytes_of(processes), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (at == MAP_FAILED) refuse(ErrorCode::OutOfMemory, "no room to map it");
     head_ = static_cast<Head*>(at);
     notes_ = reinterpret_cast<Note*>(head_ + 1);
@@ -76,11 +76,11 @@ bool GatherBoard::is_over() const {
     return (head_->done.load(std::memory_order_acquire) & kOver) != 0;
 }
 
-bool GatherBoard::all_have_said(std::uint64_t hash) const {
+bool GatherBoard::all_have_said(std::uint64_t gather, std::uint64_t hash) const {
     for (std::size_t p = 0; p < processes_; ++p) {
-        Note const& theirs = note(p, number_);
+        Note const& theirs = note(p, gather);
         // acquire: its words.
-        if (theirs.gather.load(std::memory_order_acquire) != number_) return false;
+        if (theirs.gather.load(std::memory_order_acquire) != gather) return false;
         // They speak of different things, which only the coordinator tells apart.
         if (theirs.what != hash) return false;
     }
@@ -88,11 +88,12 @@ bool GatherBoard::all_have_said(std::uint64_t hash) const {
 }
 
 // One word says how far all have come and whether the board is over, so that a gather is complete for all or for none.
-bool GatherBoard::wait(std::uint64_t hash, std::function<bool()> const& stop) {
+bool GatherBoard::wait(std::uint64_t gather, std::uint64_t hash,
+                       std::function<bool()> const& stop) {
     auto const start = Clock::now();
     auto look = start + std::chrono::milliseconds(1);
     for (;;) {
-        bool const all = all_have_said(hash);
+        bool const all = all_have_said(gather, hash);
         auto const now = Clock::now();
         bool gives_up = now - start > kPatience;
         if (!gives_up && now > look) {
@@ -101,15 +102,15 @@ bool GatherBoard::wait(std::uint64_t hash, std::function<bool()> const& stop) {
         }
         std::uint64_t done = head_->done.load(std::memory_order_acquire);
         if (all || gives_up) {
-            std::uint64_t seen = number_ - 1;
+            std::uint64_t seen = gather - 1;
             // acq_rel: whoever finds it complete finds all words.
-            std::uint64_t const next = all ? number_ : seen | kOver;
+            std::uint64_t const next = all ? gather : seen | kOver;
             if (head_->done.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) {
                 return all;
             }
             done = seen;
         }
-        if ((done & ~kOver) >= number_) return true;
+        if ((done & ~kOver) >= gather) return true;
         if ((done & kOver) != 0) return false;
         if (now - start < kSpin) {
             std::this_thread::yield();
@@ -122,20 +123,22 @@ bool GatherBoard::wait(std::uint64_t hash, std::function<bool()> const& stop) {
 std::optional<std::vector<std::string>> GatherBoard::gather(std::string_view what,
                                                             std::string_view words,
                                                             std::function<bool()> const& stop) {
-    if (is_over()) return std::nullopt;
-    ++number_;
+    // Another thread's gather is under way: then this one is the coordinator's in all processes, since the board is soon over.
+    std::unique_lock const alone(mutex_, std::try_to_lock);
+    if (!alone || is_over()) return std::nullopt;
+    std::uint64_t const number = ++number_;
     std::uint64_t const hash = hash_of(what);
-    // Everybody has read what stood there: all have come to the gather before this one behind that.
-    Note& mine = note(me_, number_);
+    // What stood there is of the gather before the last one, which everybody has read: all have come to the last one since.
+    Note& mine = note(me_, number);
     mine.what = hash;
     mine.size = words.size() <= kMostBytes ? words.size() : kTooLong;
     if (mine.size != kTooLong) std::copy(words.begin(), words.end(), mine.bytes);
-    mine.gather.store(number_, std::memory_order_release);
-    if (!wait(hash, stop)) return std::nullopt;
+    mine.gather.store(number, std::memory_order_release);
+    if (!wait(number, hash, stop)) return std::nullopt;
     std::vector<std::string> all;
     all.reserve(processes_);
     for (std::size_t p = 0; p < processes_; ++p) {
-        Note const& theirs = note(p, number_);
+        Note const& theirs = note(p, number);
         if (theirs.size > kMostBytes) return std::nullopt;
         all.emplace_back(theirs.bytes, theirs.size);
     }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,8 @@
 
 namespace mgi {
 
-// What each process has of a board; used by one of its threads at a time. All of them gather the same things in the same
-// order. It only makes haste: where somebody does not come soon, or wants to stop, it is over for all, from the same
+// What each process has of a board. Of several threads one uses it at a time, and others ask the coordinator. All processes
+// gather the same things in the same order. It only makes haste: where somebody does not come soon, or wants to stop, it is over for all, from the same
 // gather on, and the coordinator does the rest.
 class GatherBoard {
 public:
@@ -53,13 +54,15 @@ private:
 
     static std::size_t bytes_of(std::size_t processes);
     [[nodiscard]] Note& note(std::size_t process, std::uint64_t gather) const;
-    [[nodiscard]] bool all_have_said(std::uint64_t hash) const;
-    [[nodiscard]] bool wait(std::uint64_t hash, std::function<bool()> const& stop);
+    [[nodiscard]] bool all_have_said(std::uint64_t gather, std::uint64_t hash) const;
+    [[nodiscard]] bool wait(std::uint64_t gather, std::uint64_t hash,
+                            std::function<bool()> const& stop);
 
     std::size_t const processes_;
     std::size_t const me_;
     Head* head_ = nullptr;
     Note* notes_ = nullptr;
+    std::mutex mutex_;
     std::uint64_t number_ = 0;  // of the last gather
 };
 

@@ -13,8 +13,9 @@ namespace {
 
 // How often a gather that waits looks whether it is to stop.
 constexpr std::chrono::milliseconds kStopLook{50};
-// How long processes that have just heard of each other wait for each other's part of a board.
-constexpr std::chrono::milliseconds kFounding{2000};
+// How long processes that have just heard of each other wait for each other's part of a board. Shorter than a process that has
+// failed waits for those that are to hear of it.
+constexpr std::chrono::milliseconds kFounding{300};
 
 // Interrupts the calls of a coordinator once it is asked to.
 class Watch {
@@ -50,13 +51,10 @@ std::vector<std::string> Runtime::Impl::gather_often(Company const& company,
     if (auto const board = board_of(company)) {
         if (auto all = board->gather(what, data, stop)) return std::move(*all);
     }
-    std::vector<std::string> all;
-    {
-        Watch const watch(*coordinator_, stop);
-        all = gather(company, what, data, timeout);
-    }
+    Watch const watch(*coordinator_, stop);
+    std::vector<std::string> all = gather(company, what, data, timeout);
     // Now they are all here.
-    if (!board_of(company)) found_board(company);
+    if (!board_of(company)) found_board(company, what);
     return all;
 }
 
@@ -67,19 +65,16 @@ std::shared_ptr<GatherBoard> Runtime::Impl::board_of(Company const& company) {
     return at->second.board;
 }
 
-// All processes found one at the same time: each has come from the same gather. Where one of them fails alone, the others'
-// board is soon over.
-void Runtime::Impl::found_board(Company const& company) noexcept {
+// All processes found one at the same time: each has come from the same gather, `after`. Where one of them fails alone, the
+// others' board is soon over.
+void Runtime::Impl::found_board(Company const& company, std::string const& after) noexcept {
     try {
         Board board;
         {
             std::lock_guard const lock(registry_->mutex);
-            Board& known = boards_[company.ranks];
-            if (known.never || !company.on_one_server()) return;
-            ++known.tries;
-            board.tries = known.tries;
+            if (boards_[company.ranks].never || !company.on_one_server()) return;
         }
-        std::string const what = "board " + std::to_string(board.tries);
+        std::string const what = "board behind " + after;
         std::optional<GpuDoor> door;
         std::string mine;
         try {

@@ -23,7 +23,7 @@ struct GpuHandover {
     std::vector<Descriptor> memories;
 };
 
-// Where a process that imports is found, for one channel.
+// Where a process that imports is found, for one channel, or for what processes share beside channels.
 class GpuDoor {
 public:
     // Throws Error(Refused) where there are no such sockets.

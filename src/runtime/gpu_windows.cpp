@@ -1,6 +1,7 @@
 #include <mgi/gpu_windows.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/log.hpp"
 #include "gpu/memory.hpp"
 #include "runtime/agreement.hpp"
 #include "runtime/gpu_handover.hpp"
@@ -18,9 +20,9 @@ namespace mgi {
 
 namespace {
 
-// Eight sizes of each power of two, so that windows fit again.
+// Eight sizes of each power of two, so that windows fit again; the driver gives 2 MiB at least.
 std::uint64_t rounded(std::uint64_t bytes) {
-    std::uint64_t step = std::uint64_t{256} << 10;
+    std::uint64_t step = std::uint64_t{2} << 20;
     while (step * 16 <= bytes) step *= 2;
     return (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
 }
@@ -34,16 +36,21 @@ std::uint64_t new_number() {
 }
 
 // One window of this process.
-struct Window {
-    Window(int on, std::uint64_t size, std::uint64_t of)
+struct OwnWindow {
+    OwnWindow(int on, std::uint64_t size, std::uint64_t of)
         : gpu(on), bytes(size), round(of), memory(on, size, "a window") {}
+    [[nodiscard]] void* at() const {
+        return reinterpret_cast<void*>(memory.at());  // NOLINT(performance-no-int-to-ptr)
+    }
+    [[nodiscard]] bool is_idle() const { return !last_use || last_use->is_done(); }
+
     int const gpu;
     std::uint64_t const bytes;  // by which it is found again
     std::uint64_t const round;  // of Shelf
     std::uint64_t const number = new_number();
     gpu::Mapping memory;
-    bool open = false;                    // others may write into it
-    std::map<std::size_t, Descriptor> to;  // by process: over which it was handed over
+    bool open = false;         // others may write into it
+    std::set<std::size_t> to;  // processes that it was handed to
     std::optional<gpu::OwnEvent> last_use;
 };
 
@@ -54,180 +61,207 @@ std::uint64_t total_memory(int gpu) {
     return bytes;
 }
 
-// Waits until nothing runs on a GPU.
-void settle(int gpu) noexcept {
-    try {
-        auto const& driver = gpu::Driver::get();
-        gpu::Current const here(driver, gpu);
-        (void)driver.cuCtxSynchronize();
-    } catch (std::exception const&) {
-        // The GPU's context is lost: nothing runs there.
-    }
-}
-
-// This process' windows, in use and kept. Windows that are given out hold it.
+// This process' windows. Those that go are freed when the next ones are made, never when they are given back: unmapping may
+// wait for kernels that wait for who gives back. Thread-safe.
 class Shelf {
 public:
-    std::shared_ptr<void> take(std::shared_ptr<Shelf> const& self, int gpu, std::uint64_t bytes) {
-        std::unique_ptr<Window> window = find(gpu, rounded(bytes));
-        if (!window) window = make(gpu, rounded(bytes));
-        // The reader before may read it still.
-        while (window->last_use && !window->last_use->is_done()) std::this_thread::yield();
+    // Lives to the end of the process, as windows may.
+    static Shelf& get() {
+        static auto* const shelf = new Shelf;
+        return *shelf;
+    }
+
+    // Of the windows that some processes share until they meet anew.
+    std::uint64_t new_round() {
+        std::lock_guard const lock(mutex_);
+        return ++rounds_;
+    }
+    void end_round(std::uint64_t round) noexcept {
+        std::lock_guard const lock(mutex_);
+        drop([&](OwnWindow const& one) { return one.round == round; });
+    }
+
+    std::shared_ptr<void> take(int gpu, std::uint64_t bytes, std::uint64_t round) {
+        free_gone();
+        std::unique_ptr<OwnWindow> window = find(gpu, rounded(bytes), round);
+        if (!window) window = make(gpu, rounded(bytes), round);
         window->last_use.reset();
-        auto* const at = address_of(*window);
+        void* const at = window->at();
         std::lock_guard const lock(mutex_);
         used_.emplace(at, std::move(window));
-        return {at, [self](void* of) { self->give_back(of); }};
+        return {at, [this](void* of) { give_back(of); }};
     }
 
     // Of one that is in use; the caller's while it is.
-    Window& of(void* at) {
+    OwnWindow& of(void* at) {
         std::lock_guard const lock(mutex_);
         return *used_.at(at);
     }
 
-    // Frees what is kept.
-    void trim() noexcept {
-        std::vector<std::unique_ptr<Window>> gone;
-        {
-            std::lock_guard const lock(mutex_);
-            gone.swap(kept_);
-        }
-        free(gone);
+    // Numbers of those that a round has.
+    std::vector<std::uint64_t> numbers(std::uint64_t round) {
+        std::vector<std::uint64_t> all;
+        std::lock_guard const lock(mutex_);
+        auto const add = [&](OwnWindow const& one) {
+            if (one.round == round) all.push_back(one.number);
+        };
+        for (auto const& [at, one] : used_) add(*one);
+        for (auto const& one : kept_) add(*one);
+        return all;
     }
 
-    // The others are not who they were: what they have heard of windows counts no more.
-    void begin_anew() noexcept {
+    std::uint64_t trim(int gpu) {
+        std::uint64_t bytes = 0;
         {
             std::lock_guard const lock(mutex_);
-            ++round_;
+            bytes = drop([&](OwnWindow const& one) { return one.gpu == gpu; });
         }
-        trim();
+        free_gone();
+        return bytes;
     }
 
 private:
-    static constexpr std::size_t kMost = 16;
+    static constexpr std::size_t kMost = 16;  // of a GPU
     // Of a GPU's memory, as operators keep of other memory.
     static constexpr std::uint64_t kMostShare = 4;
+    // How long one that has just come back is waited for.
+    static constexpr auto kIdleSoon = std::chrono::microseconds(200);
+    static inline auto* const kLegacyStream = reinterpret_cast<gpu::Stream>(std::uintptr_t{1});
 
-    static void* address_of(Window const& window) {
-        return reinterpret_cast<void*>(window.memory.at());  // NOLINT(performance-no-int-to-ptr)
-    }
-
-    std::unique_ptr<Window> find(int gpu, std::uint64_t bytes) {
-        std::lock_guard const lock(mutex_);
-        auto const at = std::find_if(kept_.begin(), kept_.end(), [&](auto const& one) {
-            return one->gpu == gpu && one->bytes == bytes;
-        });
-        if (at == kept_.end()) return nullptr;
-        std::unique_ptr<Window> window = std::move(*at);
-        kept_.erase(at);
-        return window;
-    }
-
-    std::unique_ptr<Window> make(int gpu, std::uint64_t bytes) {
-        std::uint64_t round = 0;
-        {
-            std::lock_guard const lock(mutex_);
-            round = round_;
+    std::unique_ptr<OwnWindow> find(int gpu, std::uint64_t bytes, std::uint64_t round) {
+        auto const until = std::chrono::steady_clock::now() + kIdleSoon;
+        for (;;) {
+            bool waits = false;
+            {
+                std::lock_guard const lock(mutex_);
+                for (auto at = kept_.begin(); at != kept_.end(); ++at) {
+                    OwnWindow const& one = **at;
+                    if (one.gpu != gpu || one.bytes != bytes || one.round != round) continue;
+                    waits = true;
+                    if (!one.is_idle()) continue;
+                    std::unique_ptr<OwnWindow> window = std::move(*at);
+                    kept_.erase(at);
+                    return window;
+                }
+            }
+            if (!waits || std::chrono::steady_clock::now() > until) return nullptr;
+            std::this_thread::yield();
         }
+    }
+
+    std::unique_ptr<OwnWindow> make(int gpu, std::uint64_t bytes, std::uint64_t round) {
         try {
-            return std::make_unique<Window>(gpu, bytes, round);
+            return std::make_unique<OwnWindow>(gpu, bytes, round);
         } catch (Error const& error) {
             if (error.code() != ErrorCode::OutOfMemory) throw;
         }
-        trim();
-        return std::make_unique<Window>(gpu, bytes, round);
-    }
-
-    static void free(std::vector<std::unique_ptr<Window>>& windows) noexcept {
-        std::set<int> gpus;
-        for (auto const& window : windows) {
-            if (gpus.insert(window->gpu).second) settle(window->gpu);
-        }
-        windows.clear();
-    }
-
-    // Those that are kept too many, what came first first.
-    std::vector<std::unique_ptr<Window>> surplus() {
-        std::map<int, std::uint64_t> bytes;
-        for (auto const& one : kept_) bytes[one->gpu] += one->bytes;
-        std::vector<std::unique_ptr<Window>> gone;
-        for (auto at = kept_.begin(); at != kept_.end();) {
-            std::uint64_t& here = bytes[(*at)->gpu];
-            if (kept_.size() <= kMost && here <= total_memory((*at)->gpu) / kMostShare) {
-                ++at;
-                continue;
-            }
-            here -= (*at)->bytes;
-            gone.push_back(std::move(*at));
-            at = kept_.erase(at);
-        }
-        return gone;
+        (void)trim(gpu);
+        return std::make_unique<OwnWindow>(gpu, bytes, round);
     }
 
     void give_back(void* at) noexcept {
-        std::vector<std::unique_ptr<Window>> gone;
+        std::lock_guard const lock(mutex_);
+        auto const found = used_.find(at);
+        std::unique_ptr<OwnWindow> window = std::move(found->second);
+        used_.erase(found);
         try {
-            std::lock_guard const lock(mutex_);
-            auto const found = used_.find(at);
-            gone.push_back(std::move(found->second));
-            used_.erase(found);
+            window->last_use.emplace(window->gpu, kLegacyStream);
             // Into one that is open other processes may write: they keep what they have mapped, and it is nobody's any more.
-            if (!gone.front()->open && gone.front()->round == round_) {
-                gone.front()->last_use.emplace(gone.front()->gpu, kLegacyStream);
-                kept_.push_back(std::move(gone.front()));
-                gone = surplus();
-            }
+            auto& list = window->open ? going_ : kept_;
+            list.push_back(std::move(window));
+            drop_surplus();
         } catch (std::exception const&) {
-            // The GPU's context is lost, or there is no memory to note it: it is freed.
-            std::erase(gone, nullptr);
+            // The GPU's context is lost, and its memory with it; or there is no memory to note it, and it stays taken.
+            (void)window.release();
         }
-        free(gone);
     }
 
-    static inline auto* const kLegacyStream = reinterpret_cast<gpu::Stream>(std::uintptr_t{1});
+    // What came first goes first.
+    void drop_surplus() {
+        std::map<int, std::size_t> count;
+        std::map<int, std::uint64_t> bytes;
+        for (auto const& one : kept_) {
+            ++count[one->gpu];
+            bytes[one->gpu] += one->bytes;
+        }
+        drop([&](OwnWindow const& one) {
+            bool const many =
+                count[one.gpu] > kMost || bytes[one.gpu] > total_memory(one.gpu) / kMostShare;
+            if (!many) return false;
+            --count[one.gpu];
+            bytes[one.gpu] -= one.bytes;
+            return true;
+        });
+    }
+
+    // Of what is kept; returns the bytes that go.
+    template <class Goes>
+    std::uint64_t drop(Goes const& goes) {
+        std::uint64_t bytes = 0;
+        for (auto at = kept_.begin(); at != kept_.end();) {
+            if (!goes(**at)) {
+                ++at;
+                continue;
+            }
+            bytes += (*at)->bytes;
+            going_.push_back(std::move(*at));
+            at = kept_.erase(at);
+        }
+        return bytes;
+    }
+
+    void free_gone() {
+        std::vector<std::unique_ptr<OwnWindow>>
+            gone;  // dies behind the lock: unmapping takes its time
+        std::lock_guard const lock(mutex_);
+        for (auto at = going_.begin(); at != going_.end();) {
+            if (!(*at)->is_idle()) {
+                ++at;
+                continue;
+            }
+            gone.push_back(std::move(*at));
+            at = going_.erase(at);
+        }
+    }
 
     std::mutex mutex_;
-    std::uint64_t round_ = 0;
-    std::map<void*, std::unique_ptr<Window>> used_;
-    std::vector<std::unique_ptr<Window>> kept_;
-};
-
-// Another process' window.
-struct Other {
-    std::shared_ptr<Descriptor const> connection;
-    std::unique_ptr<gpu::ImportedMemory> memory;
+    std::uint64_t rounds_ = 0;
+    std::map<void*, std::unique_ptr<OwnWindow>> used_;
+    std::vector<std::unique_ptr<OwnWindow>> kept_;
+    std::vector<std::unique_ptr<OwnWindow>> going_;
 };
 
 class GpuWindowsOf final : public GpuWindows {
 public:
-    GpuWindowsOf(std::shared_ptr<Runtime::Impl> const& runtime,
-                 std::vector<Endpoint> const& endpoints) {
+    GpuWindowsOf(Runtime::Impl& runtime, std::vector<Endpoint> const& endpoints) {
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints;
-        GpuCard mine = gpu_card(spec, runtime->devices(), runtime->coordinator().server(), true);
+        mine_ = gpu_card(spec, runtime.devices(), runtime.coordinator().server(), true);
         for (Endpoint const endpoint : endpoints) {
-            if (endpoint.device < runtime->devices().size()) {
-                gpus_.push_back(runtime->devices()[endpoint.device].ordinal);
+            if (endpoint.device < runtime.devices().size()) {
+                gpus_.push_back(runtime.devices()[endpoint.device].ordinal);
             }
         }
         std::sort(gpus_.begin(), gpus_.end());
         gpus_.erase(std::unique(gpus_.begin(), gpus_.end()), gpus_.end());
-        if (!mine.home.empty() && mine.maps) mine.door = door_.emplace().name();
-        card_ = encode_card(mine);
+        try {
+            if (!mine_.home.empty() && mine_.maps) mine_.door = door_.emplace().name();
+        } catch (Error const& error) {
+            log::info("GPU memory is not shared with other processes: {}", error.what());
+            mine_.maps = false;
+        }
     }
+    ~GpuWindowsOf() override { Shelf::get().end_round(round_); }
 
-    std::string card() override { return card_; }
+    std::string card() override { return encode_card(mine_); }
 
     bool meet(std::vector<std::string> const& cards, std::size_t me) override {
         if (cards == cards_) return shares_;
-        // Others have begun anew, or it is the first time.
+        // Others have begun anew, or it is the first time: what they have heard of windows counts no more.
         std::vector<GpuCard> all;
         all.reserve(cards.size());
         for (std::string const& card : cards) all.push_back(decode_card(card));
-        shelf_->begin_anew();
-        others_.clear();
+        begin_anew();
         shares_ = are_all_peers(all);
         doors_.clear();
         for (GpuCard const& card : all) doors_.push_back(card.door);
@@ -237,15 +271,16 @@ public:
     }
 
     std::shared_ptr<void> make(int gpu, std::uint64_t bytes) override {
-        return shelf_->take(shelf_, gpu, bytes);
+        return Shelf::get().take(gpu, bytes, round_);
     }
 
+    // "anew count number bytes ... live number ..."
     std::string offer(std::vector<void*> const& windows) override {
         bool anew = false;
         try {
             for (std::size_t to = 0; to < doors_.size(); ++to) {
                 for (void* const at : windows) {
-                    if (to != me_) anew |= hand_to(to, shelf_->of(at));
+                    if (to != me_) anew |= hand_to(to, Shelf::get().of(at));
                 }
             }
         } catch (Error const& error) {
@@ -255,18 +290,20 @@ public:
         std::ostringstream words;
         words << (anew ? 1 : 0) << ' ' << windows.size();
         for (void* const at : windows) {
-            Window& window = shelf_->of(at);
+            OwnWindow& window = Shelf::get().of(at);
             window.open = true;
             words << ' ' << window.number << ' ' << window.memory.bytes();
         }
+        auto const live = Shelf::get().numbers(round_);
+        words << ' ' << live.size();
+        for (std::uint64_t const number : live) words << ' ' << number;
         return words.str();
     }
 
     Opened open(std::vector<std::string> const& offers) override {
-        prune();
         for (auto& [name, handed] : door_->all_that_came()) came_[name] = std::move(handed);
         Opened opened;
-        opened.at.resize(offers.size());
+        opened.windows.resize(offers.size());
         for (std::size_t p = 0; p < offers.size(); ++p) {
             if (offers[p].starts_with(kRefused)) {
                 opened.anew = true;
@@ -274,74 +311,99 @@ public:
                 continue;
             }
             std::istringstream words(offers[p]);
-            bool anew = false;
-            std::size_t count = 0;
-            words >> anew >> count;
-            opened.anew = opened.anew || anew;
-            for (std::size_t i = 0; p != me_ && i < count; ++i) {
-                std::uint64_t number = 0;
-                std::uint64_t bytes = 0;
-                words >> number >> bytes;
+            auto const next = [&words] {
+                std::uint64_t value = 0;
+                if (!(words >> value)) {
+                    throw Error(ErrorCode::Internal,
+                                "another process offers GPU memory in words that this one does not "
+                                "understand; let all run the same version of MGI");
+                }
+                return value;
+            };
+            opened.anew |= next() != 0;
+            for (std::uint64_t left = next(); left != 0; --left) {
+                std::uint64_t const number = next();
+                std::uint64_t const bytes = next();
+                if (p == me_) continue;
                 try {
-                    opened.at[p].push_back(open_one(number, bytes));
+                    opened.windows[p].push_back({open_one(p, number, bytes), bytes});
                 } catch (Error const& error) {
                     if (!is_refusal(error)) throw;
                     opened.failure = error.what();
                 }
             }
+            std::set<std::uint64_t> live;
+            for (std::uint64_t left = next(); left != 0; --left) live.insert(next());
+            std::erase_if(others_, [&](auto const& one) {
+                return one.second.process == p && !live.contains(one.first);
+            });
         }
         came_.clear();
         return opened;
     }
 
     void close(std::vector<void*> const& windows) override {
-        for (void* const at : windows) shelf_->of(at).open = false;
+        for (void* const at : windows) Shelf::get().of(at).open = false;
     }
 
-    void do_without() override { shares_ = false; }
-    void trim() noexcept override { shelf_->trim(); }
+    // The others learn it by this process' card, should they not know.
+    void do_without() override {
+        mine_.maps = false;
+        shares_ = false;
+        cards_.clear();
+        begin_anew();
+    }
 
 private:
     static constexpr std::string_view kRefused = "refused: ";
+    // Another process' window.
+    struct Other {
+        std::size_t process = 0;
+        std::unique_ptr<gpu::ImportedMemory> memory;
+    };
 
-    // What goes with a descriptor, so that its window is found.
-    static std::uint32_t name_of(Window const& window) { return std::uint32_t(window.number); }
-
-    // Lets go of what its process has no more.
-    void prune() {
-        std::erase_if(others_, [](auto const& one) { return is_closed(*one.second.connection); });
+    void begin_anew() {
+        Shelf::get().end_round(round_);
+        round_ = Shelf::get().new_round();
+        others_.clear();
+        came_.clear();
     }
 
+    // What goes with a descriptor, so that its window is found.
+    static std::uint32_t name_of(std::uint64_t number) { return std::uint32_t(number); }
+
     // Hands a window to a process that has not got it yet; whether it had not.
-    bool hand_to(std::size_t process, Window& window) {
+    bool hand_to(std::size_t process, OwnWindow& window) {
         if (window.to.contains(process)) return false;
-        Descriptor const memory(window.memory.descriptor("share a window"));
-        window.to.emplace(process, hand_over(doors_[process], name_of(window), {memory.get()}));
+        transport::wire::Descriptor const memory(window.memory.descriptor("share a window"));
+        // It stands at the door, also when this end is closed.
+        (void)hand_over(doors_[process], name_of(window.number), {memory.get()});
+        window.to.insert(process);
         return true;
     }
 
-    char* open_one(std::uint64_t number, std::uint64_t bytes) {
+    char* open_one(std::size_t process, std::uint64_t number, std::uint64_t bytes) {
         auto const known = others_.find(number);
         if (known != others_.end()) return known->second.memory->data();
-        auto const came = came_.find(std::uint32_t(number));
+        auto const came = came_.find(name_of(number));
         if (came == came_.end() || came->second.memories.empty()) {
             throw Error(ErrorCode::Refused, "a window's descriptor has not come");
         }
         auto memory = std::make_unique<gpu::ImportedMemory>(
             gpus_, came->second.memories.front().get(), bytes);
         char* const at = memory->data();
-        others_[number] = {came->second.connection, std::move(memory)};
+        others_[number] = {process, std::move(memory)};
         return at;
     }
 
     std::vector<int> gpus_;  // of this process
     std::optional<GpuDoor> door_;
-    std::string card_;
+    GpuCard mine_;
     std::vector<std::string> cards_;  // of all, as they met last
     bool shares_ = false;
     std::vector<std::string> doors_;
     std::size_t me_ = 0;
-    std::shared_ptr<Shelf> const shelf_ = std::make_shared<Shelf>();
+    std::uint64_t round_ = Shelf::get().new_round();
     std::map<std::uint32_t, GpuHandover> came_;
     std::map<std::uint64_t, Other> others_;  // by number
 };
@@ -350,9 +412,12 @@ private:
 
 std::shared_ptr<GpuWindows> gpu_windows(Runtime const& runtime,
                                         std::vector<Endpoint> const& endpoints) {
-    return runtime.impl()->windows_of(endpoints, [&] {
-        return std::make_shared<GpuWindowsOf>(runtime.impl(), endpoints);
-    });
+    return runtime.impl()->windows_of(
+        endpoints, [&] { return std::make_shared<GpuWindowsOf>(*runtime.impl(), endpoints); });
+}
+
+std::uint64_t trim_gpu_windows(int gpu) {
+    return Shelf::get().trim(gpu);
 }
 
 }  // namespace mgi

@@ -405,8 +405,14 @@ std::uint64_t Runtime::memory_left() const {
 }
 void Runtime::Impl::trim() noexcept {
     reserve_->trim();
-    std::lock_guard const lock(windows_mutex_);
-    for (KeptWindows const& one : windows_) one.windows->trim();
+    for (Device const& device : devices_) {
+        if (device.kind != VertexKind::Gpu) continue;
+        try {
+            (void)trim_gpu_windows(device.ordinal);
+        } catch (std::exception const&) {
+            // The GPU's context is lost, and its memory with it.
+        }
+    }
 }
 
 std::shared_ptr<GpuWindows> Runtime::Impl::windows_of(

@@ -16,13 +16,13 @@
 #include <mgi/gpu_windows.hpp>
 #include <mgi/runtime.hpp>
 
+#include "core/kept_threads.hpp"
 #include "mover/mover_thread.hpp"
 #include "runtime/coordinator.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/gather_board.hpp"
 #include "runtime/gpu_direct.hpp"
 #include "runtime/gpu_sharing.hpp"
-#include "core/kept_threads.hpp"
 #include "runtime/network.hpp"
 #include "runtime/progress.hpp"
 #include "runtime/registry.hpp"
@@ -216,14 +216,13 @@ private:
     std::vector<std::size_t>
         coming_;  // endpoints on their way, by device; under the registry's mutex
     std::map<std::vector<std::uint32_t>, std::uint64_t>
-        occasions_;                          // by ranks; under the registry's mutex
+        occasions_;  // by ranks; under the registry's mutex
     struct Board {
         std::shared_ptr<GatherBoard> board;
-        std::uint64_t tries = 0;  // to found one; the same in all of its processes
-        bool never = false;       // they cannot share memory
+        bool never = false;  // they cannot share memory
     };
     [[nodiscard]] std::shared_ptr<GatherBoard> board_of(Company const& company);
-    void found_board(Company const& company) noexcept;
+    void found_board(Company const& company, std::string const& after) noexcept;
     std::map<std::vector<std::uint32_t>, Board> boards_;  // by ranks; under the registry's mutex
     std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
     struct KeptWindows {

@@ -50,20 +50,18 @@ public:
         if (!opens_) opened.failure = "not here";
         for (std::string const& words : offers) {
             MessageReader from(words);
-            auto& theirs = opened.at.emplace_back();
+            auto& theirs = opened.windows.emplace_back();
             for (u64 left = from.number(); left != 0; --left) {
-                theirs.push_back(reinterpret_cast<char*>(from.number()));
+                theirs.push_back({reinterpret_cast<char*>(from.number()), ~u64{0}});
             }
         }
-        opened.at[me_].clear();  // nobody opens its own
+        opened.windows[me_].clear();  // nobody opens its own
         return opened;
     }
     void close(std::vector<void*> const& windows) override {
         for (void* const at : windows) open_.erase(at);
     }
     void do_without() override { shares_ = false; }
-    void trim() noexcept override {}
-
     [[nodiscard]] bool all_closed() const { return open_.empty(); }
 
 private:
@@ -203,7 +201,8 @@ TEST_P(GpuOperatorProcessesProperty, Join) {
                             spec.right_columns)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, GpuOperatorProcessesProperty, ::testing::Range(0, test::kSanitized ? 6 : 18));
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuOperatorProcessesProperty,
+                         ::testing::Range(0, test::kSanitized ? 6 : 18));
 
 Job pair_of_processes() {
     return {2, {0, 1}};
@@ -229,8 +228,8 @@ TEST(GpuOperatorProcesses, WhatOnePartAloneHas) {
     for (std::size_t first = 0; first < 2; ++first) {
         Job job = pair_of_processes();
         // Nulls, and even columns, are in the parts of one process only.
-        PlainTable const nullable = random_table(
-            Schema{{"key", int64(), true}, {"x", int64(), true}}, 300, kAnyKey, 4);
+        PlainTable const nullable =
+            random_table(Schema{{"key", int64(), true}, {"x", int64(), true}}, 300, kAnyKey, 4);
         std::vector<GpuTable> parts = halves(table);
         parts[first] = on_host(batch_of(nullable, 0, nullable.rows.size()));
         Rows expected = rows_of(batch_of_result(parts[1 - first]));
@@ -251,20 +250,19 @@ TEST(GpuOperatorProcesses, WhatOnePartAloneHas) {
 TEST(GpuOperatorProcesses, AllBeginAgainWhereOneTableIsTooSmall) {
     PlainTable const table = some_table(40'000);
     Job job = pair_of_processes();
-    auto came = run(job, "group_by", {halves(table)},
-                    [](Operation& operation, auto& parts) {
-                        Input const input(operation, parts[0]);
-                        Wanted wanted;
-                        wanted.keys = {0};
-                        wanted.sketch = true;
-                        Facts facts = find_facts(operation, input, wanted);
-                        EXPECT_GT(facts.keys, 30'000);
-                        facts.keys = 10;
-                        std::vector<Item> items(1);
-                        items[0].name = "n";
-                        GroupPlan const plan(input, {0}, items, facts);
-                        return group_moving(operation, input, {0}, plan, facts);
-                    });
+    auto came = run(job, "group_by", {halves(table)}, [](Operation& operation, auto& parts) {
+        Input const input(operation, parts[0]);
+        Wanted wanted;
+        wanted.keys = {0};
+        wanted.sketch = true;
+        Facts facts = find_facts(operation, input, wanted);
+        EXPECT_GT(facts.keys, 30'000);
+        facts.keys = 10;
+        std::vector<Item> items(1);
+        items[0].name = "n";
+        GroupPlan const plan(input, {0}, items, facts);
+        return group_moving(operation, input, {0}, plan, facts);
+    });
     expect_same(rows_of_all(job.result(came)),
                 sorted(group_by(table, {"key"}, {{F::Count, "", "n"}})));
 }
@@ -336,8 +334,8 @@ TEST(GpuOperatorProcesses, ColumnsAndCallsThatDifferAreNamed) {
     Job job = pair_of_processes();
     std::vector<GpuTable> parts = halves(some_table(10));
     parts[1].schema = Schema{{"key", int64()}, {"y", int64()}};
-    for (std::string const& text :
-         test::texts_of(run(job, "exchange", {parts}, exchange_by_key), ErrorCode::InvalidArgument)) {
+    for (std::string const& text : test::texts_of(run(job, "exchange", {parts}, exchange_by_key),
+                                                  ErrorCode::InvalidArgument)) {
         test::expect_words(text, {"rank 1", "y: int64"});
     }
     Job another = pair_of_processes();
@@ -352,7 +350,8 @@ TEST(GpuOperatorProcesses, ColumnsAndCallsThatDifferAreNamed) {
         return std::vector<Table>{};
     });
     for (std::string const& text : test::texts_of(came, ErrorCode::InvalidArgument)) {
-        test::expect_words(text, {"tables in the memory of the host", "tables in the memory of GPUs"});
+        test::expect_words(text,
+                           {"tables in the memory of the host", "tables in the memory of GPUs"});
     }
 }
 
@@ -364,8 +363,7 @@ TEST(GpuOperatorProcesses, RowsAtAnothersEndpointAreRefused) {
         if (me == 0) mine[1] = {};
         Operation operation(process, "exchange", job.runtime(), job.endpoints(), {},
                             places_on_host(1));
-        return tables_of(
-            operation.perform([&] { return exchange_on(operation, mine, {"key"}); }));
+        return tables_of(operation.perform([&] { return exchange_on(operation, mine, {"key"}); }));
     });
     auto const texts = test::texts_of(came, ErrorCode::InvalidArgument);
     test::expect_words(texts[0], {"rank 1 has failed", "part 0", "another process"});
@@ -400,8 +398,7 @@ TEST(GpuOperatorProcesses, OneCallerCancels) {
         mine[1 - me] = {};
         Operation operation(process, "exchange", job.runtime(), job.endpoints(), options,
                             places_on_host(1));
-        return tables_of(
-            operation.perform([&] { return exchange_on(operation, mine, {"key"}); }));
+        return tables_of(operation.perform([&] { return exchange_on(operation, mine, {"key"}); }));
     });
     test::texts_of({came[1]}, ErrorCode::Interrupted);
     test::expect_words(test::texts_of({came[0]}, ErrorCode::GroupFailed)[0], {"rank 1"});

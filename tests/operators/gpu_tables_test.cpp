@@ -189,8 +189,8 @@ protected:
     void begin(OperatorOptions const& options) {
         report_ = {};
         processes_ = processes_of(runtime_, endpoints_);
-        operation_.emplace(*processes_, "exchange", runtime_, endpoints_, options, places_on_host(GetParam()),
-                           &report_);
+        operation_.emplace(*processes_, "exchange", runtime_, endpoints_, options,
+                           places_on_host(GetParam()), &report_);
     }
 
     Runtime runtime_ = runtime_of_cpus(1);

@@ -165,15 +165,16 @@ public:
         for (auto const& window : mine) at.push_back(window.get());
         auto const opened = windows_->open(gather(windows_->offer(at)));
         require(opened.failure.empty(), opened.failure);
-        for (u32 p = 0; p < opened.at.size(); ++p) {
+        for (u32 p = 0; p < opened.windows.size(); ++p) {
             for (std::size_t i = 0; i < mine.size(); ++i) {
-                char* const to = p == rank_ ? static_cast<char*>(at[i]) : opened.at[p].at(i);
+                char* const to =
+                    p == rank_ ? static_cast<char*>(at[i]) : opened.windows[p].at(i).at;
                 reinterpret_cast<u32*>(to)[rank_] = value + rank_;
             }
         }
         (void)gather("written");
         for (void* const window : at) {
-            for (u32 p = 0; p < opened.at.size(); ++p) {
+            for (u32 p = 0; p < opened.windows.size(); ++p) {
                 require(static_cast<u32*>(window)[p] == value + p,
                         "process " + std::to_string(p) + " has not written here");
             }
@@ -183,6 +184,7 @@ public:
     }
     std::shared_ptr<void> make(u64 bytes) { return windows_->make(gpu_, bytes); }
     void trim() { runtime_.trim(); }
+    void do_without() { windows_->do_without(); }
     // Offers a window and gives it back while others might write there.
     void give_up(std::shared_ptr<void> window) {
         std::vector<void*> const at{window.get()};
@@ -221,6 +223,9 @@ void share_windows(u32 rank, u32 size, std::string const& how) {
     require(!member.write({member.make(kBytes)}, 70), "a window was not known");
     member.give_up(member.make(kBytes));
     require(member.write({member.make(kBytes)}, 80), "a window that was open was given out again");
+    // What one process alone knows all find when they meet next.
+    if (rank == 2) member.do_without();
+    require(!member.meet(), "they share windows that one of them does without");
 }
 
 }  // namespace

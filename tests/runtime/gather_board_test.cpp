@@ -75,6 +75,23 @@ TEST(GatherBoard, IsOverWhereTheySpeakOfDifferentThings) {
     });
 }
 
+TEST(GatherBoard, IsOneThreadsAtATime) {
+    run(2, [](GatherBoard& board, std::size_t me) {
+        if (me == 1) return;
+        std::atomic<bool> asked{false};
+        std::jthread const waits([&] {
+            auto const stop = [&] {
+                asked = true;
+                return false;
+            };
+            EXPECT_FALSE(board.gather("first", "", stop).has_value());
+        });
+        while (!asked) std::this_thread::yield();
+        EXPECT_FALSE(board.gather("second", "", kNever).has_value());
+        EXPECT_FALSE(board.is_over());
+    });
+}
+
 // Whether one stops, or all have come first: all find the same.
 TEST(GatherBoard, IsOverForAllOrForNoneWhereOneStops) {
     for (int round = 0; round < (test::kSanitized ? 20 : 100); ++round) {

@@ -10,7 +10,8 @@ std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& en
                                std::vector<std::string> const& keys, OperatorOptions const& options,
                                OperatorReport* report) {
     using namespace operators::on_gpu;
-    return run_on_gpus("exchange", runtime, endpoints, options, report, {{"keys", operators::names_text(keys)}},
+    return run_on_gpus("exchange", runtime, endpoints, options, report,
+                       {{"keys", operators::names_text(keys)}},
                        [&](Operation& operation) { return exchange_on(operation, parts, keys); });
 }
 

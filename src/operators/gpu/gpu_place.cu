@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <mgi/gpu_windows.hpp>
+
 #include <chrono>
 #include <exception>
 #include <map>
@@ -225,7 +227,9 @@ public:
 protected:
     Memory take(u64 bytes, std::string const& what, bool given_out) override {
         GpuOfThread const here(gpu_);
-        void* const at = memory_.take(bytes, stream_);
+        void* at = memory_.take(bytes, stream_);
+        // Windows that are kept may be what is missing.
+        if (at == nullptr && trim_gpu_windows(gpu_) != 0) at = memory_.take(bytes, stream_);
         if (at == nullptr) {
             std::size_t free = 0;
             std::size_t total = 0;
@@ -264,7 +268,7 @@ std::unique_ptr<Place> gpu_place(int gpu, u64 limit) {
 namespace mgi {
 
 std::uint64_t trim_gpu_memory(int gpu) {
-    return operators::on_gpu::GpuMemory::of(gpu).trim();
+    return operators::on_gpu::GpuMemory::of(gpu).trim() + trim_gpu_windows(gpu);
 }
 
 }  // namespace mgi

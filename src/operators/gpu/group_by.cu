@@ -12,10 +12,9 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
                                std::vector<Aggregate> const& aggregates,
                                OperatorOptions const& options, OperatorReport* report) {
     using namespace operators::on_gpu;
-    return run_on_gpus("group_by", runtime, endpoints, options, report,
-                       operators::arguments_of(keys, aggregates), [&](Operation& operation) {
-                           return group_by_on(operation, parts, keys, aggregates);
-                       });
+    return run_on_gpus(
+        "group_by", runtime, endpoints, options, report, operators::arguments_of(keys, aggregates),
+        [&](Operation& operation) { return group_by_on(operation, parts, keys, aggregates); });
 }
 
 }  // namespace mgi

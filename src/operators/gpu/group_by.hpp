@@ -150,8 +150,7 @@ inline double share_of(double keys, std::size_t endpoints) {
 // Groups of all rows, which are exchanged first; none where there is no room for them in some process.
 inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, Input const& input,
                                                         std::vector<u32> const& keys,
-                                                        GroupPlan const& plan,
-                                                        Facts const& facts) {
+                                                        GroupPlan const& plan, Facts const& facts) {
     std::vector<GpuTable> moved;
     {
         Moving moving(operation, input, plan.columns(), keys, facts);
@@ -223,9 +222,8 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
         }
         if (operation.in_any(overfull)) continue;
         std::vector<GpuTable> results(operation.size(), no_rows(plan.schema()));
-        operation.each([&](std::size_t e) {
-            results[e] = folding.at(e).groups->write(counts.at(e).groups);
-        });
+        operation.each(
+            [&](std::size_t e) { results[e] = folding.at(e).groups->write(counts.at(e).groups); });
         operation.end_phase("exchange");
         return results;
     }
@@ -250,7 +248,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
         operation.count_anew();
         // Those that arrive through a channel take less, but of the GPUs' memory, not of what was kept.
         for (std::size_t const e : operation.own()) operation.place(e).trim();
-        if (operation.windows() != nullptr) operation.windows()->trim();
+        if (!operation.alone()) operation.drop_windows();
     }
     return group_arriving(operation, input, keys, plan, facts);
 }

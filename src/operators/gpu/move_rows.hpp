@@ -49,9 +49,13 @@ public:
 
     std::vector<GpuTable> run(std::string const& name) {
         if (!has_room_) make_room();
-        bool const placed = operation_.alone() ? operation_.reach_each_other() && place_all(own())
-                                               : place_in_windows();
-        if (!placed) send_all(name);
+        if (operation_.reach_each_other()) {
+            // The results' memory may have been others', who are done with it behind this.
+            operation_.wait_for_all();
+            place_all(own());
+        } else if (!place_in_windows()) {
+            send_all(name);
+        }
         std::vector<GpuTable> results(operation_.size(), no_rows(schema_));
         operation_.each([&](std::size_t e) { results[e] = outputs_[e]->finish(); });
         operation_.end_phase("exchange");
@@ -79,8 +83,7 @@ private:
     // Into other processes' memory as well; false where that cannot be.
     bool place_in_windows() {
         if (operation_.windows() == nullptr) return false;
-        // The results' memory may have been others', who are done with it behind this.
-        operation_.wait_for_all();
+        operation_.wait_for_all();  // as within one process
         std::vector<void*> mine;
         for (std::size_t const e : operation_.own()) {
             for (void* const window : outputs_[e]->memories()) mine.push_back(window);
@@ -89,17 +92,22 @@ private:
         if (!opened) return false;
         std::vector<OutputColumn> results;
         std::vector<std::size_t> next(opened->size());  // by process
+        auto const take = [&](std::size_t process, u64 bytes) {
+            auto const& theirs = opened->at(process);
+            std::size_t const at = next[process]++;
+            if (at >= theirs.size() || theirs[at].bytes < bytes) MessageReader::refuse();
+            return theirs[at].at;
+        };
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             OutputLayout const layout(schema_, nulls_, facts_.rows_for(e));
             std::vector<OutputColumn> columns;
             if (operation_.is_own(e)) {
                 columns = outputs_[e]->columns();
             } else {
-                auto const& theirs = opened->at(operation_.process_of(e));
-                std::size_t& at = next[operation_.process_of(e)];
-                char* const memory = theirs.at(at++);
-                char* const unpacked = layout.unpacked_bytes() == 0 ? nullptr : theirs.at(at++);
-                columns = layout.columns(memory, unpacked);
+                std::size_t const process = operation_.process_of(e);
+                u64 const bits = layout.unpacked_bytes();
+                char* const memory = take(process, layout.bytes());
+                columns = layout.columns(memory, bits == 0 ? nullptr : take(process, bits));
             }
             results.insert(results.end(), columns.begin(), columns.end());
         }
@@ -108,7 +116,7 @@ private:
         return true;
     }
 
-    bool place_all(std::vector<OutputColumn> const& results) {
+    void place_all(std::vector<OutputColumn> const& results) {
         std::vector<std::vector<u64>> first(operation_.size() + 1);  // by part: where its rows go
         first[0].resize(operation_.size());
         for (std::size_t p = 0; p < operation_.size(); ++p) {
@@ -118,11 +126,8 @@ private:
             }
         }
         std::vector<Placing> placings(operation_.size());
-        operation_.each([&](std::size_t p) {
-            placings[p] = placing(p, results, first[p], first[p + 1]);
-            // The results' memory may have been others', who are done with it behind this.
-            operation_.place(p).wait();
-        });
+        operation_.each(
+            [&](std::size_t p) { placings[p] = placing(p, results, first[p], first[p + 1]); });
         operation_.check();
         std::exception_ptr failure;
         try {
@@ -136,8 +141,9 @@ private:
             failure = std::current_exception();
         }
         operation_.end_step(failure);
-        operation_.count_moved(input_.rows(), bytes());
-        return true;
+        u64 rows = 0;
+        for (std::size_t const p : operation_.own()) rows += input_.rows(p);
+        operation_.count_moved(rows, rows * row_bytes());
     }
 
     // `first`: by endpoint, the row of its result where the part's first one goes; `end`: behind its last one.
@@ -189,11 +195,11 @@ private:
                                     facts_.rows_for(e)};
             flowing.emplace(e, Flowing{std::move(part), cursor, arriving});
         }
-        operation_.run<KeepArriving>(
-            channel, KeepArriving::scratch_bytes(u32(columns_.size())), [&](std::size_t e) {
-                Flowing const& here = flowing.at(e);
-                return std::make_tuple(here.part.to_send, here.arriving);
-            });
+        operation_.run<KeepArriving>(channel, KeepArriving::scratch_bytes(u32(columns_.size())),
+                                     [&](std::size_t e) {
+                                         Flowing const& here = flowing.at(e);
+                                         return std::make_tuple(here.part.to_send, here.arriving);
+                                     });
         operation_.close();
         for (auto const& [e, here] : flowing) {
             u64 const came =
@@ -206,12 +212,11 @@ private:
         }
     }
 
-    // Of payload, as a channel counts them.
-    [[nodiscard]] u64 bytes() const {
-        return std::accumulate(schema_.fields().begin(), schema_.fields().end(), u64{0},
-                               [&](u64 sum, Field const& field) {
-                                   return sum + input_.rows() * field.type.row_width();
-                               });
+    // Of payload, as a channel counts it.
+    [[nodiscard]] u64 row_bytes() const {
+        return std::accumulate(
+            schema_.fields().begin(), schema_.fields().end(), u64{0},
+            [](u64 sum, Field const& field) { return sum + field.type.row_width(); });
     }
 
     Operation& operation_;

@@ -12,6 +12,7 @@
 #include <mgi/gpu_table.hpp>
 
 #include "core/kept_threads.hpp"
+#include "core/log.hpp"
 #include "operators/caller.hpp"
 #include "operators/conversation.hpp"
 #include "operators/gpu/owners.hpp"
@@ -77,7 +78,7 @@ public:
                 return results;
             } catch (...) {
                 // Others' groups may wait for this process' in a channel, wherever it has got to.
-                for (Channel const& channel : channels_) fail(channel, std::current_exception());
+                fail_channels(std::current_exception());
                 throw;
             }
         });
@@ -103,11 +104,14 @@ public:
     [[nodiscard]] std::size_t process_of(std::size_t e) const { return process_of_[e]; }
     // Opens what each process gives, into which all kernels write until `close_windows`: by process, in the order in which
     // it gives them. None where some process cannot open one; then no process uses windows any more.
-    std::optional<std::vector<std::vector<char*>>> open_windows(std::vector<void*> const& mine) {
+    std::optional<std::vector<std::vector<GpuWindows::Window>>> open_windows(
+        std::vector<void*> const& mine) {
         auto opened = windows_->open(gather(windows_->offer(mine)));
         bool fails = !opened.failure.empty();
         if (opened.anew) fails = in_any(fails);
-        if (!fails) return std::move(opened.at);
+        if (!fails) return std::move(opened.windows);
+        log::info("{}: rows go through channels, since a GPU's memory cannot be shared: {}", what(),
+                  opened.failure);
         if (!opened.anew) throw Error(ErrorCode::Internal, what() + ": " + opened.failure);
         windows_->close(mine);
         windows_->do_without();
@@ -116,6 +120,11 @@ public:
     }
     // Behind the end of all processes' kernels.
     void close_windows(std::vector<void*> const& mine) { windows_->close(mine); }
+    // Lets go of windows that are kept, in all processes.
+    void drop_windows() {
+        for (std::size_t const e : own_) (void)trim_gpu_windows(places_[e]->gpu());
+        if (windows_ != nullptr) (void)open_windows({});
+    }
     // All processes have come to the end of a step, this one with a failure or without; throws in all where one has failed.
     void end_step(std::exception_ptr const& failure) { talk_.end({failure, false}, {}); }
 
@@ -143,9 +152,7 @@ public:
                 for (std::size_t const e : here) work(e);
             });
         }
-        // Never destroyed: calls may be under way when the process ends.
-        static auto* const threads = new KeptThreads;
-        threads->run_all(all);
+        threads().run_all(all);
     }
 
     // A channel from all endpoints to all, by the keys, for so many rows of all processes.
@@ -253,6 +260,12 @@ public:
     }
 
 private:
+    // Of all operations. Never destroyed: calls may be under way when the process ends.
+    static KeptThreads& threads() {
+        static auto* const threads = new KeptThreads;
+        return *threads;
+    }
+
     void find_places(MakePlace const& make) {
         if (endpoints_.empty()) refuse(what(), "no endpoints; create one with create_endpoint");
         if (options_.two_level == TwoLevel::On) {
@@ -326,7 +339,7 @@ private:
         u32 const fit = runtime_.most_groups(endpoints_[e], shape, Kernel{}, on, args...) / here;
         if (fit == 0) {
             refuse(what(), places_[e]->name() + " has no room for a group of each of its " +
-                              std::to_string(here) + " endpoints at the same time; use fewer");
+                               std::to_string(here) + " endpoints at the same time; use fewer");
         }
         shape.groups = std::min(most_groups(e), fit);
         return runtime_.launch(endpoints_[e], shape, Kernel{}, on, args...);
@@ -337,6 +350,16 @@ private:
         if (failure.what) return;
         failure = {now, any_failed({channel})};
         fail(channel, now);
+    }
+
+    void fail_channels(std::exception_ptr const& why) const noexcept {
+        for (Channel const& channel : channels_) {
+            try {
+                fail(channel, why);
+            } catch (std::exception const&) {
+                // The cause matters more.
+            }
+        }
     }
 
     void fail(Channel const& channel, std::exception_ptr const& why) const {
@@ -360,7 +383,7 @@ private:
     OperatorReport* report_;
     std::vector<std::unique_ptr<Place>> places_;  // by endpoint
     std::vector<std::size_t> own_;
-    std::vector<std::size_t> process_of_;         // by endpoint; empty where this one is alone
+    std::vector<std::size_t> process_of_;  // by endpoint; empty where this one is alone
     std::shared_ptr<GpuWindows> windows_;
     u32 most_groups_ = 0;  // of an endpoint of any process
     std::vector<Channel> channels_;

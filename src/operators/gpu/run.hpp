@@ -30,8 +30,8 @@ std::vector<GpuTable> run_on_gpus(std::string const& what, Runtime& runtime,
     std::vector<GpuTable> results;
     {
         auto const processes = processes_of(runtime, endpoints);
-        Operation operation(*processes, what, runtime, endpoints, options,
-                            places_on_gpus(what), report, call_of(endpoints, options, TableMemory::Gpu, call));
+        Operation operation(*processes, what, runtime, endpoints, options, places_on_gpus(what),
+                            report, call_of(endpoints, options, TableMemory::Gpu, call));
         results = operation.perform([&] { return work(operation); });
     }
     if (report != nullptr) {

@@ -144,7 +144,7 @@ private:
     [[nodiscard]] bool has_validity(u32 column) const {
         if (!validity_.empty()) return validity_[column];
         return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
-            return !part.columns.empty() && part.columns[column].validity != nullptr;
+            return column < part.columns.size() && part.columns[column].validity != nullptr;
         });
     }
 
@@ -300,7 +300,7 @@ public:
         : place_(&place), schema_(schema), layout_(schema, nulls, rows) {
         auto const take = [&](u64 bytes, std::string const& of, bool given_out) {
             if (windows == nullptr) return place.allocate(bytes, of, given_out);
-            return place.count(bytes, of, [&] { return windows->make(place.gpu(), bytes); });
+            return place.count(bytes, of, [&] { return window(place, *windows, bytes); });
         };
         memory_ = take(layout_.bytes(), what, true);
         if (layout_.unpacked_bytes() != 0) {
@@ -342,6 +342,16 @@ public:
     }
 
 private:
+    static Memory window(Place& place, GpuWindows& windows, u64 bytes) {
+        try {
+            return windows.make(place.gpu(), bytes);
+        } catch (Error const& error) {
+            if (error.code() != ErrorCode::OutOfMemory) throw;
+        }
+        place.trim();  // what is kept for others may be what is missing
+        return windows.make(place.gpu(), bytes);
+    }
+
     static char* at(Memory const& memory) { return static_cast<char*>(memory.get()); }
 
     Place* place_;
