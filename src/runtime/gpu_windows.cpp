@@ -172,7 +172,7 @@ private:
             drop_surplus();
         } catch (std::exception const&) {
             // The GPU's context is lost, and its memory with it; or there is no memory to note it, and it stays taken.
-            (void)window.release();
+            [[maybe_unused]] auto* const stays = window.release();
         }
     }
 
