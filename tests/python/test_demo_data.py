@@ -116,6 +116,12 @@ def test_dealing_loses_no_row(hands):
     assert all(a.equals(b) for a, b in zip(parts, again, strict=True))
 
 
+def test_files_that_vanish_while_they_are_counted(tmp_path):
+    (tmp_path / "there").write_bytes(b"12345")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert data._bytes_in(tmp_path) == 5
+
+
 def test_loaded_types(tmp_path):
     files = data.make(tmp_path, "0.001", Step(""))
     schema = data.load(files["lineitem"]).schema

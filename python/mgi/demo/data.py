@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +151,7 @@ def _run_generator(program: str, into: Path, sf: str, expected: float, step: Ste
             raise DemoError(f"cannot start {program}: {error.strerror}") from error
         try:
             while child.poll() is None:
-                written = sum(path.stat().st_size for path in into.glob("*"))
+                written = _bytes_in(into)
                 if written:
                     step.detail = f"{units.size(written)} of about {units.size(expected)}"
                 time.sleep(0.05)
@@ -165,6 +165,15 @@ def _run_generator(program: str, into: Path, sf: str, expected: float, step: Ste
             if "os error 28" in said or "No space left" in said:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             raise DemoError(f"tpchgen-cli failed with status {child.returncode}: {said}")
+
+
+def _bytes_in(folder: Path) -> int:
+    """How much is in its files; those that the generator renames meanwhile are left out."""
+    written = 0
+    for path in folder.glob("*"):
+        with suppress(FileNotFoundError):
+            written += path.stat().st_size
+    return written
 
 
 def _disk_error(error: OSError, folder: Path) -> DemoError:
