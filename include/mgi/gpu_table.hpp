@@ -73,7 +73,7 @@ GpuTable copy_to_gpu(RecordBatch const& batch, int gpu);
 RecordBatch copy_to_host(GpuTable const& table);
 
 /// Gives the memory that results and tables of operators have left on a GPU back to it: operators keep up
-/// to a quarter of its memory for the next ones. Returns the bytes. Thread-safe; not while kernels run that
+/// to a quarter of its memory for the next ones, and as much of what other processes have written into. Returns the bytes. Thread-safe; not while kernels run that
 /// wait for each other.
 /// In the library mgi_gpu_operators, which MGI_BUILD_CUDA builds.
 std::uint64_t trim_gpu_memory(int gpu);
