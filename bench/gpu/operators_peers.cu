@@ -65,7 +65,7 @@ struct Calls {
     std::vector<OperatorPhase> phases;
 };
 
-/// Who makes calls of operators over all GPUs.
+/// The processes that make calls of operators over all GPUs.
 class Callers {
 public:
     virtual ~Callers() = default;

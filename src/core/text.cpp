@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace mgi {
 
@@ -32,6 +33,18 @@ std::string_view take_word(std::string_view& left, char mark) {
     std::string_view const word = left.substr(0, left.find(mark));
     left.remove_prefix(std::min(left.size(), word.size() + 1));
     return word;
+}
+
+std::uint64_t text_hash(std::string_view text) {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    return hash;
+}
+
+std::string hex_text(std::uint64_t number) {
+    std::array<char, 16> digits{};
+    auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+    return {digits.data(), end};
 }
 
 }  // namespace mgi

@@ -1,5 +1,5 @@
 /// \file
-/// Numbers as people read them, for errors and logs; words of lists.
+/// Numbers as people read them, for errors and logs; words of lists; texts as numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,11 @@ std::string list_text(std::vector<std::uint32_t> const& numbers);
 
 /// What stands before the next `mark`, or all that is left; takes both away from `left`.
 std::string_view take_word(std::string_view& left, char mark);
+
+/// FNV-1a, the same in all processes: against damage and confusion, not against anybody.
+std::uint64_t text_hash(std::string_view text);
+
+/// Hexadecimal digits, without zeros ahead.
+std::string hex_text(std::uint64_t number);
 
 }  // namespace mgi

@@ -108,8 +108,6 @@ bool OwnEvent::is_done() const {
     return true;
 }
 
-namespace {
-
 // Processes begin at random, and count from there.
 std::uint64_t new_number() {
     static std::atomic<std::uint64_t> next = [] {
@@ -118,8 +116,6 @@ std::uint64_t new_number() {
     }();
     return next.fetch_add(1, std::memory_order_relaxed);
 }
-
-}  // namespace
 
 DeviceMemory::DeviceMemory(int gpu, std::uint64_t bytes, Shared shared)
     : gpu_(gpu), bytes_(bytes), shared_(shared), all_(bytes), number_(new_number()) {

@@ -90,6 +90,9 @@ enum class Use : std::uint8_t {
     Broken,  ///< one of them has died, or does not know what its kernels still do
 };
 
+/// Of a piece of memory that processes share: among all processes' the only one.
+std::uint64_t new_number();
+
 /// Zeroed memory of a GPU.
 class DeviceMemory {
 public:

@@ -17,12 +17,8 @@ constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are com
 constexpr char const* kTermsVersion = "7";  // of these words
 
 std::string hashed(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    std::array<char, 17> digits{};
-    auto const end = std::to_chars(digits.data(), digits.data() + 16, hash, 16).ptr;
     return std::string(text.substr(0, kMostShown)) + "... (" + std::to_string(text.size()) +
-           " bytes, hash " + std::string(digits.data(), end) + ")";
+           " bytes, hash " + hex_text(text_hash(text)) + ")";
 }
 
 // Lines and tabs are what keeps words apart.

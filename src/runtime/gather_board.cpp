@@ -11,6 +11,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/text.hpp"
+
 namespace mgi {
 
 using transport::wire::Descriptor;
@@ -23,13 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::milliseconds(200);
 constexpr auto kSpin = std::chrono::microseconds(500);
 constexpr auto kNap = std::chrono::microseconds(30);
-
-// The same in all processes.
-std::uint64_t hash_of(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    return hash;
-}
 
 [[noreturn]] void refuse(ErrorCode code, std::string const& what) {
     throw Error(code, transport::wire::with_error("a board for processes: " + what, errno));
@@ -103,7 +98,7 @@ bool GatherBoard::wait(std::uint64_t gather, std::uint64_t hash,
         std::uint64_t done = head_->done.load(std::memory_order_acquire);
         if (all || gives_up) {
             std::uint64_t seen = gather - 1;
-            // acq_rel: whoever finds it complete finds all words.
+            // acq_rel: a process that finds it complete finds all words.
             std::uint64_t const next = all ? gather : seen | kOver;
             if (head_->done.compare_exchange_strong(seen, next, std::memory_order_acq_rel)) {
                 return all;
@@ -127,7 +122,7 @@ std::optional<std::vector<std::string>> GatherBoard::gather(std::string_view wha
     std::unique_lock const alone(mutex_, std::try_to_lock);
     if (!alone || is_over()) return std::nullopt;
     std::uint64_t const number = ++number_;
-    std::uint64_t const hash = hash_of(what);
+    std::uint64_t const hash = text_hash(what);
     // What stood there is of the gather before the last one, which everybody has read: all have come to the last one since.
     Note& mine = note(me_, number);
     mine.what = hash;

@@ -69,66 +69,68 @@ std::shared_ptr<GatherBoard> Runtime::Impl::board_of(Company const& company) {
 // others' board is soon over.
 void Runtime::Impl::found_board(Company const& company, std::string const& after) noexcept {
     try {
-        Board board;
         {
             std::lock_guard const lock(registry_->mutex);
             if (boards_[company.ranks].never || !company.on_one_server()) return;
         }
-        std::string const what = "board behind " + after;
-        std::optional<GpuDoor> door;
-        std::string mine;
-        try {
-            std::string const home = home_on(coordinator_->server());
-            if (!home.empty()) mine = door.emplace().name() + ' ' + home;
-        } catch (Error const& error) {
-            log::debug("{}: {}", what, error.what());
-        }
-        auto const doors = gather(company, what, mine, kFounding);
-        board.never = std::any_of(doors.begin(), doors.end(), [&](std::string const& one) {
-            return one.empty() || home_in(one) != home_in(doors[0]);
-        });
-        if (!board.never) {
-            transport::wire::Descriptor memory;
-            std::vector<transport::wire::Descriptor> given;  // open until all have taken it
-            std::string failure;
-            try {
-                if (company.me == 0) {
-                    memory = GatherBoard::make(doors.size());
-                    for (std::size_t p = 1; p < doors.size(); ++p) {
-                        std::string const to = doors[p].substr(0, doors[p].find(' '));
-                        given.push_back(hand_over(to, 0, {memory.get()}));
-                    }
-                }
-            } catch (Error const& error) {
-                failure = error.what();
-            }
-            (void)gather(company, what + " is made", "", kFounding);
-            try {
-                if (company.me != 0) {
-                    auto came = door->all_that_came();
-                    if (came[0].memories.empty()) throw Error(ErrorCode::Refused, "no memory came");
-                    memory = std::move(came[0].memories.front());
-                }
-                if (failure.empty()) {
-                    board.board =
-                        std::make_shared<GatherBoard>(memory.get(), doors.size(), company.me);
-                }
-            } catch (Error const& error) {
-                failure = error.what();
-            }
-            for (std::string const& other :
-                 gather(company, what + " is mapped", failure, kFounding)) {
-                if (other.empty()) continue;
-                log::info("processes of a server gather by the coordinator alone: {}", other);
-                board.never = true;
-            }
-            if (board.never) board.board.reset();
-        }
+        Board board = make_board(company, "board behind " + after);
         std::lock_guard const lock(registry_->mutex);
         boards_[company.ranks] = std::move(board);
     } catch (std::exception const& error) {
         log::debug("no board for processes of a server: {}", error.what());
     }
+}
+
+Runtime::Impl::Board Runtime::Impl::make_board(Company const& company, std::string const& what) {
+    std::optional<GpuDoor> door;
+    std::string mine;
+    try {
+        std::string const home = home_on(coordinator_->server());
+        if (!home.empty()) mine = door.emplace().name() + ' ' + home;
+    } catch (Error const& error) {
+        log::debug("{}: {}", what, error.what());
+    }
+    auto const doors = gather(company, what, mine, kFounding);
+    Board board;
+    board.never = std::any_of(doors.begin(), doors.end(), [&](std::string const& one) {
+        return one.empty() || home_in(one) != home_in(doors[0]);
+    });
+    if (board.never) return board;
+
+    // The first process makes the memory and leaves it at the others' doors; then all map it.
+    transport::wire::Descriptor memory;
+    std::string failure;
+    auto const attempt = [&failure](auto const& part) {
+        try {
+            if (failure.empty()) part();
+        } catch (Error const& error) {
+            failure = error.what();
+        }
+    };
+    attempt([&] {
+        if (company.me != 0) return;
+        memory = GatherBoard::make(doors.size());
+        for (std::size_t p = 1; p < doors.size(); ++p) {
+            // It stands at the door, also when this end is closed.
+            (void)hand_over(doors[p].substr(0, doors[p].find(' ')), 0, {memory.get()});
+        }
+    });
+    (void)gather(company, what + " is made", "", kFounding);
+    attempt([&] {
+        if (company.me != 0) {
+            auto came = door->all_that_came();
+            if (came[0].memories.empty()) throw Error(ErrorCode::Refused, "no memory came");
+            memory = std::move(came[0].memories.front());
+        }
+        board.board = std::make_shared<GatherBoard>(memory.get(), doors.size(), company.me);
+    });
+    for (std::string const& other : gather(company, what + " is mapped", failure, kFounding)) {
+        if (other.empty()) continue;
+        log::info("processes of a server gather by the coordinator alone: {}", other);
+        board.never = true;
+    }
+    if (board.never) board.board.reset();
+    return board;
 }
 
 }  // namespace mgi

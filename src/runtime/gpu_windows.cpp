@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -27,14 +26,6 @@ std::uint64_t rounded(std::uint64_t bytes) {
     return (std::max<std::uint64_t>(bytes, 1) + step - 1) / step * step;
 }
 
-// Of a window, among those of all processes.
-std::uint64_t new_number() {
-    static std::mutex mutex;
-    static std::mt19937_64 numbers{std::random_device{}()};
-    std::lock_guard const lock(mutex);
-    return numbers();
-}
-
 // One window of this process.
 struct OwnWindow {
     OwnWindow(int on, std::uint64_t size, std::uint64_t of)
@@ -47,7 +38,7 @@ struct OwnWindow {
     int const gpu;
     std::uint64_t const bytes;  // by which it is found again
     std::uint64_t const round;  // of Shelf
-    std::uint64_t const number = new_number();
+    std::uint64_t const number = gpu::new_number();
     gpu::Mapping memory;
     bool open = false;         // others may write into it
     std::set<std::size_t> to;  // processes that it was handed to
@@ -62,7 +53,7 @@ std::uint64_t total_memory(int gpu) {
 }
 
 // This process' windows. Those that go are freed when the next ones are made, never when they are given back: unmapping may
-// wait for kernels that wait for who gives back. Thread-safe.
+// wait for kernels that wait for the thread that gives back. Thread-safe.
 class Shelf {
 public:
     // Lives to the end of the process, as windows may.

@@ -1,5 +1,4 @@
 // Other processes of the job: whose endpoints are whose, and what all of them say to each other.
-#include <array>
 #include <charconv>
 #include <iterator>
 #include <map>
@@ -23,11 +22,7 @@ constexpr std::string_view kOnGpu = "g";
 
 // A key of any words: names may be long, and of any bytes.
 std::string key_of(std::string const& what, std::string const& words) {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (char const c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    std::array<char, 17> digits{};
-    auto const end = std::to_chars(digits.data(), digits.data() + 16, hash, 16).ptr;
-    return what + " " + std::string(digits.data(), end);
+    return what + " " + hex_text(text_hash(words));
 }
 
 }  // namespace

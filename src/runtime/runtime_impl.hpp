@@ -223,6 +223,8 @@ private:
     };
     [[nodiscard]] std::shared_ptr<GatherBoard> board_of(Company const& company);
     void found_board(Company const& company, std::string const& after) noexcept;
+    // Each process calls it at the same time, with the same `what`.
+    Board make_board(Company const& company, std::string const& what);
     std::map<std::vector<std::uint32_t>, Board> boards_;  // by ranks; under the registry's mutex
     std::map<std::uint32_t, Other> others_;  // by endpoint, as gathered; under the registry's mutex
     struct KeptWindows {

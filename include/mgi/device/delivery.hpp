@@ -150,7 +150,7 @@ MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
                 u32 const rows = Content::rows(Content::at(content, d));
                 to.rings[source].inbox->come(sequence, rows);
             } else {
-                // Whoever takes chunks that are for another destination gives them back at once.
+                // A group that takes chunks for another destination gives them back at once.
                 to.queue->push(what, chunks);
             }
         }

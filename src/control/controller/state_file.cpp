@@ -17,6 +17,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/text.hpp"
+
 namespace mgi::control {
 namespace {
 
@@ -30,13 +32,6 @@ constexpr std::size_t kLargest = 4096;
 
 [[noreturn]] void refuse_errno(std::filesystem::path const& path, char const* what) {
     refuse(path, fmt::format("{}: {}", what, std::generic_category().message(errno)));
-}
-
-/// FNV-1a: against damage, not against anybody.
-std::uint64_t checksum(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325ULL;
-    for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-    return hash;
 }
 
 /// A descriptor that is closed whatever happens.
@@ -131,7 +126,7 @@ void StateFile::read() {
     if (lines.eof()) damaged(number + 1, "'check' and a checksum");
     auto const end = static_cast<std::size_t>(lines.tellg());
     std::string const expected =
-        fmt::format("check {:016x}\n", checksum(std::string_view(text).substr(0, end)));
+        fmt::format("check {:016x}\n", text_hash(std::string_view(text).substr(0, end)));
     if (text.substr(end) != expected) damaged(number + 1, expected.substr(0, expected.size() - 1));
 }
 
@@ -140,7 +135,7 @@ void StateFile::write() const {
     for (std::size_t i = 0; i < kIdKinds; ++i) {
         text += fmt::format("{} {}\n", to_string(static_cast<IdKind>(i)), next_[i]);
     }
-    text += fmt::format("check {:016x}\n", checksum(text));
+    text += fmt::format("check {:016x}\n", text_hash(text));
 
     std::filesystem::path const fresh = path_.string() + ".new";
     {

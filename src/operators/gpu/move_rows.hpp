@@ -29,8 +29,8 @@ public:
         }
     }
 
-    // Room for the rows that arrive at this process' endpoints; for who wants to know before `run` whether there is any. Throws
-    // Error(OutOfMemory).
+    // Room for the rows that arrive at this process' endpoints; `run` makes it unless its caller has, to know before whether there
+    // is any. Throws Error(OutOfMemory).
     void make_room() {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             if (facts_.rows_for(e) > kMostRows) {
