@@ -47,8 +47,7 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
                                OperatorOptions const& options = {},
                                OperatorReport* report = nullptr);
 
-/// Inner hash join, repartitioned where there are several endpoints, built on the right side (give the
-/// smaller table there); duplicates on both sides multiply. Null keys match nothing, as in SQL.
+/// Hash join of any kind, repartitioned where there are several endpoints, built on the side that has fewer rows.
 std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                            std::vector<GpuTable> const& left, std::vector<GpuTable> const& right,
                            JoinSpec const& spec, OperatorOptions const& options = {},

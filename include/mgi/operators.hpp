@@ -59,6 +59,7 @@ struct OperatorReport {
     std::uint64_t rows = 0;   ///< sent; the second of two levels does not count
     std::uint64_t bytes = 0;  ///< payload sent, likewise
     bool two_level = false;   ///< rows went in two levels
+    std::string built;  ///< of a join: "left" or "right", the side that the table was built on
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };
@@ -86,18 +87,29 @@ std::vector<Table> group_by(Runtime& runtime, std::vector<Endpoint> const& endpo
                             std::vector<Aggregate> const& aggregates,
                             OperatorOptions const& options = {}, OperatorReport* report = nullptr);
 
+/// Which rows a join gives, as in SQL. Null keys match nothing: such a row is one without a partner.
+enum class JoinKind : std::uint8_t {
+    Inner,  ///< pairs of rows with equal keys; duplicates on both sides multiply
+    Left,   ///< pairs, and left rows without a partner, with nulls in the right's columns
+    Right,  ///< pairs, and right rows without a partner
+    Full,   ///< pairs, and both sides' rows without a partner
+    Semi,   ///< left rows that have a partner, each once; no column of the right
+    Anti,   ///< left rows without a partner (NOT EXISTS); no column of the right
+};
+
 /// What to join and which columns to materialize (empty: all). Columns of the right that are named
-/// like ones of the left get the suffix "_right"; key columns of the right are left out when the
-/// names are equal and no list is given.
+/// like ones of the left get the suffix "_right". Without a list of the right's columns, key columns
+/// of equal names come once, as with SQL's USING: where a row of a Right or Full join has no left
+/// partner, they hold the right's key, which then must be of the same type.
 struct JoinSpec {
     std::vector<std::string> left_keys;
     std::vector<std::string> right_keys;
     std::vector<std::string> left_columns;
-    std::vector<std::string> right_columns;
+    std::vector<std::string> right_columns;  ///< none of a Semi or Anti join
+    JoinKind kind = JoinKind::Inner;
 };
 
-/// Repartitioned inner hash join, built on the right side (give the smaller table there); duplicates
-/// on both sides multiply. Null keys match nothing, as in SQL.
+/// Repartitioned hash join, built on the side that has fewer rows.
 std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                         std::vector<Table> const& left, std::vector<Table> const& right,
                         JoinSpec const& spec, OperatorOptions const& options = {},

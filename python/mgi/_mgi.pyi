@@ -269,6 +269,7 @@ def join(
     right_keys: Sequence[str],
     left_columns: Sequence[str],
     right_columns: Sequence[str],
+    kind: str,
     options: Mapping[str, Any],
 ) -> tuple[list[Table], dict[str, Any]]: ...
 def attach(
@@ -317,6 +318,7 @@ def gpu_join(
     right_keys: Sequence[str],
     left_columns: Sequence[str],
     right_columns: Sequence[str],
+    kind: str,
     options: Mapping[str, Any],
 ) -> tuple[list[GpuTable], dict[str, Any]]: ...
 def trim_gpu_memory(gpu: int) -> int: ...

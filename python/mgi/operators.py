@@ -120,6 +120,7 @@ def join(
     left: Sequence[TableLike] | TableLike,
     right: Sequence[TableLike] | TableLike,
     on: str | Sequence[str | tuple[str, str]],
+    how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",
     left_columns: Sequence[str] | None = None,
     right_columns: Sequence[str] | None = None,
     endpoints: int | Sequence[Endpoint] | None = None,
@@ -130,16 +131,22 @@ def join(
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
 ) -> list[Table] | list[GpuTable]:
-    """Inner join of two tables on equal keys; returns one table per endpoint.
+    """Joins two tables on equal keys; returns one table per endpoint.
 
     `on` is a column of both, or a list of columns or of pairs ``(left column, right column)``.
-    Duplicates on both sides multiply; null keys match nothing, as in SQL. `left_columns` and
-    `right_columns` choose what the result holds; None takes all, but for the right's key columns
-    where both sides call them the same. A column of the right that is named like one of the left
-    gets the suffix ``_right``. Give the smaller table as the right one. The other parameters are
-    those of :func:`exchange`.
+    Duplicates on both sides multiply; null keys match nothing, as in SQL. `how` is ``"inner"``;
+    ``"left"``, ``"right"`` or ``"full"``, where that side's rows without a partner come too, with
+    nulls for the other's; ``"semi"`` or ``"anti"``: the left's rows that have a partner, or that
+    have none, each once. `left_columns` and `right_columns` choose what the result holds; None
+    takes all. Where the right's are None, keys that both sides call the same come once, and hold
+    the right's where there is no left row, as with SQL's ``USING``; a semi or anti join has none
+    of the right's. A column of the right that is named like one of the left gets the suffix
+    ``_right``. The table is built on the side with fewer rows; ``stats["built"]`` says which. The
+    other parameters are those of :func:`exchange`.
     """
     pairs = _join_keys(on)
+    if not isinstance(how, str):
+        raise InvalidArgument(f"how is {how!r}: give the kind of join, such as 'left'")
     inputs = inputs_of(endpoints, left=left, right=right)
     options = _options(hash, by_reference, groups, patience)
     with _place(inputs, endpoints, runtime) as place:
@@ -151,6 +158,7 @@ def join(
             [pair[1] for pair in pairs],
             _columns(left_columns, "left_columns"),
             _columns(right_columns, "right_columns"),
+            how,
             options,
         )
         return _results(outcome, place, stats)

@@ -32,6 +32,19 @@ AggregateFunction function_named(std::string const& name) {
 
 }  // namespace
 
+JoinKind join_kind_named(std::string const& name) {
+    static constexpr std::pair<char const*, JoinKind> known[] = {
+        {"inner", JoinKind::Inner}, {"left", JoinKind::Left}, {"right", JoinKind::Right},
+        {"full", JoinKind::Full},   {"semi", JoinKind::Semi}, {"anti", JoinKind::Anti},
+    };
+    for (auto const& [text, kind] : known) {
+        if (name == text) return kind;
+    }
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "there is no join of kind '" + name + "'; there are: inner, left, right, full, semi, anti");
+}
+
 OperatorOptions operator_options(nb::dict const& options) {
     OperatorOptions made;
     read_option(options, "groups", made.groups);
@@ -89,8 +102,9 @@ nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& en
                       std::vector<std::string> const& left_keys,
                       std::vector<std::string> const& right_keys,
                       std::vector<std::string> const& left_columns,
-                      std::vector<std::string> const& right_columns, nb::dict const& options) {
-    JoinSpec const spec{left_keys, right_keys, left_columns, right_columns};
+                      std::vector<std::string> const& right_columns, std::string const& kind,
+                      nb::dict const& options) {
+    JoinSpec const spec{left_keys, right_keys, left_columns, right_columns, join_kind_named(kind)};
     return run_operator<Table>(
         holder, options,
         [at = endpoints_of(endpoints), left, right, spec](
@@ -108,7 +122,8 @@ void bind_operators(nb::module_& module) {
                nb::arg("keys"), nb::arg("aggregates"), nb::arg("options"));
     module.def("join", join_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
                nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
-               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("options"));
+               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
+               nb::arg("options"));
 }
 
 }  // namespace mgi::python

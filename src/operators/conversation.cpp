@@ -301,7 +301,8 @@ Conversation::Call arguments_of(std::vector<std::string> const& keys,
 }
 
 Conversation::Call arguments_of(JoinSpec const& spec) {
-    return {{"left keys", names_text(spec.left_keys)},
+    return {{"kind", name_of(spec.kind)},
+            {"left keys", names_text(spec.left_keys)},
             {"right keys", names_text(spec.right_keys)},
             {"left columns", names_text(spec.left_columns)},
             {"right columns", names_text(spec.right_columns)}};

@@ -1,5 +1,5 @@
-// Repartitioned hash join: right rows are kept and built into a table while they come, left rows
-// probe it from the moment it is complete at their endpoint.
+// Repartitioned hash join: rows of one side are kept and built into a table while they come, those of the other
+// probe it from the moment it is complete at their endpoint. Built rows that come out alone do so at the end.
 #include <memory>
 
 #include "operators/join_probe.hpp"
@@ -15,47 +15,50 @@ constexpr u32 kJoinedARound = 8;
 
 // What the groups of one endpoint share.
 struct EndpointJoin {
-    EndpointJoin(JoinPlan const& plan, Table const& left_part, Table const& right_part, u32 groups,
+    EndpointJoin(JoinPlan const& plan, Table const& probe_part, Table const& build_part, u32 groups,
                  Run& run)
-        : left(left_part),
-          right(right_part),
+        : probe_rows(probe_part),
+          build_rows(build_part),
           build(plan, groups, run),
           received(groups),
           allocated(1),
           counted(groups),
           placed(groups),
           finished(1),
+          probed(groups),
           results(groups) {}
 
-    Morsels left;
-    Morsels right;
+    Morsels probe_rows;
+    Morsels build_rows;
     JoinBuild build;
     Meeting received;
     Meeting allocated;
     Meeting counted;
     Meeting placed;
     Meeting finished;
+    Meeting probed;
     std::vector<std::vector<RecordBatch>> results;
 };
 
 // One group of a join. It never waits for one thing alone: while the table is not complete it goes on
-// sending, and rows of the left side that nobody takes yet stay in their lanes.
+// sending, and probing rows that nobody takes yet stay in their lanes.
 class Joiner {
 public:
-    Joiner(JoinPlan const& plan, Channel const& left, Channel const& right, Endpoint endpoint,
+    Joiner(JoinPlan const& plan, Channel const& probe, Channel const& build, Endpoint endpoint,
            EndpointJoin& here, Run& run)
-        : here_(here),
+        : plan_(plan),
+          here_(here),
           run_(run),
-          send_left_(plan.left(), left, endpoint, here.left),
-          send_right_(plan.right(), right, endpoint, here.right),
-          left_(left, endpoint),
-          right_(right, endpoint),
+          send_probe_(plan.probe(), probe, endpoint, here.probe_rows),
+          send_build_(plan.build(), build, endpoint, here.build_rows),
+          from_probe_(probe, endpoint),
+          from_build_(build, endpoint),
           probe_(plan, here.build, run) {}
 
     void run(device::Group const& group, device::Shared& shared) {
         for (u32 idle = 0; !done();) {
             bool moved = send(group, shared);
-            moved = (step_ == Step::Probe ? probe(group, shared) : build(group, shared)) || moved;
+            moved = receive(group, shared) || moved;
             if (moved) {
                 idle = 0;
                 continue;
@@ -69,25 +72,25 @@ public:
 
 private:
     // What a group is at, or waits for.
-    enum class Step : u8 { Receive, Allocated, Counted, Finished, Probe };
+    enum class Step : u8 { Receive, Allocated, Counted, Finished, Probe, Probed, Done };
 
     [[nodiscard]] bool done() const {
-        return left_.ended() && send_left_.flushed() && send_right_.flushed();
+        return step_ == Step::Done && send_probe_.flushed() && send_build_.flushed();
     }
 
     bool send(device::Group const& group, device::Shared& shared) {
         bool moved = false;
-        if (!send_right_.flushed()) moved = send_right_.step(group, shared);
-        if (send_right_.exhausted() && !send_left_.flushed()) {
-            moved = send_left_.step(group, shared) || moved;
+        if (!send_build_.flushed()) moved = send_build_.step(group, shared);
+        if (send_build_.exhausted() && !send_probe_.flushed()) {
+            moved = send_probe_.step(group, shared) || moved;
         }
         return moved;
     }
 
-    // One step towards the complete table, if the other groups have come so far.
-    bool build(device::Group const& group, device::Shared& shared) {
+    // One step towards the complete table, and of probing it then, if the other groups have come so far.
+    bool receive(device::Group const& group, device::Shared& shared) {
         switch (step_) {
-            case Step::Receive: return receive_right(group, shared);
+            case Step::Receive: return receive_build(group, shared);
             case Step::Allocated:
                 if (!here_.allocated.complete()) return false;
                 here_.build.count(group.block);
@@ -103,18 +106,25 @@ private:
                 }
                 step_ = Step::Finished;
                 return true;
-            default:
+            case Step::Finished:
                 if (!here_.finished.complete()) return false;
                 step_ = Step::Probe;
                 return true;
+            case Step::Probe: return receive_probe(group, shared);
+            case Step::Probed:
+                if (!here_.probed.complete()) return false;
+                give_built(group);
+                step_ = Step::Done;
+                return true;
+            default: return false;
         }
     }
 
-    bool receive_right(device::Group const& group, device::Shared& shared) {
-        u32 const received = right_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
-            here_.build.add(group.block, right_.keep(batch));
-        });
-        if (!right_.ended()) return received != 0;
+    bool receive_build(device::Group const& group, device::Shared& shared) {
+        u32 const received = from_build_.receive(
+            group, shared, kJoinedARound,
+            [&](auto const& batch) { here_.build.add(group.block, from_build_.keep(batch)); });
+        if (!from_build_.ended()) return received != 0;
         if (here_.received.arrive()) {
             here_.build.allocate();
             here_.allocated.arrive();
@@ -123,21 +133,33 @@ private:
         return true;
     }
 
-    bool probe(device::Group const& group, device::Shared& shared) {
-        u32 const received = left_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
-            columns_.aim(batch);
-            probe_.probe(columns_.data(), batch.rows);
-            left_.release(group, shared, batch);
-        });
-        return received != 0;
+    bool receive_probe(device::Group const& group, device::Shared& shared) {
+        u32 const received =
+            from_probe_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
+                columns_.aim(batch);
+                probe_.probe(columns_.data(), batch.rows);
+                from_probe_.release(group, shared, batch);
+            });
+        if (!from_probe_.ended()) return received != 0;
+        here_.probed.arrive();
+        step_ = plan_.marks() ? Step::Probed : Step::Done;
+        return true;
     }
 
+    // This group's share of the built rows that come out alone.
+    void give_built(device::Group const& group) {
+        u64 const rows = here_.build.all_rows();
+        probe_.give_built(rows * group.block / group.blocks,
+                          rows * (group.block + 1) / group.blocks);
+    }
+
+    JoinPlan const& plan_;
     EndpointJoin& here_;
     Run const& run_;
-    JoinSource send_left_;
-    JoinSource send_right_;
-    Inbox left_;
-    Inbox right_;
+    JoinSource send_probe_;
+    JoinSource send_build_;
+    Inbox from_probe_;
+    Inbox from_build_;
     JoinProbe probe_;
     ReceivedColumns columns_;
     Step step_ = Step::Receive;
@@ -170,25 +192,29 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         // By copy everything goes through the pools, as it does between processes.
         JoinPlan const plan(left_input, right_input, spec, options.hash,
                             options.by_reference && talk.alone());
+        JoinRoles const& roles = plan.roles();
+        Input const& build_input = roles.build_left ? left_input : right_input;
+        Input const& probe_input = roles.build_left ? right_input : left_input;
         Run run(runtime, talk, endpoints, options);
-        Channel const right_channel =
-            run.open("join right", plan.right().schema, plan.right().keys,
-                     measure_texts(right_input, plan.right().moved_texts()), true);
-        Channel const left_channel =
-            run.open("join left", plan.left().schema, plan.left().keys,
-                     measure_texts(left_input, plan.left().moved_texts()), false);
+        auto const open = [&](JoinSide const& side, Input const& input, bool built) {
+            return run.open(built == roles.build_left ? "join left" : "join right", side.schema,
+                            side.keys, measure_texts(input, side.moved_texts()), built);
+        };
+        Channel const build_channel = open(plan.build(), build_input, true);
+        Channel const probe_channel = open(plan.probe(), probe_input, false);
 
         std::vector<std::unique_ptr<EndpointJoin>> all;
         for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            all.push_back(std::make_unique<EndpointJoin>(plan, left_input.part(e),
-                                                         right_input.part(e), run.groups(e), run));
+            all.push_back(std::make_unique<EndpointJoin>(plan, probe_input.part(e),
+                                                         build_input.part(e), run.groups(e), run));
         }
         run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-            auto const joiner = std::make_unique<Joiner>(plan, left_channel, right_channel,
+            auto const joiner = std::make_unique<Joiner>(plan, probe_channel, build_channel,
                                                          endpoints[e], *all[e], run);
             joiner->run(group, shared);
         });
         run.report(report);
+        if (report != nullptr) report->built = roles.built();
 
         std::vector<Table> results(endpoints.size());
         for (std::size_t e = 0; e < endpoints.size(); ++e) {

@@ -1,7 +1,5 @@
 #include "operators/join_build.hpp"
 
-#include <algorithm>
-
 namespace mgi::operators {
 
 namespace {
@@ -40,7 +38,8 @@ JoinBuild::JoinBuild(JoinPlan const& plan, u32 groups, Run& run)
       run_(run),
       charge_(run.budget()),
       pieces_(groups),
-      totals_(groups, 0) {}
+      totals_(groups, 0),
+      unmatchable_of_(groups, 0) {}
 
 void JoinBuild::add(u32 group, RecordBatch batch) {
     Piece piece;
@@ -52,7 +51,7 @@ void JoinBuild::add(u32 group, RecordBatch batch) {
         for (std::size_t c = 0; c < columns.size(); ++c) {
             columns[c] = view_of(batch.columns[c], first);
         }
-        plan_.right().encoder->encode(columns.data(), rows, *keys);
+        plan_.build().encoder->encode(columns.data(), rows, *keys);
         std::copy_n(keys->hashes, rows, piece.hashes.begin() + first);
         if (keys->all_selected || keys->selected_count == rows) continue;
         if (piece.dropped.empty()) piece.dropped.resize(std::size_t(batch.rows), false);
@@ -68,15 +67,21 @@ void JoinBuild::add(u32 group, RecordBatch batch) {
 
 void JoinBuild::allocate() {
     row_count_ = 0;
-    for (auto const& pieces : pieces_) {
-        for (Piece const& piece : pieces) {
+    unmatchable_ = 0;
+    bool const keeps_dropped = plan_.roles().build == Alone::Unmatched;
+    for (u32 g = 0; g < groups_; ++g) {
+        u64 dropped = 0;
+        for (Piece const& piece : pieces_[g]) {
             row_count_ += piece.hashes.size();
-            row_count_ -= u64(std::count(piece.dropped.begin(), piece.dropped.end(), true));
+            dropped += piece.dropped_count();
         }
+        row_count_ -= dropped;
+        unmatchable_of_[g] = keeps_dropped ? dropped : 0;
+        unmatchable_ += unmatchable_of_[g];
     }
-    u64 const bytes = row_count_ * plan_.row_bytes();
+    u64 const bytes = all_rows() * plan_.row_bytes();
     // With the hashes, which every piece has.
-    charge_.hold(JoinDirectory::bytes(row_count_) + bytes + row_count_ * sizeof(u32));
+    charge_.hold(JoinDirectory::bytes(row_count_) + bytes + all_rows() * sizeof(u32));
     directory_.allocate(row_count_, groups_);
     memory_ = Buffer(bytes, false);
 }
@@ -118,6 +123,13 @@ void JoinBuild::place(u32 group) {
             place_piece(piece, part, *block);
         }
     }
+    if (unmatchable_of_[group] == 0) return;
+    u64 next = row_count_;
+    for (u32 g = 0; g < group; ++g) next += unmatchable_of_[g];
+    for (Piece const& piece : pieces_[group]) {
+        run_.check();
+        if (!piece.dropped.empty()) place_unmatchable(piece, next, *block);
+    }
 }
 
 void JoinBuild::place_piece(Piece const& piece, JoinDirectory::Part& part, Block& block) {
@@ -138,19 +150,35 @@ void JoinBuild::place_block(Piece const& piece, u32 first, u32 rows, JoinDirecto
         directory_.prefetch(slot);
         block.index[block.count++] = u16(i);
     }
-    if (block.count == 0) return;
-    u32 const row_bytes = plan_.row_bytes();
     for (u32 i = 0; i < block.count; ++i) {
-        u64 const row = part.next(directory_.slot_of(hashes[block.index[i]]));
-        block.rows[i] = memory_.data() + row * row_bytes;
+        block.rows[i] = row(part.next(directory_.slot_of(hashes[block.index[i]])));
         __builtin_prefetch(block.rows[i], 1);
-        __builtin_prefetch(block.rows[i] + row_bytes - 1, 1);
+        __builtin_prefetch(block.rows[i] + plan_.row_bytes() - 1, 1);
     }
+    fill(piece, first, rows, block);
+}
+
+void JoinBuild::place_unmatchable(Piece const& piece, u64& next, Block& block) {
+    u32 const all = u32(piece.hashes.size());
+    for (u32 first = 0; first < all; first += kVector) {
+        u32 const rows = std::min(kVector, all - first);
+        block.count = 0;
+        for (u32 i = 0; i < rows; ++i) {
+            if (!piece.dropped[first + i]) continue;
+            block.rows[block.count] = row(next++);
+            block.index[block.count++] = u16(i);
+        }
+        fill(piece, first, rows, block);
+    }
+}
+
+void JoinBuild::fill(Piece const& piece, u32 first, u32 rows, Block& block) const {
+    if (block.count == 0) return;
     block.columns.resize(piece.batch.columns.size());
     for (std::size_t c = 0; c < block.columns.size(); ++c) {
         block.columns[c] = view_of(piece.batch.columns[c], first);
     }
-    KeyEncoder const& encoder = *plan_.right().encoder;
+    KeyEncoder const& encoder = *plan_.build().encoder;
     encoder.encode(block.columns.data(), rows, block.keys);
     u32 const words = encoder.words();
     if (words == 1) {
@@ -166,6 +194,8 @@ void JoinBuild::place_block(Piece const& piece, u32 first, u32 rows, JoinDirecto
     for (BuiltValue const& value : plan_.built()) {
         place_value(value, block.columns[value.column], block);
     }
+    if (!plan_.marks()) return;
+    for (u32 i = 0; i < block.count; ++i) block.rows[i][plan_.mark()] = 0;
 }
 
 void JoinBuild::place_value(BuiltValue const& value, ColumnView const& view,
@@ -202,7 +232,7 @@ void JoinBuild::place_value(BuiltValue const& value, ColumnView const& view,
 
 void JoinBuild::finish() {
     // Rows' texts point into the batches.
-    if (plan_.built_has_texts() || !plan_.right().encoder->text_words().empty()) return;
+    if (plan_.built_has_texts() || !plan_.build().encoder->text_words().empty()) return;
     for (auto& pieces : pieces_) {
         pieces.clear();
         pieces.shrink_to_fit();

@@ -1,6 +1,7 @@
 // The built side of a join at one endpoint.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "operators/join_directory.hpp"
@@ -13,6 +14,8 @@ namespace mgi::operators {
 // directory of slots. A probe costs a line of the directory, most of which stays in a core's own cache,
 // and, unless the slot's tag bits exclude a match, the lines of the slot's rows.
 //
+// Rows whose keys match nothing lie behind all others, if they come out alone; no probe finds them.
+//
 // Built by all groups of the endpoint in steps, each of which starts when the one before is complete
 // at every group (a Meeting): add, then allocate once, count, place, finish once. After that it is
 // only read. Each group fills a part of the directory, so no word is written by two.
@@ -22,7 +25,7 @@ public:
     // budget.
     JoinBuild(JoinPlan const& plan, u32 groups, Run& run);
 
-    // Keeps received rows of the right side.
+    // Keeps received rows of the built side.
     void add(u32 group, RecordBatch batch);
     // Throws Error(OutOfMemory).
     void allocate();
@@ -32,7 +35,13 @@ public:
     // Lets go of received batches that no row points into.
     void finish();
 
+    // That probes can find.
     [[nodiscard]] u64 rows() const { return row_count_; }
+    // Of all of them, the findable first.
+    [[nodiscard]] u64 all_rows() const { return row_count_ + unmatchable_; }
+    [[nodiscard]] char* row(u64 number) const {
+        return memory_.data() + number * plan_.row_bytes();
+    }
     // Starts loading a hash's directory entry.
     void prefetch(u32 hash) const { directory_.prefetch(directory_.slot_of(hash)); }
     // Rows of the hash's slot, [first, last), if `any` of them can match.
@@ -53,7 +62,10 @@ private:
     struct Piece {
         RecordBatch batch;
         std::vector<u32> hashes;
-        std::vector<bool> dropped;  // empty: none
+        std::vector<bool> dropped;  // whose keys match nothing; empty: none
+        [[nodiscard]] u64 dropped_count() const {
+            return u64(std::count(dropped.begin(), dropped.end(), true));
+        }
     };
     // What placing a block of rows needs.
     struct Block;
@@ -64,6 +76,10 @@ private:
     void place_piece(Piece const& piece, JoinDirectory::Part& part, Block& block);
     void place_block(Piece const& piece, u32 first, u32 rows, JoinDirectory::Part& part,
                      Block& block);
+    // Rows that match nothing, from row `next` on, which moves behind them.
+    void place_unmatchable(Piece const& piece, u64& next, Block& block);
+    // Writes the rows that the block has chosen.
+    void fill(Piece const& piece, u32 first, u32 rows, Block& block) const;
     void place_value(BuiltValue const& value, ColumnView const& view, Block const& block) const;
 
     JoinPlan const& plan_;
@@ -73,6 +89,8 @@ private:
     std::vector<std::vector<Piece>> pieces_;  // by group
     std::vector<u64> totals_;                 // by group: rows in its part
     u64 row_count_ = 0;
+    std::vector<u64> unmatchable_of_;  // by group
+    u64 unmatchable_ = 0;
     JoinDirectory directory_;
     Buffer memory_;
 };

@@ -4,46 +4,49 @@
 
 namespace mgi::operators {
 
-namespace {
-
-bool contains(std::vector<u32> const& columns, u32 column) {
-    return std::find(columns.begin(), columns.end(), column) != columns.end();
-}
-
-}  // namespace
-
 JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
                    bool texts_in_place)
-    : texts_in_place_(texts_in_place), keys_("join", left, right, spec, hash) {
-    add_keys(left, right);
-    for (JoinedColumn& column : joined_columns("join", left, right, spec, keys_)) {
-        if (column.left) {
-            add_left(left, column.column);
-        } else {
-            add_right(right, column.column, std::move(column.field));
-        }
+    : texts_in_place_(texts_in_place),
+      roles_(spec.kind, left.rows(), right.rows()),
+      keys_("join", left, right, spec, hash) {
+    if (roles_.build_left) {
+        add_keys(right, left);
+    } else {
+        add_keys(left, right);
     }
-    result_schema_ = Schema(fields_);
+    std::vector<Field> fields;
+    for (JoinedColumn const& column : joined_columns("join", left, right, spec, keys_)) {
+        JoinColumn& to = columns_.emplace_back();
+        find(to, column.left ? left : right, column.left, column.column);
+        if (column.right_key != JoinedColumn::kNone) find(to, right, false, column.right_key);
+        fields.push_back(column.field);
+        result_valid_bits_.push_back(column.has_null(
+            shape_of(spec.kind), keys_,
+            [&](bool of_left, u32 of) { return (of_left ? left : right).has_nulls(of); }));
+    }
+    result_schema_ = Schema(std::move(fields));
     finish_row();
 }
 
-void JoinPlan::add_keys(Input const& left, Input const& right) {
-    std::vector<KeyColumn> left_columns;
-    std::vector<KeyColumn> right_columns;
+void JoinPlan::add_keys(Input const& probe, Input const& build) {
+    std::vector<KeyColumn> probe_columns;
+    std::vector<KeyColumn> build_columns;
     std::vector<bool> drop_top_bit;
     for (std::size_t k = 0; k < keys_.left.size(); ++k) {
-        Field const& a = left.schema()[keys_.left[k]];
-        Field const& b = right.schema()[keys_.right[k]];
-        u32 const from_left = add_column(left, left_, keys_.left[k], true);
-        u32 const from_right = add_column(right, right_, keys_.right[k], true);
-        left_columns.push_back({from_left, a.type, left_.nullable[from_left]});
-        right_columns.push_back({from_right, b.type, right_.nullable[from_right]});
+        u32 const probe_key = keys_.of(!roles_.build_left)[k];
+        u32 const build_key = keys_.of(roles_.build_left)[k];
+        Field const& a = probe.schema()[probe_key];
+        Field const& b = build.schema()[build_key];
+        u32 const from_probe = add_column(probe, probe_, probe_key, true);
+        u32 const from_build = add_column(build, build_, build_key, true);
+        probe_columns.push_back({from_probe, a.type, probe_.nullable[from_probe]});
+        build_columns.push_back({from_build, b.type, build_.nullable[from_build]});
         drop_top_bit.push_back(signs_differ(a.type, b.type));
-        left_.keys.push_back(a.name);
-        right_.keys.push_back(b.name);
+        probe_.keys.push_back(a.name);
+        build_.keys.push_back(b.name);
     }
-    left_.encoder.emplace(std::move(left_columns), NullKeys::Drop, drop_top_bit);
-    right_.encoder.emplace(std::move(right_columns), NullKeys::Drop, drop_top_bit);
+    probe_.encoder.emplace(std::move(probe_columns), NullKeys::Drop, drop_top_bit);
+    build_.encoder.emplace(std::move(build_columns), NullKeys::Drop, drop_top_bit);
 }
 
 u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is_key) {
@@ -61,37 +64,41 @@ u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is
     return static_cast<u32>(side.inputs.size() - 1);
 }
 
-void JoinPlan::add_left(Input const& left, u32 column) {
-    u32 const source = add_column(left, left_, column);
-    columns_.push_back({true, source});
-    fields_.push_back(left.schema()[column]);
-    // A row with a null key is not in the result.
-    result_valid_bits_.push_back(left_.nullable[source] && !contains(keys_.left, column));
+void JoinPlan::find(JoinColumn& to, Input const& input, bool left, u32 column) {
+    if (left != roles_.build_left) {
+        to.probe = add_column(input, probe_, column);
+    } else if (u32 const same = same_in_probe(input.schema()[column].type, column);
+               same != JoinColumn::kNone) {
+        to.probe = same;
+    } else {
+        to.built = add_built(input, column);
+    }
 }
 
-void JoinPlan::add_right(Input const& right, u32 column, Field field) {
-    for (std::size_t k = 0; k < keys_.right.size(); ++k) {
-        u32 const source = left_.encoder->columns()[k].column;
-        // Equal to the left key, which lies nearer at hand; floats may be equal and yet differ.
-        if (keys_.right[k] == column && left_.schema[source].type == field.type &&
-            !field.type.is_float()) {
-            columns_.push_back({true, source});
-            fields_.push_back(std::move(field));
-            result_valid_bits_.push_back(false);
-            return;
-        }
+u32 JoinPlan::same_in_probe(Type const& type, u32 build_column) const {
+    // Floats may be equal and yet differ.
+    if (!roles_.only_pairs() || type.is_float()) return JoinColumn::kNone;
+    std::vector<u32> const& keys = keys_.of(roles_.build_left);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        u32 const in_probe = probe_.encoder->columns()[k].column;
+        if (keys[k] == build_column && probe_.schema[in_probe].type == type) return in_probe;
     }
-    u32 const source = add_column(right, right_, column);
-    columns_.push_back({false, static_cast<u32>(built_.size())});
+    return JoinColumn::kNone;
+}
+
+u32 JoinPlan::add_built(Input const& input, u32 column) {
     BuiltValue value;
-    value.column = source;
-    value.type = field.type;
-    value.nullable = right_.nullable[source] && !contains(keys_.right, column);
-    value.in_place = right_.in_place[source];
+    value.column = add_column(input, build_, column);
+    value.type = input.schema()[column].type;
+    // A probing row without a partner is put beside a built row of nulls.
+    bool const extends = roles_.pairs && roles_.probe == Alone::Unmatched;
+    bool const null_keys = roles_.build == Alone::Unmatched;
+    value.nullable = extends || (build_.nullable[value.column] &&
+                                 (null_keys || !keys_.has(roles_.build_left, column)));
+    value.in_place = build_.in_place[value.column];
     built_.push_back(value);
-    built_has_texts_ = built_has_texts_ || (field.type.is_variable() && !value.in_place);
-    result_valid_bits_.push_back(value.nullable);
-    fields_.push_back(std::move(field));
+    built_has_texts_ = built_has_texts_ || (value.type.is_variable() && !value.in_place);
+    return static_cast<u32>(built_.size() - 1);
 }
 
 std::vector<u32> JoinSide::moved_texts() const {
@@ -104,7 +111,7 @@ std::vector<u32> JoinSide::moved_texts() const {
 
 // Lays a row out: words of the key, values by falling width so that none is split, bytes last.
 void JoinPlan::finish_row() {
-    row_bytes_ = right_.encoder->words() * 8;
+    row_bytes_ = build_.encoder->words() * 8;
     auto const width_of = [](BuiltValue const& value) {
         return value.type.id == TypeId::Bool ? 1u : value.type.row_width();
     };
@@ -123,6 +130,7 @@ void JoinPlan::finish_row() {
     for (BuiltValue* value : order) {
         if (value->nullable) value->validity = row_bytes_++;
     }
+    if (marks()) mark_ = row_bytes_++;
     row_bytes_ = (row_bytes_ + 7) / 8 * 8;
 }
 

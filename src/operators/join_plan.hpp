@@ -24,7 +24,7 @@ struct JoinSide {
 
 // A value that built rows carry behind their keys.
 struct BuiltValue {
-    u32 column = 0;  // of the right side's channel
+    u32 column = 0;  // of the built side's channel
     Type type;
     u32 offset = 0;    // in the row; texts are RowText, bools a byte
     u32 validity = 0;  // offset of a byte, where the column is nullable
@@ -32,10 +32,12 @@ struct BuiltValue {
     bool in_place = false;  // texts: the channel's column holds RowText
 };
 
-// A column of the result.
+// Where a column of the result comes from: a column of the probing side's channel, or a value of built rows. It has
+// both where a row alone may be of either side; the first then counts if there is a probing row.
 struct JoinColumn {
-    bool from_left = true;
-    u32 source = 0;  // column of the left channel, or number of the built value
+    static constexpr u32 kNone = ~u32{0};
+    u32 probe = kNone;
+    u32 built = kNone;
 };
 
 class JoinPlan {
@@ -45,11 +47,15 @@ public:
     JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
              bool texts_in_place);
 
-    [[nodiscard]] JoinSide const& left() const { return left_; }
-    [[nodiscard]] JoinSide const& right() const { return right_; }
+    [[nodiscard]] JoinRoles const& roles() const { return roles_; }
+    [[nodiscard]] JoinSide const& probe() const { return probe_; }
+    [[nodiscard]] JoinSide const& build() const { return build_; }
     [[nodiscard]] std::vector<BuiltValue> const& built() const { return built_; }
     // Bytes of a built row: its key's words, then its values.
     [[nodiscard]] u32 row_bytes() const { return row_bytes_; }
+    // Whether built rows come out alone, and so have a byte that says whether a probing row matches them; its offset.
+    [[nodiscard]] bool marks() const { return roles_.build != Alone::None; }
+    [[nodiscard]] u32 mark() const { return mark_; }
     // Whether built values point into received batches.
     [[nodiscard]] bool built_has_texts() const { return built_has_texts_; }
     [[nodiscard]] std::vector<JoinColumn> const& columns() const { return columns_; }
@@ -57,21 +63,25 @@ public:
     [[nodiscard]] std::vector<bool> const& result_valid_bits() const { return result_valid_bits_; }
 
 private:
-    void add_keys(Input const& left, Input const& right);
+    void add_keys(Input const& probe, Input const& build);
     u32 add_column(Input const& input, JoinSide& side, u32 column, bool is_key = false);
-    void add_left(Input const& left, u32 column);
-    void add_right(Input const& right, u32 column, Field field);
+    // Where a column of a side comes from.
+    void find(JoinColumn& to, Input const& input, bool left, u32 column);
+    [[nodiscard]] u32 add_built(Input const& input, u32 column);
+    // The probing side's column that holds the same values in all rows of the result; kNone.
+    [[nodiscard]] u32 same_in_probe(Type const& type, u32 build_column) const;
     void finish_row();
 
     bool const texts_in_place_;
-    JoinSide left_;
-    JoinSide right_;
+    JoinRoles const roles_;
     JoinKeys const keys_;
+    JoinSide probe_;
+    JoinSide build_;
     std::vector<BuiltValue> built_;
     u32 row_bytes_ = 0;
+    u32 mark_ = 0;
     bool built_has_texts_ = false;
     std::vector<JoinColumn> columns_;
-    std::vector<Field> fields_;
     Schema result_schema_;
     std::vector<bool> result_valid_bits_;
 };

@@ -1,6 +1,8 @@
 #include "operators/join_probe.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 namespace mgi::operators {
 
@@ -30,8 +32,8 @@ void prefetch(RowText const& text) {
     __builtin_prefetch(text.data() + text.size() - 1);
 }
 
-void gather_left_texts(ColumnView const& view, bool in_place, u16 const* index, u32 count,
-                       u32 column, BatchBuilder& builder) {
+void gather_probing_texts(ColumnView const& view, bool in_place, u16 const* index, u32 count,
+                          u32 column, BatchBuilder& builder) {
     RowTexts const texts(view, in_place);
     if (in_place) {
         for (u32 i = 0; i < count; ++i) prefetch(texts[index[i]]);
@@ -39,15 +41,15 @@ void gather_left_texts(ColumnView const& view, bool in_place, u16 const* index, 
     for (u32 i = 0; i < count; ++i) builder.put_row_text(column, i, texts.or_none(index[i]));
 }
 
-void gather_left(Type const& type, ColumnView const& view, bool in_place, u16 const* index,
-                 u32 count, bool run, u32 column, BatchBuilder& builder) {
+void gather_probing(Type const& type, ColumnView const& view, bool in_place, u16 const* index,
+                    u32 count, bool run, u32 column, BatchBuilder& builder) {
     if (builder.has_valid_bits(column)) {
         for (u32 i = 0; i < count; ++i) {
             if (valid_at(view, index[i])) builder.set_valid(column, i);
         }
     }
     if (type.is_variable()) {
-        return gather_left_texts(view, in_place, index, count, column, builder);
+        return gather_probing_texts(view, in_place, index, count, column, builder);
     }
     if (type.id == TypeId::Bool) {
         for (u32 i = 0; i < count; ++i) {
@@ -82,12 +84,12 @@ void gather_rows(char const* const* rows, u32 offset, u32 count, char* to) {
     }
 }
 
-void gather_right(BuiltValue const& value, char const* const* rows, u32 count, u32 column,
+void gather_built(BuiltValue const& value, char const* const* rows, u32 count, u32 column,
                   BatchBuilder& builder) {
     u32 const offset = value.offset;
     if (builder.has_valid_bits(column)) {
         for (u32 i = 0; i < count; ++i) {
-            if (rows[i][value.validity] != 0) builder.set_valid(column, i);
+            if (!value.nullable || rows[i][value.validity] != 0) builder.set_valid(column, i);
         }
     }
     if (value.type.is_variable()) {
@@ -119,6 +121,13 @@ void gather_right(BuiltValue const& value, char const* const* rows, u32 count, u
     }
 }
 
+// Of rows without a partner.
+void leave_null(Type const& type, u32 count, u32 column, BatchBuilder& builder) {
+    // Bits are 0 until they are set.
+    if (type.id == TypeId::Bool) return;
+    std::memset(builder.next(column), 0, u64{count} * type.row_width());
+}
+
 }  // namespace
 
 template <bool OneWord>
@@ -127,15 +136,15 @@ bool JoinProbe::equal(char const* row, u64 const* words) const {
     if constexpr (OneWord) {
         return key[0] == words[0];
     } else {
-        KeyEncoder const& encoder = *plan_.left().encoder;
+        KeyEncoder const& encoder = *plan_.probe().encoder;
         return equal_keys(key, words, encoder.words(), encoder.text_words());
     }
 }
 
 void JoinProbe::probe(ColumnView* columns, u32 rows) {
-    if (build_.rows() == 0) return;
-    KeyEncoder const& encoder = *plan_.left().encoder;
-    bool const one_word = encoder.words() == 1;
+    bool const alone = plan_.roles().probe != Alone::None;
+    if (build_.rows() == 0 && plan_.roles().probe != Alone::Unmatched) return;
+    KeyEncoder const& encoder = *plan_.probe().encoder;
     for (u32 first = 0; first < rows; first += kVector) {
         u32 const count = std::min(kVector, rows - first);
         encoder.encode(columns, count, keys_);
@@ -147,16 +156,45 @@ void JoinProbe::probe(ColumnView* columns, u32 rows) {
             Candidates candidates;
             find_candidates(keys_.selected + at, std::min(kInFlight, keys_.selected_count - at),
                             candidates);
-            if (one_word) {
-                match<true>(columns, candidates);
-            } else {
-                match<false>(columns, candidates);
-            }
+            match(columns, candidates);
         }
+        if (alone) add_alone(columns, count);
         // Matches name rows of this vector.
         write_matches(columns);
-        for (std::size_t c = 0; c < plan_.left().inputs.size(); ++c) columns[c].offset += count;
+        for (std::size_t c = 0; c < plan_.probe().inputs.size(); ++c) columns[c].offset += count;
     }
+}
+
+void JoinProbe::match(ColumnView const* columns, Candidates& candidates) {
+    bool const one_word = plan_.probe().encoder->words() == 1;
+    if (plan_.roles().only_pairs()) {
+        one_word ? match<true, Gives::OnlyPairs>(columns, candidates)
+                 : match<false, Gives::OnlyPairs>(columns, candidates);
+    } else {
+        one_word ? match<true, Gives::Alone>(columns, candidates)
+                 : match<false, Gives::Alone>(columns, candidates);
+    }
+}
+
+void JoinProbe::add_alone(ColumnView const* columns, u32 rows) {
+    bool const wanted = plan_.roles().probe == Alone::Matched;
+    for (u32 i = 0; i < rows; ++i) {
+        if (match_count_ == kMatches) write_matches(columns);
+        probing_[match_count_] = u16(i);
+        built_[match_count_] = no_partner_.data();
+        match_count_ += std::exchange(has_partner_[i], false) == wanted ? 1 : 0;
+    }
+}
+
+void JoinProbe::give_built(u64 first, u64 last) {
+    bool const wanted = plan_.roles().build == Alone::Matched;
+    for (u64 r = first; r < last; ++r) {
+        if (match_count_ == kMatches) write_matches(nullptr);
+        char const* const row = build_.row(r);
+        built_[match_count_] = row;
+        match_count_ += (row[plan_.mark()] != 0) == wanted ? 1 : 0;
+    }
+    write_matches(nullptr);
 }
 
 void JoinProbe::find_candidates(u16 const* selected, u32 count, Candidates& candidates) {
@@ -178,10 +216,17 @@ void JoinProbe::find_candidates(u16 const* selected, u32 count, Candidates& cand
 
 // Compares the first candidate of each row, then the second of those that have one, and so on; how
 // many a row has, and which of them match, takes no branch either.
-template <bool OneWord>
+template <bool OneWord, JoinProbe::Gives kGives>
 void JoinProbe::match(ColumnView const* columns, Candidates& candidates) {
-    u32 const words = OneWord ? 1 : plan_.left().encoder->words();
+    auto const mark = [at = plan_.mark()](char const* row) {
+        // Other groups mark rows as well.
+        std::atomic_ref<char> const byte(const_cast<char*>(row)[at]);
+        if (byte.load(std::memory_order_relaxed) == 0) byte.store(1, std::memory_order_relaxed);
+    };
+    u32 const words = OneWord ? 1 : plan_.probe().encoder->words();
     u32 const row_bytes = plan_.row_bytes();
+    bool const marks = plan_.marks();
+    bool const pairs = plan_.roles().pairs;
     while (candidates.count != 0) {
         if (match_count_ + candidates.count > kMatches) write_matches(columns);
         u32 matches = match_count_;
@@ -190,15 +235,24 @@ void JoinProbe::match(ColumnView const* columns, Candidates& candidates) {
             u16 const row = candidates.row[i];
             char const* const at = candidates.first[i];
             char const* const last = candidates.last[i];
-            left_[matches] = row;
-            right_[matches] = at;
-            matches += equal<OneWord>(at, keys_.words + u64{row} * words) ? 1 : 0;
+            probing_[matches] = row;
+            built_[matches] = at;
+            bool const same = equal<OneWord>(at, keys_.words + u64{row} * words);
+            bool enough = false;
+            if constexpr (kGives == Gives::OnlyPairs) {
+                matches += same ? 1 : 0;
+            } else if (same) {
+                has_partner_[row] = true;
+                if (marks) mark(at);
+                matches += pairs ? 1 : 0;
+                enough = !pairs && !marks;
+            }
             char const* const next = at + row_bytes;
             __builtin_prefetch(next);
             candidates.row[left] = row;
             candidates.first[left] = next;
             candidates.last[left] = last;
-            left += next != last ? 1 : 0;
+            left += next != last && !enough ? 1 : 0;
         }
         candidates.count = left;
         match_count_ = matches;
@@ -222,16 +276,18 @@ void JoinProbe::write_matches(ColumnView const* columns) {
 }
 
 void JoinProbe::write(ColumnView const* columns, u32 first, u32 count) {
-    bool const run = consecutive(left_ + first, count);
+    bool const run = columns != nullptr && consecutive(probing_ + first, count);
     for (std::size_t c = 0; c < plan_.columns().size(); ++c) {
         JoinColumn const& column = plan_.columns()[c];
         u32 const to = static_cast<u32>(c);
-        if (column.from_left) {
-            gather_left(plan_.result_schema().fields()[c].type, columns[column.source],
-                        plan_.left().in_place[column.source], left_ + first, count, run, to,
-                        *builder_);
+        Type const& type = plan_.result_schema().fields()[c].type;
+        if (columns != nullptr && column.probe != JoinColumn::kNone) {
+            gather_probing(type, columns[column.probe], plan_.probe().in_place[column.probe],
+                           probing_ + first, count, run, to, *builder_);
+        } else if (column.built != JoinColumn::kNone) {
+            gather_built(plan_.built()[column.built], built_ + first, count, to, *builder_);
         } else {
-            gather_right(plan_.built()[column.source], right_ + first, count, to, *builder_);
+            leave_null(type, count, to, *builder_);
         }
     }
     builder_->advance(count);

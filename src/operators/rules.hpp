@@ -68,19 +68,75 @@ void check_aggregate(std::string const& what, Aggregate const& aggregate);
 [[noreturn]] void refuse_type(std::string const& what, AggregateFunction function,
                               Field const& column, std::string const& instead);
 
+// "full"
+char const* name_of(JoinKind kind);
+
+// Rows of a side that a join gives alone, beside pairs or in place of them.
+enum class Alone : std::uint8_t { None, Matched, Unmatched };
+
+// What a join gives: pairs of rows that match, and rows alone.
+struct JoinShape {
+    bool pairs = true;
+    Alone left = Alone::None;
+    Alone right = Alone::None;
+
+    // Whether a side's columns are null in some rows that have none of it.
+    [[nodiscard]] bool extends(bool of_left) const {
+        return pairs && (of_left ? right : left) != Alone::None;
+    }
+    // Whether rows whose keys are null come out.
+    [[nodiscard]] bool keeps_null_keys(bool of_left) const {
+        return (of_left ? left : right) == Alone::Unmatched;
+    }
+};
+JoinShape shape_of(JoinKind kind);
+
+// The same by what is done with the sides: the one with fewer rows is built into a table, the other's rows probe it.
+struct JoinRoles {
+    JoinRoles(JoinKind kind, u64 left_rows, u64 right_rows);
+
+    bool build_left;
+    bool pairs;
+    Alone probe;
+    Alone build;
+
+    [[nodiscard]] bool only_pairs() const { return probe == Alone::None && build == Alone::None; }
+    [[nodiscard]] char const* built() const { return build_left ? "left" : "right"; }
+};
+
 // The input columns of both sides that a join compares, pair by pair.
 struct JoinKeys {
     JoinKeys(std::string const& what, InputColumns const& left, InputColumns const& right,
              JoinSpec const& spec, Hash hash);
+    [[nodiscard]] std::vector<u32> const& of(bool left_side) const {
+        return left_side ? left : right;
+    }
+    [[nodiscard]] bool has(bool left_side, u32 column) const;
+
     std::vector<u32> left;
     std::vector<u32> right;
 };
 
 // A column of a join's result.
 struct JoinedColumn {
+    static constexpr u32 kNone = ~u32{0};
+
     bool left = true;
-    u32 column = 0;  // of that side's input
-    Field field;     // as the result has it
+    u32 column = 0;         // of that side's input
+    Field field;            // as the result has it
+    u32 right_key = kNone;  // of the right's input: what stands here in rows without a left one
+
+    // Whether it has nulls; `has_nulls(left, column)` says so of the inputs' columns.
+    template <class HasNulls>
+    [[nodiscard]] bool has_null(JoinShape const& shape, JoinKeys const& keys,
+                                HasNulls const& has_nulls) const {
+        auto const brings = [&](bool of_left, u32 of) {
+            return has_nulls(of_left, of) &&
+                   (shape.keeps_null_keys(of_left) || !keys.has(of_left, of));
+        };
+        bool const otherwise = right_key == kNone ? shape.extends(left) : brings(false, right_key);
+        return otherwise || brings(left, column);
+    }
 };
 std::vector<JoinedColumn> joined_columns(std::string const& what, InputColumns const& left,
                                          InputColumns const& right, JoinSpec const& spec,

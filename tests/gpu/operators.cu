@@ -109,11 +109,18 @@ public:
             all_rows(group_by(runtime_, endpoints_, parts_of(table), keys, wanted, options)),
             sorted(test::plain::group_by(table, keys, wanted)));
     }
-    void joins(PlainTable const& left, PlainTable const& right, JoinSpec const& spec) {
-        expect_same(
-            all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right), spec, options)),
-            sorted(test::plain::join(left, right, spec.left_keys, spec.right_keys,
-                                     spec.left_columns, spec.right_columns)));
+    // Of all kinds.
+    void joins(PlainTable const& left, PlainTable const& right, JoinSpec spec) {
+        std::vector<std::string> const right_columns = spec.right_columns;
+        for (JoinKind const kind : kKinds) {
+            spec.kind = kind;
+            bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
+            spec.right_columns = pairs ? right_columns : std::vector<std::string>();
+            expect_same(all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right), spec,
+                                      options)),
+                        sorted(test::plain::join(left, right, spec.left_keys, spec.right_keys,
+                                                 spec.left_columns, spec.right_columns, kind)));
+        }
     }
     void exchanges(PlainTable const& table, std::string const& key) {
         OperatorReport report;

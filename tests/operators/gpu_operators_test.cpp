@@ -59,11 +59,21 @@ protected:
         ASSERT_EQ(results.size(), endpoint_count());
         expect_same(all_rows(results), sorted(group_by(table, keys, aggregates)));
     }
-    void expect_joined(PlainTable const& left, PlainTable const& right, JoinSpec const& spec) {
-        auto const operation = this->operation("join");
-        auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
-        expect_same(all_rows(results), sorted(join(left, right, spec.left_keys, spec.right_keys,
-                                                   spec.left_columns, spec.right_columns)));
+    // Of all kinds.
+    void expect_joined(PlainTable const& left, PlainTable const& right, JoinSpec spec) {
+        std::vector<std::string> const right_columns = spec.right_columns;
+        for (JoinKind const kind : kKinds) {
+            SCOPED_TRACE(name_of(kind));
+            spec.kind = kind;
+            bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
+            spec.right_columns = pairs ? right_columns : std::vector<std::string>();
+            auto const operation = this->operation("join");
+            auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
+            expect_same(all_rows(results),
+                        sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
+                                    spec.right_columns, kind)));
+            EXPECT_EQ(report_.built, left.rows.size() < right.rows.size() ? "left" : "right");
+        }
     }
 
     std::optional<Runtime> runtime_;
@@ -207,6 +217,32 @@ TEST_P(GpuOperators, JoinsSeveralKeysAndUniqueOnes) {
     PlainTable const left =
         random_table(Schema{{"key", int64()}, {"x", float32()}}, 9000, 30'000, 10);
     expect_joined(left, unique, {{"key"}, {"id"}, {"x"}, {"name"}});
+}
+
+// Without a list of the right's columns, as with SQL's USING.
+TEST_P(GpuOperators, KeysOfEqualNamesHoldEitherSides) {
+    Schema const schema{{"a", int64(), true}, {"b", int8()}, {"x", float32(), true}};
+    for (std::size_t const rows : {200u, 900u}) {
+        PlainTable const left = random_table(schema, 500, 25, 15);
+        PlainTable right = random_table(schema, rows, 25, 16);
+        right.schema = Schema{{"a", int64(), true}, {"b", int8()}, {"y", float32(), true}};
+        for (JoinKind const kind : {JoinKind::Left, JoinKind::Right, JoinKind::Full}) {
+            SCOPED_TRACE(name_of(kind));
+            auto const operation = this->operation("join");
+            auto const results = join_on(*operation, parts_of(left), parts_of(right),
+                                         {{"a", "b"}, {"a", "b"}, {}, {}, kind});
+            EXPECT_EQ(results[0].schema.size(), 4u);
+            Rows expected;
+            for (Row const& row : join(left, right, {"a", "b"}, {"a", "b"}, {"a", "b", "x"},
+                                       {"a", "b", "y"}, kind)) {
+                // Key b is never null, but where there is no left row.
+                bool const of_left = row[1].valid;
+                expected.push_back(
+                    {of_left ? row[0] : row[3], of_left ? row[1] : row[4], row[2], row[5]});
+            }
+            expect_same(all_rows(results), sorted(expected));
+        }
+    }
 }
 
 TEST_P(GpuOperators, JoinsNothingAndOneHotKey) {

@@ -96,36 +96,45 @@ TEST_P(JoinProperty, MatchesTheReference) {
         options.by_reference = random.one_in(2);
         if (random.one_in(2)) options.segment_bytes = 1U << 14;
         JoinSpec spec;
+        spec.kind = kKinds[random.below(std::size(kKinds))];
         spec.left_keys = names_of(sides.left_schema, 0, sides.keys);
         spec.right_keys = names_of(sides.right_schema, 0, sides.keys);
         std::size_t const parts = cluster.endpoints.size();
         auto const result = join(
             cluster.runtime, cluster.endpoints, deal(sides.left_schema, sides.left, parts, random),
             deal(sides.right_schema, sides.right, parts, random), spec, options);
-        ASSERT_TRUE(
-            same_rows(encode_all(rows_of(result)),
-                      encode_all(reference_join(sides.left_schema, sides.left, spec.left_keys,
-                                                sides.right_schema, sides.right, spec.right_keys))))
-            << "round " << round << ": " << sides.left_schema.to_string() << " with "
-            << sides.right_schema.to_string();
+        ASSERT_TRUE(same_rows(encode_all(rows_of(result)),
+                              encode_all(reference_join(sides.left_schema, sides.left,
+                                                        spec.left_keys, sides.right_schema,
+                                                        sides.right, spec.right_keys, spec.kind))))
+            << "round " << round << ", kind " << int(spec.kind) << ": "
+            << sides.left_schema.to_string() << " with " << sides.right_schema.to_string();
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, JoinProperty, ::testing::Range(0, test::seeds(12)));
 
-/// Joins two tables on their first columns and compares with the reference, all columns.
+/// Joins two tables on their first columns in all ways and with either of them built, and compares with the reference.
 void check(Schema const& left_schema, std::vector<Row> const& left, Schema const& right_schema,
            std::vector<Row> const& right) {
     Random random(5);
     Cluster cluster(3);
-    JoinSpec spec;
-    spec.left_keys = {left_schema[0].name};
-    spec.right_keys = {right_schema[0].name};
-    auto const result = join(cluster.runtime, cluster.endpoints, deal(left_schema, left, 3, random),
-                             deal(right_schema, right, 3, random), spec);
-    EXPECT_TRUE(same_rows(encode_all(rows_of(result)),
-                          encode_all(reference_join(left_schema, left, spec.left_keys, right_schema,
-                                                    right, spec.right_keys))));
+    auto const same = [&](JoinKind kind, Schema const& a, std::vector<Row> const& a_rows,
+                          Schema const& b, std::vector<Row> const& b_rows) {
+        JoinSpec spec{{a[0].name}, {b[0].name}, {}, {}, kind};
+        OperatorReport report;
+        auto const result = join(cluster.runtime, cluster.endpoints, deal(a, a_rows, 3, random),
+                                 deal(b, b_rows, 3, random), spec, {}, &report);
+        EXPECT_EQ(report.built, a_rows.size() < b_rows.size() ? "left" : "right");
+        EXPECT_TRUE(same_rows(encode_all(rows_of(result)),
+                              encode_all(reference_join(a, a_rows, spec.left_keys, b, b_rows,
+                                                        spec.right_keys, kind))))
+            << "kind " << int(kind);
+    };
+    for (JoinKind const kind : kKinds) {
+        same(kind, left_schema, left, right_schema, right);
+        same(kind, right_schema, right, left_schema, left);
+    }
 }
 
 TEST(Join, IntegerKeysOfDifferentWidthsAndSigns) {
@@ -176,6 +185,26 @@ TEST(Join, MoreDuplicatesThanALineOfTheDirectoryCounts) {
     check({{"k", int64()}}, left, {{"q", int64()}, {"y", int64()}}, right);
 }
 
+TEST(Join, NullKeysOnBothSidesHaveNoPartner) {
+    std::vector<Row> left;
+    std::vector<Row> right;
+    for (std::int64_t i = 0; i < 700; ++i) {
+        left.push_back({i % 3 == 0 ? std::nullopt : cell(i % 40), "left text of some length"});
+        right.push_back({i % 2 == 0 ? std::nullopt : cell(i % 60), cell(i)});
+    }
+    left.push_back({cell(std::int64_t{1000}), std::nullopt});
+    check({{"k", int64(), true}, {"x", string(), true}}, left,
+          {{"q", int64(), true}, {"y", int64()}}, right);
+}
+
+TEST(Join, WithAnEmptySide) {
+    std::vector<Row> rows;
+    for (std::int64_t i = 0; i < 100; ++i) rows.push_back({cell(i % 7), cell(i % 2 == 0)});
+    Schema const schema{{"k", int64()}, {"x", boolean()}};
+    check(schema, rows, {{"q", int64()}, {"y", string()}}, {});
+    check(schema, {}, {{"q", int64()}, {"y", string()}}, {});
+}
+
 /// 4 * 10^10 rows.
 JoinSpec endless(std::vector<Table>& left, std::vector<Table>& right) {
     Random random(1);
@@ -209,7 +238,7 @@ TEST(Join, TheTableCountsAgainstTheLimit) {
     Random random(1);
     Cluster cluster(1);
     auto const right = deal({{"q", int64()}}, rows, 1, random);
-    rows.resize(10);
+    for (std::int64_t k = 10; k < keys; ++k) rows[std::size_t(k)] = {cell(-k)};
     auto const left = deal({{"k", int64()}}, rows, 1, random);
     OperatorOptions options;
     options.groups = 1;
@@ -279,6 +308,49 @@ TEST(Join, ColumnsAndNames) {
     EXPECT_EQ(rows_of(some)[0], (Row{cell(7), cell(2.5), cell(std::int64_t{1})}));
 }
 
+// As with SQL's USING.
+TEST(Join, KeysOfEqualNamesHoldEitherSides) {
+    Random random(1);
+    Cluster cluster(2);
+    Schema const left{{"k", int64(), true}, {"s", string()}, {"x", int32()}};
+    Schema const right{{"k", int64()}, {"s", string()}, {"y", int32()}};
+    auto const number = [](std::int64_t value) { return cell(value); };
+    std::vector<Row> const left_rows{{number(1), "one and some more text", cell(10)},
+                                     {number(2), "two", cell(20)},
+                                     {std::nullopt, "none", cell(30)}};
+    std::vector<Row> right_rows{{number(1), "one and some more text", cell(-1)},
+                                {number(3), "three and some more text", cell(-3)}};
+    std::vector<Row> const pair{{number(1), "one and some more text", cell(10), cell(-1)}};
+    std::vector<Row> const of_left{{number(2), "two", cell(20), std::nullopt},
+                                   {std::nullopt, "none", cell(30), std::nullopt}};
+    std::vector<Row> of_right{{number(3), "three and some more text", std::nullopt, cell(-3)}};
+    auto const all = [](std::vector<std::vector<Row>> const& parts) {
+        std::vector<Row> rows;
+        for (auto const& part : parts) rows.insert(rows.end(), part.begin(), part.end());
+        return encode_all(rows);
+    };
+    // Once with the right built, once with the left.
+    for (int round = 0; round < 2; ++round) {
+        auto const run = [&](JoinKind kind) {
+            return join(cluster.runtime, cluster.endpoints, deal(left, left_rows, 2, random),
+                        deal(right, right_rows, 2, random), {{"k", "s"}, {"k", "s"}, {}, {}, kind});
+        };
+        auto const full = run(JoinKind::Full);
+        EXPECT_EQ(full[0].schema.to_string(), "k: int64?, s: string, x: int32?, y: int32?");
+        EXPECT_TRUE(same_rows(encode_all(rows_of(full)), all({pair, of_left, of_right})));
+        auto const to_right = run(JoinKind::Right);
+        EXPECT_EQ(to_right[0].schema.to_string(), "k: int64?, s: string, x: int32?, y: int32");
+        EXPECT_TRUE(same_rows(encode_all(rows_of(to_right)), all({pair, of_right})));
+        auto const to_left = run(JoinKind::Left);
+        EXPECT_EQ(to_left[0].schema.to_string(), "k: int64?, s: string, x: int32, y: int32?");
+        EXPECT_TRUE(same_rows(encode_all(rows_of(to_left)), all({pair, of_left})));
+        for (std::int32_t i = 0; i < 5; ++i) {
+            right_rows.push_back({number(100 + i), "more", cell(i)});
+            of_right.push_back({number(100 + i), "more", std::nullopt, cell(i)});
+        }
+    }
+}
+
 void expect_refused(Schema const& left, Schema const& right, JoinSpec const& spec,
                     std::string const& named) {
     Cluster cluster(2);
@@ -305,6 +377,11 @@ TEST(Join, BadInputIsNamed) {
     expect_refused(left, right, {{"a"}, {"b"}, {}, {"y"}}, "'y'");
     expect_refused(left, right, {{}, {}, {}, {}}, "no key");
     expect_refused(left, right, {{"a"}, {"b"}, {"a", "a"}, {}}, "'a'");
+    expect_refused(left, right, {{"a"}, {"b"}, {}, {"u"}, JoinKind::Semi}, "kind semi");
+    expect_refused(left, right, {{"a"}, {"b"}, {}, {"u"}, JoinKind::Anti}, "'u'");
+    Schema const narrow{{"a", int32()}, {"y", int64()}};
+    expect_refused(left, narrow, {{"a"}, {"a"}, {}, {}, JoinKind::Full}, "cast one of them");
+    expect_refused(left, narrow, {{"a"}, {"a"}, {}, {}, JoinKind::Right}, "'a' is int64");
 }
 
 }  // namespace

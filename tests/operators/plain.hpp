@@ -185,12 +185,13 @@ inline Rows group_by(PlainTable const& table, std::vector<std::string> const& ke
     return results;
 }
 
-/// Columns of both sides, one after the other, in no particular order.
+/// Columns of both sides, one after the other, with nulls for a side that is missing, in no particular order. Of Semi
+/// and Anti, columns of the left.
 inline Rows join(PlainTable const& left, PlainTable const& right,
                  std::vector<std::string> const& left_keys,
                  std::vector<std::string> const& right_keys,
                  std::vector<std::string> const& left_columns,
-                 std::vector<std::string> const& right_columns) {
+                 std::vector<std::string> const& right_columns, JoinKind kind = JoinKind::Inner) {
     auto const has_null = [](Row const& key) {
         return std::any_of(key.begin(), key.end(), [](Cell const& cell) { return !cell.valid; });
     };
@@ -210,19 +211,39 @@ inline Rows join(PlainTable const& left, PlainTable const& right,
         }
         return false;
     };
+    bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
+    Row const no_left(from_left.size(), Cell{false, 0});
+    Row const no_right(from_right.size(), Cell{false, 0});
     Rows results;
+    std::map<Row const*, bool> matched;
+    auto const add = [&](Row result, Row const& more) {
+        result.insert(result.end(), more.begin(), more.end());
+        results.push_back(result);
+    };
     for (Row const& row : left.rows) {
         Row const key = key_of(row, left_places);
-        if (has_null(key) || is_foreign(key)) continue;
-        auto const [first, last] = built.equal_range(key);
-        for (auto at = first; at != last; ++at) {
-            Row result = key_of(row, from_left);
-            for (Cell const& cell : key_of(*at->second, from_right)) result.push_back(cell);
-            results.push_back(result);
+        auto [at, last] = built.equal_range(key);
+        if (has_null(key) || is_foreign(key)) at = last;
+        bool const alone = at == last;
+        if (!pairs && alone == (kind == JoinKind::Anti)) results.push_back(key_of(row, from_left));
+        if (alone && (kind == JoinKind::Left || kind == JoinKind::Full)) {
+            add(key_of(row, from_left), no_right);
         }
+        for (; pairs && at != last; ++at) {
+            add(key_of(row, from_left), key_of(*at->second, from_right));
+            matched[at->second] = true;
+        }
+    }
+    if (kind != JoinKind::Right && kind != JoinKind::Full) return results;
+    for (Row const& row : right.rows) {
+        if (matched.count(&row) == 0) add(no_left, key_of(row, from_right));
     }
     return results;
 }
+
+/// All kinds of join.
+inline constexpr JoinKind kKinds[] = {JoinKind::Inner, JoinKind::Left, JoinKind::Right,
+                                      JoinKind::Full,  JoinKind::Semi, JoinKind::Anti};
 
 inline Rows sorted(Rows rows) {
     std::sort(rows.begin(), rows.end());

@@ -102,15 +102,15 @@ TEST_P(ProcessesProperty, Join) {
     auto const left_parts = deal(left_schema(), left, parts, random);
     auto const right_parts = deal(right_schema(), right, parts, random);
     OperatorOptions const options = random_options(random);
-    JoinSpec const spec{{"key"}, {"id"}, {}, {}};
+    JoinSpec const spec{{"key"}, {"id"}, {}, {}, kKinds[random.below(std::size(kKinds))]};
     auto came = job.run([&](Processes& processes, std::size_t me) {
         return operators::join_among(processes, job.runtime(), job.endpoints(),
                                      job.own(left_parts, me), job.own(right_parts, me), spec,
                                      options, nullptr);
     });
-    EXPECT_TRUE(same_rows(
-        encode_all(rows_of(job.result(came))),
-        encode_all(reference_join(left_schema(), left, {"key"}, right_schema(), right, {"id"}))));
+    EXPECT_TRUE(same_rows(encode_all(rows_of(job.result(came))),
+                          encode_all(reference_join(left_schema(), left, {"key"}, right_schema(),
+                                                    right, {"id"}, spec.kind))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ProcessesProperty, ::testing::Range(0, kSanitized ? 4 : 10));

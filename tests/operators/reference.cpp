@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 namespace mgi::test {
 
@@ -178,7 +179,7 @@ std::vector<Row> reference_group_by(Schema const& schema, std::vector<Row> const
 std::vector<Row> reference_join(Schema const& left_schema, std::vector<Row> const& left,
                                 std::vector<std::string> const& left_keys,
                                 Schema const& right_schema, std::vector<Row> const& right,
-                                std::vector<std::string> const& right_keys) {
+                                std::vector<std::string> const& right_keys, JoinKind kind) {
     auto const key_of = [](Schema const& schema, Row const& row,
                            std::vector<std::string> const& names) {
         Row key;
@@ -201,16 +202,29 @@ std::vector<Row> reference_join(Schema const& left_schema, std::vector<Row> cons
         std::string const key = key_of(right_schema, row, right_keys);
         if (!key.empty()) built.emplace(key, &row);
     }
+    bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
+    bool const keeps_left = kind == JoinKind::Left || kind == JoinKind::Full;
+    bool const keeps_right = kind == JoinKind::Right || kind == JoinKind::Full;
     std::vector<Row> results;
+    std::set<Row const*> matched;
+    auto const add = [&](Row joined, Row const& more) {
+        joined.insert(joined.end(), more.begin(), more.end());
+        results.push_back(std::move(joined));
+    };
     for (Row const& row : left) {
         std::string const key = key_of(left_schema, row, left_keys);
-        if (key.empty()) continue;
-        auto const [first, last] = built.equal_range(key);
-        for (auto match = first; match != last; ++match) {
-            Row joined = row;
-            joined.insert(joined.end(), match->second->begin(), match->second->end());
-            results.push_back(std::move(joined));
+        auto [match, last] = built.equal_range(key);
+        if (key.empty()) match = last;
+        bool const alone = match == last;
+        if (!pairs && alone == (kind == JoinKind::Anti)) results.push_back(row);
+        if (keeps_left && alone) add(row, Row(right_schema.size()));
+        for (; pairs && match != last; ++match) {
+            add(row, *match->second);
+            matched.insert(match->second);
         }
+    }
+    for (Row const& row : right) {
+        if (keeps_right && matched.count(&row) == 0) add(Row(left_schema.size()), row);
     }
     return results;
 }

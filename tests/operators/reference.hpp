@@ -34,11 +34,17 @@ std::vector<Row> reference_group_by(Schema const& schema, std::vector<Row> const
                                     std::vector<std::string> const& keys,
                                     std::vector<Aggregate> const& aggregates);
 
-/// Rows of the left followed by rows of the right, where all keys are equal and none is null.
+/// All kinds of join.
+inline constexpr JoinKind kKinds[] = {JoinKind::Inner, JoinKind::Left, JoinKind::Right,
+                                      JoinKind::Full,  JoinKind::Semi, JoinKind::Anti};
+
+/// Rows of the left followed by rows of the right where all keys are equal and none is null, and what else
+/// the kind asks for, with nulls for the side that is missing. Of Semi and Anti, rows of the left.
 std::vector<Row> reference_join(Schema const& left_schema, std::vector<Row> const& left,
                                 std::vector<std::string> const& left_keys,
                                 Schema const& right_schema, std::vector<Row> const& right,
-                                std::vector<std::string> const& right_keys);
+                                std::vector<std::string> const& right_keys,
+                                JoinKind kind = JoinKind::Inner);
 
 /// Whether both hold the same groups, keyed by their first `keys` columns, floats nearly equal.
 ::testing::AssertionResult same_groups(Schema const& schema, std::vector<Row> const& got,

@@ -120,6 +120,36 @@ def test_join(by_reference):
     assert rows_of(parts) == sorted(expected, key=repr)
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("rows", [300, 900])
+def test_joins_of_each_kind_are_duckdbs(how, rows, by_reference):
+    duckdb = pytest.importorskip("duckdb")
+    left = pa.table(
+        {
+            "k": [None if i % 11 == 0 else i % 60 for i in range(600)],
+            "s": [None if i % 7 == 0 else f"a text for {i % 4}" for i in range(600)],
+            "x": list(range(600)),
+        }
+    )
+    right = pa.table(
+        {
+            "k": [None if i % 13 == 0 else i % 80 for i in range(rows)],
+            "s": [f"a text for {i % 5}" for i in range(rows)],
+            "y": [i % 3 == 0 for i in range(rows)],
+        }
+    )
+    stats: dict = {}
+    parts = mgi.join(
+        left, right, ["k", "s"], how, endpoints=3, by_reference=by_reference, stats=stats
+    )
+    with duckdb.connect() as database:
+        database.register("l", left)
+        database.register("r", right)
+        expected = database.sql(f"SELECT * FROM l {how} JOIN r USING (k, s)").fetchall()
+    assert rows_of(parts) == sorted(expected, key=repr)
+    assert stats["built"] == ("right" if rows < 600 else "left")
+
+
 def test_join_takes_all_columns_and_renames():
     left = pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]})
     right = pa.table({"k": [3, 1], "v": ["C", "A"]})
@@ -250,6 +280,12 @@ def test_wrong_calls_name_the_offender(runtime):
         (lambda: mgi.join(table, table, on=[("a", "b", "c")], endpoints=2), "on holds"),
         (lambda: mgi.join(table, table, on="key2", endpoints=2), "key2"),
         (lambda: mgi.join(table, table, on=[("key", "text")], endpoints=2), "text"),
+        (lambda: mgi.join(table, table, "key", "outer", endpoints=2), "kind 'outer'"),
+        (lambda: mgi.join(table, table, "key", ["text"], endpoints=2), "how is"),
+        (
+            lambda: mgi.join(table, table, "key", "semi", right_columns=["text"], endpoints=2),
+            "right_columns",
+        ),
         (lambda: mgi.join([table] * 2, [table] * 3, on="key"), "2 tables and right one of 3"),
         (
             lambda: mgi.join(table, table, on="key", left_columns=["absent"], endpoints=2),

@@ -1,5 +1,5 @@
-// Inner hash join of tables in GPU memory: both sides' rows come to the endpoints that own their keys, then
-// each endpoint joins what it has.
+// Hash join of tables in GPU memory: both sides' rows come to the endpoints that own their keys, then each endpoint
+// joins what it has.
 #pragma once
 
 #include "operators/gpu/join_plan.hpp"
@@ -7,10 +7,15 @@
 
 namespace mgi::operators::on_gpu {
 
+// One side of an endpoint's join: the columns that the plan needs of it, in that order.
+struct JoinSide {
+    std::vector<ColumnView> columns;
+    u64 rows = 0;
+};
+
 // The join of one endpoint's rows.
 class JoinPart {
 public:
-    // `left` and `right` have the columns that are needed of each side, in that order.
     JoinPart(Operation const& operation, std::size_t e, JoinPlan const& plan,
              JoinCodes const& codes, Schema const& schema, std::vector<bool> const& nulls)
         : operation_(operation),
@@ -20,29 +25,29 @@ public:
           schema_(schema),
           nulls_(nulls) {}
 
-    GpuTable run(std::vector<ColumnView> const& left, u64 left_rows,
-                 std::vector<ColumnView> const& right, u64 right_rows) {
-        UploadedPart const left_part(place_, left, left_rows);
-        UploadedPart const right_part(place_, right, right_rows);
+    GpuTable run(JoinSide const& left, JoinSide const& right) {
+        JoinSide const& built = plan_.roles.build_left ? left : right;
+        JoinSide const& probing = plan_.roles.build_left ? right : left;
+        UploadedPart const built_part(place_, built.columns, built.rows);
+        UploadedPart const probing_part(place_, probing.columns, probing.rows);
         if (codes_.build.words > 1) {
-            build<true>(right_part.to_send);
-            probe<true>(left_part.to_send);
+            build<true>(built_part.to_send);
+            probe<true>(probing_part.to_send);
         } else {
-            build<false>(right_part.to_send);
-            probe<false>(left_part.to_send);
+            build<false>(built_part.to_send);
+            probe<false>(probing_part.to_send);
         }
         return write(left, right);
     }
 
 private:
     template <bool kWide>
-    void build(PartToSend const& right) {
-        u64 const entries = 2 * right.rows + 64;
+    void build(PartToSend const& rows) {
+        u64 const entries = 2 * rows.rows + 64;
         if (entries > 0xfffffff0u) {
             throw Error(ErrorCode::OutOfMemory,
                         operation_.what() + ": " + place_.name() + " would build a table of " +
-                            std::to_string(right.rows) +
-                            " rows; use more endpoints, or give the smaller table on the right");
+                            std::to_string(rows.rows) + " rows; use more endpoints");
         }
         JoinTable join;
         join.build = codes_.build;
@@ -54,10 +59,18 @@ private:
         table.stride = key_words == 2 ? 32 : 8 * (key_words + 1);
         table.most_probes = table.capacity;
         u64 const bytes = (entries + HashTable::kSpecials) * table.stride;
-        table_ = place_.allocate(bytes, "a table of " + std::to_string(right.rows) + " rows");
-        next_ = place_.allocate(right.rows * 4, "the chains of its keys");
+        table_ = place_.allocate(bytes, "a table of " + std::to_string(rows.rows) + " rows");
+        next_ = place_.allocate(rows.rows * 4, "the chains of its keys");
         table.entries = static_cast<char*>(table_.get());
         join.next = static_cast<u32*>(next_.get());
+        if (plan_.roles.build != Alone::None) {
+            marks_ = place_.allocate(rows.rows, "which of its rows have a partner");
+            join.marks = static_cast<u8*>(marks_.get());
+            place_.fill(join.marks, 0, rows.rows);
+            alone_.marks = join.marks;
+            alone_.rows = rows.rows;
+            alone_.marked = plan_.roles.build == Alone::Matched;
+        }
         std::vector<u64> pattern(table.stride / 8);
         pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
         u64* pattern_at = nullptr;
@@ -65,22 +78,30 @@ private:
             place_.upload(keep_, std::vector<JoinTable>{join}, std::vector<JoinCounts>(1), pattern);
         place_.run(0, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
                    static_cast<u64 const*>(pattern_at), u32(pattern.size()));
-        place_.run(0, BuildTable<kWide>{}, join_, right, counts_);
+        place_.run(0, BuildTable<kWide>{}, join_, rows, counts_);
         unique_ = place_.download(counts_, 1)[0].duplicates == 0;
         operation_.check();
     }
 
     template <bool kWide>
-    void probe(PartToSend const& left) {
-        heads_ = place_.allocate(left.rows * 4, "the partners of the left rows");
-        tiles_ = place_.allocate((left.rows / kProbeTile + 1) * 8, "places in the result");
+    void probe(PartToSend const& rows) {
+        heads_ = place_.allocate(rows.rows * 4, "the partners of the probing rows");
+        tiles_ = tiles_of(rows.rows);
         args_.join = join_;
-        args_.left = left;
+        args_.rows = rows;
         args_.unique = unique_;
+        args_.pairs = plan_.roles.pairs;
+        args_.alone = plan_.roles.probe;
         args_.heads = static_cast<u32*>(heads_.get());
         args_.tile_firsts = static_cast<u64*>(tiles_.get());
         args_.counts = counts_;
         place_.run(FindPartners<kWide>::scratch_bytes(), FindPartners<kWide>{}, args_);
+        if (alone_.marks != nullptr) {
+            alone_tiles_ = tiles_of(alone_.rows);
+            alone_.tile_firsts = static_cast<u64*>(alone_tiles_.get());
+            alone_.counts = counts_;
+            place_.run(CountAlone::scratch_bytes(), CountAlone{}, alone_);
+        }
         pairs_ = place_.download(counts_, 1)[0].pairs;
         operation_.check();
         if (pairs_ > kMostRows) {
@@ -90,24 +111,37 @@ private:
         }
     }
 
-    GpuTable write(std::vector<ColumnView> const& left, std::vector<ColumnView> const& right) {
+    Memory tiles_of(u64 rows) {
+        return place_.allocate((rows / kProbeTile + 1) * 8, "places in the result");
+    }
+
+    GpuTable write(JoinSide const& left, JoinSide const& right) {
         table_.reset();
         Memory const memory = place_.allocate(pairs_ * sizeof(Pair), "which rows match");
         Pair* const pairs = static_cast<Pair*>(memory.get());
         place_.run(WritePairs::scratch_bytes(), WritePairs{}, args_, pairs);
+        if (alone_.marks != nullptr) {
+            place_.run(WriteAlone::scratch_bytes(), WriteAlone{}, alone_, pairs);
+        }
         heads_.reset();
         next_.reset();
+        marks_.reset();
         OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
-        std::vector<Gathered> gathered;
-        std::vector<u32> const from_left = plan_.needed(true);
-        std::vector<u32> const from_right = plan_.needed(false);
-        for (std::size_t c = 0; c < plan_.columns.size(); ++c) {
-            JoinedColumn const& column = plan_.columns[c];
-            std::vector<u32> const& from = column.left ? from_left : from_right;
-            auto const at = std::find(from.begin(), from.end(), column.column) - from.begin();
-            gathered.push_back({column.left ? left[std::size_t(at)] : right[std::size_t(at)],
-                                output.columns()[c], column.left});
+        std::vector<Gathered> gathered(plan_.columns.size());
+        for (bool const of_left : {true, false}) {
+            std::vector<u32> const needed = plan_.needed(of_left);
+            bool const is_built = of_left == plan_.roles.build_left;
+            for (std::size_t c = 0; c < gathered.size(); ++c) {
+                u32 const source = JoinPlan::source(plan_.columns[c], of_left);
+                if (source == JoinedColumn::kNone) continue;
+                auto const at = std::find(needed.begin(), needed.end(), source) - needed.begin();
+                ColumnView const& from = (of_left ? left : right).columns[std::size_t(at)];
+                (is_built ? gathered[c].built : gathered[c].probing) = from;
+                (is_built ? gathered[c].from_built : gathered[c].from_probing) = true;
+            }
         }
+        auto const columns = output.columns();
+        for (std::size_t c = 0; c < gathered.size(); ++c) gathered[c].to = columns[c];
         place_.run(0, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
                    static_cast<Gathered const*>(place_.upload_one(keep_, gathered)),
                    u32(gathered.size()));
@@ -125,9 +159,12 @@ private:
     Memory next_;
     Memory heads_;
     Memory tiles_;
+    Memory marks_;
+    Memory alone_tiles_;
     JoinTable const* join_ = nullptr;
     JoinCounts* counts_ = nullptr;
     ProbeArgs args_;
+    AloneArgs alone_;
     bool unique_ = false;
     u64 pairs_ = 0;
 };
@@ -150,22 +187,21 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     std::vector<Field> fields;
     std::vector<bool> nulls;
     for (JoinedColumn const& column : plan.columns) {
-        std::vector<u32> const& keys = column.left ? plan.keys.left : plan.keys.right;
-        // A row with a null key is not in the result.
-        bool const is_key = std::find(keys.begin(), keys.end(), column.column) != keys.end();
-        Facts const& facts = column.left ? left_facts : right_facts;
         fields.push_back(column.field);
-        nulls.push_back(!is_key && facts.nulls[column.column]);
+        nulls.push_back(column.has_null(plan.shape, plan.keys, [&](bool of_left, u32 of) {
+            return (of_left ? left_facts : right_facts).nulls[of];
+        }));
     }
     Schema const schema(fields);
     JoinCodes const codes(plan, left, right);
     std::vector<u32> const from_left = plan.needed(true);
     std::vector<u32> const from_right = plan.needed(false);
 
+    operation.built_on(plan.roles.built());
     if (!moves) {
         JoinPart part(operation, 0, plan, codes, schema, nulls);
-        GpuTable result = part.run(left.views(0, from_left, left_facts.nulls), left.rows(0),
-                                   right.views(0, from_right, right_facts.nulls), right.rows(0));
+        GpuTable result = part.run({left.views(0, from_left, left_facts.nulls), left.rows(0)},
+                                   {right.views(0, from_right, right_facts.nulls), right.rows(0)});
         operation.end_phase("join");
         return {result};
     }
@@ -176,8 +212,8 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
-        results[e] = part.run(views_of(left_moved[e]), u64(left_moved[e].rows),
-                              views_of(right_moved[e]), u64(right_moved[e].rows));
+        results[e] = part.run({views_of(left_moved[e]), u64(left_moved[e].rows)},
+                              {views_of(right_moved[e]), u64(right_moved[e].rows)});
         left_moved[e] = {};
         right_moved[e] = {};
     });

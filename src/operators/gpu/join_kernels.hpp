@@ -1,8 +1,9 @@
-// The kernels of a join: build a table of the right rows, find the partner of each left one and count,
-// write pairs of rows, gather their columns. One source for g++ and nvcc.
+// The kernels of a join: build a table of one side's rows, find the partners of the other's and count, write pairs of
+// rows, gather their columns. One source for g++ and nvcc.
 #pragma once
 
 #include "operators/gpu/hash_table.hpp"
+#include "operators/rules.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -13,7 +14,9 @@ struct JoinTable {
     HashTable table;
     KeyCode build;
     KeyCode probe;
-    u32* next = nullptr;  // by right row
+    u32* next = nullptr;  // by built row
+    u8* marks =
+        nullptr;  // by built row, whether it has a partner; null unless built rows come out alone
 
     [[nodiscard]] MGI_HD u32* head(u64 index) const {
         return reinterpret_cast<u32*>(table.values(index));
@@ -21,20 +24,20 @@ struct JoinTable {
 };
 
 struct JoinCounts {
-    u64 pairs = 0;
-    u32 duplicates = 0;  // some key is there twice on the right
+    u64 pairs = 0;       // rows of the result
+    u32 duplicates = 0;  // some key is there twice
 };
 
-// Puts rows of the right into the table.
+// Puts rows into the table.
 template <bool kWide>
 struct BuildTable {
     MGI_HD void operator()(device::Group const& group, device::Shared&, JoinTable const* at,
-                           PartToSend right, JoinCounts* counts) const {
+                           PartToSend rows, JoinCounts* counts) const {
         JoinTable const& join = *at;
         u64 const step = u64{group.threads} * group.blocks;
         bool duplicates = false;
-        for (u64 i = u64{group.block} * group.threads + group.thread; i < right.rows; i += step) {
-            u64 const index = insert_row<kWide>(join.table, join.build, right.columns, i);
+        for (u64 i = u64{group.block} * group.threads + group.thread; i < rows.rows; i += step) {
+            u64 const index = insert_row<kWide>(join.table, join.build, rows.columns, i);
             u32 before = 0;
             if (index != kNotThere) {
                 before = shared_word(join.head(index)).exchange(u32(i) + 1, device::relaxed);
@@ -48,21 +51,37 @@ struct BuildTable {
 
 struct ProbeArgs {
     JoinTable const* join = nullptr;
-    PartToSend left;
-    bool unique = false;         // no key is there twice on the right
-    u32* heads = nullptr;        // by left row: the first of its chain, plus 1, or 0
+    PartToSend rows;
+    bool unique = false;         // no key is there twice in the table
+    bool pairs = true;           // pairs come out
+    Alone alone = Alone::None;   // which probing rows come out alone
+    u32* heads = nullptr;        // by probing row: the first of its chain, plus 1, or 0
     u64* tile_firsts = nullptr;  // by tile: where its pairs begin
     JoinCounts* counts = nullptr;
+
+    // Whether a probing row comes out alone.
+    [[nodiscard]] MGI_HD bool gives_alone(u32 head) const {
+        return alone == (head != 0 ? Alone::Matched : Alone::Unmatched);
+    }
 };
 
 inline constexpr u32 kProbeTile = 4096;  // rows
 
-// How long a chain is.
-MGI_HD inline u64 length_of(JoinTable const& join, u32 head, bool unique) {
-    if (unique) return head != 0 ? 1 : 0;
+// How many rows of the result a probing row has.
+MGI_HD inline u64 results_of(ProbeArgs const& args, u32 head) {
+    if (head == 0 || !args.pairs) return args.gives_alone(head) ? 1 : 0;
+    if (args.unique) return 1;
     u64 length = 0;
-    for (u32 at = head; at != 0; at = join.next[at - 1]) ++length;
+    for (u32 at = head; at != 0; at = args.join->next[at - 1]) ++length;
     return length;
+}
+
+// The whole chain has a partner. A thread that finds its head marked leaves the rest to who marked that.
+MGI_HD inline void mark_chain(JoinTable const& join, u32 head) {
+    if (shared_word(&join.marks[head - 1]).load(device::relaxed) != 0) return;
+    for (u32 at = head; at != 0; at = join.next[at - 1]) {
+        shared_word(&join.marks[at - 1]).store(u8{1}, device::relaxed);
+    }
 }
 
 // Calls `each(tile, first, end)` for each tile of rows that is this group's; `word`, in its scratch, is 0 then.
@@ -77,46 +96,55 @@ MGI_HD void each_tile(device::Group const& group, u64 rows, T* word, Each&& each
     }
 }
 
-// Finds the chain of each left row, and reserves room for the pairs of each tile.
+// Adds what the group's threads have counted of a tile, `mine` of each, and reserves that much room in the result.
+MGI_HD inline void reserve(device::Group const& group, u64* sum, u64 mine, u64* tile_first,
+                           JoinCounts* counts) {
+    if (mine != 0) shared_word(sum).fetch_add(mine, device::relaxed);
+    group.sync();
+    if (group.leads()) *tile_first = shared_word(&counts->pairs).fetch_add(*sum, device::relaxed);
+}
+
+// Finds the chain of each probing row, and reserves room for the pairs of each tile.
 template <bool kWide>
 struct FindPartners {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            ProbeArgs args) const {
         u64* const sum = shared.take<u64>(1);
-        each_tile(group, args.left.rows, sum, [&](u64 tile, u64 first, u64 end) {
+        each_tile(group, args.rows.rows, sum, [&](u64 tile, u64 first, u64 end) {
             u64 mine = 0;
             for (u64 i = first + group.thread; i < end; i += group.threads) {
                 u64 const index =
-                    find_row<kWide>(args.join->table, args.join->probe, args.left.columns, i);
+                    find_row<kWide>(args.join->table, args.join->probe, args.rows.columns, i);
                 u32 const head = index == kNotThere ? 0 : *args.join->head(index);
                 args.heads[i] = head;
-                mine += length_of(*args.join, head, args.unique);
+                mine += results_of(args, head);
+                if (head != 0 && args.join->marks != nullptr) mark_chain(*args.join, head);
             }
-            if (mine != 0) shared_word(sum).fetch_add(mine, device::relaxed);
-            group.sync();
-            if (group.leads()) {
-                args.tile_firsts[tile] =
-                    shared_word(&args.counts->pairs).fetch_add(*sum, device::relaxed);
-            }
+            reserve(group, sum, mine, &args.tile_firsts[tile], args.counts);
         });
     }
     static constexpr u32 scratch_bytes() { return 32; }
 };
 
-// A row of the result: its left and its right row.
+// A row of the result: its probing and its built row.
 struct Pair {
-    u32 left;
-    u32 right;
+    static constexpr u32 kNone = ~u32{0};
+    u32 probing;
+    u32 built;
 };
 
 struct WritePairs {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared, ProbeArgs args,
                            Pair* pairs) const {
         u32* const cursor = shared.take<u32>(1);
-        each_tile(group, args.left.rows, cursor, [&](u64 tile, u64 first, u64 end) {
+        each_tile(group, args.rows.rows, cursor, [&](u64 tile, u64 first, u64 end) {
             Pair* const to = pairs + args.tile_firsts[tile];
             for (u64 i = first + group.thread; i < end; i += group.threads) {
-                for (u32 at = args.heads[i]; at != 0;) {
+                u32 const head = args.heads[i];
+                if (args.gives_alone(head)) {
+                    to[device::shared_add(cursor, 1)] = {u32(i), Pair::kNone};
+                }
+                for (u32 at = args.pairs ? head : 0; at != 0;) {
                     to[device::shared_add(cursor, 1)] = {u32(i), at - 1};
                     at = args.unique ? 0 : args.join->next[at - 1];
                 }
@@ -126,11 +154,52 @@ struct WritePairs {
     static constexpr u32 scratch_bytes() { return 32; }
 };
 
-// A column of the result, of which side's column it is.
+// Built rows that come out alone, once all marks are there.
+struct AloneArgs {
+    u8 const* marks = nullptr;
+    u64 rows = 0;
+    bool marked = false;         // those that have a partner, or those that have none
+    u64* tile_firsts = nullptr;  // by tile
+    JoinCounts* counts = nullptr;
+
+    [[nodiscard]] MGI_HD bool gives(u64 row) const { return (marks[row] != 0) == marked; }
+};
+
+struct CountAlone {
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           AloneArgs args) const {
+        u64* const sum = shared.take<u64>(1);
+        each_tile(group, args.rows, sum, [&](u64 tile, u64 first, u64 end) {
+            u64 mine = 0;
+            for (u64 i = first + group.thread; i < end; i += group.threads) mine += args.gives(i);
+            reserve(group, sum, mine, &args.tile_firsts[tile], args.counts);
+        });
+    }
+    static constexpr u32 scratch_bytes() { return 32; }
+};
+
+struct WriteAlone {
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared, AloneArgs args,
+                           Pair* pairs) const {
+        u32* const cursor = shared.take<u32>(1);
+        each_tile(group, args.rows, cursor, [&](u64 tile, u64 first, u64 end) {
+            Pair* const to = pairs + args.tile_firsts[tile];
+            for (u64 i = first + group.thread; i < end; i += group.threads) {
+                if (args.gives(i)) to[device::shared_add(cursor, 1)] = {Pair::kNone, u32(i)};
+            }
+        });
+    }
+    static constexpr u32 scratch_bytes() { return 32; }
+};
+
+// A column of the result, and which columns it comes from: one of a side, or one of each, of which the first counts where
+// there is such a row.
 struct Gathered {
-    ColumnView from;
+    ColumnView probing;
+    ColumnView built;
+    bool from_probing = false;
+    bool from_built = false;
     OutputColumn to;
-    bool left = true;
 };
 
 struct GatherPairs {
@@ -141,7 +210,14 @@ struct GatherPairs {
             Pair const pair = pairs[i];
             for (u32 c = 0; c < column_count; ++c) {
                 Gathered const& column = columns[c];
-                copy_value(column.to, i, column.from, column.left ? pair.left : pair.right);
+                if (column.from_probing && pair.probing != Pair::kNone) {
+                    copy_value(column.to, i, column.probing, pair.probing);
+                } else if (column.from_built && pair.built != Pair::kNone) {
+                    copy_value(column.to, i, column.built, pair.built);
+                } else {
+                    store_word(column.to, i, 0);
+                    column.to.valid[i] = 0;
+                }
             }
         }
     }

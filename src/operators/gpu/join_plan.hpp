@@ -8,24 +8,33 @@ namespace mgi::operators::on_gpu {
 
 struct JoinPlan {
     JoinKeys keys;
+    JoinShape shape;
+    JoinRoles roles;
     std::vector<JoinedColumn> columns;
 
     JoinPlan(Operation const& operation, Input const& left, Input const& right,
              JoinSpec const& spec)
         : keys(operation.what(), left, right, spec, operation.options().hash),
+          shape(shape_of(spec.kind)),
+          roles(spec.kind, left.rows(), right.rows()),
           columns(joined_columns(operation.what(), left, right, spec, keys)) {
         check_key_count(operation.what(), keys.left.size());
     }
 
     // Keys and columns of a side, each once; keys come first.
     [[nodiscard]] std::vector<u32> needed(bool left) const {
-        std::vector<u32> needed = left ? keys.left : keys.right;
+        std::vector<u32> needed = keys.of(left);
         for (JoinedColumn const& column : columns) {
-            bool const there =
-                std::find(needed.begin(), needed.end(), column.column) != needed.end();
-            if (column.left == left && !there) needed.push_back(column.column);
+            u32 const wanted = source(column, left);
+            bool const there = std::find(needed.begin(), needed.end(), wanted) != needed.end();
+            if (wanted != JoinedColumn::kNone && !there) needed.push_back(wanted);
         }
         return needed;
+    }
+    // The column of a side that a result's column comes from; kNone.
+    [[nodiscard]] static u32 source(JoinedColumn const& column, bool left) {
+        if (column.left == left) return column.column;
+        return left ? JoinedColumn::kNone : column.right_key;
     }
 };
 
@@ -45,8 +54,8 @@ struct JoinCodes {
             parts.push_back(part);
             others.push_back(other);
         }
-        probe = code_of(parts);
-        build = code_of(others);
+        probe = code_of(plan.roles.build_left ? others : parts);
+        build = code_of(plan.roles.build_left ? parts : others);
         for (u32 k = 0; k < probe.count; ++k)
             probe.parts[k].nullable = build.parts[k].nullable = true;
     }

@@ -232,6 +232,11 @@ public:
         }
     }
 
+    // The side that a join's tables are built on.
+    void built_on(char const* side) {
+        if (report_ != nullptr) report_->built = side;
+    }
+
     // Rows that went from endpoint to endpoint without a channel.
     void count_moved(u64 rows, u64 bytes) {
         if (report_ == nullptr) return;
