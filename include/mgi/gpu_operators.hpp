@@ -5,9 +5,10 @@
 ///
 /// Endpoints are on GPUs, one or several a GPU, of this process or of several, as <mgi/operators.hpp> says: then each process
 /// gives the parts at its own endpoints, and the results at others' have no rows. Columns are fixed-width: integers, floats,
-/// Date32, Bool, each with or without nulls; others, columns that are used or not, throw
+/// Date32, Bool, Decimal128, FixedSizeBinary, each with or without nulls; others, columns that are used or not, throw
 /// Error(InvalidArgument) that names the column. With one endpoint no row moves. An endpoint takes and gets
-/// at most 2^32 - 2 rows of each table.
+/// at most 2^32 - 2 rows of each table. Keys are at most 16 columns; a Decimal128 counts twice, a FixedSizeBinary once for every 8
+/// bytes.
 ///
 /// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into
 /// another process' result where the driver shares memory between the processes;

@@ -50,7 +50,7 @@ struct GpuColumnSource {
 /// A table of columns that lie in a GPU's memory already. Nothing is copied; `keep_alive` is dropped with
 /// the last copy of the table. What fills the columns must have ended: call `wait_for_gpu_stream` with the
 /// stream that does. Throws Error(InvalidArgument) that names the column: a type that is not supported on
-/// GPUs (String, Binary, Decimal128, FixedSizeBinary), an address that is no multiple of the width.
+/// GPUs (String, Binary), an address that is no multiple of the width.
 GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> const& columns,
                    std::shared_ptr<void const> keep_alive);
 

@@ -24,18 +24,17 @@ constexpr std::size_t kAlignment = 64;  // of every column in memory of ours
 }
 
 void check_type(std::string const& name, Type const& type) {
-    if (!type.is_variable() && type.id != TypeId::Decimal128 && type.id != TypeId::FixedSizeBinary)
-        return;
+    if (!type.is_variable()) return;
     refuse_column(name, "is " + type.to_string() +
-                            ", which no column on a GPU can be; there are integers, floats, date32 "
-                            "and bool");
+                            ", which no column on a GPU can be; all types of fixed width can");
 }
 
 void check_values(std::string const& name, Type const& type, void const* values,
                   std::int64_t rows) {
     if (rows == 0) return;
     if (values == nullptr) refuse_column(name, "has no values");
-    std::uint32_t const width = type.row_width();
+    // Bytes may lie anywhere.
+    std::uint32_t const width = type.id == TypeId::FixedSizeBinary ? 1 : type.row_width();
     if (width != 0 && reinterpret_cast<std::uintptr_t>(values) % width != 0) {
         refuse_column(name, "begins at an address that is no multiple of its width, " +
                                 std::to_string(width) + " bytes: copy it first");

@@ -193,7 +193,8 @@ private:
 
     void keys_of_each_type(Bed& bed) const {
         for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
-                                 float64(), date32()}) {
+                                 float64(), date32(), decimal128(15, 2), fixed_size_binary(3),
+                                 fixed_size_binary(8), fixed_size_binary(20)}) {
             Schema const schema{{"key", type, true}, {"value", int64(), true}};
             bed.groups(random_table(schema, rows_, rows_ / 4, 1, true), {"key"},
                        {{F::Count, "", "rows"}, {F::Min, "value", "min"}});
@@ -263,8 +264,14 @@ private:
     void join_types(Bed& bed) const {
         struct {
             Type left, right;
-        } const cases[] = {{int32(), int32()}, {int64(), int64()},     {int32(), uint64()},
-                           {int8(), int64()},  {float32(), float64()}, {date32(), date32()}};
+        } const cases[] = {{int32(), int32()},
+                           {int64(), int64()},
+                           {int32(), uint64()},
+                           {int8(), int64()},
+                           {float32(), float64()},
+                           {date32(), date32()},
+                           {decimal128(9, 2), decimal128(30, 2)},
+                           {fixed_size_binary(21), fixed_size_binary(21)}};
         std::size_t const rows = rows_ / 8;
         for (auto const& [a, b] : cases) {
             u64 const values = a == int8() ? 120 : rows / 2;
@@ -292,16 +299,22 @@ private:
         bed.joins(hot, other, {{"key"}, {"id"}, {"x"}, {"name"}});
     }
     void exchanged(Bed& bed) const {
-        Schema const schema{{"key", int32(), true}, {"a", int8()},   {"b", boolean(), true},
-                            {"c", float64(), true}, {"d", uint16()}, {"e", boolean()}};
+        Schema const schema{{"key", int32(), true},
+                            {"a", int8()},
+                            {"b", boolean(), true},
+                            {"c", float64(), true},
+                            {"d", uint16()},
+                            {"e", boolean()},
+                            {"f", decimal128(15, 2), true},
+                            {"g", fixed_size_binary(12)}};
         PlainTable table = random_table(schema, rows_ + 7, rows_ / 10, 13);
-        bed.exchanges(table, "key");
+        for (char const* const key : {"key", "f", "g"}) bed.exchanges(table, key);
         bed.options.hash = Hash::Modulo;
         bed.exchanges(table, "key");
         bed.options.hash = Hash::Murmur3;
         bed.options.by_reference = false;
         bed.options.segment_bytes = 8192;
-        bed.exchanges(table, "key");
+        for (char const* const key : {"key", "f", "g"}) bed.exchanges(table, key);
         bed.options.by_reference = true;
         for (Row& row : table.rows) row[0] = {true, 3};
         bed.exchanges(table, "key");

@@ -91,8 +91,9 @@ std::vector<Aggregate> every_aggregate(std::string const& column) {
 }
 
 TEST_P(GpuOperators, GroupsByKeysOfEachType) {
-    for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
-                             float64(), date32()}) {
+    for (Type const& type :
+         {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(), float64(), date32(),
+          decimal128(15, 2), fixed_size_binary(3), fixed_size_binary(8), fixed_size_binary(20)}) {
         for (bool const nullable : {false, true}) {
             SCOPED_TRACE(type.to_string() + (nullable ? "?" : ""));
             Schema const schema{{"key", type, nullable}, {"value", int64(), nullable}};
@@ -195,8 +196,14 @@ TEST_P(GpuOperators, GroupsOneHotKeyAmongMany) {
 TEST_P(GpuOperators, JoinsKeysOfTypesThatDiffer) {
     struct {
         Type left, right;
-    } const cases[] = {{int32(), int32()},    {int64(), int64()},     {int32(), uint64()},
-                       {int8(), int64()},     {float32(), float64()}, {date32(), date32()},
+    } const cases[] = {{int32(), int32()},
+                       {int64(), int64()},
+                       {int32(), uint64()},
+                       {int8(), int64()},
+                       {float32(), float64()},
+                       {date32(), date32()},
+                       {decimal128(9, 2), decimal128(30, 2)},
+                       {fixed_size_binary(21), fixed_size_binary(21)},
                        {boolean(), boolean()}};
     for (auto const& [a, b] : cases) {
         SCOPED_TRACE(a.to_string() + " and " + b.to_string());
@@ -272,18 +279,26 @@ TEST_P(GpuOperators, NamesColumnsAsOnCpuDevices) {
 }
 
 TEST_P(GpuOperators, ExchangesEveryRowToWhoOwnsItsKey) {
-    Schema const schema{{"key", int32(), true}, {"a", int8()},   {"b", boolean(), true},
-                        {"c", float64(), true}, {"d", uint16()}, {"e", boolean()}};
+    Schema const schema{{"key", int32(), true},
+                        {"a", int8()},
+                        {"b", boolean(), true},
+                        {"c", float64(), true},
+                        {"d", uint16()},
+                        {"e", boolean()},
+                        {"f", decimal128(15, 2), true},
+                        {"g", fixed_size_binary(12)}};
     PlainTable const table = random_table(schema, 7001, 500, 13);
-    for (Hash const hash : {Hash::Murmur3, Hash::Modulo}) {
-        options_.hash = hash;
+    for (std::string const key : {"key", "modulo of key", "f", "g"}) {
+        bool const modulo = key == "modulo of key";
+        options_.hash = modulo ? Hash::Modulo : Hash::Murmur3;
         auto const operation = this->operation("exchange");
-        auto const results = exchange_on(*operation, parts_of(table), {"key"});
+        auto const results = exchange_on(*operation, parts_of(table), {modulo ? "key" : key});
         expect_same(all_rows(results), sorted(table.rows));
+        std::size_t const column = schema.index_of(modulo ? "key" : key);
         std::map<Cell, std::size_t> owners;
         for (std::size_t e = 0; e < results.size(); ++e) {
             for (Row const& row : rows_of(batch_of_result(results[e]))) {
-                EXPECT_EQ(owners.emplace(row[0], e).first->second, e);
+                EXPECT_EQ(owners.emplace(row[column], e).first->second, e);
             }
         }
         EXPECT_EQ(results[0].schema, schema);
@@ -293,7 +308,11 @@ TEST_P(GpuOperators, ExchangesEveryRowToWhoOwnsItsKey) {
 // As between GPUs that do not reach each other's memory.
 TEST_P(GpuOperators, MovesRowsThroughAChannelToo) {
     options_.by_reference = false;
-    Schema const schema{{"key", int32(), true}, {"a", int8()}, {"b", boolean(), true}};
+    Schema const schema{{"key", int32(), true},
+                        {"a", int8()},
+                        {"b", boolean(), true},
+                        {"f", decimal128(15, 2), true},
+                        {"g", fixed_size_binary(12)}};
     PlainTable const table = random_table(schema, 3001, 500, 18);
     auto const operation = this->operation("exchange");
     expect_same(all_rows(exchange_on(*operation, parts_of(table), {"key"})), sorted(table.rows));

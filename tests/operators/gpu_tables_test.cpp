@@ -6,6 +6,7 @@
 
 #include "operators/gpu/group_by.hpp"
 #include "operators/host_tables.hpp"
+#include "support/expect_error.hpp"
 
 namespace mgi::operators::on_gpu {
 namespace {
@@ -117,7 +118,9 @@ TEST(GpuHashTable, SaysThatItIsTooFull) {
 TEST(GpuKeys, ShareWordsWhereTheyFit) {
     auto const words = [](std::vector<std::pair<Type, bool>> const& types) {
         std::vector<KeyPart> parts;
-        for (auto const& [type, nullable] : types) parts.push_back(key_part(0, type, nullable));
+        for (auto const& [type, nullable] : types) {
+            add_key("", parts, 0, Field{"x", type}, nullable);
+        }
         return code_of(parts).words;
     };
     EXPECT_EQ(words({{int64(), false}}), 1u);
@@ -127,6 +130,12 @@ TEST(GpuKeys, ShareWordsWhereTheyFit) {
     EXPECT_EQ(words({{uint8(), true}, {uint8(), true}, {boolean(), true}}), 1u);
     EXPECT_EQ(words({{float32(), false}, {boolean(), false}}), 2u);
     EXPECT_EQ(words({{int64(), true}, {int64(), true}}), 3u);
+    EXPECT_EQ(words({{decimal128(20, 2), false}}), 2u);
+    EXPECT_EQ(words({{fixed_size_binary(3), true}, {int32(), false}}), 1u);
+    EXPECT_EQ(words({{fixed_size_binary(20), true}}), 3u);
+    EXPECT_EQ(words({{fixed_size_binary(128), true}}), 17u);
+    test::expect_error(ErrorCode::InvalidArgument, {"'x'", "every 8 bytes"},
+                       [&] { words({{fixed_size_binary(129), true}}); });
 }
 
 TEST(GpuSums, OfAHundredAndTwentyEightBits) {

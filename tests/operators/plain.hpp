@@ -50,6 +50,27 @@ inline double double_of(u64 bits) {
     return value;
 }
 
+inline bool is_wide(Type const& type) {
+    return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
+}
+
+/// A cell's bytes where they are longer than its word: what is behind the word follows from it.
+inline void store_wide(char* to, u32 width, u64 word) {
+    for (u32 b = 0; b < width; ++b) {
+        u64 const piece = b < 8 ? word : device::murmur3_mix(word + b / 8);
+        to[b] = char(piece >> (b % 8 * 8));
+    }
+}
+/// The word of such a cell, and whether its bytes are as they should be.
+inline Cell load_wide(char const* from, u32 width) {
+    Cell cell;
+    std::memcpy(&cell.word, from, std::min(width, 8u));
+    std::string should(width, ' ');
+    store_wide(should.data(), width, cell.word);
+    if (std::memcmp(from, should.data(), width) != 0) cell.word = 0xbadbadbadbadbadULL;
+    return cell;
+}
+
 /// Rows [first, first + count) in the host's memory, as Arrow lays them out.
 inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::size_t count) {
     auto memory = std::make_shared<std::vector<std::vector<u64>>>();
@@ -58,7 +79,7 @@ inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::siz
     batch.rows = i64(count);
     for (std::size_t c = 0; c < table.schema.size(); ++c) {
         Type const& type = table.schema[c].type;
-        std::vector<u64> values(count + 1);
+        std::vector<u64> values(count * std::max(1u, (type.row_width() + 7) / 8) + 1);
         std::vector<u64> valid(count / 64 + 1);
         for (std::size_t i = 0; i < count; ++i) {
             Cell const& cell = table.rows[first + i][c];
@@ -72,8 +93,12 @@ inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::siz
                 auto const narrow = float(double_of(cell.word));
                 std::memcpy(&word, &narrow, 4);
             }
-            auto* const at = reinterpret_cast<char*>(values.data());
-            std::memcpy(at + i * type.row_width(), &word, type.row_width());
+            char* const at = reinterpret_cast<char*>(values.data()) + i * type.row_width();
+            if (is_wide(type)) {
+                store_wide(at, type.row_width(), word);
+            } else {
+                std::memcpy(at, &word, type.row_width());
+            }
         }
         Column column;
         memory->push_back(std::move(values));
@@ -101,6 +126,7 @@ inline Cell cell_of(RecordBatch const& batch, std::size_t c, i64 i) {
     char const* const at = static_cast<char const*>(batch.columns[c].values) +
                            u64(batch.columns[c].offset + i) * width;
     if (type.is_float()) return {true, device::load_float(at, width)};
+    if (is_wide(type)) return load_wide(at, width);
     return {true, is_unsigned(type) ? device::load_unsigned(at, width)
                                     : u64(device::load_signed(at, width))};
 }
@@ -271,6 +297,9 @@ inline PlainTable random_table(Schema const& schema, std::size_t rows, u64 value
             } else if (field.type.is_float()) {
                 cell.word = bits_of(value == 3 && wild ? double(0.0 / 0.0 * 1.0) : double(centred));
                 if (value == 3 && wild) cell.word = 0x7ff8000000000000ULL;
+            } else if (is_wide(field.type)) {
+                u32 const kept = std::min(bits, 64u);
+                cell.word = device::murmur3_mix(value) & (~u64{0} >> (64 - kept));
             } else if (is_unsigned(field.type)) {
                 u64 const most = ~u64{0} >> (64 - bits);
                 cell.word = wild && value == 1 ? most : value & most;

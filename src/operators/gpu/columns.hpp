@@ -24,17 +24,61 @@ MGI_HD auto shared_word(T* at) {
     return cuda::atomic_ref<T, cuda::thread_scope_device>(*at);
 }
 
-// What a column's values are. Bool: a bit a row, width 0.
+// What a column's values are. Bool: a bit a row, width 0. Bytes: decimals too; of a value one piece is looked at, the up to
+// 8 bytes behind the first `skip`.
 struct ValueKind {
     KeyKind kind = KeyKind::Signed;
-    u8 width = 8;
+    u32 width = 8;
+    u32 skip = 0;
+
+    // Bytes of the piece.
+    [[nodiscard]] MGI_HD u32 piece() const { return width - skip < 8 ? width - skip : 8; }
 };
+
+// The largest unit of values that lie `width` bytes apart at both addresses, of 16 bytes at most.
+MGI_HD inline u32 unit_of(u64 width, void const* a, void const* b) {
+    u64 const bits = width | reinterpret_cast<u64>(a) | reinterpret_cast<u64>(b) | 16;
+    return u32(bits & (0 - bits));
+}
+
+// Such a unit of 16 bytes.
+struct alignas(16) Unit16 {
+    u64 low;
+    u64 high;
+};
+
+// Calls `use` with a value of a unit's type.
+template <class Use>
+MGI_HD void with_unit(u32 unit, Use&& use) {
+    switch (unit) {
+        case 1: return use(u8{});
+        case 2: return use(u16{});
+        case 4: return use(u32{});
+        case 8: return use(u64{});
+        default: return use(Unit16{});
+    }
+}
+
+// Up to 8 bytes as a number.
+MGI_HD inline u64 load_piece(char const* at, u32 bytes) {
+    if (bytes == 8 && reinterpret_cast<u64>(at) % 8 == 0) return *reinterpret_cast<u64 const*>(at);
+    u64 word = 0;
+    for (u32 b = 0; b < bytes; ++b) word |= u64(u8(at[b])) << (8 * b);
+    return word;
+}
+MGI_HD inline void store_piece(char* at, u32 bytes, u64 word) {
+    if (bytes == 8 && reinterpret_cast<u64>(at) % 8 == 0) {
+        *reinterpret_cast<u64*>(at) = word;
+        return;
+    }
+    for (u32 b = 0; b < bytes; ++b) at[b] = char(word >> (8 * b));
+}
 
 MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
     return view.validity == nullptr || device::bit_at(view.validity, view.offset + row);
 }
 
-// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1.
+// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1; a piece of Bytes.
 MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
     u64 const at = view.offset + row;
     auto const* values = static_cast<char const*>(view.values);
@@ -44,6 +88,7 @@ MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
     values += at * kind.width;
     if (kind.kind == KeyKind::Signed) return u64(device::load_signed(values, kind.width));
     if (kind.kind == KeyKind::Unsigned) return device::load_unsigned(values, kind.width);
+    if (kind.kind == KeyKind::Bytes) return load_piece(values + kind.skip, kind.piece());
     return device::load_float(values, kind.width);
 }
 
@@ -76,6 +121,7 @@ struct OutputColumn {
     u8* valid = nullptr;  // null: no row is null
     u32 width = 8;        // of a value; 1 of a Bool
     bool bits = false;    // a Bool
+    bool wide = false;    // a decimal or a fixed-size binary, whatever its width
 };
 
 // Calls `use` with a value of the unsigned type of a width.
@@ -104,8 +150,29 @@ MGI_HD inline u64 load_raw(ColumnView const& view, OutputColumn const& column, u
 }
 
 MGI_HD inline void copy_value(OutputColumn const& to, u64 row, ColumnView const& from, u64 at) {
-    store_word(to, row, load_raw(from, to, at));
+    if (to.wide) {
+        char* const value = to.values + row * to.width;
+        char const* const source =
+            static_cast<char const*>(from.values) + (from.offset + at) * to.width;
+        with_unit(unit_of(to.width, value, source), [&](auto unit) {
+            using T = decltype(unit);
+            for (u32 u = 0; u < to.width; u += u32(sizeof(T))) {
+                *reinterpret_cast<T*>(value + u) = *reinterpret_cast<T const*>(source + u);
+            }
+        });
+    } else {
+        store_word(to, row, load_raw(from, to, at));
+    }
     if (to.valid != nullptr) to.valid[row] = is_valid(from, at) ? 1 : 0;
+}
+
+MGI_HD inline void store_null(OutputColumn const& to, u64 row) {
+    if (to.wide) {
+        for (u32 b = 0; b < to.width; ++b) to.values[row * to.width + b] = 0;
+    } else {
+        store_word(to, row, 0);
+    }
+    to.valid[row] = 0;
 }
 
 // Where the columns of a batch that was received lie. By the whole group; `views` are in its scratch.

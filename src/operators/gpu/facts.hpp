@@ -195,20 +195,28 @@ inline KeyCode code_of(std::vector<KeyPart> parts) {
     return code;
 }
 
-inline void check_key_count(std::string const& what, std::size_t keys) {
-    if (keys <= kMostKeys) return;
-    refuse(what,
-           std::to_string(keys) + " key columns; on GPUs at most " + std::to_string(kMostKeys));
-}
-
-// A key column as it is.
-inline KeyPart key_part(u32 column, Type const& type, bool nullable) {
+// A key column as it is, appended to others: one part, or, of values longer than a word, one for each of their pieces.
+inline void add_key(std::string const& what, std::vector<KeyPart>& parts, u32 column,
+                    Field const& field, bool nullable) {
     KeyPart part;
     part.column = column;
-    part.value = kind_of(type);
-    part.bits = type.id == TypeId::Bool ? 1 : type.is_float() ? 64 : u8(8 * type.row_width());
+    part.value = kind_of(field.type);
+    bool const is_bool = field.type.id == TypeId::Bool;
+    part.bits = is_bool ? 1 : field.type.is_float() ? 64 : u8(8 * part.value.piece());
     part.nullable = nullable;
-    return part;
+    do {
+        if (parts.size() == kMostKeys) {
+            refuse(what,
+                   "the keys up to column '" + field.name +
+                       "' are too many or too long; on GPUs they may be " +
+                       std::to_string(kMostKeys) +
+                       " columns, of which decimals and binaries count once for every 8 bytes");
+        }
+        parts.push_back(part);
+        part.value.skip += 8;
+        if (part.value.kind != KeyKind::Bytes) return;
+        part.bits = u8(8 * part.value.piece());
+    } while (part.value.skip < part.value.width);
 }
 
 }  // namespace mgi::operators::on_gpu

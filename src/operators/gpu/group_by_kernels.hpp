@@ -228,6 +228,10 @@ private:
             OutputColumn const& to = args.columns[c];
             bool valid = true;
             u64 word = 0;
+            if (to.wide) {
+                write_wide_key(args, result.part, index, key, to, row);
+                continue;
+            }
             if (result.make == Make::Key) {
                 valid = !is_null(args, result.part, index, key);
                 if (valid) word = key_value(args, result, index, key);
@@ -240,6 +244,19 @@ private:
         }
     }
 
+    // All pieces of a key, from part `k` on.
+    MGI_HD static void write_wide_key(WriteArgs const& args, u32 k, u64 index, u64 const* key,
+                                      OutputColumn const& to, u64 row) {
+        if (is_null(args, k, index, key)) return store_null(to, row);
+        for (u32 at = 0; at < to.width; ++k) {
+            KeyPart const part = args.code.parts[k];
+            u64 const words = is_all_ones(args, index) ? kNoKey : key[part.word];
+            u64 const word = words >> part.shift & low_bits(part.bits);
+            store_piece(to.values + row * to.width + at, part.value.piece(), word);
+            at += part.value.piece();
+        }
+        if (to.valid != nullptr) to.valid[row] = 1;
+    }
     MGI_HD static bool is_null(WriteArgs const& args, u32 k, u64 index, u64 const* key) {
         KeyPart const part = args.code.parts[k];
         if (!part.nullable) return false;

@@ -35,6 +35,11 @@ inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> con
                 refuse_type(input.what(), item.function, field,
                             "on GPUs it takes integers and floats");
             }
+            if (item.function != AggregateFunction::Count &&
+                kind_of(field.type).kind == KeyKind::Bytes) {
+                refuse_type(input.what(), item.function, field,
+                            "on GPUs it takes integers, floats, dates and bools");
+            }
         }
         items.push_back(item);
     }
@@ -57,12 +62,11 @@ public:
     GroupPlan(Input const& input, std::vector<u32> const& keys, std::vector<Item> const& items,
               Facts const& facts)
         : input_(input), facts_(facts) {
-        check_key_count(input.what(), keys.size());
         std::vector<KeyPart> parts;
         for (u32 const key : keys) {
             Field const& field = input.schema()[key];
             u32 const part = u32(parts.size());
-            parts.push_back(key_part(column_of(key), field.type, facts.nulls[key]));
+            add_key(input.what(), parts, column_of(key), field, facts.nulls[key]);
             ResultColumn result;
             result.make = Make::Key;
             result.part = part;

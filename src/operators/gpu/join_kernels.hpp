@@ -215,8 +215,7 @@ struct GatherPairs {
                 } else if (column.from_built && pair.built != Pair::kNone) {
                     copy_value(column.to, i, column.built, pair.built);
                 } else {
-                    store_word(column.to, i, 0);
-                    column.to.valid[i] = 0;
+                    store_null(column.to, i);
                 }
             }
         }

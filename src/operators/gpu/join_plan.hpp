@@ -17,9 +17,7 @@ struct JoinPlan {
         : keys(operation.what(), left, right, spec, operation.options().hash),
           shape(shape_of(spec.kind)),
           roles(spec.kind, left.rows(), right.rows()),
-          columns(joined_columns(operation.what(), left, right, spec, keys)) {
-        check_key_count(operation.what(), keys.left.size());
-    }
+          columns(joined_columns(operation.what(), left, right, spec, keys)) {}
 
     // Keys and columns of a side, each once; keys come first.
     [[nodiscard]] std::vector<u32> needed(bool left) const {
@@ -44,15 +42,16 @@ struct JoinCodes {
         std::vector<KeyPart> parts;
         std::vector<KeyPart> others;
         for (u32 k = 0; k < plan.keys.left.size(); ++k) {
-            Type const& a = left.schema()[plan.keys.left[k]].type;
-            Type const& b = right.schema()[plan.keys.right[k]].type;
+            Field const& a = left.schema()[plan.keys.left[k]];
+            Field const& b = right.schema()[plan.keys.right[k]];
             // A null matches nothing, and needs no bit.
-            KeyPart part = key_part(k, a, false);
-            KeyPart other = key_part(k, b, false);
-            if (a != b) part.bits = other.bits = 64;
-            part.drop_top_bit = other.drop_top_bit = signs_differ(a, b);
-            parts.push_back(part);
-            others.push_back(other);
+            add_key(left.what(), parts, k, a, false);
+            add_key(right.what(), others, k, b, false);
+            if (a.type.is_integer() || a.type.is_float()) {
+                if (a.type != b.type) parts.back().bits = others.back().bits = 64;
+                parts.back().drop_top_bit = others.back().drop_top_bit =
+                    signs_differ(a.type, b.type);
+            }
         }
         probe = code_of(plan.roles.build_left ? others : parts);
         build = code_of(plan.roles.build_left ? parts : others);

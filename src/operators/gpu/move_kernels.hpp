@@ -34,6 +34,14 @@ MGI_HD inline void copy_rows(device::Group const& group, OutputColumn const& col
         for (u32 i = group.thread; i < batch.rows; i += group.threads) {
             column.values[to + i] = batch.bit(c, i) ? 1 : 0;
         }
+    } else if (column.wide) {
+        char* const values = column.values + to * column.width;
+        char const* const from = batch.column<char>(c);
+        with_unit(unit_of(column.width, values, from), [&](auto unit) {
+            using T = decltype(unit);
+            copy_values(group, reinterpret_cast<T*>(values), reinterpret_cast<T const*>(from),
+                        batch.rows * (column.width / u32(sizeof(T))));
+        });
     } else {
         with_type_of(column.width, [&](auto type) {
             using T = decltype(type);

@@ -18,7 +18,9 @@ struct Owners {
 class OwnedRows {
 public:
     MGI_HD OwnedRows(Owners const& owners, ColumnView const* columns, u64 rows)
-        : owners_(owners), first_(columns[owners.keys[0]]) {
+        : owners_(owners),
+          first_(columns[owners.keys[0]]),
+          wide_(owners.layouts[owners.keys[0]].key == KeyKind::Bytes) {
         batch_.columns = columns;
         batch_.count = rows;
     }
@@ -27,15 +29,15 @@ public:
     template <class Use>
     MGI_HD void with_first_keys(Use&& use) const {
         device::ColumnLayout const& layout = owners_.layouts[owners_.keys[0]];
-        with_words_of(first_, {layout.key, u8(layout.width)}, use);
+        with_words_of(first_, {layout.key, layout.width}, use);
     }
     // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value.
     [[nodiscard]] MGI_HD u64 hash(u64 row, u64 word) const {
-        u64 hash = is_valid(first_, row) ? device::murmur3_mix(word) : device::kNullHash;
+        u64 hash = wide_                   ? hash_of(0, row)
+                   : is_valid(first_, row) ? device::murmur3_mix(word)
+                                           : device::kNullHash;
         for (u32 k = 1; k < owners_.key_count; ++k) {
-            u32 const key = owners_.keys[k];
-            hash = device::hash_combine(hash,
-                                        device::hash_value(batch_, owners_.layouts[key], key, row));
+            hash = device::hash_combine(hash, hash_of(k, row));
         }
         return hash;
     }
@@ -46,8 +48,14 @@ public:
     }
 
 private:
+    [[nodiscard]] MGI_HD u64 hash_of(u32 k, u64 row) const {
+        u32 const key = owners_.keys[k];
+        return device::hash_value(batch_, owners_.layouts[key], key, row);
+    }
+
     Owners const owners_;
     ColumnView const first_;
+    bool const wide_;  // the first key's values are longer than a word
     device::Batch batch_;
 };
 

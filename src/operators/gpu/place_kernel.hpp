@@ -153,6 +153,8 @@ private:
             auto const* const bits = static_cast<u8 const*>(view.values);
             place<u8>(group, args, tile, values_of,
                       [&](u32 row) { return u8(device::bit_at(bits, first + row) ? 1 : 0); });
+        } else if (results->wide) {
+            place_wide(group, args, c, tile);
         } else {
             with_type_of(results->width, [&](auto type) {
                 auto const* const values = static_cast<decltype(type) const*>(view.values) + first;
@@ -165,6 +167,38 @@ private:
             group, args, tile,
             [&](u32 d) { return reinterpret_cast<char*>(results[d * args.column_count].valid); },
             [&](u32 row) { return u8(is_valid(view, tile.first + row) ? 1 : 0); });
+    }
+
+    // Values that are longer than a word, unit by unit, to where they go at once: each of them is a run by itself.
+    MGI_HD static void place_wide(device::Group const& group, PlaceArgs const& args, u32 c,
+                                  Tile const& tile) {
+        ColumnView const view = args.columns[c];
+        u32 const width = args.results[c].width;
+        char const* const from =
+            static_cast<char const*>(view.values) + (view.offset + tile.first) * width;
+        u16* const rows = reinterpret_cast<u16*>(tile.staged);  // by position
+        group.sync();  // places are known, and the values before have gone
+        for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+            rows[tile.position[i]] = u16(i);
+        }
+        group.sync();
+        // The results' memory is aligned as well as any.
+        with_unit(unit_of(width, from, nullptr), [&](auto type) {
+            using T = decltype(type);
+            u32 const units = width / u32(sizeof(T));
+            u32 const all = tile.rows * units;
+            for (u32 u = group.thread; u < all; u += group.threads) {
+                u32 const position = u / units;
+                u32 const unit = u % units;
+                u32 const row = rows[position];
+                u32 const d = tile.owner[row];
+                if (position - tile.start[d] >= tile.count[d]) continue;
+                OutputColumn const& to = args.results[d * args.column_count + c];
+                char* const at = to.values + (tile.places[d] + position) * width;
+                reinterpret_cast<T*>(at)[unit] =
+                    reinterpret_cast<T const*>(from + u64{row} * width)[unit];
+            }
+        });
     }
 
     // Values of a column, `load(row)`, to where `to(owner)` has that column.

@@ -12,16 +12,23 @@ namespace mgi::operators::on_gpu {
 // Most rows of a table at an endpoint: kernels count them in 32 bits, and 0 is none.
 inline constexpr u64 kMostRows = 0xfffffffeu;
 
+// Whether values are bytes to the operators, and longer than a word mostly.
+inline bool is_wide(Type const& type) {
+    return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
+}
+
 // Whether GPUs' operators take a type.
 inline bool is_supported(Type const& type) {
     return type.is_integer() || type.is_float() || type.id == TypeId::Bool ||
-           type.id == TypeId::Date32;
+           type.id == TypeId::Date32 || is_wide(type);
 }
 
 inline ValueKind kind_of(Type const& type) {
     ValueKind kind;
-    kind.width = u8(type.row_width());
-    if (type.id == TypeId::Bool) {
+    kind.width = type.row_width();
+    if (is_wide(type)) {
+        kind.kind = KeyKind::Bytes;
+    } else if (type.id == TypeId::Bool) {
         kind.kind = KeyKind::Bool;
     } else if (type.is_float()) {
         kind.kind = KeyKind::Float;
@@ -36,11 +43,12 @@ inline void check_column(std::string const& what, Field const& field, GpuColumn 
                          i64 rows) {
     if (!is_supported(field.type)) {
         refuse(what, "column '" + field.name + "' is " + field.type.to_string() +
-                         ", which operators on GPUs do not take; cast it to an integer, float or "
-                         "date, leave it out, or use endpoints on CPU devices");
+                         ", which operators on GPUs do not take; cast it to a type of fixed "
+                         "width, leave it out, or use endpoints on CPU devices");
     }
     if (rows == 0) return;
-    u64 const width = std::max(1u, field.type.row_width());
+    bool const any_address = field.type.id == TypeId::FixedSizeBinary;
+    u64 const width = any_address ? 1 : std::max(1u, field.type.row_width());
     if (column.values == nullptr || reinterpret_cast<u64>(column.values) % width != 0) {
         refuse(what, "column '" + field.name + "' has its values at " +
                          (column.values == nullptr
@@ -213,6 +221,7 @@ public:
         for (std::size_t c = 0; c < schema.size(); ++c) {
             Column column;
             column.bits = schema[c].type.id == TypeId::Bool;
+            column.wide = is_wide(schema[c].type);
             column.width = column.bits ? 1 : schema[c].type.row_width();
             column.values =
                 next(bytes_, column.bits ? bit_bytes() : rows * schema[c].type.row_width());
@@ -236,6 +245,7 @@ public:
         for (Column const& column : columns_) {
             OutputColumn to;
             to.bits = column.bits;
+            to.wide = column.wide;
             to.width = column.width;
             to.values = column.bits ? unpacked + column.value_bytes : memory + column.values;
             if (column.valid != kNone) {
@@ -273,6 +283,7 @@ private:
     static constexpr u64 kAhead = 32;  // that packing may read behind the last row
     struct Column {
         bool bits = false;
+        bool wide = false;
         u32 width = 8;
         u64 values = 0;
         u64 value_bytes = kNone;
