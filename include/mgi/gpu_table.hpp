@@ -18,9 +18,12 @@ namespace mgi {
 
 /// One column of a GpuTable. Pointers are to GPU memory and borrowed from the table's owner.
 struct GpuColumn {
-    void const* values = nullptr;            ///< multiples of their width; bits of a Bool
+    void const* values =
+        nullptr;  ///< multiples of their width; bits of a Bool; offsets of String and Binary
     std::uint8_t const* validity = nullptr;  ///< a bit a row; null where every row is valid
     std::int64_t offset = 0;                 ///< first row, in both
+    Encoding encoding = Encoding::Plain;     ///< Offsets32 or Offsets64 of String and Binary
+    std::byte const* bytes = nullptr;        ///< their characters
 };
 
 /// Rows of a schema in the memory of one GPU, immutable. Copies share the memory, which `owner` keeps
@@ -34,7 +37,8 @@ struct GpuTable {
 
     /// Rows [first, first + count), without a copy.
     [[nodiscard]] GpuTable slice(std::int64_t first, std::int64_t count) const;
-    /// Payload bytes: fixed widths, one bit a row for Bool and validity.
+    /// Payload bytes: fixed widths, one bit a row for Bool and validity; of String and Binary the offsets alone, since the
+    /// GPU's memory is not read.
     [[nodiscard]] std::int64_t bytes() const;
 };
 
@@ -45,12 +49,14 @@ struct GpuColumnSource {
     void const* values = nullptr;            ///< as in GpuColumn; null if there are no rows
     std::uint8_t const* validity = nullptr;  ///< null: no nulls
     std::int64_t offset = 0;                 ///< first row, in both
+    Encoding encoding = Encoding::Plain;     ///< as in GpuColumn
+    std::byte const* bytes = nullptr;        ///< as in GpuColumn
 };
 
 /// A table of columns that lie in a GPU's memory already. Nothing is copied; `keep_alive` is dropped with
 /// the last copy of the table. What fills the columns must have ended: call `wait_for_gpu_stream` with the
 /// stream that does. Throws Error(InvalidArgument) that names the column: a type that is not supported on
-/// GPUs (String, Binary), an address that is no multiple of the width.
+/// GPUs, String and Binary otherwise than by offsets (Arrow's views), an address that is no multiple of the width.
 GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> const& columns,
                    std::shared_ptr<void const> keep_alive);
 
@@ -66,6 +72,8 @@ void wait_for_gpu_stream(int gpu, void* stream);
 /// that this process does not see; NotFound where there is no driver.
 GpuTable import_gpu_table(ArrowDeviceArray* array, ArrowSchema* schema);
 void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out);
+/// The schema as the table is exported, whose String and Binary follow its columns' encoding.
+void export_schema(GpuTable const& table, ArrowSchema* out);
 
 /// Copies between the host's memory and a GPU's. Throw Error(OutOfMemory), InvalidArgument as
 /// `gpu_table` does and for a GPU that this process does not see, and NotFound where there is no driver.

@@ -1,12 +1,10 @@
-// Tables in GPU memory: made of what others hold there, shared with them, and copied from and to the host. All
-// through the driver, so that who has no nvcc has them, too.
+// Tables in GPU memory: made of what others hold there, and shared with them. All through the driver, so that who has
+// no nvcc has them, too.
 #include <mgi/arrow_device_abi.hpp>
 #include <mgi/error.hpp>
 #include <mgi/gpu_table.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,25 +15,29 @@
 namespace mgi {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // of every column in memory of ours
-
 [[noreturn]] void refuse_column(std::string const& name, std::string const& what) {
     throw Error(ErrorCode::InvalidArgument, "column '" + name + "' " + what);
 }
 
-void check_type(std::string const& name, Type const& type) {
-    if (!type.is_variable()) return;
-    refuse_column(name, "is " + type.to_string() +
-                            ", which no column on a GPU can be; all types of fixed width can");
+void check_encoding(std::string const& name, Type const& type, Encoding encoding) {
+    bool const offsets = encoding == Encoding::Offsets32 || encoding == Encoding::Offsets64;
+    if (type.is_variable() == offsets && (offsets || encoding == Encoding::Plain)) return;
+    refuse_column(name,
+                  "is " + type.to_string() + " as Arrow's views" +
+                      (type.is_variable() ? ", which on a GPU it cannot be: cast it to one by "
+                                            "offsets (string, large_string) first"
+                                          : ""));
 }
 
-void check_values(std::string const& name, Type const& type, void const* values,
+void check_values(std::string const& name, Type const& type, GpuColumn const& column,
                   std::int64_t rows) {
     if (rows == 0) return;
-    if (values == nullptr) refuse_column(name, "has no values");
+    if (column.values == nullptr) refuse_column(name, "has no values");
+    std::uint32_t width = type.row_width();
+    if (type.is_variable()) width = column.encoding == Encoding::Offsets32 ? 4 : 8;
     // Bytes may lie anywhere.
-    std::uint32_t const width = type.id == TypeId::FixedSizeBinary ? 1 : type.row_width();
-    if (width != 0 && reinterpret_cast<std::uintptr_t>(values) % width != 0) {
+    if (type.id == TypeId::FixedSizeBinary) width = 1;
+    if (width != 0 && reinterpret_cast<std::uintptr_t>(column.values) % width != 0) {
         refuse_column(name, "begins at an address that is no multiple of its width, " +
                                 std::to_string(width) + " bytes: copy it first");
     }
@@ -65,7 +67,7 @@ struct TakenArray {
     ArrowArray array;
 };
 
-std::vector<Field> take_fields(ArrowSchema* from) {
+std::vector<arrow::ColumnFormat> take_formats(ArrowSchema* from) {
     struct Release {
         ArrowSchema* schema;
         ~Release() {
@@ -76,18 +78,20 @@ std::vector<Field> take_fields(ArrowSchema* from) {
         throw Error(ErrorCode::InvalidArgument,
                     "the Arrow device array is not a table; a struct of columns is needed");
     }
-    std::vector<Field> fields;
+    std::vector<arrow::ColumnFormat> formats;
     for (std::int64_t i = 0; i < from->n_children; ++i) {
-        Field field = arrow::read_format(*from->children[i]).field;
-        check_type(field.name, field.type);
-        fields.push_back(std::move(field));
+        formats.push_back(arrow::read_format(*from->children[i]));
+        Field const& field = formats.back().field;
+        check_encoding(field.name, field.type, formats.back().encoding);
     }
-    return fields;
+    return formats;
 }
 
-GpuColumn column_in(Field const& field, ArrowArray const& array, std::int64_t skip,
+GpuColumn column_in(arrow::ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
                     std::int64_t rows) {
-    if (array.dictionary != nullptr || array.n_buffers != 2 || array.buffers == nullptr) {
+    Field const& field = format.field;
+    std::int64_t const buffers = field.type.is_variable() ? 3 : 2;
+    if (array.dictionary != nullptr || array.n_buffers != buffers || array.buffers == nullptr) {
         refuse_column(field.name, "lies otherwise than its Arrow schema says");
     }
     if (array.offset < 0 || array.length - skip < rows) {
@@ -96,92 +100,12 @@ GpuColumn column_in(Field const& field, ArrowArray const& array, std::int64_t sk
     }
     GpuColumn column;
     column.values = array.buffers[1];
+    column.encoding = format.encoding;
+    if (buffers == 3) column.bytes = static_cast<std::byte const*>(array.buffers[2]);
     column.offset = array.offset + skip;
     if (array.null_count != 0) column.validity = static_cast<std::uint8_t const*>(array.buffers[0]);
-    check_values(field.name, field.type, column.values, rows);
+    check_values(field.name, field.type, column, rows);
     return column;
-}
-
-/// What of a column is copied, and where to in a block of memory. One offset counts in values and in bits, so
-/// that the copy begins at the same bit of a byte as its source.
-struct Placed {
-    std::size_t values_from = 0;  ///< bytes behind the source's pointer
-    std::size_t values_bytes = 0;
-    std::size_t values_to = 0;
-    std::size_t values_begin = 0;  ///< of the buffer that they are put into
-    std::size_t validity_from = 0;
-    std::size_t validity_bytes = 0;
-    std::size_t validity_to = 0;
-    std::int64_t offset = 0;  ///< of row 0 in the copy
-};
-
-/// Places columns behind each other in one block.
-struct Blocks {
-    std::size_t total = 0;
-
-    std::size_t add(std::size_t bytes) {
-        std::size_t const at = total;
-        total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-        return at;
-    }
-    Placed place(Type const& type, std::int64_t offset, std::int64_t rows, bool nullable) {
-        std::size_t const width = type.row_width();
-        std::size_t const first_bits = std::size_t(offset) / 8;
-        std::size_t const bits = (std::size_t(offset) + std::size_t(rows) + 7) / 8 - first_bits;
-        Placed placed;
-        placed.offset = width == 0 || nullable ? offset % 8 : 0;
-        std::size_t const gap = width * std::size_t(placed.offset);
-        placed.values_from = width == 0 ? first_bits : std::size_t(offset) * width;
-        placed.values_bytes = width == 0 ? bits : std::size_t(rows) * width;
-        placed.values_begin = add(placed.values_bytes + gap);
-        placed.values_to = placed.values_begin + gap;
-        if (nullable) {
-            placed.validity_from = first_bits;
-            placed.validity_bytes = bits;
-            placed.validity_to = add(bits);
-        }
-        return placed;
-    }
-};
-
-template <class AnyTable>
-std::vector<Placed> place_all(AnyTable const& table, Blocks& blocks) {
-    std::vector<Placed> places;
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-        check_type(table.schema[c].name, table.schema[c].type);
-        auto const& column = table.columns[c];
-        places.push_back(blocks.place(table.schema[c].type, column.offset, table.rows,
-                                      column.validity != nullptr));
-    }
-    return places;
-}
-
-/// Calls `copy(driver, to, from, bytes, stream)` for each piece of memory, and waits for what it put into the stream.
-template <class AnyTable, class Copy>
-void copy_all(AnyTable const& table, std::vector<Placed> const& places, int gpu, char const* what,
-              Copy const& copy) {
-    gpu::Driver const& driver = gpu::Driver::get();
-    gpu::OwnStream const stream(gpu);
-    gpu::Current const here(driver, gpu);
-    auto const piece = [&](std::size_t to, void const* source, std::size_t first,
-                           std::size_t bytes) {
-        if (bytes == 0) return;
-        driver.check(
-            copy(driver, to, static_cast<char const*>(source) + first, bytes, stream.get()), what,
-            gpu);
-    };
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-        Placed const& at = places[c];
-        piece(at.values_to, table.columns[c].values, at.values_from, at.values_bytes);
-        piece(at.validity_to, table.columns[c].validity, at.validity_from, at.validity_bytes);
-    }
-    poll(driver, gpu, what, [&] { return driver.cuStreamQuery(stream.get()); });
-}
-
-std::shared_ptr<std::byte> host_block(std::size_t bytes) {
-    constexpr std::align_val_t alignment{kAlignment};
-    return {static_cast<std::byte*>(::operator new(std::max(bytes, kAlignment), alignment)),
-            [](std::byte* at) { ::operator delete(at, std::align_val_t{kAlignment}); }};
 }
 
 }  // namespace
@@ -201,7 +125,9 @@ GpuTable GpuTable::slice(std::int64_t first, std::int64_t count) const {
 std::int64_t GpuTable::bytes() const {
     std::int64_t total = 0;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-        std::uint32_t const width = schema[c].type.row_width();
+        std::uint32_t width = schema[c].type.row_width();
+        if (schema[c].type.is_variable())
+            width = columns[c].encoding == Encoding::Offsets32 ? 4 : 8;
         total += width != 0 ? rows * std::int64_t(width) : (rows + 7) / 8;
         if (columns[c].validity != nullptr) total += (rows + 7) / 8;
     }
@@ -219,11 +145,15 @@ GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> cons
     }
     std::vector<Field> fields;
     for (GpuColumnSource const& column : columns) {
-        check_type(column.name, column.type);
-        check_values(column.name, column.type, column.values, rows);
+        table.columns.push_back(
+            {column.values, column.validity, column.offset, column.encoding, column.bytes});
+        // Where there are no rows it does not matter how they lie.
+        if (rows != 0 || !column.type.is_variable()) {
+            check_encoding(column.name, column.type, column.encoding);
+        }
+        check_values(column.name, column.type, table.columns.back(), rows);
         if (column.offset < 0) refuse_column(column.name, "begins before its memory");
         fields.push_back({column.name, column.type, column.validity != nullptr});
-        table.columns.push_back({column.values, column.validity, column.offset});
     }
     table.schema = Schema(std::move(fields));
     return table;
@@ -238,7 +168,7 @@ void wait_for_gpu_stream(int gpu, void* stream) {
 
 GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
     auto const taken = std::make_shared<TakenArray>(from);
-    std::vector<Field> fields = take_fields(schema);
+    std::vector<arrow::ColumnFormat> const formats = take_formats(schema);
     ArrowArray const& array = taken->array;
     if (array.release == nullptr) {
         throw Error(ErrorCode::InvalidArgument, "the Arrow device array was released already");
@@ -257,14 +187,16 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
     GpuTable table;
     table.gpu = int(from->device_id);
     table.rows = array.length;
-    if (array.n_children != std::int64_t(fields.size())) {
+    if (array.n_children != std::int64_t(formats.size())) {
         throw Error(ErrorCode::InvalidArgument,
                     "the Arrow device array has " + std::to_string(array.n_children) +
-                        " columns, its schema has " + std::to_string(fields.size()));
+                        " columns, its schema has " + std::to_string(formats.size()));
     }
-    for (std::size_t c = 0; c < fields.size(); ++c) {
+    std::vector<Field> fields;
+    for (std::size_t c = 0; c < formats.size(); ++c) {
+        fields.push_back(formats[c].field);
         table.columns.push_back(
-            column_in(fields[c], *array.children[c], array.offset, array.length));
+            column_in(formats[c], *array.children[c], array.offset, array.length));
         fields[c].nullable = fields[c].nullable || table.columns[c].validity != nullptr;
     }
     table.schema = Schema(std::move(fields));
@@ -278,7 +210,10 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
     return table;
 }
 
-void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out) {
+namespace {
+
+// For what only looks at addresses.
+RecordBatch as_batch(GpuTable const& table) {
     RecordBatch batch;
     batch.schema = table.schema;
     batch.rows = table.rows;
@@ -288,63 +223,27 @@ void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out) {
         same.values = column.values;
         same.validity = column.validity;
         same.offset = column.offset;
+        same.encoding = column.encoding;
+        // One that nobody has filled may lie anyhow.
+        bool const texts = table.schema[batch.columns.size()].type.is_variable();
+        if (texts && same.encoding == Encoding::Plain) same.encoding = Encoding::Offsets32;
+        same.bytes = column.bytes;
         batch.columns.push_back(std::move(same));
     }
+    return batch;
+}
+
+}  // namespace
+
+void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out) {
     *out = {};
-    export_batch(batch, &out->array);
+    export_batch(as_batch(table), &out->array);
     out->device_id = table.gpu;
     out->device_type = ARROW_DEVICE_CUDA;
 }
 
-GpuTable copy_to_gpu(RecordBatch const& batch, int gpu) {
-    Blocks blocks;
-    std::vector<Placed> const places = place_all(batch, blocks);
-    auto const memory = std::make_shared<gpu::DeviceMemory>(gpu, blocks.total + kAlignment);
-    copy_all(batch, places, gpu, "copy a table to the GPU",
-             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
-                 gpu::Stream stream) {
-                 auto const at = reinterpret_cast<gpu::Address>(memory->data() + to);
-                 return driver.cuMemcpyHtoDAsync(at, from, bytes, stream);
-             });
-    GpuTable table;
-    table.schema = batch.schema;
-    table.rows = batch.rows;
-    table.gpu = gpu;
-    for (Placed const& at : places) {
-        table.columns.push_back({memory->data() + at.values_begin,
-                                 at.validity_bytes == 0 ? nullptr
-                                                        : reinterpret_cast<std::uint8_t const*>(
-                                                              memory->data() + at.validity_to),
-                                 at.offset});
-    }
-    table.owner = memory;
-    return table;
-}
-
-RecordBatch copy_to_host(GpuTable const& table) {
-    Blocks blocks;
-    std::vector<Placed> const places = place_all(table, blocks);
-    auto const memory = host_block(blocks.total);
-    copy_all(table, places, table.gpu, "copy a table to the host",
-             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
-                 gpu::Stream stream) {
-                 return driver.cuMemcpyDtoHAsync(
-                     memory.get() + to, reinterpret_cast<gpu::Address>(from), bytes, stream);
-             });
-    RecordBatch batch;
-    batch.schema = table.schema;
-    batch.rows = table.rows;
-    for (Placed const& at : places) {
-        Column column;
-        column.values = memory.get() + at.values_begin;
-        if (at.validity_bytes != 0) {
-            column.validity = reinterpret_cast<std::uint8_t const*>(memory.get() + at.validity_to);
-        }
-        column.offset = at.offset;
-        batch.columns.push_back(std::move(column));
-    }
-    batch.owner = memory;
-    return batch;
+void export_schema(GpuTable const& table, ArrowSchema* out) {
+    export_schema(as_batch(table), out);
 }
 
 }  // namespace mgi

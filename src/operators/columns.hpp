@@ -91,20 +91,9 @@ inline constexpr i64 kLongestText = 0x7fffffff;
 
 // Characters of a valid row. Throws Error(InvalidArgument) for more than `kLongestText` of them.
 inline Text text_at(ColumnView const& view, u64 row) {
-    u64 const at = view.offset + row;
-    if (view.encoding == device::InputEncoding::Views) {
-        auto const& value = static_cast<device::StringView16 const*>(view.values)[at];
-        if (value.length <= device::StringView16::kInline) return {value.text, value.length};
-        return {view.buffers[value.ref.buffer] + value.ref.offset, value.length};
-    }
-    if (view.encoding == device::InputEncoding::Offsets32) {
-        auto const* offsets = static_cast<std::int32_t const*>(view.values) + at;
-        return {view.bytes + offsets[0], u32(offsets[1] - offsets[0])};
-    }
-    auto const* offsets = static_cast<i64 const*>(view.values) + at;
-    i64 const size = offsets[1] - offsets[0];
-    if (size > kLongestText) refuse_text(size);
-    return {view.bytes + offsets[0], u32(size)};
+    Text const text = device::view_text(view, row);
+    if (text.size > kLongestText) refuse_text(text.size);
+    return text;
 }
 
 // Texts of a column as rows of a table hold them.

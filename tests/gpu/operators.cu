@@ -169,6 +169,7 @@ public:
         test("group_by: beside a channel", [this](Bed& bed) { beside_a_channel(bed); });
         test("join: keys of types that differ", [this](Bed& bed) { join_types(bed); });
         test("join: unique, several, hot and no keys", [this](Bed& bed) { join_shapes(bed); });
+        test("texts: groups and joins", [this](Bed& bed) { texts(bed); });
         test("exchange: every row to its owner", [this](Bed& bed) { exchanged(bed); });
         test("empty tables", [](Bed& bed) { empty(bed); });
         test("errors", [this](Bed& bed) { errors(bed); });
@@ -194,7 +195,7 @@ private:
     void keys_of_each_type(Bed& bed) const {
         for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
                                  float64(), date32(), decimal128(15, 2), fixed_size_binary(3),
-                                 fixed_size_binary(8), fixed_size_binary(20)}) {
+                                 fixed_size_binary(8), fixed_size_binary(20), string(), binary()}) {
             Schema const schema{{"key", type, true}, {"value", int64(), true}};
             bed.groups(random_table(schema, rows_, rows_ / 4, 1, true), {"key"},
                        {{F::Count, "", "rows"}, {F::Min, "value", "min"}});
@@ -271,7 +272,8 @@ private:
                            {float32(), float64()},
                            {date32(), date32()},
                            {decimal128(9, 2), decimal128(30, 2)},
-                           {fixed_size_binary(21), fixed_size_binary(21)}};
+                           {fixed_size_binary(21), fixed_size_binary(21)},
+                           {string(), string()}};
         std::size_t const rows = rows_ / 8;
         for (auto const& [a, b] : cases) {
             u64 const values = a == int8() ? 120 : rows / 2;
@@ -298,6 +300,29 @@ private:
         for (u64 i = 0; i < 300; ++i) other.rows.push_back({{true, 6}, {true, i}});
         bed.joins(hot, other, {{"key"}, {"id"}, {"x"}, {"name"}});
     }
+    void texts(Bed& bed) const {
+        Schema const schema{{"s", string(), true},
+                            {"n", int16(), true},
+                            {"t", binary()},
+                            {"x", int32(), true},
+                            {"y", string(), true}};
+        for (u64 const values : {u64{5}, u64(rows_ / 5)}) {
+            PlainTable const left = random_table(schema, rows_, values, 21);
+            PlainTable right = random_table(schema, rows_ / 40, values, 22);
+            right.schema = Schema{{"s2", string(), true},
+                                  {"n2", int64(), true},
+                                  {"t2", binary()},
+                                  {"x2", int32(), true},
+                                  {"y2", string(), true}};
+            for (bool const by_reference : {true, false}) {
+                bed.options.by_reference = by_reference;
+                bed.groups(left, {"s"}, every("x"));
+                bed.groups(left, {"s", "n"}, {{F::Count, "y", "n2"}, {F::Max, "x", "max"}});
+                bed.joins(left, right, {{"t", "n"}, {"t2", "n2"}, {"s", "x", "y"}, {"y2", "t2"}});
+            }
+            bed.options.by_reference = true;
+        }
+    }
     void exchanged(Bed& bed) const {
         Schema const schema{{"key", int32(), true},
                             {"a", int8()},
@@ -306,15 +331,17 @@ private:
                             {"d", uint16()},
                             {"e", boolean()},
                             {"f", decimal128(15, 2), true},
-                            {"g", fixed_size_binary(12)}};
+                            {"g", fixed_size_binary(12)},
+                            {"h", string(), true},
+                            {"i", binary()}};
         PlainTable table = random_table(schema, rows_ + 7, rows_ / 10, 13);
-        for (char const* const key : {"key", "f", "g"}) bed.exchanges(table, key);
+        for (char const* const key : {"key", "f", "g", "h"}) bed.exchanges(table, key);
         bed.options.hash = Hash::Modulo;
         bed.exchanges(table, "key");
         bed.options.hash = Hash::Murmur3;
         bed.options.by_reference = false;
         bed.options.segment_bytes = 8192;
-        for (char const* const key : {"key", "f", "g"}) bed.exchanges(table, key);
+        for (char const* const key : {"key", "f", "g", "h"}) bed.exchanges(table, key);
         bed.options.by_reference = true;
         for (Row& row : table.rows) row[0] = {true, 3};
         bed.exchanges(table, "key");
@@ -343,18 +370,22 @@ private:
         expect_error(ErrorCode::Interrupted, "stopped", [&] { call({{F::Count, "", "n"}}); });
         bed.options.cancel = nullptr;
         expect_error(ErrorCode::InvalidArgument, "column 'text' is string", [&] {
-            (void)gpu_table(0, 1, {{"text", string(), nullptr, nullptr, 0}}, nullptr);
+            (void)gpu_table(0, 1, {{"text", string(), nullptr, nullptr, 0, Encoding::Views}},
+                            nullptr);
         });
     }
     void arrow(Bed& bed) const {
-        Schema const schema{{"key", int32(), true}, {"flag", boolean(), true}};
+        Schema const schema{{"key", int32(), true},
+                            {"flag", boolean(), true},
+                            {"text", string(), true},
+                            {"price", decimal128(12, 2)}};
         PlainTable const table = random_table(schema, rows_, 50, 16);
         GpuTable const whole = copy_to_gpu(batch_of(table, 0, table.rows.size()), 0);
         GpuTable const cut = whole.slice(37, i64(table.rows.size()) - 37);
         ArrowDeviceArray array = {};
         ArrowSchema arrow_schema = {};
         export_gpu_table(cut, &array);
-        export_schema(cut.schema, &arrow_schema);
+        export_schema(cut, &arrow_schema);
         if (array.device_type != ARROW_DEVICE_CUDA || array.device_id != 0) throw Wrong("device");
         GpuTable const back = import_gpu_table(&array, &arrow_schema);
         if (array.array.release != nullptr || arrow_schema.release != nullptr) {

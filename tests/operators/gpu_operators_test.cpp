@@ -91,9 +91,9 @@ std::vector<Aggregate> every_aggregate(std::string const& column) {
 }
 
 TEST_P(GpuOperators, GroupsByKeysOfEachType) {
-    for (Type const& type :
-         {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(), float64(), date32(),
-          decimal128(15, 2), fixed_size_binary(3), fixed_size_binary(8), fixed_size_binary(20)}) {
+    for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
+                             float64(), date32(), decimal128(15, 2), fixed_size_binary(3),
+                             fixed_size_binary(8), fixed_size_binary(20), string(), binary()}) {
         for (bool const nullable : {false, true}) {
             SCOPED_TRACE(type.to_string() + (nullable ? "?" : ""));
             Schema const schema{{"key", type, nullable}, {"value", int64(), nullable}};
@@ -204,6 +204,7 @@ TEST_P(GpuOperators, JoinsKeysOfTypesThatDiffer) {
                        {date32(), date32()},
                        {decimal128(9, 2), decimal128(30, 2)},
                        {fixed_size_binary(21), fixed_size_binary(21)},
+                       {string(), string()},
                        {boolean(), boolean()}};
     for (auto const& [a, b] : cases) {
         SCOPED_TRACE(a.to_string() + " and " + b.to_string());
@@ -286,9 +287,11 @@ TEST_P(GpuOperators, ExchangesEveryRowToWhoOwnsItsKey) {
                         {"d", uint16()},
                         {"e", boolean()},
                         {"f", decimal128(15, 2), true},
-                        {"g", fixed_size_binary(12)}};
+                        {"g", fixed_size_binary(12)},
+                        {"h", string(), true},
+                        {"i", binary()}};
     PlainTable const table = random_table(schema, 7001, 500, 13);
-    for (std::string const key : {"key", "modulo of key", "f", "g"}) {
+    for (std::string const key : {"key", "modulo of key", "f", "g", "h"}) {
         bool const modulo = key == "modulo of key";
         options_.hash = modulo ? Hash::Modulo : Hash::Murmur3;
         auto const operation = this->operation("exchange");
@@ -312,14 +315,39 @@ TEST_P(GpuOperators, MovesRowsThroughAChannelToo) {
                         {"a", int8()},
                         {"b", boolean(), true},
                         {"f", decimal128(15, 2), true},
-                        {"g", fixed_size_binary(12)}};
+                        {"g", fixed_size_binary(12)},
+                        {"h", string(), true},
+                        {"i", binary()}};
     PlainTable const table = random_table(schema, 3001, 500, 18);
     auto const operation = this->operation("exchange");
     expect_same(all_rows(exchange_on(*operation, parts_of(table), {"key"})), sorted(table.rows));
     expect_groups(table, {"key"}, every_aggregate("a"));
     PlainTable other = random_table(schema, 400, 300, 19);
     other.schema = Schema{{"key", int32(), true}, {"c", int8()}, {"d", boolean(), true}};
-    expect_joined(table, other, {{"key"}, {"key"}, {"key", "a", "b"}, {"c", "d"}});
+    expect_joined(table, other, {{"key"}, {"key"}, {"key", "a", "b", "h"}, {"c", "d"}});
+    expect_groups(table, {"h", "b"}, every_aggregate("a"));
+}
+
+TEST_P(GpuOperators, GroupsAndJoinsByTexts) {
+    Schema const schema{{"s", string(), true},
+                        {"n", int16(), true},
+                        {"t", binary()},
+                        {"x", int32(), true},
+                        {"y", string(), true}};
+    for (u64 const values : {5u, 400u}) {
+        PlainTable const left = random_table(schema, 2000, values, 21);
+        PlainTable right = random_table(schema, 700, values, 22);
+        right.schema = Schema{{"s2", string(), true},
+                              {"n2", int64(), true},
+                              {"t2", binary()},
+                              {"x2", int32(), true},
+                              {"y2", string(), true}};
+        expect_groups(left, {"s"}, every_aggregate("x"));
+        expect_groups(left, {"s", "n"}, {{F::Count, "y", "n2"}, {F::Max, "x", "max"}});
+        expect_groups(left, {"t", "s"}, {{F::Count, "", "rows"}});
+        expect_joined(left, right, {{"t", "n"}, {"t2", "n2"}, {"s", "x", "y"}, {"y2", "t2"}});
+        if (values == 400) expect_joined(left, right, {{"s"}, {"s2"}, {"y", "s"}, {"s2"}});
+    }
 }
 
 TEST_P(GpuOperators, SaysWhatItsPhasesTook) {
@@ -386,7 +414,10 @@ TEST_P(GpuOperators, SaysWhatItCannotTake) {
     texts[0].schema = Schema{{"name", string()}};
     texts[0].columns.resize(1);
     texts[0].gpu = -1;
-    refused("column 'name' is string", [&] { exchange_on(*operation, texts, {"name"}); });
+    texts[0].rows = 1;
+    texts[0].columns[0].encoding = Encoding::Views;
+    refused("column 'name' is string, and does not lie by offsets",
+            [&] { exchange_on(*operation, texts, {"name"}); });
     refused("cast one of them", [&] {
         join_on(*operation, parts_of(table), parts_of(table), {{"key"}, {"x"}, {}, {}});
     });

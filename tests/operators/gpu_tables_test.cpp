@@ -35,6 +35,13 @@ void by_four(std::function<void(u32)> const& body) {
     for (auto& thread : threads) thread.join();
 }
 
+// Of keys without texts.
+KeyCode code_of_words(u32 words) {
+    KeyCode code;
+    code.words = words;
+    return code;
+}
+
 TEST(GpuHashTable, ThreadsPutEachKeyThereOnce) {
     constexpr u64 kKeys = 500;
     TableOnHost here(1000, 1, false);
@@ -70,7 +77,7 @@ TEST(GpuHashTable, ThreadsPutEachLongKeyThereOnce) {
             // Differ in one word each time.
             u64 const n = (i * 11 + t) % kKeys;
             u64 const key[] = {n % 7, 5, n / 7};
-            u64 const index = insert_words(here.table, key, 3, added);
+            u64 const index = insert_words(here.table, key, code_of_words(3), added);
             shared_word(here.table.values(index)).fetch_add(u64{1}, device::relaxed);
         }
         all += added;
@@ -78,12 +85,12 @@ TEST(GpuHashTable, ThreadsPutEachLongKeyThereOnce) {
     EXPECT_EQ(all, kKeys);
     for (u64 n = 0; n < kKeys; ++n) {
         u64 const key[] = {n % 7, 5, n / 7};
-        u64 const index = find_words(here.table, key, 3);
+        u64 const index = find_words(here.table, key, code_of_words(3));
         ASSERT_NE(index, kNotThere);
         EXPECT_EQ(*here.table.values(index), 12u);
     }
     u64 const other[] = {0, 6, 0};
-    EXPECT_EQ(find_words(here.table, other, 3), kNotThere);
+    EXPECT_EQ(find_words(here.table, other, code_of_words(3)), kNotThere);
 }
 
 TEST(GpuHashTable, KeysWithoutAPlaceByHashHaveTheirOwn) {
@@ -111,7 +118,7 @@ TEST(GpuHashTable, SaysThatItIsTooFull) {
     TableOnHost wide(4, 2, true);
     for (u64 n = 0; n < 5; ++n) {
         u64 const key[] = {n, n};
-        EXPECT_EQ(insert_words(wide.table, key, 2, added) == kNotThere, n == 4);
+        EXPECT_EQ(insert_words(wide.table, key, code_of_words(2), added) == kNotThere, n == 4);
     }
 }
 

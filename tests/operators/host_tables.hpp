@@ -34,7 +34,8 @@ inline GpuTable on_host(RecordBatch const& batch) {
     table.gpu = -1;
     table.owner = batch.owner;
     for (Column const& column : batch.columns) {
-        table.columns.push_back({column.values, column.validity, column.offset});
+        table.columns.push_back(
+            {column.values, column.validity, column.offset, column.encoding, column.bytes});
     }
     return table;
 }
@@ -49,6 +50,8 @@ inline RecordBatch batch_of_result(GpuTable const& table) {
         to.values = column.values;
         to.validity = column.validity;
         to.offset = column.offset;
+        to.encoding = column.encoding;
+        to.bytes = column.bytes;
         batch.columns.push_back(to);
     }
     return batch;

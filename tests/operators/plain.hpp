@@ -54,6 +54,21 @@ inline bool is_wide(Type const& type) {
     return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
 }
 
+/// A text's cell is a number that its characters say, some of them at length.
+inline std::string text_of_word(u64 word) {
+    if (word == 0) return "";
+    return std::to_string(word) + std::string(word % 41, 'x');
+}
+inline Cell cell_of_text(std::string_view text) {
+    Cell cell;
+    for (char const digit : text) {
+        if (digit == 'x') break;
+        cell.word = 10 * cell.word + u64(digit - '0');
+    }
+    if (text_of_word(cell.word) != text) cell.word = 0xbadbadbadbadbadULL;
+    return cell;
+}
+
 /// A cell's bytes where they are longer than its word: what is behind the word follows from it.
 inline void store_wide(char* to, u32 width, u64 word) {
     for (u32 b = 0; b < width; ++b) {
@@ -71,6 +86,32 @@ inline Cell load_wide(char const* from, u32 width) {
     return cell;
 }
 
+/// Texts by offsets; nulls have some characters, too.
+inline void add_texts(Column& column, std::vector<std::vector<u64>>& memory, Rows const& rows,
+                      std::size_t c, std::size_t first, std::size_t count) {
+    std::string characters = "in front";
+    std::vector<i64> offsets{i64(characters.size())};
+    for (std::size_t i = 0; i < count; ++i) {
+        Cell const& cell = rows[first + i][c];
+        characters += cell.valid ? text_of_word(cell.word) : "null";
+        offsets.push_back(i64(characters.size()));
+    }
+    auto const add = [&](void const* from, std::size_t bytes) {
+        memory.emplace_back(bytes / 8 + 2);
+        std::memcpy(memory.back().data(), from, bytes);
+        return memory.back().data();
+    };
+    column.bytes = reinterpret_cast<std::byte const*>(add(characters.data(), characters.size()));
+    if (count % 2 == 0) {
+        column.encoding = Encoding::Offsets64;
+        column.values = add(offsets.data(), offsets.size() * 8);
+        return;
+    }
+    std::vector<std::int32_t> const narrow(offsets.begin(), offsets.end());
+    column.encoding = Encoding::Offsets32;
+    column.values = add(narrow.data(), narrow.size() * 4);
+}
+
 /// Rows [first, first + count) in the host's memory, as Arrow lays them out.
 inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::size_t count) {
     auto memory = std::make_shared<std::vector<std::vector<u64>>>();
@@ -84,10 +125,8 @@ inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::siz
         for (std::size_t i = 0; i < count; ++i) {
             Cell const& cell = table.rows[first + i][c];
             if (cell.valid) valid[i / 64] |= u64{1} << (i % 64);
-            if (type.id == TypeId::Bool) {
-                values[i / 64] |= cell.word << (i % 64);
-                continue;
-            }
+            if (type.id == TypeId::Bool) values[i / 64] |= cell.word << (i % 64);
+            if (type.id == TypeId::Bool || type.is_variable()) continue;
             u64 word = cell.word;
             if (type.id == TypeId::Float32) {
                 auto const narrow = float(double_of(cell.word));
@@ -103,6 +142,7 @@ inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::siz
         Column column;
         memory->push_back(std::move(values));
         column.values = memory->back().data();
+        if (type.is_variable()) add_texts(column, *memory, table.rows, c, first, count);
         if (table.schema[c].nullable) {
             memory->push_back(std::move(valid));
             column.validity = reinterpret_cast<std::uint8_t const*>(memory->back().data());
@@ -122,6 +162,7 @@ inline Cell cell_of(RecordBatch const& batch, std::size_t c, i64 i) {
     Type const& type = batch.schema[c].type;
     if (!batch.is_valid(c, i)) return {false, 0};
     if (type.id == TypeId::Bool) return {true, batch.bool_at(c, i) ? 1u : 0u};
+    if (type.is_variable()) return cell_of_text(batch.string_at(c, i));
     u32 const width = type.row_width();
     char const* const at = static_cast<char const*>(batch.columns[c].values) +
                            u64(batch.columns[c].offset + i) * width;
@@ -297,6 +338,8 @@ inline PlainTable random_table(Schema const& schema, std::size_t rows, u64 value
             } else if (field.type.is_float()) {
                 cell.word = bits_of(value == 3 && wild ? double(0.0 / 0.0 * 1.0) : double(centred));
                 if (value == 3 && wild) cell.word = 0x7ff8000000000000ULL;
+            } else if (field.type.is_variable()) {
+                cell.word = value;
             } else if (is_wide(field.type)) {
                 u32 const kept = std::min(bits, 64u);
                 cell.word = device::murmur3_mix(value) & (~u64{0} >> (64 - kept));

@@ -24,12 +24,15 @@ MGI_HD auto shared_word(T* at) {
     return cuda::atomic_ref<T, cuda::thread_scope_device>(*at);
 }
 
-// What a column's values are. Bool: a bit a row, width 0. Bytes: decimals too; of a value one piece is looked at, the up to
-// 8 bytes behind the first `skip`.
+// What a column's values are. Bool: a bit a row, width 0. Of Bytes, which decimals are too, one piece is looked at, the up to 8
+// bytes behind the first `skip`; of Text a word with its size and a part of its hash, or where it lies.
 struct ValueKind {
     KeyKind kind = KeyKind::Signed;
     u32 width = 8;
     u32 skip = 0;
+
+    static constexpr u32 kTextWord = 0;   // `skip` of a text's first word
+    static constexpr u32 kTextBegin = 8;  // and of the address of its characters
 
     // Bytes of the piece.
     [[nodiscard]] MGI_HD u32 piece() const { return width - skip < 8 ? width - skip : 8; }
@@ -78,12 +81,26 @@ MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
     return view.validity == nullptr || device::bit_at(view.validity, view.offset + row);
 }
 
-// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1; a piece of Bytes.
+// A text's word: texts are equal if their words and characters are.
+MGI_HD inline u64 text_word(device::Text text) {
+    return device::murmur3_bytes(text.data, text.size) << 32 | text.size;
+}
+MGI_HD inline u32 size_of_text(u64 word) {
+    return u32(word);
+}
+
+// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1; a piece of Bytes, or
+// a word of a text.
 MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
     u64 const at = view.offset + row;
     auto const* values = static_cast<char const*>(view.values);
     if (kind.kind == KeyKind::Bool) {
         return device::bit_at(static_cast<u8 const*>(view.values), at) ? 1 : 0;
+    }
+    if (kind.kind == KeyKind::Text) {
+        device::Text const text = device::view_text(view, row);
+        if (kind.skip == ValueKind::kTextWord) return text_word(text);
+        return reinterpret_cast<u64>(text.data);
     }
     values += at * kind.width;
     if (kind.kind == KeyKind::Signed) return u64(device::load_signed(values, kind.width));
@@ -122,6 +139,9 @@ struct OutputColumn {
     u32 width = 8;        // of a value; 1 of a Bool
     bool bits = false;    // a Bool
     bool wide = false;    // a decimal or a fixed-size binary, whatever its width
+    bool text =
+        false;  // spans, whose characters lie in `characters`, or anywhere where that is null
+    char* characters = nullptr;
 };
 
 // Calls `use` with a value of the unsigned type of a width.
@@ -149,8 +169,16 @@ MGI_HD inline u64 load_raw(ColumnView const& view, OutputColumn const& column, u
                                  column.width);
 }
 
+MGI_HD inline void store_span(OutputColumn const& to, u64 row, u64 begin, u64 size) {
+    reinterpret_cast<device::TextSpan*>(to.values)[row] = {begin, size};
+}
+
 MGI_HD inline void copy_value(OutputColumn const& to, u64 row, ColumnView const& from, u64 at) {
-    if (to.wide) {
+    if (to.text) {
+        bool const valid = is_valid(from, at);
+        device::Text const text = valid ? device::view_text(from, at) : device::Text();
+        store_span(to, row, reinterpret_cast<u64>(text.data), text.size);
+    } else if (to.wide) {
         char* const value = to.values + row * to.width;
         char const* const source =
             static_cast<char const*>(from.values) + (from.offset + at) * to.width;
@@ -167,7 +195,9 @@ MGI_HD inline void copy_value(OutputColumn const& to, u64 row, ColumnView const&
 }
 
 MGI_HD inline void store_null(OutputColumn const& to, u64 row) {
-    if (to.wide) {
+    if (to.text) {
+        store_span(to, row, 0, 0);
+    } else if (to.wide) {
         for (u32 b = 0; b < to.width; ++b) to.values[row * to.width + b] = 0;
     } else {
         store_word(to, row, 0);
@@ -187,6 +217,10 @@ MGI_HD inline void aim(device::Group const& group, device::ReceivedBatch const& 
             view.validity = reinterpret_cast<u8 const*>(batch.segment + column.validity);
         }
         view.offset = batch.row;
+        if (column.key == KeyKind::Text) {
+            view.encoding = device::InputEncoding::Views;
+            view.bytes = batch.segment + batch.layout->bytes_offset;
+        }
         views[c] = view;
     }
     group.sync();

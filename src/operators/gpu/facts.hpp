@@ -12,8 +12,10 @@ namespace mgi::operators::on_gpu {
 struct Wanted {
     std::vector<bool> magnitudes;  // by column; of integers
     std::vector<u32> keys;
-    bool sketch = false;    // of the keys
-    bool rows_for = false;  // how many rows go to each endpoint
+    bool sketch = false;  // of the keys
+    bool rows_for =
+        false;  // how many rows go to each endpoint, and how many characters of each text column that moves
+    std::vector<u32> moving;  // columns
 };
 
 struct Facts {
@@ -22,12 +24,29 @@ struct Facts {
     std::vector<double> keys_of_part;                // how many differ, about
     double keys = 0;                                 // of all parts
     std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
+    std::vector<u32> texts;                          // those of which there are
+    std::vector<std::vector<std::vector<u64>>> characters_of_part_for;  // by text, part, endpoint
 
     // How many an endpoint gets of all parts.
     [[nodiscard]] u64 rows_for(std::size_t endpoint) const {
         u64 rows = 0;
         for (auto const& of_part : rows_of_part_for) rows += of_part[endpoint];
         return rows;
+    }
+    // The same of a text column's characters, by part; empty of another column.
+    [[nodiscard]] std::vector<std::vector<u64>> const& characters_of(u32 column) const {
+        static std::vector<std::vector<u64>> const none;
+        auto const at = std::find(texts.begin(), texts.end(), column);
+        return at == texts.end() ? none : characters_of_part_for[std::size_t(at - texts.begin())];
+    }
+    // How many characters of each of some columns an endpoint gets.
+    [[nodiscard]] std::vector<u64> characters_for(std::vector<u32> const& columns,
+                                                  std::size_t endpoint) const {
+        std::vector<u64> all(columns.size());
+        for (std::size_t c = 0; c < columns.size(); ++c) {
+            for (auto const& of_part : characters_of(columns[c])) all[c] += of_part[endpoint];
+        }
+        return all;
     }
 };
 
@@ -37,19 +56,23 @@ namespace detail {
 class PartSurvey {
 public:
     PartSurvey(Operation const& operation, Input const& input, Wanted const& wanted,
-               std::vector<SurveyColumn> const& looked_at, std::size_t part)
+               std::vector<SurveyColumn> const& looked_at, std::vector<u32> const& texts,
+               std::size_t part)
         : place_(operation.place(part)), looked_at_(looked_at.size()) {
         std::vector<u32> const all = input.columns_or_all({});
         SurveyArgs args;
         args.rows = input.rows(part);
         args.owners = operation.owners(wanted.keys.size());
-        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, counts_,
-                 registers_, rows_for_) =
+        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, args.texts,
+                 counts_, registers_, rows_for_, args.characters_for) =
             place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
-                          looked_at, input.layouts(all), wanted.keys,
+                          looked_at, input.layouts(all), wanted.keys, texts,
                           std::vector<SurveyCounts>(looked_at.size()),
                           std::vector<u32>(wanted.sketch ? Sketch::kRegisters : 0),
-                          std::vector<u64>(wanted.rows_for ? operation.size() : 0));
+                          std::vector<u64>(wanted.rows_for ? operation.size() : 0),
+                          std::vector<u64>(texts.size() * operation.size()));
+        args.text_count = u32(texts.size());
+        characters_for_ = args.characters_for;
         args.looked_at_count = u32(looked_at.size());
         args.counts = counts_;
         if (wanted.sketch) args.registers = registers_;
@@ -60,6 +83,9 @@ public:
     std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }
     std::vector<u32> registers() { return place_.download(registers_, Sketch::kRegisters); }
     std::vector<u64> rows_for(std::size_t count) { return place_.download(rows_for_, count); }
+    std::vector<u64> characters_for(std::size_t count) {
+        return place_.download(characters_for_, count);
+    }
 
 private:
     Place& place_;
@@ -68,6 +94,7 @@ private:
     SurveyCounts* counts_ = nullptr;
     u32* registers_ = nullptr;
     u64* rows_for_ = nullptr;
+    u64* characters_for_ = nullptr;
 };
 
 // What one process has found, for the others: of its parts, and of all of them together.
@@ -82,6 +109,9 @@ inline std::string say_facts(Operation const& operation, Facts const& facts,
         words.number(p).number(std::bit_cast<u64>(facts.keys_of_part[p]));
         if (facts.rows_of_part_for.empty()) continue;
         for (u64 const rows : facts.rows_of_part_for[p]) words.number(rows);
+        for (auto const& of_text : facts.characters_of_part_for) {
+            for (u64 const characters : of_text[p]) words.number(characters);
+        }
     }
     words.text({reinterpret_cast<char const*>(registers.data()), registers.size() * sizeof(u32)});
     return words.take();
@@ -99,6 +129,9 @@ inline void hear_facts(std::string const& said, Facts& facts, std::vector<u32>& 
         facts.keys_of_part[p] = std::bit_cast<double>(from.number());
         if (facts.rows_of_part_for.empty()) continue;
         for (u64& rows : facts.rows_of_part_for[p]) rows = from.number();
+        for (auto& of_text : facts.characters_of_part_for) {
+            for (u64& characters : of_text[p]) characters = from.number();
+        }
     }
     std::string_view const theirs = from.text();
     if (theirs.size() != registers.size() * sizeof(u32)) MessageReader::refuse();
@@ -129,6 +162,10 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     facts.keys_of_part.resize(operation.size());
     if (wanted.rows_for) {
         facts.rows_of_part_for.assign(operation.size(), std::vector<u64>(operation.size()));
+        for (u32 const c : wanted.moving) {
+            if (input.schema()[c].type.is_variable()) facts.texts.push_back(c);
+        }
+        facts.characters_of_part_for.assign(facts.texts.size(), facts.rows_of_part_for);
     }
     bool const looks = !looked_at.empty() || wanted.sketch || wanted.rows_for;
     if (!looks && operation.alone()) return facts;
@@ -138,10 +175,17 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     };
     std::vector<Found> found(operation.size());
     operation.each([&](std::size_t p) {
-        detail::PartSurvey survey(operation, input, wanted, looked_at, p);
+        detail::PartSurvey survey(operation, input, wanted, looked_at, facts.texts, p);
         found[p].counts = survey.counts();
         if (wanted.sketch) found[p].registers = survey.registers();
         if (wanted.rows_for) facts.rows_of_part_for[p] = survey.rows_for(operation.size());
+        if (facts.texts.empty()) return;
+        auto const characters = survey.characters_for(facts.texts.size() * operation.size());
+        for (std::size_t t = 0; t < facts.texts.size(); ++t) {
+            auto const first = characters.begin() + std::ptrdiff_t(t * operation.size());
+            facts.characters_of_part_for[t][p].assign(first,
+                                                      first + std::ptrdiff_t(operation.size()));
+        }
     });
     std::vector<u32> all(wanted.sketch ? Sketch::kRegisters : 0);
     for (std::size_t const p : operation.own()) {
@@ -186,9 +230,20 @@ inline KeyCode code_of(std::vector<KeyPart> parts) {
         shift = u8(used[w]);
         used[w] += wanted;
     };
-    for (KeyPart& part : parts) place(part.bits, part.word, part.shift);
+    auto const is_begin = [](KeyPart const& part) {
+        return part.value.kind == KeyKind::Text && part.value.skip == ValueKind::kTextBegin;
+    };
+    for (KeyPart& part : parts) {
+        if (!is_begin(part)) place(part.bits, part.word, part.shift);
+    }
     for (KeyPart& part : parts) {
         if (part.nullable && !part.null_apart) place(1, part.null_word, part.null_shift);
+    }
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (!is_begin(parts[p])) continue;
+        code.text_words[code.texts++] = parts[p - 1].word;
+        parts[p].word = u8(used.size());
+        used.push_back(64);
     }
     code.words = u32(used.size());
     std::copy(parts.begin(), parts.end(), code.parts);
@@ -210,11 +265,12 @@ inline void add_key(std::string const& what, std::vector<KeyPart>& parts, u32 co
                    "the keys up to column '" + field.name +
                        "' are too many or too long; on GPUs they may be " +
                        std::to_string(kMostKeys) +
-                       " columns, of which decimals and binaries count once for every 8 bytes");
+                       " columns, of which texts count twice, and decimals and binaries once for "
+                       "every 8 bytes");
         }
         parts.push_back(part);
         part.value.skip += 8;
-        if (part.value.kind != KeyKind::Bytes) return;
+        if (part.value.kind != KeyKind::Bytes && part.value.kind != KeyKind::Text) return;
         part.bits = u8(8 * part.value.piece());
     } while (part.value.skip < part.value.width);
 }

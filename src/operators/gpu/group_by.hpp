@@ -43,6 +43,16 @@ public:
         args_at_ = static_cast<GroupByArgs*>(keep_.back().get());
     }
 
+    // For rows that do not stay: brings the characters of their keys' texts to memory for so many.
+    void keep_texts(u64 characters) {
+        KeyTexts& texts = args_.texts;
+        keep_.push_back(place_.allocate(characters, "the characters of keys"));
+        texts.at = static_cast<char*>(keep_.back().get());
+        keep_.push_back(place_.allocate(sizeof(u64), "a counter"));
+        texts.next = static_cast<u64*>(keep_.back().get());
+        texts.end = characters;
+    }
+
     // An empty table.
     void make(TableSize const& size) {
         if (size.entries > 0xfffffff0u) {
@@ -65,6 +75,7 @@ public:
         place_.run(0, FillEntries{}, static_cast<u64*>(entries_.get()), bytes / 8, pattern_at_,
                    u32(pattern_.size()));
         place_.fill(args_.counts, 0, sizeof(GroupCounts));
+        if (args_.texts.next != nullptr) place_.fill(args_.texts.next, 0, sizeof(u64));
     }
 
     [[nodiscard]] GroupByArgs const& args() const { return args_; }
@@ -151,7 +162,7 @@ inline double share_of(double keys, std::size_t endpoints) {
 inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, Input const& input,
                                                         std::vector<u32> const& keys,
                                                         GroupPlan const& plan, Facts const& facts) {
-    std::vector<GpuTable> moved;
+    std::vector<Arrived> moved;
     {
         Moving moving(operation, input, plan.columns(), keys, facts);
         bool full = false;
@@ -166,12 +177,17 @@ inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, In
     }
     std::vector<GpuTable> results(operation.size(), no_rows(plan.schema()));
     operation.each([&](std::size_t e) {
-        results[e] = group_part(operation, e, views_of(moved[e]), u64(moved[e].rows), plan,
+        results[e] = group_part(operation, e, moved[e].columns, moved[e].rows, plan,
                                 share_of(facts.keys, operation.size()));
         moved[e] = {};
     });
     operation.end_phase("fold");
     return results;
+}
+
+inline bool has_texts(Input const& input, std::vector<u32> const& columns) {
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](u32 c) { return input.schema()[c].type.is_variable(); });
 }
 
 // Groups of all rows, which are folded as they come to the endpoints that own their keys.
@@ -191,12 +207,17 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
     };
     std::map<std::size_t, Folding> folding;
     u32 const columns = u32(plan.columns().size());
-    bool const repeat = facts.keys * 2 < double(input.rows());
+    bool const texts = has_texts(input, keys);
+    bool const repeat = !texts && facts.keys * 2 < double(input.rows());
     for (std::size_t const e : operation.own()) {
         UploadedPart part(operation.place(e), input.views(e, plan.columns(), facts.nulls),
                           input.rows(e));
         auto groups = std::make_unique<Groups>(operation, e, plan,
                                                repeat ? LocalGroups::kMostBesideChannel : 0);
+        if (texts) {
+            auto const characters = facts.characters_for(keys, e);
+            groups->keep_texts(std::accumulate(characters.begin(), characters.end(), u64{0}));
+        }
         folding.emplace(e, Folding{std::move(part), std::move(groups)});
     }
     GroupByArgs const& any = folding.begin()->second.groups->args();
@@ -310,7 +331,13 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     wanted.magnitudes = magnitudes_wanted(input, items);
     wanted.sketch = true;
     wanted.rows_for = operation.size() > 1 && operation.size() <= Survey::kMostDestinations &&
-                      operation.places_rows();
+                      (operation.places_rows() || has_texts(input, wanted.keys));
+    wanted.moving = wanted.keys;
+    for (Item const& item : items) {
+        bool const there = std::find(wanted.moving.begin(), wanted.moving.end(), item.column) !=
+                           wanted.moving.end();
+        if (item.column != Item::kNoColumn && !there) wanted.moving.push_back(item.column);
+    }
     Facts const facts = find_facts(operation, input, wanted);
     GroupPlan const plan(input, wanted.keys, items, facts);
     if (operation.size() == 1) {
@@ -340,6 +367,7 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
         Wanted counts;
         counts.keys = keys;
         counts.rows_for = true;
+        counts.moving = keys;
         known = find_facts(operation, groups, counts);
     }
     // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.

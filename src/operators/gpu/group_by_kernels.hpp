@@ -17,7 +17,9 @@ struct GroupByArgs {
     States states;
     HashTable table;
     GroupCounts* counts = nullptr;
-    u32 local_copies = 0;  // 0: no groups in the scratch
+    u32 local_copies =
+        0;  // 0: no groups in the scratch; so where keys' texts do not stay where they are
+    KeyTexts texts;
 };
 
 // Scratch of a kernel below, beside what its channel needs.
@@ -81,7 +83,7 @@ private:
 
     MGI_HD u64 insert(HashTable const& table, u64 const* words, Special special, u32& added) const {
         if constexpr (kWide) {
-            return insert_words(table, words, args_.code.words, added);
+            return insert_words(table, words, args_.code, added, args_.texts);
         } else {
             return insert_key(table, words[0], special, added);
         }
@@ -228,8 +230,8 @@ private:
             OutputColumn const& to = args.columns[c];
             bool valid = true;
             u64 word = 0;
-            if (to.wide) {
-                write_wide_key(args, result.part, index, key, to, row);
+            if (to.wide || to.text) {
+                write_long_key(args, result.part, index, key, to, row);
                 continue;
             }
             if (result.make == Make::Key) {
@@ -245,10 +247,14 @@ private:
     }
 
     // All pieces of a key, from part `k` on.
-    MGI_HD static void write_wide_key(WriteArgs const& args, u32 k, u64 index, u64 const* key,
+    MGI_HD static void write_long_key(WriteArgs const& args, u32 k, u64 index, u64 const* key,
                                       OutputColumn const& to, u64 row) {
         if (is_null(args, k, index, key)) return store_null(to, row);
-        for (u32 at = 0; at < to.width; ++k) {
+        if (to.text) {
+            u64 const word = key[args.code.parts[k].word];
+            store_span(to, row, key[args.code.parts[k + 1].word], size_of_text(word));
+        }
+        for (u32 at = 0; to.wide && at < to.width; ++k) {
             KeyPart const part = args.code.parts[k];
             u64 const words = is_all_ones(args, index) ? kNoKey : key[part.word];
             u64 const word = words >> part.shift & low_bits(part.bits);

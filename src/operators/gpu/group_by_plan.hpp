@@ -3,6 +3,7 @@
 
 #include "operators/gpu/facts.hpp"
 #include "operators/gpu/group_by_kernels.hpp"
+#include "operators/gpu/outputs.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -36,7 +37,7 @@ inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> con
                             "on GPUs it takes integers and floats");
             }
             if (item.function != AggregateFunction::Count &&
-                kind_of(field.type).kind == KeyKind::Bytes) {
+                (is_wide(field.type) || field.type.is_variable())) {
                 refuse_type(input.what(), item.function, field,
                             "on GPUs it takes integers, floats, dates and bools");
             }

@@ -66,8 +66,30 @@ MGI_HD inline u64 insert_key(HashTable const& table, u64 key, Special special, u
     return kNotThere;
 }
 
+// Memory for the characters of keys, for rows that do not stay where they are.
+struct KeyTexts {
+    char* at = nullptr;  // null: they stay
+    u64* next = nullptr;
+    u64 end = 0;  // no key gets behind it: all rows' characters have room
+};
+
+// Brings the characters of a key's texts there.
+MGI_HD inline void keep_texts(KeyTexts const& texts, KeyCode const& code, u64* key) {
+    for (u32 t = 0; t < code.texts && texts.at != nullptr; ++t) {
+        u64& begin = key[code.compared() + t];
+        u32 const size = size_of_text(key[code.text_words[t]]);
+        u64 const place = shared_word(texts.next).fetch_add(u64{size}, device::relaxed);
+        if (place + size > texts.end) continue;
+        char* const to = texts.at + place;
+        for (u32 i = 0; i < size; ++i) to[i] = reinterpret_cast<char const*>(begin)[i];
+        begin = reinterpret_cast<u64>(to);
+    }
+}
+
 // The same of a key of several words.
-MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, u32 words, u32& added) {
+MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, KeyCode const& code,
+                               u32& added, KeyTexts const& texts = {}) {
+    u32 const words = code.compared();
     u32 const hash = hash_of_words(key, words);
     u64 const ready = HashTable::kReady | u64{hash} << 32;
     u64 index = table.home(hash);
@@ -77,7 +99,8 @@ MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, u32 words
         u64 found = state.load(device::acquire);
         if (found == HashTable::kEmpty &&
             state.compare_exchange_strong(found, HashTable::kBusy, device::acquire)) {
-            for (u32 w = 0; w < words; ++w) at[1 + w] = key[w];
+            for (u32 w = 0; w < code.words; ++w) at[1 + w] = key[w];
+            keep_texts(texts, code, at + 1);
             // release: the words come before whoever compares them.
             state.store(ready, device::release);
             ++added;
@@ -86,7 +109,7 @@ MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, u32 words
         while (found == HashTable::kBusy) found = state.load(device::acquire);
         bool same = found == ready;
         for (u32 w = 0; w < words && same; ++w) same = at[1 + w] == key[w];
-        if (same) return index;
+        if (same && same_texts(code, at + 1, key)) return index;
         if (++index == table.capacity) index = 0;
     }
     return kNotThere;
@@ -108,7 +131,8 @@ MGI_HD inline u64 find_key(HashTable const& table, u64 key, Special special) {
     return kNotThere;
 }
 
-MGI_HD inline u64 find_words(HashTable const& table, u64 const* key, u32 words) {
+MGI_HD inline u64 find_words(HashTable const& table, u64 const* key, KeyCode const& code) {
+    u32 const words = code.compared();
     u32 const hash = hash_of_words(key, words);
     u64 const ready = HashTable::kReady | u64{hash} << 32;
     u64 index = table.home(hash);
@@ -117,7 +141,7 @@ MGI_HD inline u64 find_words(HashTable const& table, u64 const* key, u32 words) 
         if (at[0] == HashTable::kEmpty) return kNotThere;
         bool same = at[0] == ready;
         for (u32 w = 0; w < words && same; ++w) same = at[1 + w] == key[w];
-        if (same) return index;
+        if (same && same_texts(code, at + 1, key)) return index;
         if (++index == table.capacity) index = 0;
     }
     return kNotThere;
@@ -132,7 +156,7 @@ MGI_HD u64 insert_row(HashTable const& table, KeyCode const& code, ColumnView co
     if constexpr (kWide) {
         u64 words[kMostWords];
         if (encode_key_words(code, views, row, true, words) == Special::Dropped) return kNotThere;
-        return insert_words(table, words, code.words, added);
+        return insert_words(table, words, code, added);
     } else {
         u64 word;
         Special const special = encode_key(code, views, row, true, word);
@@ -145,7 +169,7 @@ MGI_HD u64 find_row(HashTable const& table, KeyCode const& code, ColumnView cons
     if constexpr (kWide) {
         u64 words[kMostWords];
         if (encode_key_words(code, views, row, true, words) == Special::Dropped) return kNotThere;
-        return find_words(table, words, code.words);
+        return find_words(table, words, code);
     } else {
         u64 word;
         Special const special = encode_key(code, views, row, true, word);

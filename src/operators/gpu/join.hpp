@@ -180,6 +180,7 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
         Wanted wanted;
         wanted.keys = keys;
         wanted.rows_for = moves;
+        wanted.moving = plan.needed(&input == &left);
         return find_facts(operation, input, wanted);
     };
     Facts const left_facts = facts_of(left, plan.keys.left);
@@ -212,8 +213,8 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, plan, codes, schema, nulls);
-        results[e] = part.run({views_of(left_moved[e]), u64(left_moved[e].rows)},
-                              {views_of(right_moved[e]), u64(right_moved[e].rows)});
+        results[e] = part.run({left_moved[e].columns, left_moved[e].rows},
+                              {right_moved[e].columns, right_moved[e].rows});
         left_moved[e] = {};
         right_moved[e] = {};
     });

@@ -31,6 +31,11 @@ struct KeyCode {
     KeyPart parts[kMostKeys];
     u32 count = 0;
     u32 words = 1;
+    // The last words say where the characters of texts are: keys are equal if the words before are, and the characters.
+    u32 texts = 0;
+    u8 text_words[kMostKeys] = {};  // by text: its word among those before
+
+    [[nodiscard]] MGI_HD u32 compared() const { return words - texts; }
 };
 
 // Which entry a key belongs to.
@@ -82,6 +87,22 @@ MGI_HD inline Special encode_key_words(KeyCode const& code, ColumnView const* vi
         words[part.word] |= (value & low_bits(part.bits)) << part.shift;
     }
     return Special::None;
+}
+
+// Whether the characters of keys are equal whose other words are.
+MGI_HD inline bool same_texts(KeyCode const& code, u64 const* a, u64 const* b) {
+    for (u32 t = 0; t < code.texts; ++t) {
+        u64 const x = a[code.compared() + t];
+        u64 const y = b[code.compared() + t];
+        if (x == y) continue;
+        u32 const size = size_of_text(a[code.text_words[t]]);
+        for (u32 i = 0; i < size; ++i) {
+            if (reinterpret_cast<char const*>(x)[i] != reinterpret_cast<char const*>(y)[i]) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 // The half that routing does not use chooses the entry, see device::destination_of_hash.

@@ -94,7 +94,7 @@ public:
             u64 const* const key = directory_.key_words(slot, kWide);
             u64 index;
             if constexpr (kWide) {
-                index = insert_words(table, key, code.words, added);
+                index = insert_words(table, key, code, added);
             } else {
                 Special const special = slot < kKeys ? Special::None : Special(slot - kKeys + 1);
                 index = insert_key(table, *key, special, added);

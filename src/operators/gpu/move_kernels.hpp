@@ -2,15 +2,17 @@
 // for g++ and nvcc.
 #pragma once
 
-#include "operators/gpu/columns.hpp"
+#include "operators/gpu/text_kernels.hpp"
 
 namespace mgi::operators::on_gpu {
 
 // Where an endpoint keeps the rows that come to it.
 struct Arriving {
     OutputColumn const* columns = nullptr;
-    u64* cursor = nullptr;  // rows that have come
-    u64 room = 0;           // and will have come in the end
+    u64* cursor = nullptr;      // rows that have come
+    u64* characters = nullptr;  // by column, of texts
+    u64 const* character_room = nullptr;
+    u64 room = 0;  // and will have come in the end
 };
 
 // Copies rows of a column to row `to` and on, by the whole group: several on their way at a time, since a
@@ -27,10 +29,44 @@ MGI_HD void copy_values(device::Group const& group, T* to, T const* from, u32 ro
     for (; i < rows; i += group.threads) to[i] = from[i];
 }
 
+// Texts of a batch, whose segment others get again, and their spans. `cursor` is in the group's scratch.
+MGI_HD inline void copy_texts(device::Group const& group, Arriving const& arriving, u64 to,
+                              device::ReceivedBatch const& batch, u32 c, u64* cursor) {
+    OutputColumn const& column = arriving.columns[c];
+    bool const nullable = batch.layout->columns[c].nullable();
+    auto const text_of = [&](u32 i) {
+        return nullable && !batch.valid(c, i) ? device::Text() : batch.text(c, i);
+    };
+    group.sync();
+    if (group.leads()) *cursor = 0;
+    group.sync();
+    u64 mine = 0;
+    for (u32 i = group.thread; i < batch.rows; i += group.threads) mine += text_of(i).size;
+    shared_word(cursor).fetch_add(mine, device::relaxed);
+    group.sync();
+    if (group.leads()) {
+        u64 const all = *cursor;
+        *cursor = shared_word(&arriving.characters[c]).fetch_add(all, device::relaxed);
+        // Cannot be either.
+        if (*cursor + all > arriving.character_room[c]) *cursor = ~u64{0};
+    }
+    group.sync();
+    bool const fits = *cursor != ~u64{0};
+    group.sync();
+    for (u32 i = group.thread; i < batch.rows; i += group.threads) {
+        device::Text const text = fits ? text_of(i) : device::Text();
+        u64 const begin = shared_word(cursor).fetch_add(u64{text.size}, device::relaxed);
+        store_span(column, to + i, begin, text.size);
+        copy_text(column.characters + begin, text, 0, 1);
+    }
+}
+
 MGI_HD inline void copy_rows(device::Group const& group, OutputColumn const& column, u64 to,
                              device::ReceivedBatch const& batch, u32 c) {
     device::ColumnLayout const& layout = batch.layout->columns[c];
-    if (column.bits) {
+    if (column.text) {
+        // They have come.
+    } else if (column.bits) {
         for (u32 i = group.thread; i < batch.rows; i += group.threads) {
             column.values[to + i] = batch.bit(c, i) ? 1 : 0;
         }
@@ -60,9 +96,10 @@ struct KeepArriving {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            device::Channel channel, PartToSend part, Arriving arriving) const {
         ColumnView* const outgoing = shared.take<ColumnView>(part.column_count);
-        u64* const first = shared.take<u64>(1);
+        u64* const first = shared.take<u64>(2);
         send_and_receive(
             group, shared, channel, part, outgoing, [&](device::ReceivedBatch const& batch) {
+                u64* const cursor = first + 1;
                 group.sync();
                 if (group.leads()) {
                     *first =
@@ -73,6 +110,9 @@ struct KeepArriving {
                 // Cannot be: they were counted. Never write behind the end all the same.
                 if (to + batch.rows > arriving.room) return;
                 for (u32 c = 0; c < batch.layout->column_count; ++c) {
+                    if (arriving.columns[c].text) {
+                        copy_texts(group, arriving, to, batch, c, cursor);
+                    }
                     copy_rows(group, arriving.columns[c], to, batch, c);
                 }
             });

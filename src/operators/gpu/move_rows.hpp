@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "operators/gpu/facts.hpp"
+#include "operators/gpu/outputs.hpp"
 #include "operators/gpu/place_kernel.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -42,12 +43,31 @@ public:
         }
         operation_.each([&](std::size_t e) {
             outputs_[e].emplace(operation_.place(e), schema_, nulls_, facts_.rows_for(e),
-                                "rows that arrive", operation_.windows());
+                                "rows that arrive", operation_.windows(),
+                                facts_.characters_for(columns_, e));
         });
         has_room_ = true;
     }
 
-    std::vector<GpuTable> run(std::string const& name) {
+    // The rows at this process' endpoints, for kernels there. `name`: of the channel, where there is one.
+    std::vector<Arrived> run(std::string const& name) {
+        move(name);
+        std::vector<Arrived> arrived(operation_.size());
+        operation_.each([&](std::size_t e) { arrived[e] = outputs_[e]->arrived(); });
+        operation_.end_phase("exchange");
+        return arrived;
+    }
+    // The same as tables; those at others' endpoints have no rows.
+    std::vector<GpuTable> run_to_tables(std::string const& name) {
+        move(name);
+        std::vector<GpuTable> results(operation_.size(), no_rows(schema_));
+        operation_.each([&](std::size_t e) { results[e] = outputs_[e]->finish(); });
+        operation_.end_phase("exchange");
+        return results;
+    }
+
+private:
+    void move(std::string const& name) {
         if (!has_room_) make_room();
         if (operation_.reach_each_other()) {
             // The results' memory may have been others', who are done with it behind this.
@@ -56,18 +76,14 @@ public:
         } else if (!place_in_windows()) {
             send_all(name);
         }
-        std::vector<GpuTable> results(operation_.size(), no_rows(schema_));
-        operation_.each([&](std::size_t e) { results[e] = outputs_[e]->finish(); });
-        operation_.end_phase("exchange");
-        return results;
     }
 
-private:
     // What a part's kernel is told, and what tells it.
     struct Placing {
         std::vector<Memory> keep;
         PlaceArgs args;
         std::vector<u64> end;
+        std::vector<u64> character_end;
     };
 
     // The results' columns, by endpoint.
@@ -99,15 +115,16 @@ private:
             return theirs[at].at;
         };
         for (std::size_t e = 0; e < operation_.size(); ++e) {
-            OutputLayout const layout(schema_, nulls_, facts_.rows_for(e));
+            OutputLayout const layout(schema_, nulls_, facts_.rows_for(e),
+                                      facts_.characters_for(columns_, e));
             std::vector<OutputColumn> columns;
             if (operation_.is_own(e)) {
                 columns = outputs_[e]->columns();
             } else {
                 std::size_t const process = operation_.process_of(e);
-                u64 const bits = layout.unpacked_bytes();
+                u64 const draft = layout.draft_bytes();
                 char* const memory = take(process, layout.bytes());
-                columns = layout.columns(memory, bits == 0 ? nullptr : take(process, bits));
+                columns = layout.columns(memory, draft == 0 ? nullptr : take(process, draft));
             }
             results.insert(results.end(), columns.begin(), columns.end());
         }
@@ -117,17 +134,30 @@ private:
     }
 
     void place_all(std::vector<OutputColumn> const& results) {
-        std::vector<std::vector<u64>> first(operation_.size() + 1);  // by part: where its rows go
-        first[0].resize(operation_.size());
-        for (std::size_t p = 0; p < operation_.size(); ++p) {
-            first[p + 1] = first[p];
-            for (std::size_t e = 0; e < operation_.size(); ++e) {
-                first[p + 1][e] += facts_.rows_of_part_for[p][e];
+        auto const first = sums_over_parts(facts_.rows_of_part_for);
+        std::vector<std::vector<u64>> characters(operation_.size() +
+                                                 1);  // by part: endpoint, column
+        for (auto& of_part : characters) of_part.resize(operation_.size() * columns_.size());
+        for (std::size_t c = 0; c < columns_.size(); ++c) {
+            auto const& of_column = facts_.characters_of(columns_[c]);
+            if (of_column.empty()) continue;
+            auto const sums = sums_over_parts(of_column);
+            for (std::size_t p = 0; p <= operation_.size(); ++p) {
+                for (std::size_t e = 0; e < operation_.size(); ++e) {
+                    characters[p][e * columns_.size() + c] = sums[p][e];
+                }
             }
         }
         std::vector<Placing> placings(operation_.size());
-        operation_.each(
-            [&](std::size_t p) { placings[p] = placing(p, results, first[p], first[p + 1]); });
+        operation_.each([&](std::size_t p) {
+            placings[p] = placing(p, results, first[p], first[p + 1]);
+            Placing& here = placings[p];
+            u64 const* ends = nullptr;
+            std::tie(here.args.next_character, ends) =
+                operation_.place(p).upload(here.keep, characters[p], characters[p + 1]);
+            here.args.character_end = ends;
+            here.character_end = characters[p + 1];
+        });
         operation_.check();
         std::exception_ptr failure;
         try {
@@ -144,6 +174,18 @@ private:
         u64 rows = 0;
         for (std::size_t const p : operation_.own()) rows += input_.rows(p);
         operation_.count_moved(rows, rows * row_bytes());
+    }
+
+    // By part, and behind the last one: what all parts before have, by endpoint.
+    static std::vector<std::vector<u64>> sums_over_parts(
+        std::vector<std::vector<u64>> const& of_parts) {
+        std::vector<std::vector<u64>> sums(of_parts.size() + 1);
+        sums[0].resize(of_parts.size());
+        for (std::size_t p = 0; p < of_parts.size(); ++p) {
+            sums[p + 1] = sums[p];
+            for (std::size_t e = 0; e < of_parts.size(); ++e) sums[p + 1][e] += of_parts[p][e];
+        }
+        return sums;
     }
 
     // `first`: by endpoint, the row of its result where the part's first one goes; `end`: behind its last one.
@@ -165,10 +207,13 @@ private:
     }
 
     void check_placed(std::size_t p, Placing const& placing) const {
-        if (operation_.place(p).download(placing.args.next, operation_.size()) == placing.end) {
-            return;
-        }
-        refuse(operation_.what(), "the keys of part " + std::to_string(p) +
+        Place& place = operation_.place(p);
+        bool const as_counted =
+            place.download(placing.args.next, placing.end.size()) == placing.end &&
+            place.download(placing.args.next_character, placing.character_end.size()) ==
+                placing.character_end;
+        if (as_counted) return;
+        refuse(operation_.what(), "keys or texts of part " + std::to_string(p) +
                                       " changed while its rows were exchanged; let nobody write "
                                       "into the columns until the call has returned");
     }
@@ -182,18 +227,23 @@ private:
         Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows());
         struct Flowing {
             UploadedPart part;
-            Memory cursor;
+            std::vector<Memory> keep;
             Arriving arriving;
         };
         std::map<std::size_t, Flowing> flowing;
         for (std::size_t const e : operation_.own()) {
             Place& place = operation_.place(e);
             UploadedPart part(place, input_.views(e, columns_, facts_.nulls), input_.rows(e));
-            Memory const cursor = place.allocate(8, "a counter");
-            place.fill(cursor.get(), 0, 8);
-            Arriving const arriving{outputs_[e]->uploaded(), static_cast<u64*>(cursor.get()),
-                                    facts_.rows_for(e)};
-            flowing.emplace(e, Flowing{std::move(part), cursor, arriving});
+            Arriving arriving;
+            arriving.columns = outputs_[e]->uploaded();
+            arriving.room = facts_.rows_for(e);
+            std::vector<Memory> keep;
+            u64 const* room = nullptr;
+            std::tie(arriving.cursor, arriving.characters, room) =
+                place.upload(keep, std::vector<u64>(1), std::vector<u64>(columns_.size()),
+                             facts_.characters_for(columns_, e));
+            arriving.character_room = room;
+            flowing.emplace(e, Flowing{std::move(part), std::move(keep), arriving});
         }
         operation_.run<KeepArriving>(channel, KeepArriving::scratch_bytes(u32(columns_.size())),
                                      [&](std::size_t e) {
@@ -202,8 +252,7 @@ private:
                                      });
         operation_.close();
         for (auto const& [e, here] : flowing) {
-            u64 const came =
-                operation_.place(e).download(static_cast<u64 const*>(here.cursor.get()), 1)[0];
+            u64 const came = operation_.place(e).download(here.arriving.cursor, 1)[0];
             if (came == facts_.rows_for(e)) continue;
             throw Error(ErrorCode::Internal, operation_.what() + ": " + std::to_string(came) +
                                                  " rows came to endpoint " + std::to_string(e) +
@@ -244,8 +293,9 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
         return {result};
     }
     wanted.rows_for = true;
+    wanted.moving = input.columns_or_all({});
     Facts const facts = find_facts(operation, input, wanted);
-    return Moving(operation, input, input.columns_or_all({}), wanted.keys, facts).run("exchange");
+    return Moving(operation, input, wanted.moving, wanted.keys, facts).run_to_tables("exchange");
 }
 
 }  // namespace mgi::operators::on_gpu

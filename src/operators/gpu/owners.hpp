@@ -20,14 +20,15 @@ public:
     MGI_HD OwnedRows(Owners const& owners, ColumnView const* columns, u64 rows)
         : owners_(owners),
           first_(columns[owners.keys[0]]),
-          wide_(owners.layouts[owners.keys[0]].key == KeyKind::Bytes) {
+          wide_(owners.layouts[owners.keys[0]].key >= KeyKind::Bytes) {
         batch_.columns = columns;
         batch_.count = rows;
     }
 
-    // Calls `use(load)`, where `load(row)` is the first key's value, of `load_word`.
+    // Calls `use(load)`, where `load(row)` is the first key's value, of `load_word`, if that is a word.
     template <class Use>
     MGI_HD void with_first_keys(Use&& use) const {
+        if (wide_) return use([](u64) { return u64{0}; });
         device::ColumnLayout const& layout = owners_.layouts[owners_.keys[0]];
         with_words_of(first_, {layout.key, layout.width}, use);
     }
@@ -55,7 +56,7 @@ private:
 
     Owners const owners_;
     ColumnView const first_;
-    bool const wide_;  // the first key's values are longer than a word
+    bool const wide_;  // the first key's values are bytes or texts
     device::Batch batch_;
 };
 

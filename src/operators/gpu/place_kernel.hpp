@@ -5,6 +5,7 @@
 #include <mgi/device/tile.hpp>
 
 #include "operators/gpu/owners.hpp"
+#include "operators/gpu/text_kernels.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -16,6 +17,9 @@ struct PlaceArgs {
     OutputColumn const* results = nullptr;  // by endpoint and column
     u64* next = nullptr;       // by endpoint: the row of its result where this part's next one goes
     u64 const* end = nullptr;  // by endpoint: behind the last one that was counted
+    // By endpoint and column, of texts: where this part's next characters go, and behind the last ones.
+    u64* next_character = nullptr;
+    u64 const* character_end = nullptr;
 };
 
 // A group takes a tile of rows, finds each one's owner and its position among the tile's rows by owner. Then, column by
@@ -35,6 +39,7 @@ public:
         tile.start = shared.take<u32>(owners);
         tile.words = shared.take<u32>(owners);
         tile.first_word = shared.take<u32>(owners);
+        tile.characters = shared.take<u64>(owners);
         u64 const step = u64{group.blocks} * kTileRows;
         for (u64 first = u64{group.block} * kTileRows; first < args.rows; first += step) {
             tile.first = first;
@@ -46,8 +51,8 @@ public:
 
     static u32 scratch_bytes(u32 owners) {
         constexpr u32 by_row = sizeof(u64) + 2 * sizeof(u16);
-        constexpr u32 by_owner = sizeof(u64) + 4 * sizeof(u32);
-        return by_row * kTileRows + by_owner * owners + 8 * 16;
+        constexpr u32 by_owner = 2 * sizeof(u64) + 4 * sizeof(u32);
+        return by_row * kTileRows + by_owner * owners + 9 * 16;
     }
 
 private:
@@ -73,6 +78,7 @@ private:
         u32* start = nullptr;       // by owner: its first position
         u32* words = nullptr;       // by owner: words of 16 bytes that its run touches
         u32* first_word = nullptr;  // by owner, likewise
+        u64* characters = nullptr;  // by owner: where its characters of a column go
 
         // Where the tile's rows of an owner go.
         [[nodiscard]] MGI_HD Run run_of(u32 d) const {
@@ -149,7 +155,9 @@ private:
         OutputColumn const* const results = args.results + c;
         u64 const first = view.offset + tile.first;
         auto const values_of = [&](u32 d) { return results[d * args.column_count].values; };
-        if (results->bits) {
+        if (results->text) {
+            place_texts(group, args, c, tile);
+        } else if (results->bits) {
             auto const* const bits = static_cast<u8 const*>(view.values);
             place<u8>(group, args, tile, values_of,
                       [&](u32 row) { return u8(device::bit_at(bits, first + row) ? 1 : 0); });
@@ -167,6 +175,44 @@ private:
             group, args, tile,
             [&](u32 d) { return reinterpret_cast<char*>(results[d * args.column_count].valid); },
             [&](u32 row) { return u8(is_valid(view, tile.first + row) ? 1 : 0); });
+    }
+
+    // Spans of texts, and their characters, which come to the owner in no order.
+    MGI_HD static void place_texts(device::Group const& group, PlaceArgs const& args, u32 c,
+                                   Tile const& tile) {
+        constexpr u64 kNoRoom = ~u64{0};
+        ColumnView const view = args.columns[c];
+        u32 const owners = args.owners.count;
+        auto const text_of = [&](u32 row) {
+            u64 const at = tile.first + row;
+            return is_valid(view, at) ? device::view_text(view, at) : device::Text();
+        };
+        group.sync();  // places are known, and the values before have gone
+        for (u32 d = group.thread; d < owners; d += group.threads) tile.characters[d] = 0;
+        group.sync();
+        // Where a row's characters are among the tile's of its owner.
+        for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+            tile.staged[i] = shared_word(&tile.characters[tile.owner[i]])
+                                 .fetch_add(u64{text_of(i).size}, device::relaxed);
+        }
+        group.sync();
+        for (u32 d = group.thread; d < owners; d += group.threads) {
+            u64 const size = tile.characters[d];
+            u32 const at = d * args.column_count + c;
+            u64 const to = shared_word(&args.next_character[at]).fetch_add(size, device::relaxed);
+            bool const fits = tile.count[d] != 0 && to + size <= args.character_end[at];
+            tile.characters[d] = fits ? to : kNoRoom;
+        }
+        group.sync();
+        each_text(group, tile.rows, [&](u32 i, u32 lane, u32 lanes) {
+            u32 const d = tile.owner[i];
+            if (tile.characters[d] == kNoRoom) return;
+            OutputColumn const& to = args.results[d * args.column_count + c];
+            device::Text const text = text_of(i);
+            u64 const begin = tile.characters[d] + tile.staged[i];
+            if (lane == 0) store_span(to, tile.places[d] + tile.position[i], begin, text.size);
+            copy_text(to.characters + begin, text, lane, lanes);
+        });
     }
 
     // Values that are longer than a word, unit by unit, to where they go at once: each of them is a run by itself.

@@ -61,8 +61,11 @@ struct SurveyArgs {
     SurveyCounts* counts = nullptr;
     u32 looked_at_count = 0;
     Owners owners;
-    u32* registers = nullptr;  // of a sketch; null: none is wanted
-    u64* rows_for = nullptr;   // by destination; null: not wanted
+    u32* registers = nullptr;    // of a sketch; null: none is wanted
+    u64* rows_for = nullptr;     // by destination; null: not wanted
+    u32 const* texts = nullptr;  // columns whose characters are counted
+    u32 text_count = 0;
+    u64* characters_for = nullptr;  // by text and destination
 };
 
 class Survey {
@@ -79,7 +82,8 @@ public:
     static u32 scratch_bytes(SurveyArgs const& args) {
         // A multiple of 16: what is taken from the end of the scratch begins at one.
         return 64 + (args.registers == nullptr ? 0 : 4 * Sketch::kRegisters) +
-               (args.rows_for == nullptr ? 0 : (4 * args.owners.count + 15) / 16 * 16);
+               (args.rows_for == nullptr ? 0 : (4 * args.owners.count + 15) / 16 * 16) +
+               (8 * args.text_count * args.owners.count + 15) / 16 * 16;
     }
 
 private:
@@ -136,7 +140,10 @@ private:
             args.registers == nullptr ? nullptr : shared.take<u32>(Sketch::kRegisters);
         u32* const rows_for =
             args.rows_for == nullptr ? nullptr : shared.take<u32>(args.owners.count);
+        u32 const texts = args.text_count * args.owners.count;
+        u64* const characters = texts == 0 ? nullptr : shared.take<u64>(texts);
         group.sync();
+        for (u32 i = group.thread; i < texts; i += group.threads) characters[i] = 0;
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             registers[i] = 0;
@@ -151,13 +158,25 @@ private:
             each_row(group, args.rows, load, [&](u64 i, u64 word) {
                 u64 const hash = rows.hash(i, word);
                 if (registers != nullptr) Sketch::add(registers, hash);
-                if (rows_for != nullptr) device::shared_add(&rows_for[rows.owner(i, hash)], 1);
+                if (rows_for == nullptr) return;
+                u32 const owner = rows.owner(i, hash);
+                device::shared_add(&rows_for[owner], 1);
+                for (u32 t = 0; t < args.text_count; ++t) {
+                    ColumnView const& view = args.columns[args.texts[t]];
+                    if (!is_valid(view, i)) continue;
+                    shared_word(&characters[t * args.owners.count + owner])
+                        .fetch_add(u64{device::view_text(view, i).size}, device::relaxed);
+                }
             });
         });
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             if (registers[i] != 0) Sketch::raise(&args.registers[i], registers[i]);
+        }
+        for (u32 i = group.thread; i < texts; i += group.threads) {
+            if (characters[i] == 0) continue;
+            shared_word(&args.characters_for[i]).fetch_add(characters[i], device::relaxed);
         }
         for (u32 i = group.thread; rows_for != nullptr && i < args.owners.count;
              i += group.threads) {

@@ -1,9 +1,8 @@
-// Tables in GPU memory as an operator takes them in and gives them out.
+// Tables in GPU memory as an operator takes them in.
 #pragma once
 
 #include <mgi/gpu_table.hpp>
 
-#include "operators/gpu/move_kernels.hpp"
 #include "operators/gpu/operation.hpp"
 #include "operators/schema_message.hpp"
 
@@ -17,16 +16,12 @@ inline bool is_wide(Type const& type) {
     return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
 }
 
-// Whether GPUs' operators take a type.
-inline bool is_supported(Type const& type) {
-    return type.is_integer() || type.is_float() || type.id == TypeId::Bool ||
-           type.id == TypeId::Date32 || is_wide(type);
-}
-
 inline ValueKind kind_of(Type const& type) {
     ValueKind kind;
     kind.width = type.row_width();
-    if (is_wide(type)) {
+    if (type.is_variable()) {
+        kind.kind = KeyKind::Text;
+    } else if (is_wide(type)) {
         kind.kind = KeyKind::Bytes;
     } else if (type.id == TypeId::Bool) {
         kind.kind = KeyKind::Bool;
@@ -41,14 +36,16 @@ inline ValueKind kind_of(Type const& type) {
 // Throws Error(InvalidArgument) that names the column, for what a GPU's operator cannot read.
 inline void check_column(std::string const& what, Field const& field, GpuColumn const& column,
                          i64 rows) {
-    if (!is_supported(field.type)) {
-        refuse(what, "column '" + field.name + "' is " + field.type.to_string() +
-                         ", which operators on GPUs do not take; cast it to a type of fixed "
-                         "width, leave it out, or use endpoints on CPU devices");
-    }
     if (rows == 0) return;
-    bool const any_address = field.type.id == TypeId::FixedSizeBinary;
-    u64 const width = any_address ? 1 : std::max(1u, field.type.row_width());
+    bool const offsets =
+        column.encoding == Encoding::Offsets32 || column.encoding == Encoding::Offsets64;
+    if (field.type.is_variable() != offsets) {
+        refuse(what, "column '" + field.name + "' is " + field.type.to_string() +
+                         ", and does not lie by offsets, as it does on GPUs");
+    }
+    u64 width = std::max(1u, field.type.row_width());
+    if (offsets) width = column.encoding == Encoding::Offsets32 ? 4 : 8;
+    if (field.type.id == TypeId::FixedSizeBinary) width = 1;  // bytes may lie anywhere
     if (column.values == nullptr || reinterpret_cast<u64>(column.values) % width != 0) {
         refuse(what, "column '" + field.name + "' has its values at " +
                          (column.values == nullptr
@@ -102,7 +99,9 @@ public:
         std::vector<device::ColumnLayout> layouts(columns.size());
         for (std::size_t i = 0; i < columns.size(); ++i) {
             ValueKind const kind = kind_of(schema()[columns[i]].type);
-            layouts[i].storage = kind.width == 0 ? device::Storage::Bits : device::Storage::Fixed;
+            layouts[i].storage = kind.width == 0              ? device::Storage::Bits
+                                 : kind.kind == KeyKind::Text ? device::Storage::Views
+                                                              : device::Storage::Fixed;
             layouts[i].key = kind.kind;
             layouts[i].width = kind.width;
         }
@@ -116,6 +115,8 @@ public:
             GpuColumn const& column = parts_[part].columns[columns[i]];
             views[i].values = column.values;
             views[i].offset = u64(column.offset);
+            views[i].encoding = static_cast<device::InputEncoding>(column.encoding);
+            views[i].bytes = reinterpret_cast<char const*>(column.bytes);
             if (nulls[columns[i]]) views[i].validity = column.validity;
         }
         return views;
@@ -189,18 +190,6 @@ private:
     std::vector<bool> validity_;  // by column, of all processes; empty where there is one
 };
 
-// The columns of an operator's own table as kernels read them.
-inline std::vector<ColumnView> views_of(GpuTable const& table) {
-    std::vector<ColumnView> views;
-    for (GpuColumn const& column : table.columns) {
-        ColumnView view;
-        view.values = column.values;
-        view.validity = column.validity;
-        views.push_back(view);
-    }
-    return views;
-}
-
 // A part's columns in the memory of its place.
 struct UploadedPart {
     UploadedPart(Place& place, std::vector<ColumnView> const& views, u64 rows) {
@@ -210,168 +199,6 @@ struct UploadedPart {
     }
     std::vector<Memory> keep;
     PartToSend to_send;
-};
-
-// Where the columns of a table lie that kernels fill: in its memory, and Bools and validity first as bytes elsewhere, since
-// groups write rows that share a word.
-class OutputLayout {
-public:
-    // `nulls` says which columns can have any.
-    OutputLayout(Schema const& schema, std::vector<bool> const& nulls, u64 rows) : rows_(rows) {
-        for (std::size_t c = 0; c < schema.size(); ++c) {
-            Column column;
-            column.bits = schema[c].type.id == TypeId::Bool;
-            column.wide = is_wide(schema[c].type);
-            column.width = column.bits ? 1 : schema[c].type.row_width();
-            column.values =
-                next(bytes_, column.bits ? bit_bytes() : rows * schema[c].type.row_width());
-            if (column.bits) column.value_bytes = next(unpacked_bytes_, rows + kAhead);
-            if (nulls[c]) {
-                column.valid = next(bytes_, bit_bytes());
-                column.valid_bytes = next(unpacked_bytes_, rows + kAhead);
-            }
-            columns_.push_back(column);
-        }
-    }
-
-    [[nodiscard]] u64 rows() const { return rows_; }
-    // Of the table, and of what is packed into bits of it at the end.
-    [[nodiscard]] u64 bytes() const { return bytes_; }
-    [[nodiscard]] u64 unpacked_bytes() const { return unpacked_bytes_; }
-
-    // As kernels write them, and as the table has them in the end.
-    [[nodiscard]] std::vector<OutputColumn> columns(char* memory, char* unpacked) const {
-        std::vector<OutputColumn> all;
-        for (Column const& column : columns_) {
-            OutputColumn to;
-            to.bits = column.bits;
-            to.wide = column.wide;
-            to.width = column.width;
-            to.values = column.bits ? unpacked + column.value_bytes : memory + column.values;
-            if (column.valid != kNone) {
-                to.valid = reinterpret_cast<u8*>(unpacked + column.valid_bytes);
-            }
-            all.push_back(to);
-        }
-        return all;
-    }
-    [[nodiscard]] std::vector<GpuColumn> results(char* memory) const {
-        std::vector<GpuColumn> all;
-        for (Column const& column : columns_) {
-            GpuColumn result;
-            result.values = memory + column.values;
-            if (column.valid != kNone) {
-                result.validity = reinterpret_cast<u8 const*>(memory + column.valid);
-            }
-            all.push_back(result);
-        }
-        return all;
-    }
-    // Calls `pack(bytes, bits)` for each column of bytes.
-    template <class Pack>
-    void each_packed(char* memory, char* unpacked, Pack const& pack) const {
-        for (Column const& column : columns_) {
-            if (column.bits) pack(unpacked + column.value_bytes, memory + column.values);
-            if (column.valid != kNone) {
-                pack(unpacked + column.valid_bytes, memory + column.valid);
-            }
-        }
-    }
-
-private:
-    static constexpr u64 kNone = ~u64{0};
-    static constexpr u64 kAhead = 32;  // that packing may read behind the last row
-    struct Column {
-        bool bits = false;
-        bool wide = false;
-        u32 width = 8;
-        u64 values = 0;
-        u64 value_bytes = kNone;
-        u64 valid = kNone;
-        u64 valid_bytes = kNone;
-    };
-    static u64 next(u64& all, u64 bytes) {
-        u64 const at = all;
-        all += (bytes + 255) / 256 * 256;
-        return at;
-    }
-    [[nodiscard]] u64 bit_bytes() const { return (rows_ + 31) / 32 * 4; }
-
-    u64 rows_;
-    u64 bytes_ = 0;
-    u64 unpacked_bytes_ = 0;
-    std::vector<Column> columns_;
-};
-
-// A table that kernels of a place fill, or, with `windows`, also those of other processes.
-class OutputTable {
-public:
-    OutputTable(Place& place, Schema const& schema, std::vector<bool> const& nulls, u64 rows,
-                std::string const& what, GpuWindows* windows = nullptr)
-        : place_(&place), schema_(schema), layout_(schema, nulls, rows) {
-        auto const take = [&](u64 bytes, std::string const& of, bool given_out) {
-            if (windows == nullptr) return place.allocate(bytes, of, given_out);
-            return place.count(bytes, of, [&] { return window(place, *windows, bytes); });
-        };
-        memory_ = take(layout_.bytes(), what, true);
-        if (layout_.unpacked_bytes() != 0) {
-            unpacked_ = take(layout_.unpacked_bytes(), "bits of " + what, false);
-        }
-    }
-
-    // In the host's memory, and in the place's.
-    [[nodiscard]] std::vector<OutputColumn> columns() const {
-        return layout_.columns(at(memory_), at(unpacked_));
-    }
-    [[nodiscard]] OutputColumn const* uploaded() {
-        if (uploaded_ == nullptr) uploaded_ = place_->upload_one(keep_, columns());
-        return uploaded_;
-    }
-    // What kernels write into.
-    [[nodiscard]] std::vector<void*> memories() const {
-        std::vector<void*> all{memory_.get()};
-        if (unpacked_ != nullptr) all.push_back(unpacked_.get());
-        return all;
-    }
-
-    // The table, once all rows were written.
-    GpuTable finish() {
-        layout_.each_packed(at(memory_), at(unpacked_), [&](char const* bytes, char* bits) {
-            if (layout_.rows() == 0) return;
-            place_->run(0, PackBits{}, reinterpret_cast<u8 const*>(bytes), layout_.rows(),
-                        reinterpret_cast<u32*>(bits));
-        });
-        place_->wait();
-        GpuTable table;
-        table.schema = schema_;
-        table.rows = i64(layout_.rows());
-        table.columns = layout_.results(at(memory_));
-        table.gpu = place_->gpu();
-        table.owner = memory_;
-        unpacked_.reset();
-        return table;
-    }
-
-private:
-    static Memory window(Place& place, GpuWindows& windows, u64 bytes) {
-        try {
-            return windows.make(place.gpu(), bytes);
-        } catch (Error const& error) {
-            if (error.code() != ErrorCode::OutOfMemory) throw;
-        }
-        place.trim();  // what is kept for others may be what is missing
-        return windows.make(place.gpu(), bytes);
-    }
-
-    static char* at(Memory const& memory) { return static_cast<char*>(memory.get()); }
-
-    Place* place_;
-    Schema schema_;
-    OutputLayout layout_;
-    Memory memory_;
-    Memory unpacked_;
-    std::vector<Memory> keep_;
-    OutputColumn const* uploaded_ = nullptr;
 };
 
 }  // namespace mgi::operators::on_gpu
