@@ -38,8 +38,8 @@ struct RuntimeOptions {
     /// leave it idle. A NIC without "@" is that of the devices with cores on its NUMA node; where the
     /// machine does not say, anybody's.
     std::vector<std::string> addresses = {};
-    /// The allocator of the GPUs' memory for channels; none: MGI takes it from the driver. What other processes or NICs
-    /// reach MGI takes from the driver all the same (docs/gpu.md).
+    /// The allocator of the GPUs' memory for channels, and for operators whose options name none; none: MGI takes it from the driver.
+    /// What other processes or NICs reach MGI takes from the driver all the same (docs/gpu.md).
     GpuAllocator gpu_allocator = {};
 };
 
@@ -162,6 +162,8 @@ public:
     /// pinned memory are kept for the next channels, so that making them takes microseconds. Waits for the kernels that are resident.
     /// Memory of RuntimeOptions::gpu_allocator is never kept.
     void trim();
+    /// RuntimeOptions::gpu_allocator; without functions where there is none.
+    [[nodiscard]] GpuAllocator const& gpu_allocator() const;
 
     /// An endpoint on a device ("cpu:0"), or on the first free one: a GPU ("cuda"), a CPU device ("cpu"), or a GPU where
     /// there is one (""). That is the one with the fewest endpoints of this runtime; of several the first. The

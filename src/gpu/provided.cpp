@@ -55,13 +55,12 @@ std::string what_else(Driver const& driver, int gpu, Address at) {
 }  // namespace
 
 std::shared_ptr<GpuAllocator const> to_share(GpuAllocator const& allocator) {
-    bool const allocates = allocator.allocate != nullptr;
-    if (allocates != (allocator.deallocate != nullptr)) {
-        throw Error(ErrorCode::InvalidArgument, std::string("gpu_allocator has no function ") +
-                                                    (allocates ? "deallocate" : "allocate") +
-                                                    "; give both, or none");
-    }
-    return allocates ? std::make_shared<GpuAllocator const>(allocator) : nullptr;
+    check_pairs(allocator);
+    if (allocator.allocate != nullptr) return std::make_shared<GpuAllocator const>(allocator);
+    if (allocator.allocate_in_stream == nullptr) return nullptr;
+    throw Error(ErrorCode::InvalidArgument,
+                "gpu_allocator has no function allocate, which channels call; give allocate and "
+                "deallocate beside those for streams, or give it to operators alone");
 }
 
 ProvidedMemory::ProvidedMemory(std::shared_ptr<GpuAllocator const> from, int gpu,
@@ -70,7 +69,7 @@ ProvidedMemory::ProvidedMemory(std::shared_ptr<GpuAllocator const> from, int gpu
     Current const here(driver_, gpu);
     at_ = ask(*from_, gpu, bytes);
     try {
-        check();
+        check_gpu_memory(gpu, at_, bytes);
     } catch (...) {
         give_back();
         throw;
@@ -79,15 +78,6 @@ ProvidedMemory::ProvidedMemory(std::shared_ptr<GpuAllocator const> from, int gpu
 
 ProvidedMemory::~ProvidedMemory() {
     give_back();
-}
-
-void ProvidedMemory::check() const {
-    std::string const what = what_else(driver_, gpu_, at());
-    if (what.empty()) return;
-    std::ostringstream text;
-    text << "cuda:" << gpu_ << ": the caller's gpu_allocator was asked for " << bytes_
-         << " bytes of this GPU's memory, and gave " << at_ << ", which is " << what;
-    throw Error(ErrorCode::InvalidArgument, text.str());
 }
 
 void ProvidedMemory::wait_for_kernels() const noexcept {
@@ -126,3 +116,28 @@ void ProvidedMemory::give_back() noexcept {
 }
 
 }  // namespace mgi::gpu
+
+namespace mgi {
+
+void check_pairs(GpuAllocator const& allocator) {
+    auto const check = [](bool first, bool second, char const* one, char const* other) {
+        if (first == second) return;
+        throw Error(ErrorCode::InvalidArgument, std::string("gpu_allocator has no function ") +
+                                                    (first ? other : one) + "; give both, or none");
+    };
+    check(allocator.allocate != nullptr, allocator.deallocate != nullptr, "allocate", "deallocate");
+    check(allocator.allocate_in_stream != nullptr, allocator.deallocate_in_stream != nullptr,
+          "allocate_in_stream", "deallocate_in_stream");
+}
+
+void check_gpu_memory(int gpu, void* at, std::uint64_t bytes) {
+    std::string const what =
+        gpu::what_else(gpu::Driver::get(), gpu, reinterpret_cast<gpu::Address>(at));
+    if (what.empty()) return;
+    std::ostringstream text;
+    text << "cuda:" << gpu << ": the caller's gpu_allocator was asked for " << bytes
+         << " bytes of this GPU's memory, and gave " << at << ", which is " << what;
+    throw Error(ErrorCode::InvalidArgument, text.str());
+}
+
+}  // namespace mgi

@@ -11,7 +11,8 @@
 
 namespace mgi::gpu {
 
-/// To share; null: there is none. Throws Error(InvalidArgument) where one of the two functions is missing.
+/// To share, for memory that every stream can use; null: there is none. Throws Error(InvalidArgument) as check_pairs does, and where
+/// there is only the pair for streams.
 std::shared_ptr<GpuAllocator const> to_share(GpuAllocator const& allocator);
 
 /// One allocation, given back when this dies.
@@ -30,7 +31,6 @@ public:
     void wait_for_kernels() const noexcept;
 
 private:
-    void check() const;
     void wait_for(int gpu) const noexcept;
     void give_back() noexcept;
 

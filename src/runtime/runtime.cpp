@@ -436,6 +436,10 @@ void Runtime::trim() {
     impl_->trim();
 }
 
+GpuAllocator const& Runtime::gpu_allocator() const {
+    return impl_->gpu_allocator();
+}
+
 Endpoint Runtime::create_endpoint(std::string const& device) {
     return impl_->create_endpoint(device);
 }

@@ -49,6 +49,7 @@ public:
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
     [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
+    [[nodiscard]] GpuAllocator const& gpu_allocator() const { return options_.gpu_allocator; }
     void trim() noexcept;
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }
     [[nodiscard]] ChannelNetwork& network() { return network_; }
