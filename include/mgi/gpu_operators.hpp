@@ -17,6 +17,20 @@
 /// then; keys that change meanwhile are an error. Calls wait for the GPU and may come from several threads, but while one
 /// sends through a channel no other call should run on the same GPUs: groups that wait for each other must all find room.
 ///
+/// Streams: with `gpu_streams` a call works on a GPU behind all that was put into its stream before, so nobody has to wait for what
+/// fills the columns. Its kernels run in that stream, but for those with a channel, and for cudaStreamPerThread, where they run
+/// behind it. The call returns when its results are complete all the same, since their sizes are known only then, and its columns may be
+/// written again. Several endpoints of a GPU share the stream; so may calls of several threads, each of which may then wait for the
+/// others' work. On a GPU without a stream of the caller's, what fills the columns must have ended before the call
+/// (wait_for_gpu_stream). A stream of another GPU, or one that is captured into a graph, is Error(InvalidArgument).
+///
+/// Memory: with `gpu_allocator`, or else RuntimeOptions::gpu_allocator, all that a call takes of a GPU's memory comes from it: results, which give
+/// theirs back when the last copy of the table dies, also behind the runtime's end, and what is needed in between, which is given
+/// back before the call returns or throws. Not from it are channels (RuntimeOptions::gpu_allocator provides those), and memory that other processes
+/// write into: an exchange copies its results out of that. Other endpoints' kernels write into results, so their GPUs must reach memory of
+/// the allocator; where it is of a CUDA memory pool that is closed to them, rows go through a channel, and a warning says so.
+/// An operator whose allocator had no memory can be called again.
+///
 /// Of OperatorOptions `groups` are the most thread blocks of an endpoint, of which only as many are taken as
 /// have room beside what channels and sorters of the runtime need, `receive_limit` bytes of GPU memory that
 /// results and tables of an endpoint may take (0: what the GPU has).

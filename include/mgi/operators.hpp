@@ -12,9 +12,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include <mgi/gpu_allocator.hpp>
 #include <mgi/runtime.hpp>
 
 namespace mgi {
@@ -43,6 +45,10 @@ struct OperatorOptions {
     /// With endpoints of several processes: how long one that has come to the operator's beginning,
     /// or to its end, waits for the others while no row moves; then Error(Timeout) names them.
     std::chrono::milliseconds patience{60'000};
+    /// Of tables in GPU memory: the cudaStream_t behind which a call works on a GPU, by N of "cuda:N" (<mgi/gpu_operators.hpp>).
+    std::map<int, void*> gpu_streams = {};
+    /// Of tables in GPU memory: who provides all of it that a call takes; none: RuntimeOptions::gpu_allocator, or else MGI itself.
+    GpuAllocator gpu_allocator = {};
 };
 
 /// What a part of an operator's work took.

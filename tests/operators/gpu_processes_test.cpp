@@ -1,11 +1,10 @@
 // The operators of GPUs, on threads of the host, whose endpoints belong to several processes, which are threads too.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "operators/gpu/group_by.hpp"
 #include "operators/gpu/join.hpp"
 #include "operators/host_tables.hpp"
+#include "operators/host_windows.hpp"
 #include "operators/job.hpp"
 #include "support/hang_guard.hpp"
 
@@ -20,56 +19,6 @@ using test::ThreadAsProcess;
 using F = AggregateFunction;
 
 constexpr u64 kAnyKey = 1u << 30;
-
-/// Windows in memory that all processes have, as they are threads.
-class HostWindows final : public GpuWindows {
-public:
-    /// `opens`: whether this process can open others'.
-    explicit HostWindows(bool opens) : opens_(opens) {}
-
-    std::string card() override { return "host"; }
-    bool meet(std::vector<std::string> const& cards, std::size_t me) override {
-        me_ = me;
-        return shares_ && std::find(cards.begin(), cards.end(), "") == cards.end();
-    }
-    std::shared_ptr<void> make(int, u64 bytes) override {
-        constexpr std::align_val_t kAlign{256};
-        void* const at = ::operator new(bytes + 16, kAlign);
-        return {at, [](void* of) { ::operator delete(of, kAlign); }};
-    }
-    std::string offer(std::vector<void*> const& windows) override {
-        open_.insert(windows.begin(), windows.end());
-        MessageWriter words;
-        words.number(windows.size());
-        for (void* const at : windows) words.number(reinterpret_cast<u64>(at));
-        return words.take();
-    }
-    Opened open(std::vector<std::string> const& offers) override {
-        Opened opened;
-        opened.anew = true;
-        if (!opens_) opened.failure = "not here";
-        for (std::string const& words : offers) {
-            MessageReader from(words);
-            auto& theirs = opened.windows.emplace_back();
-            for (u64 left = from.number(); left != 0; --left) {
-                theirs.push_back({reinterpret_cast<char*>(from.number()), ~u64{0}});
-            }
-        }
-        opened.windows[me_].clear();  // nobody opens its own
-        return opened;
-    }
-    void close(std::vector<void*> const& windows) override {
-        for (void* const at : windows) open_.erase(at);
-    }
-    void do_without() override { shares_ = false; }
-    [[nodiscard]] bool all_closed() const { return open_.empty(); }
-
-private:
-    bool const opens_;
-    bool shares_ = true;
-    std::size_t me_ = 0;
-    std::set<void*> open_;
-};
 
 /// What processes have of windows.
 enum class Share { Nothing, Windows, NotTheFirst };
@@ -372,11 +321,12 @@ TEST(GpuOperatorProcesses, RowsAtAnothersEndpointAreRefused) {
 TEST(GpuOperatorProcesses, OneThatCannotHaveAPlaceFailsInAll) {
     Job job = pair_of_processes();
     auto const came = job.run([&](ThreadAsProcess& process, std::size_t me) {
-        Operation operation(process, "exchange", job.runtime(), job.endpoints(), {},
-                            [&](Device const&, u64 limit) -> std::unique_ptr<Place> {
-                                if (me == 1) refuse("exchange", "no GPU here");
-                                return std::make_unique<HostPlace>(1, 1, limit);
-                            });
+        Operation operation(
+            process, "exchange", job.runtime(), job.endpoints(), {},
+            [&](Device const&, PlaceOptions const& options) -> std::unique_ptr<Place> {
+                if (me == 1) refuse("exchange", "no GPU here");
+                return std::make_unique<HostPlace>(1, 1, options);
+            });
         return std::vector<Table>{};
     });
     auto const texts = test::texts_of(came, ErrorCode::InvalidArgument);

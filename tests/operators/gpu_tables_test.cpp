@@ -179,7 +179,7 @@ TEST(GpuBits, ArePackedInOrder) {
         auto* const byte = reinterpret_cast<u8*>(bytes.data());
         for (u64 i = 0; i < count; ++i) byte[i] = device::murmur3_mix(i) % 3 == 0 ? 1 : 0;
         std::vector<u32> bits((count + 31) / 32);
-        HostPlace place(2, 2, 0);
+        HostPlace place(2, 2, {});
         place.run(0, PackBits{}, static_cast<u8 const*>(byte), count, bits.data());
         for (u64 i = 0; i < bits.size() * 32; ++i) {
             u32 const expected = i < count ? byte[i] : 0;

@@ -14,8 +14,8 @@ using namespace mgi::test::plain;
 
 /// Two groups of so many threads for each endpoint.
 inline Operation::MakePlace places_on_host(u32 threads) {
-    return [threads](Device const&, u64 limit) {
-        return std::make_unique<HostPlace>(2, threads, limit);
+    return [threads](Device const&, PlaceOptions const& options) {
+        return std::make_unique<HostPlace>(2, threads, options);
     };
 }
 

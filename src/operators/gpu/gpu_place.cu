@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <mgi/gpu_table.hpp>
 #include <mgi/gpu_windows.hpp>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 namespace mgi::operators::on_gpu {
 
@@ -161,23 +163,53 @@ private:
     u64 kept_bytes_ = 0;
 };
 
+// The memory pool that memory is of; null: of none. Only the driver knows.
+cudaMemPool_t pool_of(void* at) {
+    constexpr int kMemoryPool = 17;  // CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
+    using Call = int (*)(void* value, int attribute, unsigned long long address);
+    static auto const call = [] {
+        void* found = nullptr;
+        cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSymbolNotFound;
+        cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &found, 12000, cudaEnableDefault,
+                                         &how);
+        cudaGetLastError();
+        return reinterpret_cast<Call>(found);
+    }();
+    cudaMemPool_t pool = nullptr;
+    bool const known = call != nullptr && call(&pool, kMemoryPool, reinterpret_cast<u64>(at)) == 0;
+    return known ? pool : nullptr;
+}
+
 class GpuPlace final : public Place {
 public:
-    GpuPlace(int gpu, u64 limit) : Place(limit), gpu_(gpu), memory_(GpuMemory::of(gpu)) {
+    GpuPlace(int gpu, PlaceOptions const& options)
+        : Place(options), gpu_(gpu), memory_(GpuMemory::of(gpu)) {
         GpuOfThread const here(gpu);
         check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu),
                    gpu, "count multiprocessors");
         check_cuda(cudaDeviceGetAttribute(&reads_pages_,
                                           cudaDevAttrPageableMemoryAccessUsesHostPageTables, gpu),
                    gpu, "see how it reads the host's memory");
-        check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu,
-                   "create a stream");
+        find_stream(options.stream);
+        if (!options.allocator) return;
+        CallersMemory::Site site;
+        site.name = name();
+        site.gpu = gpu;
+        site.stream = stream_;
+        site.callers = options.stream;
+        site.wait = [this] { wait(); };
+        site.trim = [gpu] { (void)trim_gpu_memory(gpu); };
+        callers_ = std::make_shared<CallersMemory>(options.allocator, site);
     }
     ~GpuPlace() override {
-        // Memory that goes after the place may be in use until here.
-        cudaStreamSynchronize(stream_);
-        cudaStreamDestroy(stream_);
-        cudaGetLastError();
+        try {
+            // Whatever failed, nothing of the call reads its inputs or uses its memory from here on.
+            wait();
+        } catch (std::exception const&) {
+            // The GPU's context is lost.
+        }
+        *over_ = true;
+        if (callers_) callers_->end_call();
     }
 
     [[nodiscard]] std::string name() const override { return "cuda:" + std::to_string(gpu_); }
@@ -185,6 +217,20 @@ public:
     [[nodiscard]] int gpu() const override { return gpu_; }
     [[nodiscard]] bool reaches(Place const& other) const override {
         return gpus_reach_each_other(gpu_, other.gpu());
+    }
+    // What reaches another GPU's memory reaches all but that of pools, which are closed at first.
+    [[nodiscard]] bool reaches_memory(Place const& other, void* at) const override {
+        if (gpu_ == other.gpu() || !other.has_callers_memory()) return true;
+        GpuOfThread const here(gpu_);
+        cudaMemPool_t const pool = pool_of(at);
+        if (pool == nullptr) return true;
+        cudaMemLocation location = {};
+        location.type = cudaMemLocationTypeDevice;
+        location.id = gpu_;
+        cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+        check_cuda(cudaMemPoolGetAccess(&flags, pool, &location), gpu_,
+                   "see whose pool it may write into");
+        return flags == cudaMemAccessFlagsProtReadWrite;
     }
     [[nodiscard]] u32 threads() const override { return 256; }
     [[nodiscard]] u32 most_groups() const override { return 2 * u32(multiprocessors_); }
@@ -202,8 +248,16 @@ public:
         // Of memory that is not pinned CUDA has taken a copy when this comes back, but where the GPU reads it itself.
         if (reads_pages_) wait();
     }
+    void copy(void* to, void const* from, u64 bytes) override {
+        if (bytes == 0) return;
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), gpu_,
+                   "copy within its memory");
+    }
     void copy_out(void* to, void const* from, u64 bytes) override {
-        if (bytes == 0) return wait();
+        // What the caller had put in before may take long.
+        if (bytes == 0 || event_) wait();
+        if (bytes == 0) return;
         GpuOfThread const here(gpu_);
         check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), gpu_,
                    "copy from its memory");
@@ -211,8 +265,11 @@ public:
     }
     // Polls: CUDA's own waits hold locks that movers want.
     void wait() override {
+        // Not for what others put into the caller's stream meanwhile.
+        if (event_) put_event(event_.get(), stream_);
         for (u32 round = 0;; ++round) {
-            cudaError_t const state = cudaStreamQuery(stream_);
+            cudaError_t const state =
+                event_ ? cudaEventQuery(event_.get()) : cudaStreamQuery(stream_);
             if (state != cudaErrorNotReady) return check_cuda(state, gpu_, "run a kernel");
             if (round < 10'000) {
                 std::this_thread::yield();
@@ -225,7 +282,8 @@ public:
     void trim() override { memory_.trim(); }
 
 protected:
-    Memory take(u64 bytes, std::string const& what, bool given_out) override {
+    Memory take(u64 bytes, std::string const& what) override {
+        if (callers_) return callers_->take(bytes, what);
         GpuOfThread const here(gpu_);
         void* at = memory_.take(bytes, stream_);
         // Windows that are kept may be what is missing.
@@ -241,26 +299,93 @@ protected:
                             " are free; drop tables that are not needed, spread the rows over more "
                             "GPUs, or do a part of them at a time");
         }
-        if (given_out) {
-            return {at, [&memory = memory_](void* of) { memory.give_back(of, cudaStreamLegacy); }};
-        }
-        return {at, [this](void* of) { memory_.give_back(of, stream_); }};
+        return {at, [&memory = memory_, over = over_, stream = stream_](void* of) {
+                    memory.give_back(of, *over ? cudaStreamLegacy : stream);
+                }};
     }
     void run_groups(u32, Body const&) override {}
     [[nodiscard]] void* stream() const override { return stream_; }
 
 private:
+    struct DestroyStream {
+        void operator()(cudaStream_t stream) const {
+            cudaStreamDestroy(stream);
+            cudaGetLastError();
+        }
+    };
+    struct DestroyEvent {
+        void operator()(cudaEvent_t event) const {
+            cudaEventDestroy(event);
+            cudaGetLastError();
+        }
+    };
+    using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+
+    // The caller's stream; one of the place's own where there is none, or only each thread's: other threads work here, too.
+    void find_stream(std::optional<void*> const& wanted) {
+        auto const callers = static_cast<cudaStream_t>(wanted.value_or(nullptr));
+        if (wanted) check_stream(callers);
+        if (wanted && callers != cudaStreamPerThread) {
+            stream_ = callers;
+            event_ = new_event();
+            return;
+        }
+        check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu_,
+                   "create a stream");
+        own_stream_.reset(stream_);
+        if (!wanted) return;
+        Event const event = new_event();
+        put_event(event.get(), callers);
+        check_cuda(cudaStreamWaitEvent(stream_, event.get(), 0), gpu_,
+                   "wait for the caller's stream");
+    }
+    void check_stream(cudaStream_t stream) const {
+        std::string wrong;
+        int of = gpu_;
+        cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+        cudaError_t error = cudaStreamGetDevice(stream, &of);
+        if (error == cudaSuccess) error = cudaStreamIsCapturing(stream, &capture);
+        if (loses_context(error)) check_cuda(error, gpu_, "look at the caller's stream");
+        cudaGetLastError();
+        if (error != cudaSuccess) {
+            wrong = std::string("no stream to work in: ") + cudaGetErrorName(error) + " (" +
+                    cudaGetErrorString(error) + ")";
+        } else if (of != gpu_) {
+            wrong = "a stream of cuda:" + std::to_string(of) + "; give one of each GPU its own";
+        } else if (capture != cudaStreamCaptureStatusNone) {
+            wrong = "being captured into a graph, which an operator cannot be; call it outside";
+        }
+        if (wrong.empty()) return;
+        throw Error(ErrorCode::InvalidArgument,
+                    "gpu_streams has for " + name() + " what is " + wrong);
+    }
+    [[nodiscard]] Event new_event() const {
+        cudaEvent_t event = nullptr;
+        check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), gpu_,
+                   "create an event");
+        return Event(event);
+    }
+    void put_event(cudaEvent_t event, cudaStream_t stream) const {
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaEventRecord(event, stream), gpu_, "put an event into a stream");
+    }
+
     int const gpu_;
     GpuMemory& memory_;
     int multiprocessors_ = 1;
     int reads_pages_ = 0;  // of the host's memory, as on Grace
     cudaStream_t stream_ = nullptr;
+    std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream> own_stream_;
+    Event event_;  // in the caller's stream; null where the stream is the place's
+    std::shared_ptr<CallersMemory> callers_;
+    // Whether the call has ended, for memory that lives on.
+    std::shared_ptr<std::atomic<bool>> const over_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace
 
-std::unique_ptr<Place> gpu_place(int gpu, u64 limit) {
-    return std::make_unique<GpuPlace>(gpu, limit);
+std::unique_ptr<Place> gpu_place(int gpu, PlaceOptions const& options) {
+    return std::make_unique<GpuPlace>(gpu, options);
 }
 
 }  // namespace mgi::operators::on_gpu

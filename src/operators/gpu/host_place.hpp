@@ -12,26 +12,43 @@ namespace mgi::operators::on_gpu {
 
 class HostPlace final : public Place {
 public:
-    HostPlace(u32 groups, u32 threads, u64 limit)
-        : Place(limit), groups_(groups), threads_(threads) {}
+    HostPlace(u32 groups, u32 threads, PlaceOptions const& options)
+        : Place(options), groups_(groups), threads_(threads) {
+        if (!options.allocator) return;
+        CallersMemory::Site site;
+        site.name = name();
+        site.gpu = gpu();
+        site.on_gpu = false;
+        site.stream = this;  // one of its own, so to speak
+        site.callers = options.stream;
+        site.wait = [this] { wait(); };
+        site.trim = [this] { trim(); };
+        callers_ = std::make_shared<CallersMemory>(options.allocator, site);
+    }
+    ~HostPlace() override {
+        if (callers_) callers_->end_call();
+    }
 
     [[nodiscard]] std::string name() const override { return "the host"; }
     [[nodiscard]] bool is_gpu() const override { return false; }
     [[nodiscard]] int gpu() const override { return -1; }
     [[nodiscard]] bool reaches(Place const&) const override { return true; }
+    [[nodiscard]] bool reaches_memory(Place const&, void*) const override { return true; }
     [[nodiscard]] u32 threads() const override { return threads_; }
     [[nodiscard]] u32 most_groups() const override { return groups_; }
     void fill(void* at, int byte, u64 bytes) override { std::memset(at, byte, bytes); }
     void copy_in(void* to, void const* from, u64 bytes) override {
         if (bytes != 0) std::memcpy(to, from, bytes);
     }
+    void copy(void* to, void const* from, u64 bytes) override { copy_in(to, from, bytes); }
     void copy_out(void* to, void const* from, u64 bytes) override {
         if (bytes != 0) std::memcpy(to, from, bytes);
     }
     void wait() override {}
 
 protected:
-    Memory take(u64 bytes, std::string const&, bool) override {
+    Memory take(u64 bytes, std::string const& what) override {
+        if (callers_) return callers_->take(bytes, what);
         constexpr std::align_val_t kAlign{256};
         return {::operator new(bytes + 16, kAlign),
                 [](void* at) { ::operator delete(at, kAlign); }};
@@ -62,6 +79,7 @@ protected:
 private:
     u32 const groups_;
     u32 const threads_;
+    std::shared_ptr<CallersMemory> callers_;
 };
 
 }  // namespace mgi::operators::on_gpu

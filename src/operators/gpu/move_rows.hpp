@@ -2,6 +2,7 @@
 // memory they store each row at its final place; else rows go through a channel.
 #pragma once
 
+#include <mutex>
 #include <numeric>
 #include <optional>
 
@@ -69,7 +70,7 @@ public:
 private:
     void move(std::string const& name) {
         if (!has_room_) make_room();
-        if (operation_.reach_each_other()) {
+        if (operation_.reach_each_other() && reach_memory()) {
             // The results' memory may have been others', who are done with it behind this.
             operation_.wait_for_all();
             place_all(own());
@@ -85,6 +86,29 @@ private:
         std::vector<u64> end;
         std::vector<u64> character_end;
     };
+
+    // Whether all kernels may write into all results. Memory of a caller's pool may be closed to other GPUs.
+    [[nodiscard]] bool reach_memory() const {
+        if (!operation_.place(0).has_callers_memory()) return true;
+        for (std::size_t to = 0; to < operation_.size(); ++to) {
+            for (std::size_t from = 0; from < operation_.size(); ++from) {
+                for (void* const at : outputs_[to]->memories()) {
+                    if (operation_.place(from).reaches_memory(operation_.place(to), at)) continue;
+                    static std::once_flag once;
+                    std::call_once(once, [&] {
+                        log::warn(
+                            "{}: rows go through a channel, since {} cannot write into what "
+                            "the caller's gpu_allocator has on {}; cudaMemPoolSetAccess lets "
+                            "it",
+                            operation_.what(), operation_.place(from).name(),
+                            operation_.place(to).name());
+                    });
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
 
     // The results' columns, by endpoint.
     [[nodiscard]] std::vector<OutputColumn> own() const {
@@ -169,6 +193,7 @@ private:
             });
         } catch (...) {
             failure = std::current_exception();
+            operation_.wait_for_kernels();
         }
         operation_.end_step(failure);
         u64 rows = 0;
@@ -286,7 +311,8 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
     wanted.keys = input.columns(keys);
     check_keys(input, wanted.keys, operation.options().hash);
     if (operation.size() == 1) {
-        // Nothing moves: the part is the result, in no memory of its own.
+        // Nothing moves: the part is the result, in no memory of its own, once the caller's stream has come so far.
+        operation.wait_for_all();
         GpuTable result = parts[0];
         if (result.schema.empty()) result.columns.resize(input.schema().size());
         result.schema = input.schema();

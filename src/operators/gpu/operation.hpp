@@ -25,7 +25,7 @@ namespace mgi::operators::on_gpu {
 class Operation {
 public:
     // The place of an endpoint; throws Error where it can have none.
-    using MakePlace = std::function<std::unique_ptr<Place>(Device const&, u64 limit)>;
+    using MakePlace = std::function<std::unique_ptr<Place>(Device const&, PlaceOptions const&)>;
 
     // `processes` have the endpoints; `call` has the operator's arguments, which must be the same in all of them. `report`,
     // where there is one, gets what every channel did before it goes.
@@ -216,6 +216,15 @@ public:
         if (failure) std::rethrow_exception(failure);
     }
 
+    // The same where something has failed already: nothing of this process' writes into any result behind it.
+    void wait_for_kernels() const noexcept {
+        try {
+            wait_for_all();
+        } catch (std::exception const&) {
+            // The first failure is the one that counts.
+        }
+    }
+
     // All since the end of the one before was this phase.
     void end_phase(std::string const& name) {
         auto const now = std::chrono::steady_clock::now();
@@ -277,6 +286,9 @@ private:
             refuse(what(), "rows of GPUs go in one level; leave OperatorOptions::two_level Auto");
         }
         auto const& devices = runtime_.devices();
+        PlaceOptions wanted;
+        wanted.limit = options_.receive_limit;
+        wanted.allocator = callers_allocator(options_.gpu_allocator, runtime_.gpu_allocator());
         places_.resize(size());
         for (std::size_t e = 0; e < size(); ++e) {
             if (!processes_.mine(endpoints_[e])) continue;
@@ -284,7 +296,11 @@ private:
                 refuse(what(), "endpoint " + std::to_string(endpoints_[e].id) +
                                    " is on no device of this runtime");
             }
-            places_[e] = make(devices[endpoints_[e].device], options_.receive_limit);
+            Device const& device = devices[endpoints_[e].device];
+            auto const stream = options_.gpu_streams.find(device.ordinal);
+            wanted.stream.reset();
+            if (stream != options_.gpu_streams.end()) wanted.stream = stream->second;
+            places_[e] = make(device, wanted);
             own_.push_back(e);
         }
         for (std::size_t const e : own_) most_groups_ = std::max(most_groups_, most_groups(e));

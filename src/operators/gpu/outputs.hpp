@@ -131,8 +131,8 @@ inline GpuColumn pack_texts(Place& place, ColumnView const& texts, u64 rows,
     place.run(PlaceTiles::scratch_bytes(place.threads()), PlaceTiles{}, args);
     u64 const bytes = place.download(args.tiles + args.tile_count(), 1)[0];
     bool const narrow = bytes <= 0x7fffffffu;
-    Memory const offsets = place.allocate((rows + 1) * (narrow ? 4 : 8), what, true);
-    Memory const characters = place.allocate(bytes, "the characters of " + what, true);
+    Memory const offsets = place.allocate((rows + 1) * (narrow ? 4 : 8), what);
+    Memory const characters = place.allocate(bytes, "the characters of " + what);
     owners.insert(owners.end(), {offsets, characters});
     char* const to = static_cast<char*>(characters.get());
     auto const write = [&](auto offset) {
@@ -159,14 +159,18 @@ public:
     OutputTable(Place& place, Schema const& schema, std::vector<bool> const& nulls, u64 rows,
                 std::string const& what, GpuWindows* windows = nullptr,
                 std::vector<u64> const& characters = {})
-        : place_(&place), schema_(schema), what_(what), layout_(schema, nulls, rows, characters) {
-        auto const take = [&](u64 bytes, std::string const& of, bool given_out) {
-            if (windows == nullptr) return place.allocate(bytes, of, given_out);
+        : place_(&place),
+          schema_(schema),
+          what_(what),
+          layout_(schema, nulls, rows, characters),
+          in_window_(windows != nullptr) {
+        auto const take = [&](u64 bytes, std::string const& of) {
+            if (windows == nullptr) return place.allocate(bytes, of);
             return place.count(bytes, of, [&] { return window(place, *windows, bytes); });
         };
-        memory_ = take(layout_.bytes(), what, true);
+        memory_ = take(layout_.bytes(), what);
         if (layout_.draft_bytes() != 0) {
-            draft_ = take(layout_.draft_bytes(), "bits or texts of " + what, false);
+            draft_ = take(layout_.draft_bytes(), "bits or texts of " + what);
         }
     }
 
@@ -191,9 +195,15 @@ public:
         return {layout_.views(at(memory_), at(draft_)), layout_.rows(), {memory_, draft_}};
     }
 
-    // The table, likewise.
+    // The table, likewise, in memory of the caller's allocator where there is one, wherever the rows were written.
     GpuTable finish() {
         pack();
+        if (in_window_ && place_->has_callers_memory()) {
+            Memory copy = place_->allocate(layout_.bytes(), "a copy of the rows that arrived");
+            place_->copy(copy.get(), memory_.get(), layout_.bytes());
+            place_->wait();
+            memory_ = std::move(copy);
+        }
         GpuTable table;
         table.schema = schema_;
         table.rows = i64(layout_.rows());
@@ -243,6 +253,7 @@ private:
     Schema schema_;
     std::string what_;
     OutputLayout layout_;
+    bool in_window_;
     Memory memory_;
     Memory draft_;
     std::vector<Memory> keep_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,6 +15,8 @@
 #include <mgi/device/group.hpp>
 #include <mgi/error.hpp>
 #include <mgi/runtime.hpp>
+
+#include "operators/callers_memory.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -31,19 +34,30 @@ inline u32 whole_words(u32 bytes) {
 // Memory of a place that is given back with the last copy.
 using Memory = std::shared_ptr<void>;
 
+// What a call's caller wants of its places.
+struct PlaceOptions {
+    u64 limit = 0;                                  // bytes of memory; 0: what there is
+    std::shared_ptr<GpuAllocator const> allocator;  // null: the place has memory of its own
+    std::optional<void*> stream;  // a cudaStream_t to work behind, where there is one
+};
+
 class Place {
 public:
-    explicit Place(u64 limit) : limit_(limit == 0 ? ~u64{0} : limit) {}
+    explicit Place(PlaceOptions const& options)
+        : limit_(options.limit == 0 ? ~u64{0} : options.limit),
+          of_caller_(options.allocator != nullptr) {}
     virtual ~Place() = default;
     Place(Place const&) = delete;
     Place& operator=(Place const&) = delete;
 
-    // Memory that the place outlives, or that is given out with a result: the latter is given back only
-    // when what was put into the legacy default stream is done. `what` is for the error: throws
+    // Memory that is given back behind what was put in before; or, where it outlives the place with a result, behind what is in
+    // the stream that its provider wants: the legacy default stream, or the caller's. `what` is for the error: throws
     // Error(OutOfMemory).
-    Memory allocate(u64 bytes, std::string const& what, bool given_out = false) {
-        return count(bytes, what, [&] { return take(bytes, what, given_out); });
+    Memory allocate(u64 bytes, std::string const& what) {
+        return count(bytes, what, [&] { return take(bytes, what); });
     }
+    // Whether the caller's allocator provides that.
+    [[nodiscard]] bool has_callers_memory() const { return of_caller_; }
     // Memory that `take()` gives, as a part of what this place may take.
     template <class Take>
     Memory count(u64 bytes, std::string const& what, Take const& take) {
@@ -97,11 +111,15 @@ public:
     [[nodiscard]] virtual int gpu() const = 0;
     // Whether its kernels may write into another one's memory.
     [[nodiscard]] virtual bool reaches(Place const& other) const = 0;
+    // And into what `other`, which it reaches, has allocated there.
+    [[nodiscard]] virtual bool reaches_memory(Place const& other, void* at) const = 0;
     // Threads of a group, of kernels that call a channel as well.
     [[nodiscard]] virtual u32 threads() const = 0;
     virtual void fill(void* at, int byte, u64 bytes) = 0;
     // Behind what was put in before; `from` may change once it comes back.
     virtual void copy_in(void* to, void const* from, u64 bytes) = 0;
+    // Within the place's memory.
+    virtual void copy(void* to, void const* from, u64 bytes) = 0;
     // Over when it comes back, as all that was put in before.
     virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
     // Until all that was put in is done.
@@ -131,7 +149,7 @@ public:
 
 protected:
     using Body = std::function<void(device::Group const&, device::Shared&)>;
-    virtual Memory take(u64 bytes, std::string const& what, bool given_out) = 0;
+    virtual Memory take(u64 bytes, std::string const& what) = 0;
     virtual void run_groups(u32 scratch, Body const& body) = 0;
     [[nodiscard]] virtual void* stream() const = 0;
 
@@ -142,11 +160,12 @@ private:
     }
 
     u64 const limit_;
+    bool const of_caller_;
     // What is given out may outlive the place.
     std::shared_ptr<std::atomic<u64>> const used_ = std::make_shared<std::atomic<u64>>(0);
 };
 
 // For nvcc alone; tests have a HostPlace.
-std::unique_ptr<Place> gpu_place(int gpu, u64 limit);
+std::unique_ptr<Place> gpu_place(int gpu, PlaceOptions const& options);
 
 }  // namespace mgi::operators::on_gpu

@@ -9,13 +9,13 @@ namespace mgi::operators::on_gpu {
 
 // Places on the GPUs of the endpoints' devices.
 inline Operation::MakePlace places_on_gpus(std::string const& what) {
-    return [what](Device const& device, u64 limit) {
+    return [what](Device const& device, PlaceOptions const& options) {
         if (device.kind != VertexKind::Gpu) {
             refuse(what, "an endpoint is on " + device.name +
                              "; tables in GPU memory need endpoints on their GPUs: "
                              "create_endpoint(\"cuda:0\")");
         }
-        return gpu_place(device.ordinal, limit);
+        return gpu_place(device.ordinal, options);
     };
 }
 
