@@ -52,7 +52,7 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
         src/memory/segment_ranges.cpp
     printf "$build/runtime %s\n" tests/gpu/runtime*.cu tests/support/{meeting,shared_channel}.cpp
     printf "$build/operators %s\n" src/operators/gpu/*.cu
-    printf "$build/operator_tests %s\n" tests/gpu/operators.cu
+    printf "$build/operator_tests %s\n" tests/gpu/operators*.cu
     printf "$build/bench %s\n" bench/gpu/*.cu tests/support/meeting.cpp
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
 wait "$library" || { tail -n 30 "$build/lib.log" >&2; exit 1; }
