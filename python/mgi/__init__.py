@@ -9,7 +9,13 @@ of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB 
 """
 
 from mgi._mgi import __version__
-from mgi.allocators import GpuAllocator, cupy_allocator, rmm_allocator, torch_allocator
+from mgi.allocators import (
+    GpuAllocator,
+    GpuStreamAllocator,
+    cupy_allocator,
+    rmm_allocator,
+    torch_allocator,
+)
 from mgi.channel import Channel
 from mgi.cluster import ClusterClient
 from mgi.endpoint import Endpoint
@@ -50,6 +56,7 @@ __all__ = [
     "GpuAllocator",
     "GpuArray",
     "GpuColumn",
+    "GpuStreamAllocator",
     "GpuTable",
     "GroupFailed",
     "Internal",

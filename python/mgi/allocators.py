@@ -1,14 +1,18 @@
-"""Allocators of GPU memory for channels: CuPy's, PyTorch's and RMM's pools, or the caller's own."""
+"""Allocators of GPU memory: CuPy's, PyTorch's and RMM's pools, or the caller's own."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from mgi.errors import InvalidArgument
 
 
 class GpuAllocator(Protocol):
-    """Provides the GPUs' memory for a runtime's channels (``Runtime.local(gpu_allocator=...)``).
+    """Provides GPU memory.
+
+    For a runtime's channels and operators (``Runtime.local(gpu_allocator=...)``), or for one
+    operator's call (``exchange(..., allocator=...)``).
 
     MGI calls both methods with the GIL, from threads of its own too. During a call the GPU is the
     thread's. The methods must not call MGI.
@@ -24,6 +28,22 @@ class GpuAllocator(Protocol):
 
     def deallocate(self, gpu: int, address: int, size: int) -> None:
         """Takes it back, which nothing of MGI's uses any more; called once for each allocation."""
+
+
+class GpuStreamAllocator(GpuAllocator, Protocol):
+    """One that works in the order of streams as well, as operators do, so that nobody waits.
+
+    A stream is CUDA's handle: that of the operator's call (``stream=``), 1 the legacy default one.
+    """
+
+    def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:
+        """As `allocate`, for use behind what is in the stream."""
+
+    def deallocate_in_stream(self, gpu: int, address: int, size: int, stream: int) -> None:
+        """Takes it back behind what is in the stream.
+
+        Of a result that may be long after the call: what reads it in other streams comes before.
+        """
 
 
 class _CupyAllocator:
@@ -43,6 +63,20 @@ class _CupyAllocator:
     def deallocate(self, gpu: int, address: int, size: int) -> None:
         del self._memory[address]
 
+    def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:
+        with self._cuda.Device(gpu), self._current(stream):
+            memory = self._cuda.alloc(size)
+        self._memory[memory.ptr] = memory
+        return memory.ptr
+
+    def deallocate_in_stream(self, gpu: int, address: int, size: int, stream: int) -> None:
+        with self._cuda.Device(gpu), self._current(stream):
+            del self._memory[address]
+
+    def _current(self, stream: int) -> Any:
+        null = self._cuda.Stream.null
+        return null if stream <= 1 else self._cuda.ExternalStream(stream)
+
 
 class _TorchAllocator:
     def __init__(self) -> None:
@@ -61,6 +95,14 @@ class _TorchAllocator:
         return address
 
     def deallocate(self, gpu: int, address: int, size: int) -> None:
+        self._cuda.caching_allocator_delete(address)
+
+    def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:
+        # PyTorch's own handle of the legacy default stream is 0.
+        return self._cuda.caching_allocator_alloc(size, gpu, 0 if stream == 1 else stream)
+
+    def deallocate_in_stream(self, gpu: int, address: int, size: int, stream: int) -> None:
+        # It goes to the stream that it was allocated for, which is this one.
         self._cuda.caching_allocator_delete(address)
 
 
@@ -88,29 +130,44 @@ class _RmmAllocator:
         self._resources.pop(address).deallocate(address, size, self._stream)
 
 
-def cupy_allocator() -> GpuAllocator:
-    """Takes channels' GPU memory from CuPy's current pool."""
+def cupy_allocator() -> GpuStreamAllocator:
+    """Takes GPU memory from CuPy's current pool."""
     return _CupyAllocator()
 
 
-def torch_allocator() -> GpuAllocator:
-    """Takes channels' GPU memory from PyTorch's caching allocator."""
+def torch_allocator() -> GpuStreamAllocator:
+    """Takes GPU memory from PyTorch's caching allocator."""
     return _TorchAllocator()
 
 
 def rmm_allocator() -> GpuAllocator:
-    """Takes channels' GPU memory from RMM's resource of each GPU."""
+    """Takes GPU memory from RMM's resource of each GPU."""
     return _RmmAllocator()
 
 
-def checked(allocator: GpuAllocator | None) -> GpuAllocator | None:
-    """The same, if it has both methods."""
+_METHODS = ("allocate", "deallocate")
+_IN_STREAMS = ("allocate_in_stream", "deallocate_in_stream")
+
+
+def checked(allocator: GpuAllocator | None, argument: str = "gpu_allocator") -> GpuAllocator | None:
+    """The same, if it has both methods, and both or none for streams."""
     if allocator is None:
         return None
-    for method in ("allocate", "deallocate"):
+    in_streams = any(hasattr(allocator, method) for method in _IN_STREAMS)
+    for method in _METHODS + (_IN_STREAMS if in_streams else ()):
         if not callable(getattr(allocator, method, None)):
             raise InvalidArgument(
-                f"gpu_allocator is {allocator!r}, which has no method {method}: give an object "
-                "with allocate(gpu, size) and deallocate(gpu, address, size)"
+                f"{argument} is {allocator!r}, which has no method {method}: give an object "
+                "with allocate(gpu, size) and deallocate(gpu, address, size), and for streams with "
+                "both allocate_in_stream(gpu, size, stream) and deallocate_in_stream(gpu, address, "
+                "size, stream), or neither"
             )
     return allocator
+
+
+def holding(allocator: GpuAllocator | None, streams: list[object]) -> Any:
+    """The same; it keeps the streams for whoever gives memory back in them."""
+    if allocator is None or not streams or not hasattr(allocator, _IN_STREAMS[0]):
+        return allocator
+    methods = {name: getattr(allocator, name) for name in _METHODS + _IN_STREAMS}
+    return SimpleNamespace(**methods, streams=streams)

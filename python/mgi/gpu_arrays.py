@@ -9,6 +9,7 @@ from mgi import _mgi
 from mgi.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from mgi.gpu_streams import CallStreams
     from mgi.schema import Schema
 
 #: DLPack's numbers of devices: the memory of a GPU, and managed memory.
@@ -72,27 +73,30 @@ def is_gpu_array(given: Any) -> bool:
     return hasattr(given, "__cuda_array_interface__")
 
 
-def gpu_array(given: Any, column: str) -> GpuArray:
+def gpu_array(given: Any, column: str, streams: CallStreams | None = None) -> GpuArray:
     """The array of a column; what fills it has ended when this returns.
+
+    Where `streams` has one of its GPU, that one is behind it instead.
 
     DLPack comes first, since it says which streams are to wait; ``__cuda_array_interface__`` is for
     who has no other.
     """
     device = getattr(given, "__dlpack_device__", None)
     if device is None:
-        return _of_interface(given, column)
+        return _of_interface(given, column, streams)
     kind, number = device()
     if int(kind) not in _ON_GPU:
         raise InvalidArgument(
             f"column '{column}' is in {_DEVICES.get(int(kind), 'the memory of another device')}, "
             "where a GPU's is needed"
         )
-    return _of_dlpack(given, column, int(number))
+    return _of_dlpack(given, column, int(number), streams)
 
 
-def _of_dlpack(given: Any, column: str, gpu: int) -> GpuArray:
-    # Its owner lets this stream wait for what fills the array; the stream is none that others use.
-    stream = _mgi.stream_of_gpu(gpu)
+def _of_dlpack(given: Any, column: str, gpu: int, streams: CallStreams | None) -> GpuArray:
+    # Its owner lets this stream wait for what fills the array. MGI's is none that others use.
+    callers = streams.of(gpu, given) if streams is not None else None
+    stream = _mgi.stream_of_gpu(gpu) if callers is None else callers
     try:
         try:
             capsule = given.__dlpack__(stream=stream, max_version=(1, 0))
@@ -101,7 +105,8 @@ def _of_dlpack(given: Any, column: str, gpu: int) -> GpuArray:
     except BufferError as error:
         raise InvalidArgument(f"column '{column}' cannot be shared: {error}") from error
     tensor = _mgi.DlTensor.take(capsule)
-    _mgi.wait_stream(gpu, stream)
+    if callers is None:
+        _mgi.wait_stream(gpu, stream)
     (kind, number), code, bits = tensor.device, tensor.code, tensor.bits
     if kind not in _ON_GPU:
         raise InvalidArgument(f"column '{column}' came in {_DEVICES.get(kind, 'no GPU memory')}")
@@ -115,7 +120,7 @@ def _of_dlpack(given: Any, column: str, gpu: int) -> GpuArray:
     return GpuArray(tensor.address if length else 0, length, known, number, tensor)
 
 
-def _of_interface(given: Any, column: str) -> GpuArray:
+def _of_interface(given: Any, column: str, streams: CallStreams | None) -> GpuArray:
     interface = getattr(given, "__cuda_array_interface__", None)
     if not isinstance(interface, Mapping):
         raise InvalidArgument(
@@ -154,12 +159,13 @@ def _of_interface(given: Any, column: str) -> GpuArray:
             raise InvalidArgument(
                 f"column '{column}': its __cuda_array_interface__ names memory that is no GPU's"
             )
-        _wait_for(interface.get("stream"), gpu, column)
+        callers = streams.of(gpu, given) if streams is not None else None
+        _wait_for(interface.get("stream"), gpu, column, callers)
     return GpuArray(address if length else 0, length, known, gpu, given)
 
 
-def _wait_for(stream: Any, gpu: int, column: str) -> None:
-    """Waits for the stream that the array may only be used behind."""
+def _wait_for(stream: Any, gpu: int, column: str, callers: int | None) -> None:
+    """Waits for the stream that the array may only be used behind, or has the caller's wait."""
     if stream is None:
         return
     if isinstance(stream, bool) or not isinstance(stream, int) or stream <= 0:
@@ -167,7 +173,10 @@ def _wait_for(stream: Any, gpu: int, column: str) -> None:
             f"column '{column}': its __cuda_array_interface__ names the stream {stream!r}; there "
             "are 1, 2, a stream's handle, or None"
         )
-    _mgi.wait_stream(gpu, stream)
+    if callers is None:
+        _mgi.wait_stream(gpu, stream)
+    elif callers != stream:
+        _mgi.wait_in_stream(gpu, callers, stream)
 
 
 def _length(column: str, shape: Any, strides: Any, step: int) -> int:
@@ -196,8 +205,13 @@ def _no_type(column: str, name: str) -> InvalidArgument:
     )
 
 
-def table_of_arrays(given: Any, schema: Schema | None) -> _mgi.GpuTable:
-    """Columns over arrays of one GPU, nothing copied; `schema` None takes the arrays' own types."""
+def table_of_arrays(
+    given: Any, schema: Schema | None, streams: CallStreams | None = None
+) -> _mgi.GpuTable:
+    """Columns over arrays of one GPU, nothing copied; `schema` None takes the arrays' own types.
+
+    With `streams` as of :func:`gpu_array`.
+    """
     from mgi.arrays import _check_names
     from mgi.schema import Schema
 
@@ -209,7 +223,7 @@ def table_of_arrays(given: Any, schema: Schema | None) -> _mgi.GpuTable:
     if not given:
         raise InvalidArgument("an empty mapping is no table: it has no column")
     _check_all_on_gpu(given)
-    columns = {str(name): gpu_array(values, str(name)) for name, values in given.items()}
+    columns = {str(name): gpu_array(values, str(name), streams) for name, values in given.items()}
     _check_lengths(columns)
     gpu = _gpu_of(columns)
     if schema is None:

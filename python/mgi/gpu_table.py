@@ -13,6 +13,8 @@ from mgi.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from mgi.gpu_streams import CallStreams
+
 #: DLPack's (code, bits) and the type string of bytes.
 _BYTES = ((1, 8), "|u1")
 
@@ -270,10 +272,13 @@ def _check_driver() -> None:
         raise NotFound(f"GPUs: {_mgi.gpu_absence()}")
 
 
-def gpu_tables_of(given: Any, schema: Schema | None = None) -> list[_mgi.GpuTable] | None:
+def gpu_tables_of(
+    given: Any, schema: Schema | None = None, streams: CallStreams | None = None
+) -> list[_mgi.GpuTable] | None:
     """The tables on GPUs that this is; None where it lies in the host's memory.
 
-    An Arrow object that has an interface for each is asked where it lies, if there is a GPU at all.
+    What fills them has ended, or `streams` are behind it. An Arrow object that has an interface for
+    each is asked where it lies, if there is a GPU at all.
     """
     if isinstance(given, GpuTable):
         return [given._native]
@@ -281,7 +286,7 @@ def gpu_tables_of(given: Any, schema: Schema | None = None) -> list[_mgi.GpuTabl
         if not any(gpu_arrays.is_gpu_array(values) for values in given.values()):
             return None
         _check_driver()
-        return [gpu_arrays.table_of_arrays(given, schema)]
+        return [gpu_arrays.table_of_arrays(given, schema, streams)]
     has_array = hasattr(given, "__arrow_c_device_array__")
     if has_array or hasattr(given, "__arrow_c_device_stream__"):
         host_too = hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__")

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mgi import _mgi
+from mgi.allocators import GpuAllocator, checked, holding
 from mgi.endpoint import Endpoint
 from mgi.errors import InvalidArgument, NotFound
+from mgi.gpu_streams import CallStreams
 from mgi.gpu_table import gpu_tables_of, one_of
-from mgi.runtime import _whole
+from mgi.runtime import Runtime, _whole
 from mgi.table import as_table, is_table
 
 #: The place of an endpoint that is another process', as the compiled module has it.
@@ -27,6 +29,18 @@ _NO_OPERATORS = (
 
 
 @dataclasses.dataclass
+class Caller:
+    """What the caller has on GPUs: streams to work behind, and who provides memory."""
+
+    streams: CallStreams
+    allocator: GpuAllocator | None
+
+    @classmethod
+    def of(cls, stream: Any, allocator: GpuAllocator | None) -> Caller:
+        return cls(CallStreams(stream), checked(allocator, "allocator"))
+
+
+@dataclasses.dataclass
 class Inputs:
     """What an operator is given on each side: a table for each endpoint, or one to be dealt out."""
 
@@ -34,6 +48,20 @@ class Inputs:
     devices: list[str]
     """Of each endpoint, as of :meth:`Runtime.create_endpoint`."""
     on_gpus: bool = False
+    handles: dict[int, int] = dataclasses.field(default_factory=dict)
+    """By GPU the stream to work behind."""
+    caller: Caller | None = None
+
+    def options(self, runtime: Runtime) -> dict[str, Any]:
+        """Those that tables on GPUs have beside the others."""
+        if not self.on_gpus or self.caller is None:
+            return {}
+        allocator = self.caller.allocator or runtime._gpu_allocator
+        return {
+            "gpu_streams": self.handles,
+            # Results give memory back in the streams.
+            "gpu_allocator": holding(allocator, self.caller.streams.keep),
+        }
 
     def function(self, name: str) -> Callable[..., Any]:
         """The operator over such tables."""
@@ -53,7 +81,7 @@ class Inputs:
         return dealt
 
 
-def inputs_of(endpoints: int | Sequence[Endpoint] | None, **sides: Any) -> Inputs:
+def inputs_of(endpoints: int | Sequence[Endpoint] | None, caller: Caller, **sides: Any) -> Inputs:
     """The tables of each side, by the argument's name.
 
     A side that is one table has as many endpoints as the other, where that is a list.
@@ -74,10 +102,14 @@ def inputs_of(endpoints: int | Sequence[Endpoint] | None, **sides: Any) -> Input
         )
     count = count or next(iter(lists.values()), None)
     elsewhere = _elsewhere(count, endpoints)
-    found = {what: _gpu_side(side) for what, side in sides.items()}
+    found = {what: _gpu_side(side, caller.streams) for what, side in sides.items()}
     if all(side is None for side in found.values()):
         return _on_host(count, elsewhere, sides)
-    return _on_gpus(count, endpoints, elsewhere, sides, found)
+    inputs = _on_gpus(count, endpoints, elsewhere, sides, found)
+    tables = [table for side in found.values() for table in side or [] if table is not None]
+    inputs.handles = caller.streams.handles({table.gpu for table in tables})
+    inputs.caller = caller
+    return inputs
 
 
 def _count(endpoints: int | Sequence[Endpoint] | None) -> int | None:
@@ -137,8 +169,9 @@ def _on_host(count: int | None, elsewhere: list[bool], sides: dict[str, Any]) ->
 _Side = list[_mgi.GpuTable | None]
 
 
-def _gpu_side(side: Any) -> _Side | None:
-    found = [gpu_tables_of(table) for table in ([side] if is_table(side) else side)]
+def _gpu_side(side: Any, streams: CallStreams) -> _Side | None:
+    parts = [side] if is_table(side) else side
+    found = [gpu_tables_of(table, streams=streams) for table in parts]
     tables = [None if here is None else one_of(here) for here in found]
     return tables if any(table is not None for table in tables) else None
 

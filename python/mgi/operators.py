@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from mgi import _mgi
+from mgi.allocators import GpuAllocator
 from mgi.endpoint import Endpoint, pairs_of
 from mgi.errors import InvalidArgument
 from mgi.gpu_table import GpuTable
-from mgi.operator_inputs import Inputs, inputs_of
+from mgi.operator_inputs import Caller, Inputs, inputs_of
 from mgi.routing import column_names
 from mgi.runtime import Runtime, _milliseconds, _whole
 from mgi.table import Table, TableLike
@@ -36,6 +37,8 @@ def exchange(
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
     two_level: Literal["auto", "on", "off"] = "auto",
+    stream: Any = None,
+    allocator: GpuAllocator | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
@@ -61,6 +64,12 @@ def exchange(
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of
         the same rank on their server, which sends them on; rows come to the same endpoints either
         way. ``"auto"`` does so for many endpoints in many processes.
+    :param stream: of tables in GPU memory: what is put into it before the call comes before the
+        call's work. A stream of CuPy, PyTorch or Numba, an object with ``__cuda_stream__``, a
+        handle, or a mapping of GPUs (N of ``cuda:N``) to these. None: the current stream of the
+        library whose array comes first on the GPU. The results are complete when the call returns.
+    :param allocator: of tables in GPU memory: a :class:`GpuAllocator` that provides all GPU memory
+        of the call, of its results as well; None: the runtime's, or else MGI itself.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
@@ -75,11 +84,15 @@ def exchange(
     and :class:`OutOfMemory`.
     """
     keys = list(column_names(key, "key"))
-    inputs = inputs_of(endpoints, tables=tables)
+    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
     options = _options(hash, by_reference, groups, patience) | {"two_level": two_level}
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("exchange")(
-            place.runtime._native, place.pairs, *inputs.dealt(place.pairs), keys, options
+            place.runtime._native,
+            place.pairs,
+            *inputs.dealt(place.pairs),
+            keys,
+            options | inputs.options(place.runtime),
         )
         return _results(outcome, place, stats)
 
@@ -95,6 +108,8 @@ def group_by(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
+    stream: Any = None,
+    allocator: GpuAllocator | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
@@ -107,11 +122,16 @@ def group_by(
     """
     by = list(column_names(keys, "keys"))
     wanted = [_aggregate(aggregate) for aggregate in aggregates]
-    inputs = inputs_of(endpoints, tables=tables)
+    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
     options = _options(hash, by_reference, groups, patience)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("group_by")(
-            place.runtime._native, place.pairs, *inputs.dealt(place.pairs), by, wanted, options
+            place.runtime._native,
+            place.pairs,
+            *inputs.dealt(place.pairs),
+            by,
+            wanted,
+            options | inputs.options(place.runtime),
         )
         return _results(outcome, place, stats)
 
@@ -130,6 +150,8 @@ def join(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
+    stream: Any = None,
+    allocator: GpuAllocator | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Joins two tables on equal keys; returns one table per endpoint.
 
@@ -147,7 +169,7 @@ def join(
     pairs = _join_keys(on)
     if not isinstance(how, str):
         raise InvalidArgument(f"how is {how!r}: give the kind of join, such as 'left'")
-    inputs = inputs_of(endpoints, left=left, right=right)
+    inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
     options = _options(hash, by_reference, groups, patience)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("join")(
@@ -159,7 +181,7 @@ def join(
             _columns(left_columns, "left_columns"),
             _columns(right_columns, "right_columns"),
             how,
-            options,
+            options | inputs.options(place.runtime),
         )
         return _results(outcome, place, stats)
 

@@ -32,10 +32,11 @@ class Runtime(Closing):
     were received stay as they are. As a context manager it is closed at the end of the block.
     """
 
-    def __init__(self, native: _mgi.Runtime) -> None:
+    def __init__(self, native: _mgi.Runtime, gpu_allocator: GpuAllocator | None = None) -> None:
         self._native = native
         self._number = next(_numbers)
         self._devices = native.devices()
+        self._gpu_allocator = gpu_allocator
 
     @classmethod
     def local(
@@ -50,13 +51,14 @@ class Runtime(Closing):
         `cpu_devices` divides the process's cores into so many devices (None: one for each NUMA
         node); `memory_limit` is the most bytes that all channels take together (None: half of the
         machine's memory); `pin` pins kernel threads to their device's cores. `gpu_allocator`
-        provides the GPUs' memory for channels, but for what other processes or NICs reach:
-        :func:`cupy_allocator`, :func:`torch_allocator`, :func:`rmm_allocator` or a
+        provides the GPUs' memory for channels and operators, but for what other processes or NICs
+        reach: :func:`cupy_allocator`, :func:`torch_allocator`, :func:`rmm_allocator` or a
         :class:`GpuAllocator` of the caller's (None: MGI takes it from the driver).
         """
         devices = _whole("cpu_devices", cpu_devices, 1)
         limit = _whole("memory_limit", memory_limit, 1)
-        return cls(_mgi.Runtime.local(devices, limit, bool(pin), checked(gpu_allocator)))
+        native = _mgi.Runtime.local(devices, limit, bool(pin), checked(gpu_allocator))
+        return cls(native, gpu_allocator)
 
     @classmethod
     def connect(
@@ -82,9 +84,8 @@ class Runtime(Closing):
         devices = _whole("cpu_devices", cpu_devices, 1)
         limit = _whole("memory_limit", memory_limit, 1)
         cluster = cluster_options(agent, name, timeout)
-        return cls(
-            _mgi.Runtime.connect(*cluster, devices, limit, bool(pin), checked(gpu_allocator))
-        )
+        native = _mgi.Runtime.connect(*cluster, devices, limit, bool(pin), checked(gpu_allocator))
+        return cls(native, gpu_allocator)
 
     @property
     def devices(self) -> list[dict[str, Any]]:

@@ -41,11 +41,13 @@ void* address_of(nb::object const& given) {
                              ", which is no address");
 }
 
-void* allocate(PyObject* allocator, int gpu, std::uint64_t bytes) {
+// `arguments`: of the method.
+template <class... Arguments>
+void* allocate(PyObject* allocator, char const* method, Arguments... arguments) {
     Locked const locked;
     if (!locked) throw std::runtime_error("Python's interpreter has ended");
     try {
-        return address_of(nb::handle(allocator).attr("allocate")(gpu, bytes));
+        return address_of(nb::handle(allocator).attr(method)(arguments...));
     } catch (abi::__forced_unwind const&) {
         stay();
     } catch (nb::python_error const& error) {
@@ -53,12 +55,12 @@ void* allocate(PyObject* allocator, int gpu, std::uint64_t bytes) {
     }
 }
 
-void deallocate(PyObject* allocator, int gpu, void* at, std::uint64_t bytes) {
+template <class... Arguments>
+void deallocate(PyObject* allocator, char const* method, Arguments... arguments) {
     Locked const locked;
     if (!locked) return;
     try {
-        auto const address = reinterpret_cast<std::uintptr_t>(at);
-        nb::handle(allocator).attr("deallocate")(gpu, address, bytes);
+        nb::handle(allocator).attr(method)(arguments...);
     } catch (abi::__forced_unwind const&) {
         stay();
     } catch (nb::python_error& error) {
@@ -72,9 +74,23 @@ GpuAllocator gpu_allocator_of(nb::object const& allocator) {
     if (allocator.is_none()) return {};
     std::shared_ptr<void const> const held = hold_object(allocator);
     auto const object = [held] { return static_cast<PyObject*>(const_cast<void*>(held.get())); };
-    return {
-        [object](int gpu, std::uint64_t bytes) { return allocate(object(), gpu, bytes); },
-        [object](int gpu, void* at, std::uint64_t bytes) { deallocate(object(), gpu, at, bytes); }};
+    auto const number = [](void* of) { return reinterpret_cast<std::uintptr_t>(of); };
+    GpuAllocator made;
+    made.allocate = [object](int gpu, std::uint64_t bytes) {
+        return allocate(object(), "allocate", gpu, bytes);
+    };
+    made.deallocate = [object, number](int gpu, void* at, std::uint64_t bytes) {
+        deallocate(object(), "deallocate", gpu, number(at), bytes);
+    };
+    if (!nb::hasattr(allocator, "allocate_in_stream")) return made;
+    made.allocate_in_stream = [object, number](int gpu, std::uint64_t bytes, void* stream) {
+        return allocate(object(), "allocate_in_stream", gpu, bytes, number(stream));
+    };
+    made.deallocate_in_stream = [object, number](int gpu, void* at, std::uint64_t bytes,
+                                                 void* stream) {
+        deallocate(object(), "deallocate_in_stream", gpu, number(at), bytes, number(stream));
+    };
+    return made;
 }
 
 }  // namespace mgi::python

@@ -56,6 +56,13 @@ void wait_stream(int gpu, std::uintptr_t stream) {
     wait_for(query, Deadline(std::nullopt), [] {});
 }
 
+/// What is put into a stream from here on comes behind what is in another one now.
+void wait_in_stream(int gpu, std::uintptr_t stream, std::uintptr_t other) {
+    Unlocked const unlocked;
+    gpu::OwnEvent const event(gpu, reinterpret_cast<gpu::Stream>(other));
+    event.hold_up(reinterpret_cast<gpu::Stream>(stream));
+}
+
 /// A stream of each GPU for who hands arrays over: the same for the life of the process, since making one
 /// would wait for kernels that run.
 std::uintptr_t stream_of_gpu(int gpu) {
@@ -257,6 +264,8 @@ void bind_gpu_tables(nb::module_& module) {
         nb::arg("bytes"));
     module.def("gpu_of_address", gpu_of_address, nb::arg("address"));
     module.def("wait_stream", wait_stream, nb::arg("gpu"), nb::arg("stream"));
+    module.def("wait_in_stream", wait_in_stream, nb::arg("gpu"), nb::arg("stream"),
+               nb::arg("other"));
     module.def("stream_of_gpu", stream_of_gpu, nb::arg("gpu"));
 }
 

@@ -1,8 +1,10 @@
 #include <mgi/operators.hpp>
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"
+#include "gpu_allocator.hpp"
 #include "operator_run.hpp"
 #include "options.hpp"
 
@@ -60,6 +62,15 @@ OperatorOptions operator_options(nb::dict const& options) {
     std::string two_level = "auto";
     read_option(options, "two_level", two_level);
     made.two_level = two_level_named(two_level);
+    std::map<int, std::uintptr_t> streams;
+    read_option(options, "gpu_streams", streams);
+    for (auto const& [gpu, stream] : streams) {
+        made.gpu_streams[gpu] =
+            reinterpret_cast<void*>(stream);  // NOLINT(performance-no-int-to-ptr)
+    }
+    if (options.contains("gpu_allocator")) {
+        made.gpu_allocator = gpu_allocator_of(nb::object(options["gpu_allocator"]));
+    }
     return made;
 }
 

@@ -84,12 +84,21 @@ OwnEvent::OwnEvent(int gpu, Stream stream) : gpu_(gpu) {
     Result const result = driver_.cuEventRecord(event_, stream);
     if (result == kSuccess) return;
     (void)driver_.cuEventDestroy(event_);
+    check_stream(result, "mark a place in a stream");
+}
+
+void OwnEvent::hold_up(Stream stream) const {
+    Current const here(driver_, gpu_);
+    check_stream(driver_.cuStreamWaitEvent(stream, event_, 0), "have a stream wait");
+}
+
+void OwnEvent::check_stream(Result result, std::string const& what) const {
     if (result == kInvalidHandle || result == kInvalidContext || result == kInvalidValue) {
-        throw Error(ErrorCode::InvalidArgument, "cuda:" + std::to_string(gpu) + ": " +
+        throw Error(ErrorCode::InvalidArgument, "cuda:" + std::to_string(gpu_) + ": " +
                                                     driver_.text_of(result) +
                                                     ": that is no stream of this GPU's");
     }
-    driver_.check(result, "mark a place in a stream", gpu);
+    driver_.check(result, what, gpu_);
 }
 
 OwnEvent::~OwnEvent() {

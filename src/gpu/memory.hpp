@@ -68,8 +68,12 @@ public:
 
     /// Whether all that is before it is over; throws what of it failed.
     [[nodiscard]] bool is_done() const;
+    /// What is put into another stream of that GPU from here on comes behind it. Throws as the constructor does.
+    void hold_up(Stream stream) const;
 
 private:
+    void check_stream(Result result, std::string const& what) const;
+
     Driver const& driver_ = Driver::get();  // the same to the end
     int gpu_;
     Event event_ = nullptr;
