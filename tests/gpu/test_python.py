@@ -144,6 +144,85 @@ def test_work_in_a_stream_of_theirs_is_waited_for() -> None:
     assert table.to_arrow()["key"][9_999_999].as_py() == 29_999_997
 
 
+def test_operators_work_behind_pytorchs_stream() -> None:
+    torch = pytest.importorskip("torch")
+    source = of_torch()
+    for stream in (torch.cuda.Stream(), torch.cuda.default_stream()):
+        with torch.cuda.stream(stream):
+            late = {name: torch.zeros_like(values) for name, values in source.items()}
+            torch.cuda.synchronize()
+            torch.cuda._sleep(200_000_000)
+            for name, values in source.items():
+                late[name].copy_(values)
+            parts = mgi.group_by(late, "key", [("sum", "value", "sum"), ("count", None, "rows")])
+        assert np.array_equal(rows_of(parts), expected_groups())
+
+
+def test_operators_work_behind_cupys_stream() -> None:
+    cupy = pytest.importorskip("cupy")
+    source = of_cupy()
+    sleep = cupy.RawKernel(
+        'extern "C" __global__ void nap() { long long t = clock64();'
+        " while (clock64() - t < 200000000); }",
+        "nap",
+    )
+    sleep.compile()
+    late = {name: cupy.zeros_like(values) for name, values in source.items()}
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True):
+        sleep((1,), (1,), ())
+        for name, values in source.items():
+            late[name].data.copy_from_device_async(
+                values.data, values.nbytes, cupy.cuda.get_current_stream()
+            )
+        parts = mgi.group_by(late, "key", [("sum", "value", "sum"), ("count", None, "rows")])
+    assert np.array_equal(rows_of(parts), expected_groups())
+
+
+@pytest.mark.parametrize("endpoints", [1, 4])
+@pytest.mark.parametrize("name", ["cupy", "torch", "rmm"])
+def test_memory_is_the_librarys(name: str, endpoints: int) -> None:
+    library = pytest.importorskip(name)
+    of_library = getattr(mgi, f"{name}_allocator")()
+    out: set[int] = set()
+    asked = []
+
+    class Counting:
+        def allocate(self, gpu: int, size: int) -> int:
+            asked.append(size)
+            address = of_library.allocate(gpu, size)
+            out.add(address)
+            return address
+
+        def deallocate(self, gpu: int, address: int, size: int) -> None:
+            out.remove(address)
+            of_library.deallocate(gpu, address, size)
+
+    if hasattr(of_library, "allocate_in_stream"):
+
+        def allocate(self: Any, gpu: int, size: int, stream: int) -> int:
+            asked.append(size)
+            address = of_library.allocate_in_stream(gpu, size, stream)
+            out.add(address)
+            return address
+
+        def deallocate(self: Any, gpu: int, address: int, size: int, stream: int) -> None:
+            out.remove(address)
+            of_library.deallocate_in_stream(gpu, address, size, stream)
+
+        Counting.allocate_in_stream = allocate  # type: ignore[attr-defined]
+        Counting.deallocate_in_stream = deallocate  # type: ignore[attr-defined]
+    source = of_torch() if library.__name__ == "torch" else of_cupy()
+    wanted = [("sum", "value", "sum"), ("count", None, "rows")]
+    for _ in range(3):
+        parts = mgi.group_by(source, "key", wanted, endpoints=endpoints, allocator=Counting())
+        assert asked
+        assert len(out) == len(parts)
+        assert np.array_equal(rows_of(parts), expected_groups())
+        del parts
+        assert not out
+
+
 def test_host_sends_what_lies_on_a_gpu_and_kernels_are_not_needed() -> None:
     with mgi.Runtime.local() as runtime:
         a, b = runtime.create_endpoint("cpu:0"), runtime.create_endpoint("cpu:0")
