@@ -45,7 +45,8 @@ struct OperatorOptions {
     /// With endpoints of several processes: how long one that has come to the operator's beginning,
     /// or to its end, waits for the others while no row moves; then Error(Timeout) names them.
     std::chrono::milliseconds patience{60'000};
-    /// Of tables in GPU memory: the cudaStream_t behind which a call works on a GPU, by N of "cuda:N" (<mgi/gpu_operators.hpp>).
+    /// Of tables in GPU memory: the cudaStream_t (null: the legacy default stream) behind which a call works on a GPU, by N of "cuda:N";
+    /// see <mgi/gpu_operators.hpp>.
     std::map<int, void*> gpu_streams = {};
     /// Of tables in GPU memory: who provides all of it that a call takes; none: RuntimeOptions::gpu_allocator, or else MGI itself.
     GpuAllocator gpu_allocator = {};

@@ -36,8 +36,8 @@ protected:
     }
 
     std::vector<GpuTable> run(Call const& call) {
-        Operation operation(*processes_, "from a pool", runtime_, endpoints_, options_,
-                            places_on_host(1));
+        Operation operation(*processes_, "from a pool", runtime_, endpoints_, options_, places_,
+                            &report_);
         return operation.perform([&] { return call(operation); });
     }
     [[nodiscard]] std::vector<GpuTable> parts_of(PlainTable const& table) const {
@@ -96,6 +96,8 @@ protected:
     std::vector<Endpoint> endpoints_;
     std::unique_ptr<Processes> processes_;
     OperatorOptions options_;
+    Operation::MakePlace places_ = places_on_host(1);
+    OperatorReport report_;
 };
 
 TEST_P(OperatorsFromAPool, HaveAllMemoryOfItAndGiveItBack) {
@@ -134,6 +136,25 @@ TEST_P(OperatorsFromAPool, FailWithoutALeakWhicheverAllocationFails) {
             expect_same(rows_in(run(call)), expected);
             ASSERT_EQ(pool_.out(), 0);
         }
+    }
+}
+
+// As from pools of several GPUs that nobody has given access to each other's.
+TEST_P(OperatorsFromAPool, SendRowsWhereMemoryIsClosed) {
+    struct ClosedPlace final : HostPlace {
+        using HostPlace::HostPlace;
+        [[nodiscard]] bool reaches_memory(Place const& other, void*) const override {
+            return this == &other;
+        }
+    };
+    places_ = [](Device const&, PlaceOptions const& options) {
+        return std::make_unique<ClosedPlace>(2, 1, options);
+    };
+    for (auto const& [call, expected] : calls()) {
+        report_ = {};
+        expect_same(rows_in(run(call)), expected);
+        EXPECT_EQ(report_.channels.empty(), endpoints_.size() == 1);
+        EXPECT_EQ(pool_.out(), 0);
     }
 }
 

@@ -10,7 +10,7 @@
 
 namespace mgi::operators::on_gpu {
 
-class HostPlace final : public Place {
+class HostPlace : public Place {
 public:
     HostPlace(u32 groups, u32 threads, PlaceOptions const& options)
         : Place(options), groups_(groups), threads_(threads) {
