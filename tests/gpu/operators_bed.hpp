@@ -150,6 +150,6 @@ struct GpuTest {
     std::function<void(Bed&)> body;
 };
 /// Of streams and allocators of the caller's.
-std::vector<GpuTest> caller_tests();
+std::vector<GpuTest> caller_tests(bool small);
 
 }  // namespace mgi::test::on_gpu
