@@ -130,6 +130,36 @@ class _RmmAllocator:
         self._resources.pop(address).deallocate(address, size, self._stream)
 
 
+class _Handle:
+    """A stream as CUDA's Python libraries agree on it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
+class _RmmStreamAllocator(_RmmAllocator):
+    """With an RMM that takes streams of others by that agreement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rmm.pylibrmm.stream import Stream
+
+        self._stream_of = Stream
+
+    def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:
+        resource = self._resource_of(gpu)
+        address = resource.allocate(size, self._stream_of(_Handle(stream)))
+        self._resources[address] = resource
+        return address
+
+    def deallocate_in_stream(self, gpu: int, address: int, size: int, stream: int) -> None:
+        resource = self._resources.pop(address)
+        resource.deallocate(address, size, self._stream_of(_Handle(stream)))
+
+
 def cupy_allocator() -> GpuStreamAllocator:
     """Takes GPU memory from CuPy's current pool."""
     return _CupyAllocator()
@@ -141,8 +171,14 @@ def torch_allocator() -> GpuStreamAllocator:
 
 
 def rmm_allocator() -> GpuAllocator:
-    """Takes GPU memory from RMM's resource of each GPU."""
-    return _RmmAllocator()
+    """Takes GPU memory from RMM's resource of each GPU.
+
+    In the order of an operator's stream where RMM's streams have ``__cuda_stream__``.
+    """
+    import rmm.pylibrmm.stream as streams
+
+    agreed = hasattr(getattr(streams, "Stream", None), "__cuda_stream__")
+    return _RmmStreamAllocator() if agreed else _RmmAllocator()
 
 
 _METHODS = ("allocate", "deallocate")

@@ -15,6 +15,8 @@
 
 #include <mgi/gpu_allocator.hpp>
 
+#include "support/hang_guard.hpp"
+
 namespace mgi::test {
 
 /// Copies name the same pool.
@@ -68,7 +70,8 @@ public:
 
 private:
     static constexpr std::align_val_t kAlign{256};
-    static constexpr std::size_t kGuard = 64;
+    // A sanitizer guards it itself.
+    static constexpr std::size_t kGuard = kSanitized ? 0 : 64;
     struct Block {
         std::uint64_t bytes;
         void* stream;

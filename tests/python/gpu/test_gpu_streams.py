@@ -161,7 +161,7 @@ class Binding:
 
 
 class Spoken:
-    """A stream as CUDA's Python libraries agree on it."""
+    """A stream that says what it is as those libraries have agreed."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -308,6 +308,44 @@ def test_pytorchs_pool_works_in_streams(monkeypatch: pytest.MonkeyPatch) -> None
     allocator.allocate_in_stream(1, 1000, 1)
     allocator.deallocate_in_stream(1, 512, 1000, 77)
     assert log == [(1000, 1, 77), (1000, 1, 0), 512]
+
+
+def test_rmms_resources_work_in_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+
+    class Stream:
+        def __init__(self, given: Any) -> None:
+            self.handle = given.__cuda_stream__()[1]
+
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return 0, self.handle
+
+    class Resource:
+        def __init__(self, gpu: int) -> None:
+            self.gpu = gpu
+
+        def allocate(self, size: int, stream: Stream) -> int:
+            log.append((self.gpu, size, stream.handle))
+            return 512
+
+        def deallocate(self, address: int, size: int, stream: Stream) -> None:
+            log.append((self.gpu, address, size, stream.handle))
+
+    mr = SimpleNamespace(get_per_device_resource=Resource)
+    modules: dict[str, dict[str, Any]] = {
+        "rmm": {"mr": mr},
+        "rmm.mr": vars(mr),
+        "rmm.pylibrmm": {},
+        "rmm.pylibrmm.stream": {"DEFAULT_STREAM": None, "Stream": Stream},
+    }
+    for name, content in modules.items():
+        made = ModuleType(name)
+        vars(made).update(content)
+        monkeypatch.setitem(sys.modules, name, made)
+    allocator: Any = mgi.rmm_allocator()
+    assert allocator.allocate_in_stream(1, 1000, 77) == 512
+    allocator.deallocate_in_stream(1, 512, 1000, 77)
+    assert log == [(1, 1000, 77), (1, 512, 1000, 77)]
 
 
 def test_the_compiled_operators_take_them() -> None:
