@@ -54,7 +54,8 @@ std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& en
                                OperatorReport* report = nullptr);
 
 /// Hash group-by. Null keys form one group, as in SQL; so do all NaNs. Sums of floats are added up in no
-/// particular order. Sum, Avg, Min, Max take integers and floats, Min and Max Date32 and Bool too.
+/// particular order. Sum, Avg, Variance and StdDev take integers and floats, the others Date32 and Bool too. CountDistinct takes
+/// 15 keys at most.
 std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                std::vector<GpuTable> const& parts,
                                std::vector<std::string> const& keys,

@@ -76,12 +76,32 @@ std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpo
                             std::vector<Table> const& parts, std::vector<std::string> const& keys,
                             OperatorOptions const& options = {}, OperatorReport* report = nullptr);
 
-enum class AggregateFunction : std::uint8_t { Sum, Count, Min, Max, Avg };
+/// What a group-by makes of a column; nulls are skipped. Tables in GPU memory have no decimals, texts or
+/// binary (see <mgi/gpu_operators.hpp>).
+enum class AggregateFunction : std::uint8_t {
+    Sum,  ///< integers: int64; floats: float64; decimals: the scale, 38 digits. Null without values
+    Count,  ///< any type: int64, how many values there are; never null
+    /// Any type: its own; texts and binary order by bytes, NaN behind all numbers, false before true.
+    /// Null without values.
+    Min,
+    Max,  ///< likewise
+    Avg,  ///< integers, floats, decimals: float64. Null without values
+    /// Of a sample (SQL's var_samp), of integers, floats and decimals, taken as float64: float64, in the square of
+    /// the values' unit. Null for fewer than two values. NaN where a value is NaN or infinite, or where the
+    /// variance leaves float64. Values may lie far from 0: differences from a pivot among them are summed up
+    /// (docs/aggregates.md says how exactly).
+    Variance,
+    StdDev,  ///< the square root of Variance (SQL's stddev_samp); in the values' unit
+    /// Any type: its own; one of the values (SQL's any_value), the same in every run. Null without values.
+    First,
+    /// Any type: int64, how many different values there are; never null. All NaNs are equal, and so are 0.0
+    /// and -0.0. The pairs of keys and value that differ go to the endpoint that owns the keys, once for
+    /// each column, and take memory there until the call returns.
+    CountDistinct,
+};
 
-/// One column of a group-by's result. Count with an empty column counts rows; every other aggregate
-/// skips nulls. Types as DuckDB gives them, but for integers: sum of an integer is int64 (decimal128
-/// of the same scale and 38 digits for decimals, float64 for floats), count int64, avg float64, min
-/// and max the column's own type. Overflow of a sum is an error that names the column.
+/// One column of a group-by's result. Count with an empty column counts rows. Types are as DuckDB gives
+/// them, but for sums of integers. Overflow of a sum is an error that names the column.
 struct Aggregate {
     AggregateFunction function = AggregateFunction::Count;
     std::string column;

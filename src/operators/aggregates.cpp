@@ -129,19 +129,42 @@ i128 const* wide_of(State const& state, Type const& type, ColumnView const& view
     return scratch;
 }
 
-double const* floats_of(Type const& type, ColumnView const& view, u32 count, double* scratch) {
-    if (type.id == TypeId::Float32) {
-        for (u32 i = 0; i < count; ++i) scratch[i] = load(values_of<float>(view) + i);
-    } else if (view.validity == nullptr && reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
-        return values_of<double>(view);
-    } else {
-        for (u32 i = 0; i < count; ++i) scratch[i] = load(values_of<double>(view) + i);
-    }
-    if (view.validity != nullptr) {
-        for (u32 i = 0; i < count; ++i) {
-            if (!valid_at(view, i)) scratch[i] = 0;
+// Values as doubles; a decimal's digits as if it had no scale. What lies behind nulls is anything.
+double const* numbers_of(State const& state, Type const& type, ColumnView const& view, u32 count,
+                         double* to) {
+    switch (type.id) {
+        case TypeId::Float32:
+            for (u32 i = 0; i < count; ++i) to[i] = load(values_of<float>(view) + i);
+            return to;
+        case TypeId::Float64:
+            if (reinterpret_cast<std::uintptr_t>(view.values) % 8 == 0) {
+                return values_of<double>(view);
+            }
+            for (u32 i = 0; i < count; ++i) to[i] = load(values_of<double>(view) + i);
+            return to;
+        case TypeId::UInt64:
+            for (u32 i = 0; i < count; ++i) to[i] = double(load(values_of<u64>(view) + i));
+            return to;
+        case TypeId::Decimal128: {
+            auto const* const from = values_of<Stored128>(view);
+            for (u32 i = 0; i < count; ++i) to[i] = double(load(from + i).get());
+            return to;
+        }
+        default: {
+            i64 words[kVector];
+            i64 const* const from = words_of(state, type, view, count, words);
+            for (u32 i = 0; i < count; ++i) to[i] = double(from[i]);
+            return to;
         }
     }
+}
+
+// The same with 0 behind nulls.
+double const* summands_of(State const& state, Type const& type, ColumnView const& view, u32 count,
+                          double* scratch) {
+    double const* const values = numbers_of(state, type, view, count, scratch);
+    if (view.validity == nullptr) return values;
+    for (u32 i = 0; i < count; ++i) scratch[i] = valid_at(view, i) ? values[i] : 0;
     return scratch;
 }
 
@@ -187,14 +210,32 @@ void fold_wide(State const& state, i128 const* values, u32 count, char* const* r
     }
 }
 
+void fold_moments(State const& state, double const* values, ColumnView const& view, u32 count,
+                  char* const* rows) {
+    for (u32 i = 0; i < count; ++i) {
+        if (valid_at(view, i)) state_at<Moments>(rows[i], state.offset).add(values[i]);
+    }
+}
+
+bool is_behind(Fold fold, int order) {
+    return fold == Fold::MinText || fold == Fold::MinBytes ? order < 0 : order > 0;
+}
+
+// A value of fixed width, at any address.
+void fold_bytes(State const& state, char const* value, char* row) {
+    char* const now = row + state.offset;
+    if (is_behind(state.fold, std::memcmp(value, now, state.width))) {
+        std::memcpy(now, value, state.width);
+    }
+}
+
 bool has_room(RowText const& state, u32 size) {
     return !is_no_text(state) && state.is_long() && state.size() >= size;
 }
 
 bool replaces(Fold fold, Text candidate, RowText const& now) {
     if (is_no_text(now)) return true;
-    int const order = compare(candidate, now.text());
-    return fold == Fold::MinText ? order < 0 : order > 0;
+    return is_behind(fold, compare(candidate, now.text()));
 }
 
 void fold_texts(State const& state, ColumnView const& view, u32 count, char* const* rows,
@@ -217,29 +258,58 @@ void fold_texts(State const& state, ColumnView const& view, u32 count, char* con
 
 }  // namespace
 
-u32 state_bytes(Fold fold) {
+u32 State::bytes() const {
     switch (fold) {
         case Fold::Sum128:
         case Fold::Min128:
         case Fold::Max128:
         case Fold::MinText:
         case Fold::MaxText: return 16;
+        case Fold::MinBytes:
+        case Fold::MaxBytes: return (width + 7) / 8 * 8;
+        case Fold::Moments:
+        case Fold::MomentsOfMany: return sizeof(Moments);
         default: return 8;
     }
 }
 
-void append_empty_state(Fold fold, std::vector<char>& row) {
+Type State::type() const {
+    switch (fold) {
+        case Fold::MinText:
+        case Fold::MaxText: return binary();
+        case Fold::Sum128:
+        case Fold::Min128:
+        case Fold::Max128: return decimal128(38, 0);
+        case Fold::MinBytes:
+        case Fold::MaxBytes:
+        case Fold::Moments:
+        case Fold::MomentsOfMany: return fixed_size_binary(std::int32_t(bytes()));
+        case Fold::SumFloat: return float64();
+        default: return int64();
+    }
+}
+
+void append_empty_state(State const& state, std::vector<char>& row) {
     std::size_t const at = row.size();
-    row.resize(at + state_bytes(fold), 0);
+    row.resize(at + state.bytes(), 0);
     char* const to = row.data() + at;
-    if (state_is_text(fold)) {
-        std::memcpy(to, &kNoText, sizeof(kNoText));
-    } else if (state_bytes(fold) == 16) {
-        i128 const value = neutral128(fold);
-        std::memcpy(to, &value, sizeof(value));
-    } else {
-        i64 const value = neutral(fold);
-        std::memcpy(to, &value, sizeof(value));
+    switch (state.fold) {
+        case Fold::MinText:
+        case Fold::MaxText: std::memcpy(to, &kNoText, sizeof(kNoText)); break;
+        case Fold::MinBytes: std::memset(to, 0xff, state.width); break;
+        case Fold::Min128:
+        case Fold::Max128: {
+            i128 const value = neutral128(state.fold);
+            std::memcpy(to, &value, sizeof(value));
+            break;
+        }
+        case Fold::Min64:
+        case Fold::Max64: {
+            i64 const value = neutral(state.fold);
+            std::memcpy(to, &value, sizeof(value));
+            break;
+        }
+        default: break;
     }
 }
 
@@ -247,17 +317,12 @@ bool is_no_text(RowText const& state) {
     return state.size() == kNoText;
 }
 
-Type state_type(Fold fold) {
-    if (state_is_text(fold)) return binary();
-    if (state_bytes(fold) == 16) return decimal128(38, 0);
-    return fold == Fold::SumFloat ? float64() : int64();
-}
-
 State travelling(State state) {
     state.order = Order::Signed;
     bool const count = state.fold == Fold::CountRows || state.fold == Fold::CountValid ||
                        state.fold == Fold::CountBits;
     if (count) state.fold = Fold::Sum64;
+    if (state.fold == Fold::Moments) state.fold = Fold::MomentsOfMany;
     return state;
 }
 
@@ -287,12 +352,31 @@ void fold_values(State const& state, Type const& type, ColumnView const& view, u
         case Fold::Max128:
             return fold_wide(state, wide_of(state, type, view, count, scratch.wide), count, rows);
         case Fold::SumFloat: {
-            double const* const values = floats_of(type, view, count, scratch.floats);
+            double const* const values = summands_of(state, type, view, count, scratch.floats);
             for (u32 i = 0; i < count; ++i) state_at<double>(rows[i], state.offset) += values[i];
             return;
         }
         case Fold::MinText:
         case Fold::MaxText: return fold_texts(state, view, count, rows, texts);
+        case Fold::MinBytes:
+        case Fold::MaxBytes: {
+            // Those that travel are wider than the values.
+            u32 const width = type.row_width();
+            auto const* const from = static_cast<char const*>(view.values) + view.offset * width;
+            for (u32 i = 0; i < count; ++i) {
+                if (valid_at(view, i)) fold_bytes(state, from + u64{i} * width, rows[i]);
+            }
+            return;
+        }
+        case Fold::Moments:
+            return fold_moments(state, numbers_of(state, type, view, count, scratch.floats), view,
+                                count, rows);
+        case Fold::MomentsOfMany:
+            for (u32 i = 0; i < count; ++i) {
+                state_at<Moments>(rows[i], state.offset).add(load(values_of<Moments>(view) + i));
+            }
+            return;
+        case Fold::CountPairs: return;
     }
 }
 
@@ -312,7 +396,11 @@ void fold_rows(State const& state, char const* const* from, u32 count, char* con
         char const* const at = from[i] + offset;
         if (state.fold == Fold::SumFloat) {
             state_at<double>(rows[i], offset) += load(reinterpret_cast<double const*>(at));
-        } else if (state_bytes(state.fold) == 16) {
+        } else if (state.fold == Fold::Moments) {
+            state_at<Moments>(rows[i], offset).add(load(reinterpret_cast<Moments const*>(at)));
+        } else if (state.fold == Fold::MinBytes || state.fold == Fold::MaxBytes) {
+            fold_bytes(state, at, rows[i]);
+        } else if (state.bytes() == 16) {
             i128 const value = load(reinterpret_cast<Stored128 const*>(at)).get();
             fold_wide(state, &value, 1, rows + i);
         } else {

@@ -7,16 +7,18 @@
 #include <mgi/schema.hpp>
 
 #include "operators/columns.hpp"
+#include "operators/moments.hpp"
 
 namespace mgi::operators {
 
 // What a state does with the next value. States: i64 for Count*, *64; i128 for *128; double for
-// SumFloat; RowText for *Text. Minima and maxima of all types of up to 8 bytes are kept as i64 that
-// order like the values (see `Order`).
+// SumFloat; RowText for *Text; the value and zeros behind it for *Bytes; Moments for Moments*. Minima and
+// maxima of all types of up to 8 bytes are kept as i64 that order like the values (see `Order`).
 enum class Fold : u8 {
     CountRows,
     CountValid,
-    CountBits,  // a Bool column says which values there are
+    CountBits,   // a Bool column says which values there are
+    CountPairs,  // rows of a table of pairs, not those that others fold
     Sum64,
     Sum128,
     SumFloat,
@@ -26,6 +28,10 @@ enum class Fold : u8 {
     Max128,
     MinText,
     MaxText,
+    MinBytes,
+    MaxBytes,
+    Moments,        // of values
+    MomentsOfMany,  // of moments
 };
 
 // How values become i64 that order as the values do.
@@ -40,15 +46,17 @@ struct State {
     Order order = Order::Signed;
     u32 column = 0;    // of the raw rows; unused by CountRows
     u32 offset = 0;    // in the row
+    u32 width = 0;     // of the value, for *Bytes
     std::string name;  // of the input column, for errors
+
+    // Bytes in the row.
+    [[nodiscard]] u32 bytes() const;
+    // As it travels.
+    [[nodiscard]] Type type() const;
 };
 
-// Bytes of a state.
-u32 state_bytes(Fold fold);
 // A state that no value was folded into, appended to `row`.
-void append_empty_state(Fold fold, std::vector<char>& row);
-// Type of a state that travels, and whether it can be null.
-Type state_type(Fold fold);
+void append_empty_state(State const& state, std::vector<char>& row);
 inline bool state_is_text(Fold fold) {
     return fold == Fold::MinText || fold == Fold::MaxText;
 }

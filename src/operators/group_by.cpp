@@ -1,5 +1,6 @@
 // Hash group-by: rows or partial states to their group's endpoint, folded there as they come.
 #include <algorithm>
+#include <deque>
 #include <memory>
 
 #include "operators/group_by_source.hpp"
@@ -19,6 +20,8 @@ struct EndpointGroups {
         : morsels(part), tables(groups), results(groups), received(groups) {}
 
     Morsels morsels;
+    std::deque<Morsels> pairs;  // by the plan's distinct columns
+    std::atomic<u64> result_bytes{0};
     std::vector<std::unique_ptr<Folder>> tables;
     std::vector<std::vector<RecordBatch>> results;
     Meeting received;
@@ -49,6 +52,7 @@ public:
                 device::backoff(idle++);
             }
         }
+        fold_pairs(table);
         here_.received.arrive();
         if (group.blocks == 1) {
             write_results(table.table(), here_.results[0]);
@@ -70,6 +74,15 @@ private:
             partial_.release(group, shared, batch);
         });
         return raw + partial;
+    }
+
+    // Those at this endpoint, whose groups it has.
+    void fold_pairs(Folder& table) {
+        for (std::size_t d = 0; d < here_.pairs.size(); ++d) {
+            for (Morsel pairs; here_.pairs[d].next(pairs); run_.check()) {
+                table.fold_pairs(pairs, plan_.distinct()[d]);
+            }
+        }
     }
 
     // Folds this group's range of hashes of all tables of the endpoint together.
@@ -118,6 +131,7 @@ private:
             }
             run_.check();
             run_.budget().take(builder.bytes());
+            here_.result_bytes += builder.bytes();
             room = builder.next_room();
             results.push_back(builder.finish());
         }
@@ -133,34 +147,74 @@ private:
     ReceivedColumns columns_;
 };
 
-std::vector<Table> group_once(Runtime& runtime, Conversation& talk,
-                              std::vector<Endpoint> const& endpoints, Input const& input,
-                              GroupByPlan const& plan, OperatorOptions const& options,
-                              OperatorReport* report) {
-    TextNeeds const texts = measure_texts(input, plan.input_columns());
-    Run run(runtime, talk, endpoints, options);
-    Channel const raw =
-        run.open("group_by rows", plan.raw_schema(), plan.key_names(), texts, false);
-    Channel const partial =
-        run.open("group_by states", plan.partial_schema(), plan.key_names(), texts, false);
-    std::vector<std::unique_ptr<EndpointGroups>> all;
-    all.reserve(endpoints.size());
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        all.push_back(std::make_unique<EndpointGroups>(input.part(e), run.groups(e)));
-    }
-    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-        auto const grouper =
-            std::make_unique<Grouper>(plan, raw, partial, endpoints[e], *all[e], run);
-        grouper->run(group, shared);
-    });
-    run.report(report);
+struct Grouped {
+    std::vector<Table> tables;  // by endpoint
+    u64 bytes = 0;              // of all of them
+};
 
-    std::vector<Table> results(endpoints.size());
-    for (std::size_t e = 0; e < endpoints.size(); ++e) {
-        results[e] = table_of(plan.result_schema(), all[e]->results);
+// A group-by of all processes.
+struct Job {
+    Runtime& runtime;
+    Conversation& talk;
+    std::vector<Endpoint> const& endpoints;
+    Input const& input;
+    std::vector<std::string> const& keys;
+    OperatorOptions const& options;
+    OperatorReport* report;
+
+    // Each group comes to the endpoint that owns its keys, which are the first ones of the plan's. `pairs`: tables for
+    // the plan's distinct columns.
+    Grouped group(GroupByPlan const& plan, std::vector<Grouped> const& pairs) const {
+        TextNeeds const texts = measure_texts(input, plan.input_columns());
+        Run run(runtime, talk, endpoints, options);
+        std::vector<std::string> names = plan.key_names();
+        names.resize(keys.size());
+        Channel const raw = run.open("group_by rows", plan.raw_schema(), names, texts, false);
+        Channel const partial =
+            run.open("group_by states", plan.partial_schema(), names, texts, false);
+        for (Grouped const& one : pairs) run.budget().take(one.bytes);
+        Table const none;
+        std::vector<std::unique_ptr<EndpointGroups>> all;
+        all.reserve(endpoints.size());
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            Table const& part = plan.wants_rows() ? input.part(e) : none;
+            all.push_back(std::make_unique<EndpointGroups>(part, run.groups(e)));
+            for (Grouped const& one : pairs) all.back()->pairs.emplace_back(one.tables[e]);
+        }
+        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+            auto const grouper =
+                std::make_unique<Grouper>(plan, raw, partial, endpoints[e], *all[e], run);
+            grouper->run(group, shared);
+        });
+        if (report != nullptr) add_report(run);
+
+        Grouped grouped;
+        grouped.tables.resize(endpoints.size());
+        for (std::size_t e = 0; e < endpoints.size(); ++e) {
+            grouped.tables[e] = table_of(plan.result_schema(), all[e]->results);
+            grouped.bytes += all[e]->result_bytes;
+        }
+        return grouped;
     }
-    return results;
-}
+
+    // The different pairs of keys and a column's values.
+    Grouped pairs_of(DistinctColumn const& distinct) const {
+        std::vector<std::string> both = keys;
+        both.push_back(input.schema()[distinct.input].name);
+        return group(GroupByPlan(input, both, {}, false), {});
+    }
+
+private:
+    void add_report(Run const& run) const {
+        OperatorReport one;
+        run.report(&one);
+        report->seconds += one.seconds;
+        report->rows += one.rows;
+        report->bytes += one.bytes;
+        report->channels.insert(report->channels.end(), one.channels.begin(), one.channels.end());
+        report->plans.insert(report->plans.end(), one.plans.begin(), one.plans.end());
+    }
+};
 
 }  // namespace
 
@@ -179,12 +233,17 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
         for (Aggregate const& aggregate : aggregates) used.push_back(aggregate.column);
         Input const input("group_by", endpoints, parts, talk, used);
         check_keys(input, input.columns(keys), options.hash);
+        if (report != nullptr) *report = {};
+        Job const job{runtime, talk, endpoints, input, keys, options, report};
+        GroupByPlan const plan(input, keys, aggregates, false);
+        std::vector<Grouped> pairs;
+        for (DistinctColumn const& distinct : plan.distinct()) {
+            pairs.push_back(job.pairs_of(distinct));
+        }
         try {
-            GroupByPlan const plan(input, keys, aggregates, false);
-            return group_once(runtime, talk, endpoints, input, plan, options, report);
+            return job.group(plan, pairs).tables;
         } catch (NarrowOverflow const&) {
-            GroupByPlan const plan(input, keys, aggregates, true);
-            return group_once(runtime, talk, endpoints, input, plan, options, report);
+            return job.group(GroupByPlan(input, keys, aggregates, true), pairs).tables;
         }
     });
 }

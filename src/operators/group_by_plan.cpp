@@ -13,12 +13,6 @@ bool is_narrow_decimal(Type const& type) {
     return type.id == TypeId::Decimal128 && type.precision <= kNarrowDigits;
 }
 
-Type sum_type(Type const& source) {
-    if (source.is_float()) return float64();
-    if (source.id == TypeId::Decimal128) return decimal128(38, source.scale);
-    return int64();
-}
-
 }  // namespace
 
 GroupByPlan::GroupByPlan(Input const& input, std::vector<std::string> const& keys,
@@ -97,98 +91,117 @@ void GroupByPlan::add_result(Aggregate const& aggregate) {
     ResultColumn result;
     result.function = aggregate.function;
     result.name = aggregate.column;
-    Field field;
     bool can_be_null = false;
-    field.name = aggregate.name;
-    check_aggregate(input_.what(), aggregate);
     if (aggregate.column.empty()) {
+        result_fields_.push_back(aggregated(input_.what(), aggregate, nullptr));
         result.state = add_state(Fold::CountRows, Order::Signed, 0, "");
-        field.type = int64();
     } else {
         u32 const column = input_.column(aggregate.column);
-        Field const& source = input_.schema()[column];
-        result.source = source.type;
-        field.nullable = source.nullable;
-        switch (aggregate.function) {
-            case AggregateFunction::Count:
-                field.type = int64();
-                field.nullable = false;
-                result.state = count_of(column);
-                break;
-            case AggregateFunction::Sum:
-                add_sum(result, column);
-                field.type = sum_type(source.type);
-                break;
-            case AggregateFunction::Avg:
-                add_sum(result, column);
-                field.type = float64();
-                result.count = count_of(column);
-                break;
-            default:
-                add_extreme(result, column, aggregate.function == AggregateFunction::Min);
-                field.type = source.type;
-        }
-        can_be_null = aggregate.function != AggregateFunction::Count && has_nulls(column);
-        if (can_be_null) result.count = count_of(column);
+        result.source = input_.schema()[column].type;
+        result_fields_.push_back(aggregated(input_.what(), aggregate, &input_.schema()[column]));
+        add_state_of(result, column);
+        bool const counts = aggregate.function == AggregateFunction::Count ||
+                            aggregate.function == AggregateFunction::CountDistinct;
+        can_be_null = is_variance(aggregate.function) || (!counts && has_nulls(column));
+        if (can_be_null && !is_variance(aggregate.function)) result.count = count_of(column);
     }
     result_valid_bits_.push_back(can_be_null);
-    result_fields_.push_back(field);
     results_.push_back(result);
+}
+
+void GroupByPlan::add_state_of(ResultColumn& result, u32 column) {
+    switch (result.function) {
+        case AggregateFunction::Count: result.state = count_of(column); break;
+        case AggregateFunction::Sum: add_sum(result, column); break;
+        case AggregateFunction::Avg:
+            add_sum(result, column);
+            result.count = count_of(column);
+            break;
+        case AggregateFunction::Max: add_extreme(result, column, false); break;
+        case AggregateFunction::Min:
+        // The least one is a value like any other, and does not depend on the rows' order.
+        case AggregateFunction::First: add_extreme(result, column, true); break;
+        case AggregateFunction::Variance:
+        case AggregateFunction::StdDev:
+            result.state = add_state(Fold::Moments, Order::Signed, add_raw(column, form_of(column)),
+                                     input_.schema()[column].name);
+            break;
+        case AggregateFunction::CountDistinct: add_distinct(result, column); break;
+    }
+}
+
+RawColumn::Form GroupByPlan::form_of(u32 column) const {
+    bool const narrow = !wide_ && is_narrow_decimal(input_.schema()[column].type);
+    return narrow ? RawColumn::Form::Narrow : RawColumn::Form::Whole;
 }
 
 void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
     Field const& source = input_.schema()[column];
-    Type const& type = source.type;
-    using Form = RawColumn::Form;
-    if (type.is_float()) {
-        result.state =
-            add_state(Fold::SumFloat, Order::Signed, add_raw(column, Form::Whole), source.name);
-    } else if (type.is_integer()) {
-        Fold const fold = wide_ || type.id == TypeId::UInt64 ? Fold::Sum128 : Fold::Sum64;
-        result.state = add_state(fold, Order::Signed, add_raw(column, Form::Whole), source.name);
-    } else if (type.id == TypeId::Decimal128) {
-        bool const narrow = !wide_ && is_narrow_decimal(type);
-        result.state = add_state(narrow ? Fold::Sum64 : Fold::Sum128, Order::Signed,
-                                 add_raw(column, narrow ? Form::Narrow : Form::Whole), source.name);
-    } else {
-        refuse_type(input_.what(), result.function, source,
-                    "it takes integers, floats and decimals");
+    RawColumn::Form const form = form_of(column);
+    Fold fold = Fold::Sum64;
+    if (source.type.is_float()) {
+        fold = Fold::SumFloat;
+    } else if (wide_ || source.type.id == TypeId::UInt64 ||
+               (source.type.id == TypeId::Decimal128 && form == RawColumn::Form::Whole)) {
+        fold = Fold::Sum128;
     }
+    result.state = add_state(fold, Order::Signed, add_raw(column, form), source.name);
 }
 
 void GroupByPlan::add_extreme(ResultColumn& result, u32 column, bool minimum) {
     Field const& source = input_.schema()[column];
     Type const& type = source.type;
-    RawColumn::Form form = RawColumn::Form::Whole;
+    RawColumn::Form const form = form_of(column);
     Fold fold = minimum ? Fold::Min64 : Fold::Max64;
     Order order = Order::Signed;
     if (type.is_variable()) {
         fold = minimum ? Fold::MinText : Fold::MaxText;
     } else if (type.id == TypeId::FixedSizeBinary) {
-        refuse_type(input_.what(), result.function, source, "cast it to binary first");
+        fold = minimum ? Fold::MinBytes : Fold::MaxBytes;
     } else if (type.id == TypeId::Decimal128) {
-        if (!wide_ && is_narrow_decimal(type)) {
-            form = RawColumn::Form::Narrow;
-        } else {
-            fold = minimum ? Fold::Min128 : Fold::Max128;
-        }
+        if (form == RawColumn::Form::Whole) fold = minimum ? Fold::Min128 : Fold::Max128;
     } else if (type.is_float()) {
         order = Order::Float;
     } else if (type.id == TypeId::UInt64) {
         order = Order::Unsigned;
     }
     result.state = add_state(fold, order, add_raw(column, form), source.name);
+    states_[result.state].width = type.row_width();
+}
+
+void GroupByPlan::add_distinct(ResultColumn& result, u32 column) {
+    u32 const keys = static_cast<u32>(encoder_->columns().size());
+    for (u32 k = 0; k < keys; ++k) {
+        if (raw_[k].input != column) continue;
+        result.key = k;
+        return;
+    }
+    u32 d = 0;
+    while (d < distinct_.size() && distinct_[d].input != column) ++d;
+    result.state = add_state(Fold::CountPairs, Order::Signed, d, input_.schema()[column].name);
+    if (d != distinct_.size()) return;
+    DistinctColumn distinct;
+    distinct.input = column;
+    distinct.state.fold = has_nulls(column) ? Fold::CountValid : Fold::CountRows;
+    distinct.state.column = keys;
+    distinct_.push_back(distinct);
 }
 
 void GroupByPlan::finish() {
     layout_.key_words = encoder_->words();
     layout_.text_words = encoder_->text_words();
     u32 const key_count = static_cast<u32>(encoder_->columns().size());
-    for (std::size_t s = 0; s < states_.size(); ++s) {
-        states_[s].offset = layout_.row_bytes();
-        append_empty_state(states_[s].fold, layout_.states);
-        partial_states_.push_back(travelling(states_[s]));
-        partial_states_.back().column = key_count + static_cast<u32>(s);
+    for (State& state : states_) {
+        state.offset = layout_.row_bytes();
+        append_empty_state(state, layout_.states);
+        if (state.fold == Fold::CountPairs) {
+            distinct_[state.column].state.offset = state.offset;
+            continue;
+        }
+        u32 const column = key_count + static_cast<u32>(partial_states_.size());
+        raw_states_.push_back(state);
+        partial_states_.push_back(travelling(state));
+        partial_states_.back().column = column;
     }
     std::vector<Field> raw;
     std::vector<Field> partial;
@@ -201,10 +214,9 @@ void GroupByPlan::finish() {
         partial.push_back(raw.back());
         partial_valid_bits_.push_back(raw_[r].nullable);
     }
-    for (State const& state : states_) {
+    for (State const& state : partial_states_) {
         bool const text = state_is_text(state.fold);
-        partial.push_back(
-            {std::to_string(partial.size()) + ":" + state.name, state_type(state.fold), text});
+        partial.push_back({std::to_string(partial.size()) + ":" + state.name, state.type(), text});
         partial_valid_bits_.push_back(text);
     }
     raw_schema_ = Schema(std::move(raw));

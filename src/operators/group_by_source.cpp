@@ -59,10 +59,8 @@ void RawSlices::aim(Morsel const& slice, std::vector<ColumnView>& columns) {
     }
 }
 
-void Folder::fold(ColumnView* columns, u32 rows, bool raw) {
-    std::size_t const column_count = raw ? plan_.raw().size() : plan_.partial_schema().size();
-    auto const& states = raw ? plan_.states() : plan_.partial_states();
-    Schema const& schema = raw ? plan_.raw_schema() : plan_.partial_schema();
+void Folder::fold(ColumnView* columns, u32 rows, Schema const& schema,
+                  std::vector<State> const& states) {
     for (u32 first = 0; first < rows; first += kVector) {
         u32 const count = std::min(kVector, rows - first);
         plan_.keys().encode(columns, count, keys_);
@@ -71,8 +69,16 @@ void Folder::fold(ColumnView* columns, u32 rows, bool raw) {
             fold_values(state, schema.fields()[state.column].type, columns[state.column], count,
                         rows_, table_.texts(), scratch_);
         }
-        for (std::size_t c = 0; c < column_count; ++c) columns[c].offset += count;
+        for (std::size_t c = 0; c < schema.size(); ++c) columns[c].offset += count;
     }
+}
+
+void Folder::fold_pairs(Morsel const& pairs, DistinctColumn const& distinct) {
+    std::vector<ColumnView> columns;
+    for (Column const& column : pairs.batch->columns) {
+        columns.push_back(view_of(column, pairs.first));
+    }
+    fold(columns.data(), pairs.rows, pairs.batch->schema, {distinct.state});
 }
 
 void Folder::fold_groups(u64 const* words, u32 const* hashes, char const* const* rows, u32 count) {

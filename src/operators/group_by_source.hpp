@@ -30,16 +30,23 @@ public:
         : plan_(plan), table_(plan.layout(), own_texts, budget) {}
 
     // Rows as the raw channel carries them; `columns` is moved past them. Throws NarrowOverflow.
-    void fold_raw(ColumnView* columns, u32 rows) { fold(columns, rows, true); }
+    void fold_raw(ColumnView* columns, u32 rows) {
+        fold(columns, rows, plan_.raw_schema(), plan_.raw_states());
+    }
     // Rows as the partial channel carries them.
-    void fold_partial(ColumnView* columns, u32 rows) { fold(columns, rows, false); }
+    void fold_partial(ColumnView* columns, u32 rows) {
+        fold(columns, rows, plan_.partial_schema(), plan_.partial_states());
+    }
+    // Rows of a table of pairs.
+    void fold_pairs(Morsel const& pairs, DistinctColumn const& distinct);
     // Groups of another table, whose texts stay.
     void fold_groups(u64 const* words, u32 const* hashes, char const* const* rows, u32 count);
 
     [[nodiscard]] GroupTable& table() { return table_; }
 
 private:
-    void fold(ColumnView* columns, u32 rows, bool raw);
+    void fold(ColumnView* columns, u32 rows, Schema const& schema,
+              std::vector<State> const& states);
 
     GroupByPlan const& plan_;
     GroupTable table_;

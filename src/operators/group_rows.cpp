@@ -136,12 +136,42 @@ void append_average(ResultColumn const& result, State const& sum, State const& n
     }
 }
 
+void append_variance(ResultColumn const& result, State const& state, char const* const* rows,
+                     u32 count, u32 column, BatchBuilder& builder) {
+    char* const to = builder.next(column);
+    bool const deviation = result.function == AggregateFunction::StdDev;
+    // Moments are of a decimal's digits.
+    double const scale =
+        result.source.id == TypeId::Decimal128 ? std::pow(10.0, 2 * result.source.scale) : 1.0;
+    for (u32 i = 0; i < count; ++i) {
+        Moments moments;
+        std::memcpy(&moments, rows[i] + state.offset, sizeof(moments));
+        bool const valid = moments.count > 1;
+        double const variance = valid ? moments.variance() / scale : 0;
+        double const value = deviation ? std::sqrt(variance) : variance;
+        std::memcpy(to + u64{i} * 8, &value, 8);
+        if (valid) builder.set_valid(column, i);
+    }
+}
+
+// How many different values of a key column the group of each row has: one, or none where that is null.
+void append_key_counts(KeyEncoder const& keys, u32 k, char const* const* rows, u32 count,
+                       char* to) {
+    for (u32 i = 0; i < count; ++i) {
+        i64 const values = keys.is_null(k, reinterpret_cast<u64 const*>(rows[i])) ? 0 : 1;
+        std::memcpy(to + u64{i} * 8, &values, 8);
+    }
+}
+
 void append_extreme(State const& state, Type const& type, char const* const* rows, u32 count,
                     u32 column, BatchBuilder& builder) {
     char* const to = builder.next(column);
     u32 const offset = state.offset;
     if (state_is_text(state.fold)) return append_text(rows, count, offset, column, builder);
-    if (state_bytes(state.fold) == 16) return put_bytes(rows, count, offset, 16, to);
+    if (state.fold == Fold::MinBytes || state.fold == Fold::MaxBytes) {
+        return put_bytes(rows, count, offset, state.width, to);
+    }
+    if (state.bytes() == 16) return put_bytes(rows, count, offset, 16, to);
     auto const from_float = [](u64 word) { return from_ordered(static_cast<i64>(word)); };
     switch (type.id) {
         case TypeId::Bool: return put_bits(rows, count, offset, column, builder);
@@ -166,12 +196,12 @@ void append_partials(GroupByPlan const& plan, char const* const* rows, u32 count
                      BatchBuilder& builder) {
     u32 const keys = static_cast<u32>(plan.keys().columns().size());
     for (u32 k = 0; k < keys; ++k) append_key(plan.keys(), k, rows, count, builder);
-    for (State const& state : plan.states()) {
-        u32 const column = keys + static_cast<u32>(&state - plan.states().data());
+    for (State const& state : plan.raw_states()) {
+        u32 const column = keys + static_cast<u32>(&state - plan.raw_states().data());
         if (state_is_text(state.fold)) {
             append_text(rows, count, state.offset, column, builder);
         } else {
-            put_bytes(rows, count, state.offset, state_bytes(state.fold), builder.next(column));
+            put_bytes(rows, count, state.offset, state.bytes(), builder.next(column));
         }
     }
     builder.advance(count);
@@ -183,19 +213,33 @@ void append_results(GroupByPlan const& plan, char const* const* rows, u32 count,
     for (u32 k = 0; k < keys; ++k) append_key(plan.keys(), k, rows, count, builder);
     for (std::size_t r = 0; r < plan.results().size(); ++r) {
         ResultColumn const& result = plan.results()[r];
-        State const& state = plan.states()[result.state];
         u32 const column = keys + static_cast<u32>(r);
+        if (result.key != ResultColumn::kNone) {
+            append_key_counts(plan.keys(), result.key, rows, count, builder.next(column));
+            continue;
+        }
+        State const& state = plan.states()[result.state];
         Type const& type = plan.result_schema()[column].type;
         char* const to = builder.next(column);
         switch (result.function) {
-            case AggregateFunction::Count: put_bytes(rows, count, state.offset, 8, to); break;
+            case AggregateFunction::Count:
+            case AggregateFunction::CountDistinct:
+                put_bytes(rows, count, state.offset, 8, to);
+                break;
             case AggregateFunction::Sum: append_sum(result, state, type, rows, count, to); break;
             case AggregateFunction::Avg:
                 append_average(result, state, plan.states()[result.count], rows, count, to);
                 break;
+            case AggregateFunction::Variance:
+            case AggregateFunction::StdDev:
+                append_variance(result, state, rows, count, column, builder);
+                break;
             default: append_extreme(state, type, rows, count, column, builder);
         }
-        if (!builder.has_valid_bits(column) || state_is_text(state.fold)) continue;
+        if (result.count == ResultColumn::kNone || !builder.has_valid_bits(column) ||
+            state_is_text(state.fold)) {
+            continue;
+        }
         u32 const values = plan.states()[result.count].offset;
         for (u32 i = 0; i < count; ++i) {
             if (word_at(rows[i], values) != 0) builder.set_valid(column, i);

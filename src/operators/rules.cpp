@@ -11,6 +11,14 @@ bool is_unsigned(Type const& type) {
     return type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64;
 }
 
+bool is_decimal(Type const& type) {
+    return type.id == TypeId::Decimal128;
+}
+
+bool is_number(Type const& type) {
+    return type.is_integer() || type.is_float() || is_decimal(type);
+}
+
 // Whether values of the types can be compared as they are.
 bool comparable(Type const& a, Type const& b) {
     if (a.is_integer() && b.is_integer()) return true;
@@ -52,8 +60,31 @@ char const* name_of(AggregateFunction function) {
         case AggregateFunction::Count: return "count";
         case AggregateFunction::Min: return "min";
         case AggregateFunction::Max: return "max";
-        default: return "avg";
+        case AggregateFunction::Avg: return "avg";
+        case AggregateFunction::Variance: return "var";
+        case AggregateFunction::StdDev: return "std";
+        case AggregateFunction::First: return "first";
+        case AggregateFunction::CountDistinct: return "count_distinct";
     }
+    return "?";
+}
+
+AggregateFunction function_named(std::string const& name) {
+    using F = AggregateFunction;
+    static constexpr F all[] = {F::Sum,      F::Count,  F::Min,   F::Max,          F::Avg,
+                                F::Variance, F::StdDev, F::First, F::CountDistinct};
+    static constexpr std::pair<char const*, F> others[] = {
+        {"variance", F::Variance}, {"stddev", F::StdDev}, {"any_value", F::First}};
+    std::string known;
+    for (F const function : all) {
+        if (name == name_of(function)) return function;
+        known += (known.empty() ? "" : ", ") + std::string(name_of(function));
+    }
+    for (auto const& [other, function] : others) {
+        if (name == other) return function;
+    }
+    throw Error(ErrorCode::InvalidArgument,
+                "there is no aggregate '" + name + "'; there are: " + known);
 }
 
 u32 InputColumns::column(std::string const& name) const {
@@ -139,10 +170,31 @@ void check_aggregate(std::string const& what, Aggregate const& aggregate) {
     }
 }
 
-void refuse_type(std::string const& what, AggregateFunction function, Field const& column,
-                 std::string const& instead) {
-    refuse(what, std::string(name_of(function)) + " of column '" + column.name + "', which is " +
-                     column.type.to_string() + "; " + instead);
+Field aggregated(std::string const& what, Aggregate const& aggregate, Field const* column) {
+    check_aggregate(what, aggregate);
+    Field result{aggregate.name, int64(), false};
+    bool numbers_only = false;
+    switch (aggregate.function) {
+        case AggregateFunction::Count:
+        case AggregateFunction::CountDistinct: return result;
+        case AggregateFunction::Min:
+        case AggregateFunction::Max:
+        case AggregateFunction::First: result.type = column->type; break;
+        case AggregateFunction::Sum:
+            numbers_only = true;
+            if (column->type.is_float()) result.type = float64();
+            if (is_decimal(column->type)) result.type = decimal128(38, column->type.scale);
+            break;
+        default: numbers_only = true; result.type = float64();
+    }
+    if (numbers_only && !is_number(column->type)) {
+        refuse(what, std::string(name_of(aggregate.function)) + " of column '" + column->name +
+                         "', which is " + column->type.to_string() +
+                         "; it takes integers, floats and decimals");
+    }
+    // One value has no variance.
+    result.nullable = column->nullable || is_variance(aggregate.function);
+    return result;
 }
 
 char const* name_of(JoinKind kind) {

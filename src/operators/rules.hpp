@@ -17,6 +17,11 @@ using device::u64;
 
 // "sum"
 char const* name_of(AggregateFunction function);
+// Of a name, or another one that it has ("variance"). Throws Error(InvalidArgument) that lists what there is.
+AggregateFunction function_named(std::string const& name);
+inline bool is_variance(AggregateFunction function) {
+    return function == AggregateFunction::Variance || function == AggregateFunction::StdDev;
+}
 
 // The columns of an operator's input, wherever its parts lie.
 class InputColumns {
@@ -64,9 +69,8 @@ void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash ha
 void check_result(std::string const& what, std::vector<Field> const& fields);
 // A name for its result, and a column where the function wants one.
 void check_aggregate(std::string const& what, Aggregate const& aggregate);
-// Of the right function's column, whose type it does not take: "it takes integers".
-[[noreturn]] void refuse_type(std::string const& what, AggregateFunction function,
-                              Field const& column, std::string const& instead);
+// The result of an aggregate of a column of this type; of rows there is none. Refuses what the function does not take.
+Field aggregated(std::string const& what, Aggregate const& aggregate, Field const* column);
 
 // "full"
 char const* name_of(JoinKind kind);

@@ -309,7 +309,7 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
         facts.keys_of_part.assign(endpoints, 10);
         facts.keys = 10;
         std::vector<Item> items(1);
-        items[0].name = "n";
+        items[0].field = {"n", int64()};
         GroupPlan const plan(input, {0}, items, facts);
         u64 groups = 0;
         if (endpoints == 1) {

@@ -13,9 +13,24 @@ namespace mgi::test {
 namespace {
 
 std::vector<Type> value_types() {
-    return {int8(),    int16(),           int32(),   int64(),   uint8(),  uint16(),
-            uint32(),  uint64(),          float32(), float64(), date32(), decimal128(12, 2),
-            boolean(), decimal128(38, 4), string(),  binary()};
+    return {int8(),
+            int16(),
+            int32(),
+            int64(),
+            uint8(),
+            uint16(),
+            uint32(),
+            uint64(),
+            float32(),
+            float64(),
+            date32(),
+            decimal128(12, 2),
+            boolean(),
+            decimal128(38, 4),
+            string(),
+            binary(),
+            fixed_size_binary(5),
+            fixed_size_binary(16)};
 }
 
 bool can_sum(Type const& type) {
@@ -60,11 +75,17 @@ Query random_query(Random& random) {
         Aggregate aggregate;
         aggregate.name = "a" + std::to_string(a);
         if (values != 0 && !random.one_in(5)) {
-            Field const& field = fields[key_count + random.below(values)];
+            bool const of_key = random.one_in(8);
+            std::size_t const at =
+                of_key ? random.below(key_count) : key_count + random.below(values);
+            Field const& field = fields[at];
             aggregate.column = field.name;
-            bool const sums = can_sum(field.type);
-            auto const any = static_cast<AggregateFunction>(random.below(5));
-            bool const adds = any == AggregateFunction::Sum || any == AggregateFunction::Avg;
+            // Keys are too large to be added up.
+            bool const sums = can_sum(field.type) && !of_key;
+            auto const any = static_cast<AggregateFunction>(random.below(9));
+            bool const adds = any == AggregateFunction::Sum || any == AggregateFunction::Avg ||
+                              any == AggregateFunction::Variance ||
+                              any == AggregateFunction::StdDev;
             aggregate.function = adds && !sums ? AggregateFunction::Max : any;
         }
         query.aggregates.push_back(aggregate);

@@ -57,12 +57,19 @@ inline RecordBatch batch_of_result(GpuTable const& table) {
     return batch;
 }
 
-// Both sorted. Says what differs first, not all of it.
-inline void expect_same(Rows const& got, Rows const& expected) {
+// Both sorted. Says what differs first, not all of it. `rounded`: columns that may differ by that.
+inline void expect_same(Rows const& got, Rows const& expected,
+                        std::vector<bool> const& rounded = {}) {
     EXPECT_EQ(got.size(), expected.size());
     for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
         for (std::size_t c = 0; c < expected[i].size(); ++c) {
             ASSERT_EQ(got[i].at(c).valid, expected[i][c].valid) << "row " << i << ", column " << c;
+            if (c < rounded.size() && rounded[c]) {
+                ASSERT_TRUE(nearly_same(got[i][c], expected[i][c]))
+                    << double_of(got[i][c].word) << " for " << double_of(expected[i][c].word)
+                    << " in row " << i << ", column " << c;
+                continue;
+            }
             ASSERT_EQ(got[i][c].word, expected[i][c].word) << "row " << i << ", column " << c;
         }
     }

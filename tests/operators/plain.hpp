@@ -4,9 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -205,6 +208,34 @@ inline bool is_less(Type const& type, u64 a, u64 b) {
     return is_unsigned(type) ? a < b : i64(a) < i64(b);
 }
 
+inline long double number_of(Type const& type, u64 word) {
+    if (type.is_float()) return double_of(word);
+    return is_unsigned(type) ? static_cast<long double>(word) : static_cast<long double>(i64(word));
+}
+
+/// Of a sample, as it is defined.
+inline Cell variance_of(std::vector<long double> const& values) {
+    if (values.size() < 2) return {false, 0};
+    auto const count = static_cast<long double>(values.size());
+    long double mean = 0;
+    for (long double const value : values) mean += value;
+    mean /= count;
+    long double squares = 0;
+    for (long double const value : values) squares += (value - mean) * (value - mean);
+    auto const variance = double(squares / (count - 1));
+    return {true,
+            bits_of(std::isfinite(variance) ? variance : std::numeric_limits<double>::quiet_NaN())};
+}
+
+/// Whether float64 results are equal but for rounding.
+inline bool nearly_same(Cell const& a, Cell const& b) {
+    if (!a.valid || !b.valid) return a.valid == b.valid;
+    double const x = double_of(a.word);
+    double const y = double_of(b.word);
+    if (x != x || y != y) return x != x && y != y;
+    return std::abs(x - y) <= 1e-9 * std::max(std::abs(x), std::abs(y));
+}
+
 inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate const& wanted) {
     if (wanted.column.empty()) return {true, group.size()};
     std::size_t const c = schema.index_of(wanted.column);
@@ -214,6 +245,8 @@ inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate cons
     u64 sum = 0;  // of integers; tests keep it in 64 bits
     u64 smallest = 0;
     u64 largest = 0;
+    std::vector<long double> values;
+    std::set<u64> different;
     for (Row const& row : group) {
         if (!row[c].valid) continue;
         u64 const word = row[c].word;
@@ -222,17 +255,37 @@ inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate cons
         if (type.is_float()) float_sum += double_of(word);
         sum += word;
         ++count;
+        values.push_back(number_of(type, word));
+        different.insert(type.is_float() && double_of(word) == 0 ? 0 : word);
     }
+    if (wanted.function == AggregateFunction::CountDistinct) return {true, different.size()};
     if (wanted.function == AggregateFunction::Count) return {true, count};
     if (count == 0) return {false, 0};
     switch (wanted.function) {
         case AggregateFunction::Sum: return {true, type.is_float() ? bits_of(float_sum) : sum};
+        case AggregateFunction::Variance: return variance_of(values);
+        case AggregateFunction::StdDev: {
+            Cell const variance = variance_of(values);
+            return {variance.valid, bits_of(std::sqrt(double_of(variance.word)))};
+        }
+        // Which one is the operator's to choose; it takes the least one.
+        case AggregateFunction::First:
         case AggregateFunction::Min: return {true, smallest};
         case AggregateFunction::Max: return {true, largest};
         default:
             return {true,
                     bits_of((type.is_float() ? float_sum : double(i64(sum))) / double(count))};
     }
+}
+
+/// By column of a group-by's result: whether it may differ by rounding.
+inline std::vector<bool> rounded(std::size_t keys, std::vector<Aggregate> const& aggregates) {
+    std::vector<bool> columns(keys);
+    for (Aggregate const& wanted : aggregates) {
+        columns.push_back(wanted.function == AggregateFunction::Variance ||
+                          wanted.function == AggregateFunction::StdDev);
+    }
+    return columns;
 }
 
 /// Groups in order of their keys.

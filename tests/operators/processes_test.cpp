@@ -79,6 +79,10 @@ TEST_P(ProcessesProperty, GroupBy) {
                                             {AggregateFunction::Avg, "amount", "average"},
                                             {AggregateFunction::Max, "name", "last"},
                                             {AggregateFunction::Count, "flag", "flags"},
+                                            {AggregateFunction::StdDev, "amount", "deviation"},
+                                            {AggregateFunction::First, "name", "any"},
+                                            {AggregateFunction::CountDistinct, "name", "names"},
+                                            {AggregateFunction::CountDistinct, "flag", "kinds"},
                                             {AggregateFunction::Count, "", "rows"}};
     auto const parts = deal(left_schema(), rows, job.endpoints().size(), random);
     OperatorOptions const options = random_options(random);

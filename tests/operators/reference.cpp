@@ -44,7 +44,7 @@ Wide integer_of(Type const& type, Cell const& value) {
 }
 
 bool less(Type const& type, Cell const& a, Cell const& b) {
-    if (type.is_variable()) return *a < *b;
+    if (type.is_variable() || type.id == TypeId::FixedSizeBinary) return *a < *b;
     if (is_float(type)) {
         double const x = float_of(type, a);
         double const y = float_of(type, b);
@@ -52,6 +52,29 @@ bool less(Type const& type, Cell const& a, Cell const& b) {
         return x < y;
     }
     return integer_of(type, a) < integer_of(type, b);
+}
+
+/// A decimal's digits.
+long double number_of(Type const& type, Cell const& value) {
+    if (is_float(type)) return float_of(type, value);
+    return static_cast<long double>(integer_of(type, value));
+}
+
+// Of a sample, as it is defined.
+Cell variance_of(Type const& type, std::vector<Cell> const& values) {
+    if (values.size() < 2) return std::nullopt;
+    auto const count = static_cast<long double>(values.size());
+    long double mean = 0;
+    for (Cell const& value : values) mean += number_of(type, value);
+    mean /= count;
+    long double squares = 0;
+    for (Cell const& value : values) {
+        long double const difference = number_of(type, value) - mean;
+        squares += difference * difference;
+    }
+    long double const scale = type.id == TypeId::Decimal128 ? std::pow(10.0L, type.scale) : 1;
+    auto const variance = static_cast<double>(squares / (count - 1) / scale / scale);
+    return cell(std::isfinite(variance) ? variance : std::numeric_limits<double>::quiet_NaN());
 }
 
 Cell aggregate_of(Aggregate const& aggregate, Schema const& schema,
@@ -66,9 +89,21 @@ Cell aggregate_of(Aggregate const& aggregate, Schema const& schema,
     if (aggregate.function == AggregateFunction::Count) {
         return cell(static_cast<std::int64_t>(values.size()));
     }
+    if (aggregate.function == AggregateFunction::CountDistinct) {
+        std::set<Cell> different;
+        for (Cell const& value : values) different.insert(canonical(type, value));
+        return cell(static_cast<std::int64_t>(different.size()));
+    }
     if (values.empty()) return std::nullopt;
     auto const by_order = [&](Cell const& a, Cell const& b) { return less(type, a, b); };
     switch (aggregate.function) {
+        case AggregateFunction::Variance: return variance_of(type, values);
+        case AggregateFunction::StdDev: {
+            Cell const variance = variance_of(type, values);
+            return variance ? cell(std::sqrt(value_of<double>(variance))) : variance;
+        }
+        // Which one is the operator's to choose; it takes the least one.
+        case AggregateFunction::First:
         case AggregateFunction::Min:
             return *std::min_element(values.begin(), values.end(), by_order);
         case AggregateFunction::Max:

@@ -24,7 +24,7 @@ GroupLayout one_counter(u32 key_words, std::vector<u32> text_words = {}) {
     GroupLayout layout;
     layout.key_words = key_words;
     layout.text_words = std::move(text_words);
-    append_empty_state(Fold::CountRows, layout.states);
+    append_empty_state(State{}, layout.states);
     return layout;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operators/gpu/columns.hpp"
+#include "operators/moments.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -13,13 +14,15 @@ enum class Fold : u8 {
     SumFloat,  // the bits of a double
     Min,       // words that order as the values do, see ordered_word
     Max,
+    Moments,        // four words, those of Moments
+    MomentsOfMany,  // of moments, whose words are in four columns
 };
 
 // One state of a group.
 struct State {
     Fold fold = Fold::CountRows;
     ValueKind value;
-    u32 column = 0;  // among the columns of a row
+    u32 column = 0;  // among the columns of a row; of MomentsOfMany the first
     u32 place = 0;   // its first word among a group's states
 };
 
@@ -31,10 +34,18 @@ struct States {
     u32 words = 0;
 };
 
-MGI_HD constexpr u32 words_of(Fold fold) {
-    return fold == Fold::SumWide ? 2 : 1;
+// A pivot of no value; a NaN that stands for no value either.
+inline constexpr u64 kNoPivot = ~u64{0};
+inline constexpr u32 kMomentWords = 4;
+
+MGI_HD constexpr bool is_moments(Fold fold) {
+    return fold == Fold::Moments || fold == Fold::MomentsOfMany;
 }
-MGI_HD constexpr u64 empty_word(Fold fold) {
+MGI_HD constexpr u32 words_of(Fold fold) {
+    return is_moments(fold) ? kMomentWords : fold == Fold::SumWide ? 2 : 1;
+}
+MGI_HD constexpr u64 empty_word(Fold fold, u32 word) {
+    if (is_moments(fold)) return word == 1 ? kNoPivot : 0;
     if (fold == Fold::Min) return 0x7fffffffffffffffULL;
     if (fold == Fold::Max) return 0x8000000000000000ULL;
     return 0;
@@ -49,6 +60,13 @@ MGI_HD inline double double_of(u64 bits) {
     double value;
     memcpy(&value, &bits, 8);
     return value;
+}
+
+// An integer or a float.
+MGI_HD inline double number_of(ColumnView const& view, ValueKind kind, u64 row) {
+    if (kind.kind == KeyKind::Float) return load_double(view, kind.width, row);
+    u64 const word = load_word(view, kind, row);
+    return kind.kind == KeyKind::Unsigned ? double(word) : double(i64(word));
 }
 
 // An i64 that orders as the value does; a NaN is greater than every other value, as in DuckDB.
@@ -99,6 +117,26 @@ MGI_HD inline void lower_to(u64* at, i64 value) {
     if (value < word.load(device::relaxed)) word.fetch_min(value, device::relaxed);
 }
 
+// Moments as words that are `step` apart.
+MGI_HD inline Moments load_moments(u64 const* at, u64 step) {
+    return {at[0], double_of(at[step]), double_of(at[2 * step]), double_of(at[3 * step])};
+}
+// Adds to a group's moments. The mean of what comes first is their pivot, which then stays: all else are sums.
+MGI_HD inline void add_moments(u64* at, u64 step, Moments const& more) {
+    if (more.count == 0) return;
+    auto pivot = shared_word(at + step);
+    u64 found = pivot.load(device::relaxed);
+    if (found == kNoPivot) {
+        double const mean = more.mean();
+        u64 const mine = mean == mean ? bits_of(mean) : 0x7ff8000000000000ULL;  // a NaN
+        if (pivot.compare_exchange_strong(found, mine, device::relaxed)) found = mine;
+    }
+    Moments const same = more.around(double_of(found));
+    shared_word(at).fetch_add(same.count, device::relaxed);
+    if (same.sum != 0) add_double(at + 2 * step, same.sum);
+    if (same.squares != 0) add_double(at + 3 * step, same.squares);
+}
+
 // Folds a row's value into a state whose words are `step` apart.
 MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView const* views,
                               u64 row) {
@@ -121,6 +159,18 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
         }
         case Fold::SumFloat: add_double(at, load_double(view, state.value.width, row)); break;
         case Fold::Min: lower_to(at, ordered_word(view, state.value, row)); break;
+        case Fold::Moments:
+            add_moments(at, step, {1, number_of(view, state.value, row), 0, 0});
+            break;
+        case Fold::MomentsOfMany: {
+            auto const word = [&](u32 w) {
+                return static_cast<u64 const*>(
+                    views[state.column + w].values)[views[state.column + w].offset + row];
+            };
+            add_moments(at, step,
+                        {word(0), double_of(word(1)), double_of(word(2)), double_of(word(3))});
+            break;
+        }
         default: raise_to(at, ordered_word(view, state.value, row));
     }
 }
@@ -135,6 +185,8 @@ MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
             break;
         case Fold::Min: lower_to(to, i64(word)); break;
         case Fold::Max: raise_to(to, i64(word)); break;
+        case Fold::Moments:
+        case Fold::MomentsOfMany: add_moments(to, 1, load_moments(from, step)); break;
         default:
             if (word != 0) shared_word(to).fetch_add(word, device::relaxed);
     }

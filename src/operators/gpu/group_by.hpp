@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "operators/gpu/group_by_plan.hpp"
@@ -30,7 +31,7 @@ struct TableSize {
 class Groups {
 public:
     Groups(Operation const& operation, std::size_t e, GroupPlan const& plan, u32 local_bytes)
-        : operation_(operation), place_(operation.place(e)), plan_(plan) {
+        : operation_(operation), place_(operation.place(e)), e_(e), plan_(plan) {
         args_.code = plan.code();
         args_.states = plan.states();
         args_.local_copies = LocalGroups::copies_for(
@@ -91,6 +92,7 @@ public:
         }
         OutputTable output(place_, plan_.schema(), plan_.nulls(), groups, "the groups");
         std::vector<Memory> keep;
+        for (std::size_t p = 0; p < plan_.pair_counts().size(); ++p) count_pairs(p, keep);
         WriteArgs write;
         write.code = args_.code;
         write.table = args_.table;
@@ -113,8 +115,31 @@ public:
     }
 
 private:
+    // Counts the values in a table of pairs, whose keys all have an entry.
+    void count_pairs(std::size_t p, std::vector<Memory>& keep) {
+        GpuTable const& pairs = plan_.pairs()[p][e_];
+        if (pairs.rows == 0) return;
+        State count;
+        count.fold = Fold::CountValid;
+        count.column = plan_.code().count;  // behind the keys
+        count.place = plan_.pair_counts()[p];
+        GroupByArgs args = args_;
+        args.states.all[0] = count;
+        args.states.count = 1;
+        UploadedPart part(place_, views_of(pairs), u64(pairs.rows));
+        GroupByArgs const* const at = place_.upload_one(keep, std::vector<GroupByArgs>{args});
+        u32 const scratch = group_by_scratch(args, plan_.wide(), part.to_send.column_count);
+        if (plan_.wide()) {
+            place_.run(scratch, FoldPart<true>{}, at, part.to_send);
+        } else {
+            place_.run(scratch, FoldPart<false>{}, at, part.to_send);
+        }
+        keep.insert(keep.end(), part.keep.begin(), part.keep.end());
+    }
+
     Operation const& operation_;
     Place& place_;
+    std::size_t e_;
     GroupPlan const& plan_;
     GroupByArgs args_;
     GroupByArgs* args_at_ = nullptr;
@@ -185,9 +210,12 @@ inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, In
     return results;
 }
 
-inline bool has_texts(Input const& input, std::vector<u32> const& columns) {
-    return std::any_of(columns.begin(), columns.end(),
-                       [&](u32 c) { return input.schema()[c].type.is_variable(); });
+inline std::vector<u32> texts_among(Input const& input, std::vector<u32> const& columns) {
+    std::vector<u32> texts;
+    for (u32 const c : columns) {
+        if (input.schema()[c].type.is_variable()) texts.push_back(c);
+    }
+    return texts;
 }
 
 // Groups of all rows, which are folded as they come to the endpoints that own their keys.
@@ -207,15 +235,15 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
     };
     std::map<std::size_t, Folding> folding;
     u32 const columns = u32(plan.columns().size());
-    bool const texts = has_texts(input, keys);
-    bool const repeat = !texts && facts.keys * 2 < double(input.rows());
+    std::vector<u32> const texts = texts_among(input, plan.keys());
+    bool const repeat = texts.empty() && facts.keys * 2 < double(input.rows());
     for (std::size_t const e : operation.own()) {
         UploadedPart part(operation.place(e), input.views(e, plan.columns(), facts.nulls),
                           input.rows(e));
         auto groups = std::make_unique<Groups>(operation, e, plan,
                                                repeat ? LocalGroups::kMostBesideChannel : 0);
-        if (texts) {
-            auto const characters = facts.characters_for(keys, e);
+        if (!texts.empty()) {
+            auto const characters = facts.characters_for(texts, e);
             groups->keep_texts(std::accumulate(characters.begin(), characters.end(), u64{0}));
         }
         folding.emplace(e, Folding{std::move(part), std::move(groups)});
@@ -276,21 +304,30 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
 
 // A group-by in two steps: of each part, and of the groups that come of them, whose columns are the keys and
 // then a column for each state of `partial`. Each state travels once, so that the second step needs no more of them
-// than a group-by in one step.
+// than a group-by in one step. What is counted in tables of pairs is there in the second step only.
 struct TwoSteps {
-    TwoSteps(std::vector<Item> const& items, std::vector<std::string> const& keys,
-             Facts const& facts)
-        : keys_(u32(keys.size())) {
-        for (std::string const& key : keys) longer_ += key + " ";
+    TwoSteps(Input const& input, std::vector<u32> const& keys, std::vector<Item> const& items,
+             std::vector<bool> const& has_nulls)
+        : input_(input), keys_(u32(keys.size())) {
+        for (u32 const key : keys) longer_ += input.schema()[key].name + " ";
         for (Item const& item : items) {
             using F = AggregateFunction;
-            bool const nulls = item.column != Item::kNoColumn && facts.nulls[item.column];
+            bool const nulls = item.column != Item::kNoColumn && has_nulls[item.column];
             Item merged = item;
             // Of a column without nulls rows are counted.
             u32 const counted = nulls ? item.column : Item::kNoColumn;
             if (item.function == F::Count) {
                 merged.function = F::Sum;
                 merged.column = column_of(F::Count, counted);
+            } else if (item.function == F::CountDistinct) {
+                bool const key = item.pairs == Item::kNoColumn;
+                merged.column = key ? place_among(keys, item.column) : Item::kNoColumn;
+            } else if (is_variance(item.function)) {
+                merged.of_moments = true;
+                for (u32 w = 0; w < kMomentWords; ++w) {
+                    u32 const at = column_of(F::Variance, item.column, w);
+                    if (w == 0) merged.column = at;
+                }
             } else {
                 bool const average = item.function == F::Avg;
                 merged.column = column_of(average ? F::Sum : item.function, item.column);
@@ -304,78 +341,176 @@ struct TwoSteps {
     std::vector<Item> merging;
 
 private:
-    u32 column_of(AggregateFunction function, u32 column) {
+    u32 column_of(AggregateFunction function, u32 column, u32 moment = Item::kNoColumn) {
         std::size_t p = 0;
-        while (p < partial.size() &&
-               (partial[p].function != function || partial[p].column != column)) {
+        while (p < partial.size() && (partial[p].function != function ||
+                                      partial[p].column != column || partial[p].moment != moment)) {
             ++p;
         }
         if (p == partial.size()) {
-            partial.push_back({function, column, Item::kNoColumn, longer_ + std::to_string(p)});
+            bool const rows = column == Item::kNoColumn;
+            Field const* const source = rows ? nullptr : &input_.schema()[column];
+            Item item;
+            item.function = function;
+            item.column = column;
+            item.moment = moment;
+            item.field = aggregated(
+                input_.what(), {function, rows ? "" : source->name, longer_ + std::to_string(p)},
+                source);
+            if (moment == 0) item.field.type = int64();  // how many values there are
+            partial.push_back(item);
         }
         return keys_ + u32(p);
     }
 
+    Input const& input_;
     u32 const keys_;
     std::string longer_;  // than any key's name
+};
+
+// A group-by of all rows of an input. Groups come to the endpoints that own the first `routed` of their keys.
+class Grouping {
+public:
+    // `pairs` are made before it runs.
+    Grouping(Operation& operation, Input const& input, std::vector<u32> keys, std::size_t routed,
+             std::vector<Item> const& items, std::vector<Pairs> const& pairs)
+        : operation_(operation),
+          input_(input),
+          keys_(std::move(keys)),
+          routed_(routed),
+          items_(items),
+          pairs_(pairs),
+          facts_(find_facts(operation, input, wanted())),
+          plan_(input, keys_, items, facts_, &pairs) {}
+
+    [[nodiscard]] Schema const& schema() const { return plan_.schema(); }
+
+    std::vector<GpuTable> run() {
+        if (operation_.size() == 1) {
+            GpuTable result = group_where_it_lies(operation_, 0, input_, plan_, facts_);
+            operation_.end_phase("fold");
+            return {result};
+        }
+        double keys_of_parts = 0;
+        for (double const keys : facts_.keys_of_part) keys_of_parts += keys;
+        if (!plan_.narrow() || keys_of_parts * kFoldsFirst > double(input_.rows())) {
+            if (facts_.rows_of_part_for.empty()) {
+                count_rows(facts_, input_, routes(keys_), plan_.columns());
+            }
+            return group_moving(operation_, input_, routes(keys_), plan_, facts_);
+        }
+        // Each key is there often: its rows are folded where they lie, and only the groups are sent.
+        TwoSteps const steps(input_, keys_, items_, facts_.nulls);
+        GroupPlan const partial(input_, keys_, steps.partial, facts_);
+        std::vector<GpuTable> folded = group_parts(input_, partial, facts_);
+        Input const groups(operation_, folded);
+        // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
+        Facts known;
+        known.magnitudes.resize(groups.schema().size());
+        count_rows(known, groups, routes(first_columns()), first_columns());
+        known.nulls = partial.nulls();
+        known.keys = facts_.keys;
+        GroupPlan const merged(groups, first_columns(), steps.merging, known, &pairs_);
+        return group_moving(operation_, groups, routes(first_columns()), merged, known);
+    }
+
+    // Where rows say no more than tables of pairs, which are at their groups' endpoints already.
+    std::vector<GpuTable> run_on_pairs() {
+        Input const rows(operation_, pairs_[0]);
+        Facts known;
+        known.magnitudes.resize(rows.schema().size());
+        for (u32 const key : keys_) known.nulls.push_back(facts_.nulls[key]);
+        known.nulls.push_back(false);  // of values, which are counted elsewhere
+        known.keys_of_part.assign(operation_.size(), share_of(facts_.keys, operation_.size()));
+        TwoSteps const steps(input_, keys_, items_, facts_.nulls);
+        GroupPlan const plan(rows, first_columns(), steps.merging, known, &pairs_);
+        return group_parts(rows, plan, known);
+    }
+
+private:
+    [[nodiscard]] Wanted wanted() const {
+        Wanted wanted;
+        wanted.keys = keys_;
+        wanted.magnitudes = magnitudes_wanted(input_, items_);
+        wanted.sketch = true;
+        wanted.rows_for = counts_rows(keys_) && routed_ == keys_.size();
+        wanted.moving = keys_;
+        for (Item const& item : items_) {
+            bool const there = place_among(wanted.moving, item.column) != wanted.moving.size();
+            if (item.column != Item::kNoColumn && !there) wanted.moving.push_back(item.column);
+        }
+        return wanted;
+    }
+    // Whether rows are counted for their endpoints before they go, and their characters.
+    [[nodiscard]] bool counts_rows(std::vector<u32> const& keys) const {
+        return operation_.size() > 1 && operation_.size() <= Survey::kMostDestinations &&
+               (operation_.places_rows() || !texts_among(input_, keys).empty());
+    }
+    // Adds to the facts how many rows each endpoint gets, by the keys that own them, and how many characters of some columns.
+    void count_rows(Facts& facts, Input const& rows, std::vector<u32> const& owning,
+                    std::vector<u32> const& moving) const {
+        if (!counts_rows(keys_)) return;
+        Wanted wanted;
+        wanted.keys = owning;
+        wanted.rows_for = true;
+        wanted.moving = moving;
+        Facts counted = find_facts(operation_, rows, wanted);
+        facts.rows_of_part_for = std::move(counted.rows_of_part_for);
+        facts.texts = std::move(counted.texts);
+        facts.characters_of_part_for = std::move(counted.characters_of_part_for);
+    }
+    [[nodiscard]] std::vector<u32> routes(std::vector<u32> keys) const {
+        keys.resize(routed_);
+        return keys;
+    }
+    // Keys of the groups of a part.
+    [[nodiscard]] std::vector<u32> first_columns() const {
+        std::vector<u32> columns(keys_.size());
+        std::iota(columns.begin(), columns.end(), 0u);
+        return columns;
+    }
+    std::vector<GpuTable> group_parts(Input const& input, GroupPlan const& plan,
+                                      Facts const& facts) const {
+        std::vector<GpuTable> results(operation_.size(), no_rows(plan.schema()));
+        operation_.each([&](std::size_t e) {
+            results[e] = group_where_it_lies(operation_, e, input, plan, facts);
+        });
+        operation_.end_phase("fold");
+        return results;
+    }
+
+    Operation& operation_;
+    Input const& input_;
+    std::vector<u32> const keys_;
+    std::size_t const routed_;
+    std::vector<Item> const& items_;
+    std::vector<Pairs> const& pairs_;
+    Facts facts_;
+    GroupPlan const plan_;
 };
 
 inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
                                          std::vector<std::string> const& key_names,
                                          std::vector<Aggregate> const& aggregates) {
     Input const input(operation, parts);
-    Wanted wanted;
-    wanted.keys = input.columns(key_names);
-    check_keys(input, wanted.keys, operation.options().hash);
-    std::vector<Item> const items = items_of(input, aggregates);
-    wanted.magnitudes = magnitudes_wanted(input, items);
-    wanted.sketch = true;
-    wanted.rows_for = operation.size() > 1 && operation.size() <= Survey::kMostDestinations &&
-                      (operation.places_rows() || has_texts(input, wanted.keys));
-    wanted.moving = wanted.keys;
-    for (Item const& item : items) {
-        bool const there = std::find(wanted.moving.begin(), wanted.moving.end(), item.column) !=
-                           wanted.moving.end();
-        if (item.column != Item::kNoColumn && !there) wanted.moving.push_back(item.column);
+    std::vector<u32> const keys = input.columns(key_names);
+    check_keys(input, keys, operation.options().hash);
+    Items const items(input, keys, aggregates);
+    if (!items.distinct.empty() && keys.size() == kMostKeys) {
+        refuse(operation.what(),
+               "count_distinct of column '" + input.schema()[items.distinct[0]].name + "' beside " +
+                   std::to_string(keys.size()) + " key columns; on GPUs at most " +
+                   std::to_string(kMostKeys - 1));
     }
-    Facts const facts = find_facts(operation, input, wanted);
-    GroupPlan const plan(input, wanted.keys, items, facts);
-    if (operation.size() == 1) {
-        GpuTable result = group_where_it_lies(operation, 0, input, plan, facts);
-        operation.end_phase("fold");
-        return {result};
+    std::vector<Pairs> pairs;
+    Grouping grouping(operation, input, keys, keys.size(), items.all, pairs);
+    for (u32 const column : items.distinct) {
+        std::vector<u32> both = keys;
+        both.push_back(column);
+        pairs.push_back(Grouping(operation, input, both, keys.size(), {}, {}).run());
     }
-
-    double keys_of_parts = 0;
-    for (double const keys : facts.keys_of_part) keys_of_parts += keys;
-    if (!plan.narrow() || keys_of_parts * kFoldsFirst > double(input.rows())) {
-        return group_moving(operation, input, wanted.keys, plan, facts);
-    }
-    // Each key is there often: its rows are folded where they lie, and only the groups are sent.
-    TwoSteps const steps(items, key_names, facts);
-    GroupPlan const partial(input, wanted.keys, steps.partial, facts);
-    std::vector<GpuTable> folded(operation.size(), no_rows(partial.schema()));
-    operation.each([&](std::size_t e) {
-        folded[e] = group_where_it_lies(operation, e, input, partial, facts);
-    });
-    operation.end_phase("fold");
-    Input const groups(operation, folded);
-    std::vector<u32> const keys = groups.columns(key_names);
-    Facts known;
-    known.magnitudes.resize(groups.schema().size());
-    if (wanted.rows_for) {
-        Wanted counts;
-        counts.keys = keys;
-        counts.rows_for = true;
-        counts.moving = keys;
-        known = find_facts(operation, groups, counts);
-    }
-    // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
-    known.nulls = partial.nulls();
-    known.keys = facts.keys;
-    GroupPlan const merged(groups, keys, steps.merging, known);
-    std::vector<GpuTable> results = group_moving(operation, groups, keys, merged, known);
-    for (GpuTable& result : results) result.schema = plan.schema();
+    auto results = items.want_rows() ? grouping.run() : grouping.run_on_pairs();
+    for (GpuTable& result : results) result.schema = grouping.schema();
     return results;
 }
 

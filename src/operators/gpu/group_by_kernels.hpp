@@ -150,6 +150,9 @@ enum class Make : u8 {
     AvgWord,
     AvgWide,
     AvgFloat,
+    Variance,
+    Deviation,
+    KeyCount,  // how many different values of a key the group has: one, or none where that is null
 };
 
 struct ResultColumn {
@@ -157,7 +160,8 @@ struct ResultColumn {
     Make make = Make::Word;
     u32 part = 0;       // of a key
     u32 place = 0;      // of the first word of the state
-    u32 count = kNone;  // place of how many values there were: none makes a null
+    u32 count = kNone;  // place of how many values there were
+    u32 least = 1;      // fewer of them make a null
     ValueKind value;    // of the result
 };
 
@@ -237,8 +241,10 @@ private:
             if (result.make == Make::Key) {
                 valid = !is_null(args, result.part, index, key);
                 if (valid) word = key_value(args, result, index, key);
+            } else if (result.make == Make::KeyCount) {
+                word = is_null(args, result.part, index, key) ? 0 : 1;
             } else {
-                valid = result.count == ResultColumn::kNone || states[result.count] != 0;
+                valid = result.count == ResultColumn::kNone || states[result.count] >= result.least;
                 if (valid) word = value_of(args, result, c, states);
             }
             store_word(to, row, word);
@@ -307,6 +313,9 @@ private:
                 return bits_of(sum / double(states[result.count]));
             }
             case Make::AvgFloat: return bits_of(double_of(low) / double(states[result.count]));
+            case Make::Variance: return bits_of(load_moments(states + result.place, 1).variance());
+            case Make::Deviation:
+                return bits_of(sqrt(load_moments(states + result.place, 1).variance()));
             default: return low;
         }
     }

@@ -12,40 +12,69 @@ struct Item {
     static constexpr u32 kNoColumn = ~0u;
     AggregateFunction function = AggregateFunction::Count;
     u32 column = kNoColumn;  // of Count: rows are counted
-    u32 counts =
-        kNoColumn;  // of parts that were folded before: the column that says of how many values each is
-    std::string name;
+    Field field;             // of the result
+    // Of CountDistinct: which of the tables of pairs has the values; none of a key.
+    u32 pairs = kNoColumn;
+    // Of the first of two steps: which word of the moments is the result.
+    u32 moment = kNoColumn;
+    // Of the second: the column that says of how many values each is; and that `column` is the first of four with
+    // moments.
+    u32 counts = kNoColumn;
+    bool of_moments = false;
 };
 
 inline bool is_sum(Item const& item) {
     return item.function == AggregateFunction::Sum || item.function == AggregateFunction::Avg;
 }
 
-// Throws Error(InvalidArgument).
-inline std::vector<Item> items_of(Input const& input, std::vector<Aggregate> const& aggregates) {
-    std::vector<Item> items;
-    for (Aggregate const& aggregate : aggregates) {
-        check_aggregate(input.what(), aggregate);
-        Item item;
-        item.function = aggregate.function;
-        item.name = aggregate.name;
-        if (!aggregate.column.empty()) {
-            item.column = input.column(aggregate.column);
-            Field const& field = input.schema()[item.column];
-            if (is_sum(item) && !field.type.is_integer() && !field.type.is_float()) {
-                refuse_type(input.what(), item.function, field,
-                            "on GPUs it takes integers and floats");
-            }
-            if (item.function != AggregateFunction::Count &&
-                (is_wide(field.type) || field.type.is_variable())) {
-                refuse_type(input.what(), item.function, field,
-                            "on GPUs it takes integers, floats, dates and bools");
-            }
-        }
-        items.push_back(item);
-    }
-    return items;
+// Where a column is among some.
+inline u32 place_among(std::vector<u32> const& columns, u32 column) {
+    return u32(std::find(columns.begin(), columns.end(), column) - columns.begin());
 }
+
+// All results of a group-by, and the columns whose different values it counts.
+struct Items {
+    // Throws Error(InvalidArgument).
+    Items(Input const& input, std::vector<u32> const& keys,
+          std::vector<Aggregate> const& aggregates) {
+        using F = AggregateFunction;
+        for (Aggregate const& aggregate : aggregates) {
+            Item item;
+            item.function = aggregate.function;
+            if (!aggregate.column.empty()) item.column = input.column(aggregate.column);
+            bool const rows = item.column == Item::kNoColumn;
+            item.field =
+                aggregated(input.what(), aggregate, rows ? nullptr : &input.schema()[item.column]);
+            bool const counts = item.function == F::Count || item.function == F::CountDistinct;
+            Type const type = rows ? int64() : input.schema()[item.column].type;
+            if (!counts && (is_wide(type) || type.is_variable())) {
+                refuse(input.what(), std::string(name_of(aggregate.function)) + " of column '" +
+                                         aggregate.column + "', which is " + type.to_string() +
+                                         "; on GPUs it takes integers, floats, dates and bools");
+            }
+            // The least one is a value like any other, and does not depend on the rows' order.
+            if (item.function == F::First) item.function = F::Min;
+            bool const key = place_among(keys, item.column) != keys.size();
+            if (item.function == F::CountDistinct && !key) {
+                item.pairs = place_among(distinct, item.column);
+                if (item.pairs == distinct.size()) distinct.push_back(item.column);
+            }
+            all.push_back(item);
+        }
+    }
+    // Whether rows say more than the pairs, in which all keys are.
+    [[nodiscard]] bool want_rows() const {
+        return distinct.empty() || std::any_of(all.begin(), all.end(), [](Item const& item) {
+                   return item.function != AggregateFunction::CountDistinct;
+               });
+    }
+
+    std::vector<Item> all;
+    std::vector<u32> distinct;
+};
+
+// Tables of the pairs of keys and a column's value that differ, by endpoint: each is where its keys' group comes to be.
+using Pairs = std::vector<GpuTable>;
 
 // Integers whose size must be known: of sums.
 inline std::vector<bool> magnitudes_wanted(Input const& input, std::vector<Item> const& items) {
@@ -60,9 +89,10 @@ inline std::vector<bool> magnitudes_wanted(Input const& input, std::vector<Item>
 
 class GroupPlan {
 public:
+    // `pairs`, by item's `pairs`, are made before groups are written.
     GroupPlan(Input const& input, std::vector<u32> const& keys, std::vector<Item> const& items,
-              Facts const& facts)
-        : input_(input), facts_(facts) {
+              Facts const& facts, std::vector<Pairs> const* pairs = nullptr)
+        : input_(input), facts_(facts), pairs_(pairs), keys_(keys) {
         std::vector<KeyPart> parts;
         for (u32 const key : keys) {
             Field const& field = input.schema()[key];
@@ -80,11 +110,16 @@ public:
         schema_ = Schema(fields_);
     }
 
+    // Of the input.
+    [[nodiscard]] std::vector<u32> const& keys() const { return keys_; }
     // The columns of the input that rows have, in this order; keys come first.
     [[nodiscard]] std::vector<u32> const& columns() const { return columns_; }
     [[nodiscard]] KeyCode const& code() const { return code_; }
     [[nodiscard]] bool wide() const { return code_.words > 1; }
     [[nodiscard]] States const& states() const { return states_; }
+    // The tables of pairs, and the place of the word that counts each one's values.
+    [[nodiscard]] std::vector<Pairs> const& pairs() const { return *pairs_; }
+    [[nodiscard]] std::vector<u32> const& pair_counts() const { return pair_counts_; }
     [[nodiscard]] std::vector<ResultColumn> const& results() const { return results_; }
     [[nodiscard]] Schema const& schema() const { return schema_; }
     [[nodiscard]] std::vector<bool> const& nulls() const { return nulls_; }
@@ -104,19 +139,19 @@ public:
         std::vector<u64> words(stride() / 8);
         words[0] = wide() ? HashTable::kEmpty : kNoKey;
         for (u32 s = 0; s < states_.count; ++s) {
-            words[value_offset() / 8 + states_.all[s].place] = empty_word(states_.all[s].fold);
+            State const& state = states_.all[s];
+            for (u32 w = 0; w < words_of(state.fold); ++w) {
+                words[value_offset() / 8 + state.place + w] = empty_word(state.fold, w);
+            }
         }
         return words;
     }
 
 private:
     u32 column_of(u32 input_column) {
-        auto const at = std::find(columns_.begin(), columns_.end(), input_column);
-        if (at == columns_.end()) {
-            columns_.push_back(input_column);
-            return u32(columns_.size() - 1);
-        }
-        return u32(at - columns_.begin());
+        u32 const at = place_among(columns_, input_column);
+        if (at == columns_.size()) columns_.push_back(input_column);
+        return at;
     }
 
     void add(ResultColumn const& result, Field const& field, bool nulls,
@@ -174,40 +209,67 @@ private:
 
     void add_item(Item const& item) {
         ResultColumn result;
-        Field field;
-        field.name = item.name;
-        field.type = int64();
-        if (item.column == Item::kNoColumn) {
-            result.place = state(Fold::CountRows, 0);
-            return add(result, field, false);
-        }
-        Field const& source = input_.schema()[item.column];
-        bool const nulls = facts_.nulls[item.column];
-        if (item.function == AggregateFunction::Count) {
-            result.place = count_of(item);
-            return add(result, field, false);
-        }
-        field.nullable = source.nullable;
-        if (item.function == AggregateFunction::Sum) {
-            add_sum(result, item.column, false);
-            if (source.type.is_float()) field.type = float64();
-        } else if (item.function == AggregateFunction::Avg) {
-            add_sum(result, item.column, true);
-            field.type = float64();
-            result.count = count_of(item);
-        } else {
-            bool const smallest = item.function == AggregateFunction::Min;
-            result.make = Make::Extreme;
-            result.place = state(smallest ? Fold::Min : Fold::Max, item.column);
-            field.type = source.type;
+        result.value = kind_of(item.field.type);
+        bool nulls = item.column != Item::kNoColumn && facts_.nulls[item.column];
+        switch (item.function) {
+            case AggregateFunction::Count:
+                nulls = false;
+                result.place =
+                    item.column == Item::kNoColumn ? state(Fold::CountRows, 0) : count_of(item);
+                break;
+            case AggregateFunction::Sum: add_sum(result, item.column, false); break;
+            case AggregateFunction::Avg:
+                add_sum(result, item.column, true);
+                result.count = count_of(item);
+                break;
+            case AggregateFunction::Variance:
+            case AggregateFunction::StdDev:
+                nulls = item.moment == Item::kNoColumn;
+                add_moments(result, item);
+                break;
+            case AggregateFunction::CountDistinct:
+                nulls = false;
+                add_distinct(result, item);
+                break;
+            default:
+                result.make = Make::Extreme;
+                result.place = state(
+                    item.function == AggregateFunction::Max ? Fold::Max : Fold::Min, item.column);
         }
         if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item);
-        result.value = kind_of(field.type);
-        add(result, field, nulls, source.name);
+        bool const rows = item.column == Item::kNoColumn;
+        add(result, item.field, nulls, rows ? "" : input_.schema()[item.column].name);
+    }
+
+    void add_moments(ResultColumn& result, Item const& item) {
+        // Their four columns come one after the other: no other item names them.
+        for (u32 w = 0; item.of_moments && w < kMomentWords; ++w) column_of(item.column + w);
+        result.place = state(item.of_moments ? Fold::MomentsOfMany : Fold::Moments, item.column);
+        if (item.moment != Item::kNoColumn) {
+            result.place += item.moment;
+            return;
+        }
+        bool const variance = item.function == AggregateFunction::Variance;
+        result.make = variance ? Make::Variance : Make::Deviation;
+        result.count = result.place;
+        result.least = 2;
+    }
+
+    void add_distinct(ResultColumn& result, Item const& item) {
+        if (item.pairs == Item::kNoColumn) {
+            result.make = Make::KeyCount;
+            result.part = column_of(item.column);  // keys come first
+            return;
+        }
+        while (pair_counts_.size() <= item.pairs) pair_counts_.push_back(states_.words++);
+        result.place = pair_counts_[item.pairs];
     }
 
     Input const& input_;
     Facts const& facts_;
+    std::vector<Pairs> const* pairs_;
+    std::vector<u32> const keys_;
+    std::vector<u32> pair_counts_;
     std::vector<u32> columns_;
     KeyCode code_;
     States states_;

@@ -51,7 +51,7 @@ public:
                 u64* const of = at_ + u64{states.all[s].place + w} * copies;
                 for (u32 i = group.thread; i < kSlots * copies; i += group.threads) {
                     of[u64{i / copies} * states.words * copies + i % copies] =
-                        empty_word(states.all[s].fold);
+                        empty_word(states.all[s].fold, w);
                 }
             }
         }

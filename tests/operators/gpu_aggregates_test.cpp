@@ -1,0 +1,262 @@
+// Variances, different values and any values of a group-by on GPUs, on threads of the host: in one step and in two,
+// with rows stored at their final places and through channels, in one process and in two.
+#include <gtest/gtest.h>
+
+#include "operators/gpu/group_by.hpp"
+#include "operators/host_tables.hpp"
+#include "operators/job.hpp"
+#include "support/expect_error.hpp"
+
+namespace mgi::operators::on_gpu {
+namespace {
+
+using namespace mgi::test::plain;
+using test::Job;
+using test::ThreadAsProcess;
+using F = AggregateFunction;
+
+struct Shape {
+    std::size_t processes = 1;
+    std::size_t endpoints = 1;
+    u32 threads = 1;
+    bool by_reference = true;
+};
+
+class GpuAggregates : public ::testing::TestWithParam<Shape> {
+protected:
+    // Parts of unequal sizes; the last one is empty where there are several.
+    static std::vector<GpuTable> parts_of(PlainTable const& table) {
+        std::vector<GpuTable> parts;
+        std::size_t const endpoints = GetParam().endpoints;
+        std::size_t const full = endpoints == 1 ? 1 : endpoints - 1;
+        for (std::size_t e = 0; e < endpoints; ++e) {
+            std::size_t const first = std::min(e, full) * table.rows.size() / full;
+            std::size_t const end = std::min(e + 1, full) * table.rows.size() / full;
+            parts.push_back(on_host(batch_of(table, first, end - first)));
+        }
+        return parts;
+    }
+
+    Rows group(PlainTable const& table, std::vector<std::string> const& keys,
+               std::vector<Aggregate> const& aggregates) {
+        std::vector<std::size_t> owners;
+        for (std::size_t e = 0; e < GetParam().endpoints; ++e) {
+            owners.push_back(e % GetParam().processes);
+        }
+        Job job(GetParam().processes, owners);
+        OperatorOptions options;
+        options.by_reference = GetParam().by_reference;
+        auto came = job.run([&](ThreadAsProcess& process, std::size_t me) {
+            auto own = parts_of(table);
+            for (std::size_t e = 0; e < own.size(); ++e) {
+                if (owners[e] != me) own[e] = {};
+            }
+            OperatorReport report;
+            Operation operation(process, "group_by", job.runtime(), job.endpoints(), options,
+                                places_on_host(GetParam().threads), &report);
+            auto const results =
+                operation.perform([&] { return group_by_on(operation, own, keys, aggregates); });
+            std::vector<Table> tables;
+            for (GpuTable const& result : results) {
+                tables.push_back({result.schema, {batch_of_result(result)}});
+            }
+            if (me == 0) moved = report.rows;
+            return tables;
+        });
+        Rows rows;
+        for (Table const& result : job.result(came)) {
+            schema = result.schema;
+            for (RecordBatch const& batch : result.batches) {
+                for (Row& row : rows_of(batch)) rows.push_back(std::move(row));
+            }
+        }
+        return sorted(rows);
+    }
+    void expect_as_plain(PlainTable const& table, std::vector<std::string> const& keys,
+                         std::vector<Aggregate> const& aggregates) {
+        expect_same(group(table, keys, aggregates),
+                    sorted(mgi::test::plain::group_by(table, keys, aggregates)),
+                    rounded(keys.size(), aggregates));
+    }
+
+    Schema schema;
+    u64 moved = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAggregates,
+                         ::testing::Values(Shape{1, 1, 1, true}, Shape{1, 1, 2, true},
+                                           Shape{1, 3, 2, true}, Shape{1, 3, 1, false},
+                                           Shape{2, 3, 2, true}),
+                         [](auto const& of) {
+                             return std::to_string(of.param.processes) + "Processes" +
+                                    std::to_string(of.param.endpoints) + "Endpoints" +
+                                    std::to_string(of.param.threads) + "Threads" +
+                                    (of.param.by_reference ? "" : "Copied");
+                         });
+
+// Every other row has one key.
+void skew(PlainTable& table, u64 keys) {
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+        table.rows[i][0] = {true, i % 2 == 0 ? 1 : device::murmur3_mix(i) % keys};
+    }
+}
+
+std::vector<Aggregate> all_of(std::string const& column) {
+    return {{F::Variance, column, "var"}, {F::StdDev, column, "std"},
+            {F::First, column, "any"},    {F::CountDistinct, column, "different"},
+            {F::Avg, column, "avg"},      {F::Min, column, "min"},
+            {F::Count, column, "count"}};
+}
+
+// Few keys are folded where their rows lie, many move.
+TEST_P(GpuAggregates, OfColumnsOfEachType) {
+    for (Type const& type : {int8(), uint16(), int32(), uint64(), float32(), float64()}) {
+        for (bool const nullable : {false, true}) {
+            for (u64 const keys : {7u, 100'000u}) {
+                SCOPED_TRACE(type.to_string() + (nullable ? "? " : " ") + std::to_string(keys));
+                PlainTable table =
+                    random_table(Schema{{"key", int32()}, {"x", type, nullable}}, 2500, 90, 21);
+                skew(table, keys);
+                expect_as_plain(table, {"key"}, all_of("x"));
+            }
+        }
+    }
+}
+
+TEST_P(GpuAggregates, OfBoolsAndDates) {
+    PlainTable table = random_table(
+        Schema{{"key", int64(), true}, {"flag", boolean(), true}, {"day", date32(), true}}, 2000,
+        60, 22);
+    expect_as_plain(table, {"key"},
+                    {{F::First, "flag", "a"},
+                     {F::CountDistinct, "flag", "b"},
+                     {F::First, "day", "c"},
+                     {F::CountDistinct, "day", "d"}});
+    expect_as_plain(table, {"key"},
+                    {{F::CountDistinct, "day", "d"}, {F::CountDistinct, "key", "k"}});
+    expect_as_plain(table, {"key", "flag"}, {{F::CountDistinct, "day", "d"}});
+    expect_as_plain(table, {"day"}, {{F::CountDistinct, "day", "d"}});
+}
+
+TEST_P(GpuAggregates, FarFromZero) {
+    for (u64 const keys : {5u, 900u}) {
+        PlainTable table{Schema{{"key", int32()}, {"x", float64()}, {"n", int64()}}, {}};
+        for (u64 i = 0; i < 6000; ++i) {
+            double const step = double(device::murmur3_mix(i) % 4096);
+            table.rows.push_back({{true, 0},
+                                  {true, bits_of(1e9 + step / 1024)},
+                                  {true, u64(1'000'000'000'000) + u64(step)}});
+        }
+        skew(table, keys);
+        expect_as_plain(table, {"key"},
+                        {{F::Variance, "x", "x"}, {F::StdDev, "n", "n"}, {F::Avg, "n", "avg"}});
+    }
+}
+
+// The first row that a thread meets is far from all the others.
+TEST_P(GpuAggregates, OfAnOutlier) {
+    PlainTable table{Schema{{"key", int32()}, {"x", float64()}}, {}};
+    for (u64 i = 0; i < 9000; ++i) {
+        table.rows.push_back({{true, i % 3}, {true, bits_of(i < 3 ? -1e9 : double(i % 2))}});
+    }
+    expect_as_plain(table, {"key"}, {{F::Variance, "x", "var"}});
+}
+
+TEST_P(GpuAggregates, OfNansZerosAndOddGroups) {
+    double const nan = std::numeric_limits<double>::quiet_NaN();
+    double const infinity = std::numeric_limits<double>::infinity();
+    std::vector<std::vector<Cell>> const groups{
+        {{true, bits_of(5)}},
+        {{false, 0}, {false, 0}},
+        {{true, bits_of(5)}, {false, 0}},
+        {{true, bits_of(1e9)}, {true, bits_of(1e9)}},
+        {{true, bits_of(0.0)}, {true, bits_of(-0.0)}, {true, bits_of(1)}},
+        {{true, bits_of(nan)}, {true, bits_of(1)}, {true, 0xffffffffffffffffULL}},
+        {{true, bits_of(1)}, {true, bits_of(nan)}},
+        {{true, bits_of(infinity)}, {true, bits_of(-infinity)}, {true, bits_of(1)}},
+        {{true, bits_of(1e300)}, {true, bits_of(-1e300)}}};
+    PlainTable table{Schema{{"key", int16()}, {"x", float64(), true}}, {}};
+    // The same groups alone, and in all parts.
+    for (u64 const copies : {1u, 40u}) {
+        table.rows.clear();
+        for (u64 copy = 0; copy < copies; ++copy) {
+            for (u64 g = 0; g < groups.size(); ++g) {
+                for (Cell const& cell : groups[g]) table.rows.push_back({{true, g}, cell});
+            }
+        }
+        std::vector<Aggregate> const wanted{{F::Variance, "x", "var"},
+                                            {F::CountDistinct, "x", "n"}};
+        Rows expected = sorted(mgi::test::plain::group_by(table, {"key"}, wanted));
+        expected[5][2] = {true, 2};  // NaNs are equal, whatever their bits
+        expect_same(group(table, {"key"}, wanted), expected, rounded(1, wanted));
+    }
+}
+
+TEST_P(GpuAggregates, OfSeveralColumnsAtOnce) {
+    Schema const fields{{"key", int64(), true},
+                        {"a", int32(), true},
+                        {"b", float64(), true},
+                        {"c", uint8()},
+                        {"d", boolean(), true}};
+    for (u64 const values : {20u, 1u << 30}) {
+        PlainTable const table = random_table(fields, 4000, values, 23, true);
+        std::vector<Aggregate> const wanted{
+            {F::CountDistinct, "a", "as"}, {F::Variance, "c", "var"},
+            {F::CountDistinct, "b", "bs"}, {F::Sum, "c", "sum"},
+            {F::CountDistinct, "d", "ds"}, {F::Count, "", "rows"},
+            {F::First, "d", "any"},        {F::CountDistinct, "a", "as2"},
+            {F::StdDev, "c", "std"}};
+        expect_as_plain(table, {"key"}, wanted);
+        expect_as_plain(table, {"key", "c"}, wanted);
+        expect_as_plain(PlainTable{fields, {}}, {"key"}, wanted);
+        expect_as_plain(PlainTable{fields, {table.rows[1]}}, {"key"}, wanted);
+    }
+}
+
+// Only what differs goes to another endpoint.
+TEST_P(GpuAggregates, SayWhatMoved) {
+    PlainTable table = random_table(Schema{{"key", int32()}, {"x", int32()}}, 9000, 3, 24);
+    skew(table, 10);
+    expect_as_plain(table, {"key"}, {{F::CountDistinct, "x", "n"}});
+    if (GetParam().endpoints == 1) {
+        EXPECT_EQ(moved, 0u);
+    } else {
+        EXPECT_LE(moved, 30 * GetParam().endpoints);
+    }
+}
+
+TEST_P(GpuAggregates, HaveTypesAsOnCpuDevices) {
+    PlainTable const table =
+        random_table(Schema{{"key", int32()}, {"x", float32()}, {"y", date32(), true}}, 50, 9, 25);
+    (void)group(table, {"key"},
+                {{F::Variance, "x", "var"},
+                 {F::First, "y", "any"},
+                 {F::First, "x", "one"},
+                 {F::CountDistinct, "y", "n"}});
+    Schema const expected{{"key", int32()},
+                          {"var", float64(), true},
+                          {"any", date32(), true},
+                          {"one", float32()},
+                          {"n", int64()}};
+    EXPECT_EQ(schema, expected) << schema.to_string();
+}
+
+TEST_P(GpuAggregates, SayWhatTheyCannotTake) {
+    PlainTable const table = random_table(Schema{{"key", int32()}, {"day", date32()}}, 10, 9, 26);
+    test::expect_error(ErrorCode::InvalidArgument, {"var of column 'day', which is date32"},
+                       [&] { (void)group(table, {"key"}, {{F::Variance, "day", "v"}}); });
+    std::vector<Field> fields;
+    std::vector<std::string> keys;
+    for (u32 k = 0; k < kMostKeys; ++k) {
+        keys.push_back("key" + std::to_string(k));
+        fields.push_back({keys.back(), int8()});
+    }
+    fields.push_back({"x", int8()});
+    PlainTable const wide = random_table(Schema(fields), 10, 9, 27);
+    test::expect_error(ErrorCode::InvalidArgument,
+                       {"count_distinct of column 'x' beside 16 key columns", "at most 15"},
+                       [&] { (void)group(wide, keys, {{F::CountDistinct, "x", "n"}}); });
+}
+
+}  // namespace
+}  // namespace mgi::operators::on_gpu
