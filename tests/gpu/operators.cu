@@ -26,6 +26,13 @@ std::vector<Aggregate> every(std::string const& column) {
             {F::Avg, column, "avg"}, {F::Min, column, "min"},     {F::Max, column, "max"}};
 }
 
+std::vector<Aggregate> more(std::string const& column) {
+    return {{F::Variance, column, "var"},
+            {F::StdDev, column, "std"},
+            {F::First, column, "any"},
+            {F::CountDistinct, column, "different"}};
+}
+
 class Tests {
 public:
     Tests(Runtime runtime, bool small)
@@ -38,6 +45,9 @@ public:
         test("group_by: several keys", [this](Bed& bed) { several_keys(bed); });
         test("group_by: one hot key", [this](Bed& bed) { hot_key(bed); });
         test("group_by: wide sums", [](Bed& bed) { wide_sums(bed); });
+        test("group_by: variances and different values", [this](Bed& bed) { variances(bed); });
+        test("group_by: values far from 0 and odd ones", [this](Bed& bed) { odd_values(bed); });
+        test("group_by: several columns' different values", [this](Bed& bed) { distinct(bed); });
         test("group_by: beside a channel", [this](Bed& bed) { beside_a_channel(bed); });
         test("join: keys of types that differ", [this](Bed& bed) { join_types(bed); });
         test("join: unique, several, hot and no keys", [this](Bed& bed) { join_shapes(bed); });
@@ -94,6 +104,65 @@ private:
         bed.groups(table, {"a", "b", "c", "d"}, every("value"));
         bed.groups(table, {"b", "d"}, every("value"));
         bed.groups(random_table(schema, rows_, 1u << 20, 5), {"a", "c"}, {});
+    }
+    // Half of the rows have one key, among few and among many.
+    void variances(Bed& bed) const {
+        for (Type const& type : {int8(), uint16(), int32(), uint64(), float32(), float64()}) {
+            for (u64 const groups : {u64{4}, u64(rows_ / 2)}) {
+                PlainTable table =
+                    random_table(Schema{{"key", int32()}, {"value", type, true}}, rows_, 90, 20);
+                for (std::size_t i = 0; i < table.rows.size(); ++i) {
+                    table.rows[i][0].word = i % 2 == 0 ? 1 : device::murmur3_mix(i) % groups;
+                }
+                bed.groups(table, {"key"}, more("value"));
+            }
+        }
+    }
+    void odd_values(Bed& bed) const {
+        PlainTable table{Schema{{"key", int32()}, {"value", float64(), true}}, {}};
+        for (u64 const groups : {u64{6}, u64(rows_ / 4)}) {
+            table.rows.clear();
+            for (u64 i = 0; i < rows_; ++i) {
+                double value = 1e9 + double(device::murmur3_mix(i) % 4096) / 1024;
+                u64 const key = device::murmur3_mix(i + 7) % groups;
+                if (key == 1) value = 2.5;                      // all the same
+                if (key == 2 && i % 5 == 0) value = 0.0 / 0.0;  // some are no numbers
+                if (key == 3 && i % 5 == 0) value = 1.0 / 0.0;  // some are infinite
+                if (key == 4) value = i % 3 == 0 ? 0.0 : i % 3 == 1 ? -0.0 : 1;
+                bool const valid = key != 0 && i % 8 != 0;
+                if (value != value) {
+                    table.rows.push_back({{true, key}, {valid, valid ? 0x7ff8000000000000ULL : 0}});
+                } else {
+                    table.rows.push_back({{true, key}, {valid, valid ? bits_of(value) : 0}});
+                }
+            }
+            bed.groups(table, {"key"},
+                       {{F::Variance, "value", "var"},
+                        {F::StdDev, "value", "std"},
+                        {F::CountDistinct, "value", "different"}});
+        }
+    }
+    void distinct(Bed& bed) const {
+        Schema const schema{{"key", int64(), true},
+                            {"a", int32(), true},
+                            {"b", float64(), true},
+                            {"c", uint8()},
+                            {"d", boolean(), true}};
+        std::vector<Aggregate> const wanted{
+            {F::CountDistinct, "a", "as"}, {F::Variance, "c", "var"},
+            {F::CountDistinct, "b", "bs"}, {F::Sum, "c", "sum"},
+            {F::CountDistinct, "d", "ds"}, {F::Count, "", "rows"},
+            {F::First, "d", "any"},        {F::CountDistinct, "key", "keys"}};
+        for (bool const by_reference : {true, false}) {
+            bed.options.by_reference = by_reference;
+            for (u64 const values : {u64{20}, u64(rows_ * 2)}) {
+                PlainTable const table = random_table(schema, rows_, values, 21, true);
+                bed.groups(table, {"key"}, wanted);
+                bed.groups(table, {"key", "c"}, wanted);
+                bed.groups(table, {"key"}, {{F::CountDistinct, "a", "as"}});
+            }
+        }
+        bed.groups(PlainTable{schema, {}}, {"key"}, wanted);
     }
     // A kernel has the shared memory that any channel of its endpoint needs, so fewer groups of it fit.
     void beside_a_channel(Bed& bed) const {
