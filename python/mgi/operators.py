@@ -113,11 +113,22 @@ def group_by(
 ) -> list[Table] | list[GpuTable]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
-    `aggregates` lists ``(function, column, name)`` with function ``sum``, ``count``, ``min``,
-    ``max`` or ``avg``; ``("count", None, name)`` counts rows. All but that skip nulls, and null
-    keys form one group, as in SQL. A sum of integers is int64, of decimals a decimal of 38 digits,
-    of floats float64; avg is float64, count int64. An overflow raises :class:`Error` that names the
-    column.
+    `aggregates` lists ``(function, column, name)``; ``("count", None, name)`` counts rows. All
+    others skip nulls, and null keys form one group, as in SQL. Functions, and what they give:
+
+    - ``sum`` of integers int64, of decimals a decimal of 38 digits, of floats float64. An overflow
+      raises :class:`Error` that names the column.
+    - ``count``: int64.
+    - ``min``, ``max`` of any type: that type; texts and binary order by bytes.
+    - ``avg`` of integers, decimals, floats: float64.
+    - ``var`` (``variance``), ``std`` (``stddev``) of the same, of a sample: float64; null for fewer
+      than two values, NaN where one is NaN or infinite.
+    - ``first`` (``any_value``) of any type: one of the values, the same in every run.
+    - ``count_distinct`` of any type: int64, how many values differ; all NaNs are equal.
+
+    Without values a group has null, but ``count`` and ``count_distinct`` 0. Tables in GPU memory
+    have no decimals, texts or binary. See docs/aggregates.md for accuracy and cost.
+
     The other parameters are those of :func:`exchange`.
     """
     by = list(column_names(keys, "keys"))

@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "gpu_allocator.hpp"
 #include "operator_run.hpp"
+#include "operators/rules.hpp"
 #include "options.hpp"
 
 namespace mgi::python {
@@ -17,19 +18,6 @@ TwoLevel two_level_named(std::string const& name) {
     if (name == "off") return TwoLevel::Off;
     throw Error(ErrorCode::InvalidArgument,
                 "two_level is '" + name + "'; there are: auto, on, off");
-}
-
-AggregateFunction function_named(std::string const& name) {
-    static constexpr std::pair<char const*, AggregateFunction> known[] = {
-        {"sum", AggregateFunction::Sum}, {"count", AggregateFunction::Count},
-        {"min", AggregateFunction::Min}, {"max", AggregateFunction::Max},
-        {"avg", AggregateFunction::Avg},
-    };
-    for (auto const& [text, function] : known) {
-        if (name == text) return function;
-    }
-    throw Error(ErrorCode::InvalidArgument,
-                "there is no aggregate '" + name + "'; there are: sum, count, min, max, avg");
 }
 
 }  // namespace
@@ -78,7 +66,7 @@ std::vector<Aggregate> aggregates_of(std::vector<AggregateTuple> const& wanted) 
     std::vector<Aggregate> aggregates;
     aggregates.reserve(wanted.size());
     for (auto const& [function, column, name] : wanted) {
-        aggregates.push_back({function_named(function), column, name});
+        aggregates.push_back({operators::function_named(function), column, name});
     }
     return aggregates;
 }

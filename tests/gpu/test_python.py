@@ -87,6 +87,23 @@ def test_group_by(source: Any, endpoints: int) -> None:
 
 
 @pytest.mark.parametrize("endpoints", [1, 4])
+def test_aggregates_as_on_cpus(endpoints: int) -> None:
+    table = pa.table({"key": KEYS % 1000, "value": VALUES % 77, "x": VALUES / 4 + 1e9})
+    wanted = [("count_distinct", "value", "different"), ("first", "value", "any")]
+    wanted += [("count_distinct", "x", "xs"), ("var", "x", "var"), ("std", "value", "std")]
+    results = [
+        pa.concat_tables(part.to_arrow() for part in parts).sort_by("key")
+        for parts in (
+            mgi.group_by(mgi.GpuTable.from_host(table), "key", wanted, endpoints=endpoints),
+            mgi.group_by(table, "key", wanted, endpoints=endpoints),
+        )
+    ]
+    for name in results[0].column_names:
+        on_gpu, on_cpu = (result[name].to_numpy() for result in results)
+        assert np.allclose(on_gpu, on_cpu, rtol=1e-9, atol=0, equal_nan=True), name
+
+
+@pytest.mark.parametrize("endpoints", [1, 4])
 def test_join(endpoints: int) -> None:
     keys = np.arange(0, 20_000, 2, dtype=np.int32)
     right = mgi.GpuTable.from_host({"key": keys, "other": keys * 3})

@@ -81,6 +81,7 @@ for by_reference in (True, False):
     for place in places[1:]:
         parts[place] = left(job.rank).slice(0, 0)
     wanted = [("sum", "value", "sum"), ("max", "text", "last"), ("count", None, "n")]
+    wanted += [("count_distinct", "text", "texts"), ("first", "text", "any")]
     sums = rows(own(mgi.group_by(parts, "key", wanted, **call)))
     whole = pa.concat_tables([left(rank) for rank in everybody])
     expected = rows(mgi.group_by(whole, "key", wanted, endpoints=1))
