@@ -32,6 +32,7 @@ struct States {
     State all[kMostStates];
     u32 count = 0;
     u32 words = 0;
+    bool moments = false;  // some are: kernels have fewer registers without
 };
 
 // A pivot of no value; a NaN that stands for no value either.
@@ -137,7 +138,21 @@ MGI_HD inline void add_moments(u64* at, u64 step, Moments const& more) {
     if (same.squares != 0) add_double(at + 3 * step, same.squares);
 }
 
+MGI_HD inline void fold_moments(State const& state, u64* at, u64 step, ColumnView const* views,
+                                u64 row) {
+    if (state.fold == Fold::Moments) {
+        double const value = number_of(views[state.column], state.value, row);
+        return add_moments(at, step, {1, value, 0, 0});
+    }
+    auto const word = [&](u32 w) {
+        ColumnView const& view = views[state.column + w];
+        return static_cast<u64 const*>(view.values)[view.offset + row];
+    };
+    add_moments(at, step, {word(0), double_of(word(1)), double_of(word(2)), double_of(word(3))});
+}
+
 // Folds a row's value into a state whose words are `step` apart.
+template <bool kMoments>
 MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView const* views,
                               u64 row) {
     if (state.fold == Fold::CountRows) {
@@ -146,6 +161,9 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
     }
     ColumnView const& view = views[state.column];
     if (!is_valid(view, row)) return;
+    if constexpr (kMoments) {
+        if (is_moments(state.fold)) return fold_moments(state, at, step, views, row);
+    }
     switch (state.fold) {
         case Fold::CountValid: shared_word(at).fetch_add(u64{1}, device::relaxed); break;
         case Fold::Sum:
@@ -159,24 +177,16 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
         }
         case Fold::SumFloat: add_double(at, load_double(view, state.value.width, row)); break;
         case Fold::Min: lower_to(at, ordered_word(view, state.value, row)); break;
-        case Fold::Moments:
-            add_moments(at, step, {1, number_of(view, state.value, row), 0, 0});
-            break;
-        case Fold::MomentsOfMany: {
-            auto const word = [&](u32 w) {
-                return static_cast<u64 const*>(
-                    views[state.column + w].values)[views[state.column + w].offset + row];
-            };
-            add_moments(at, step,
-                        {word(0), double_of(word(1)), double_of(word(2)), double_of(word(3))});
-            break;
-        }
         default: raise_to(at, ordered_word(view, state.value, row));
     }
 }
 
 // Folds a state of other rows into one; the words of `from` are `step` apart, nobody else touches them.
+template <bool kMoments>
 MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
+    if constexpr (kMoments) {
+        if (is_moments(fold)) return add_moments(to, 1, load_moments(from, step));
+    }
     u64 const word = *from;
     switch (fold) {
         case Fold::SumWide: add_wide(to, to + 1, word, from[step]); break;
@@ -185,8 +195,6 @@ MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
             break;
         case Fold::Min: lower_to(to, i64(word)); break;
         case Fold::Max: raise_to(to, i64(word)); break;
-        case Fold::Moments:
-        case Fold::MomentsOfMany: add_moments(to, 1, load_moments(from, step)); break;
         default:
             if (word != 0) shared_word(to).fetch_add(word, device::relaxed);
     }

@@ -82,6 +82,8 @@ public:
     [[nodiscard]] GroupByArgs const& args() const { return args_; }
     // In the place's memory.
     [[nodiscard]] GroupByArgs const* uploaded() const { return args_at_; }
+    // Rows where they lie.
+    void fold(PartToSend const& part) { fold(args_, args_at_, part); }
     // Once all rows are folded.
     [[nodiscard]] GroupCounts counts() { return place_.download(args_.counts, 1)[0]; }
 
@@ -115,6 +117,16 @@ public:
     }
 
 private:
+    void fold(GroupByArgs const& args, GroupByArgs const* at, PartToSend const& part) {
+        u32 const scratch = group_by_scratch(args, plan_.wide(), part.column_count);
+        auto const run = [&](auto kernel) { place_.run(scratch, kernel, at, part); };
+        if (plan_.wide()) {
+            args.states.moments ? run(FoldPart<true, true>{}) : run(FoldPart<true, false>{});
+        } else {
+            args.states.moments ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
+        }
+    }
+
     // Counts the values in a table of pairs, whose keys all have an entry.
     void count_pairs(std::size_t p, std::vector<Memory>& keep) {
         GpuTable const& pairs = plan_.pairs()[p][e_];
@@ -126,14 +138,10 @@ private:
         GroupByArgs args = args_;
         args.states.all[0] = count;
         args.states.count = 1;
+        args.states.moments = false;
         UploadedPart part(place_, views_of(pairs), u64(pairs.rows));
         GroupByArgs const* const at = place_.upload_one(keep, std::vector<GroupByArgs>{args});
-        u32 const scratch = group_by_scratch(args, plan_.wide(), part.to_send.column_count);
-        if (plan_.wide()) {
-            place_.run(scratch, FoldPart<true>{}, at, part.to_send);
-        } else {
-            place_.run(scratch, FoldPart<false>{}, at, part.to_send);
-        }
+        fold(args, at, part.to_send);
         keep.insert(keep.end(), part.keep.begin(), part.keep.end());
     }
 
@@ -159,12 +167,7 @@ inline GpuTable group_part(Operation const& operation, std::size_t e,
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
-        u32 const scratch = group_by_scratch(groups.args(), plan.wide(), part.to_send.column_count);
-        if (plan.wide()) {
-            place.run(scratch, FoldPart<true>{}, groups.uploaded(), part.to_send);
-        } else {
-            place.run(scratch, FoldPart<false>{}, groups.uploaded(), part.to_send);
-        }
+        groups.fold(part.to_send);
         GroupCounts const counts = groups.counts();
         if (counts.overfull == 0) return groups.write(counts.groups);
     }

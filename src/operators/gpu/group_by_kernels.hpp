@@ -28,7 +28,8 @@ inline u32 group_by_scratch(GroupByArgs const& args, bool wide, u32 columns) {
            columns * u32(sizeof(ColumnView)) + 32;
 }
 
-template <bool kWide>
+// `kMoments`: some states are moments.
+template <bool kWide, bool kMoments>
 class Folder {
 public:
     MGI_HD Folder(device::Group const& group, device::Shared& shared, GroupByArgs const& args)
@@ -50,7 +51,7 @@ public:
 
     // Once there are no more rows.
     MGI_HD void finish() {
-        if (!local_.merge<kWide>(group_, args_.table, args_.code, added_)) overfull();
+        if (!local_.merge<kWide, kMoments>(group_, args_.table, args_.code, added_)) overfull();
         if (added_ != 0) shared_word(&args_.counts->groups).fetch_add(u64{added_}, device::relaxed);
     }
 
@@ -92,7 +93,7 @@ private:
     MGI_HD void fold_states(ColumnView const* views, u32 row, u64* at, u64 step) const {
         for (u32 s = 0; s < args_.states.count; ++s) {
             State const state = args_.states.all[s];
-            fold_value(state, at + state.place * step, step, views, row);
+            fold_value<kMoments>(state, at + state.place * step, step, views, row);
         }
     }
 
@@ -105,14 +106,14 @@ private:
 };
 
 // Folds a part where it lies.
-template <bool kWide>
+template <bool kWide, bool kMoments>
 struct FoldPart {
     static constexpr u32 kTileRows = 4096;
 
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            GroupByArgs const* args, PartToSend part) const {
         ColumnView* const views = shared.take<ColumnView>(part.column_count);
-        Folder<kWide> folder(group, shared, *args);
+        Folder<kWide, kMoments> folder(group, shared, *args);
         u64 const step = u64{group.blocks} * kTileRows;
         for (u64 first = u64{group.block} * kTileRows; first < part.rows; first += step) {
             aim(group, part.columns, part.column_count, first, views);
@@ -122,7 +123,8 @@ struct FoldPart {
     }
 };
 
-// Sends a part, and folds what comes from all of them where it has arrived (the paper's Figure 3).
+// Sends a part, and folds what comes from all of them where it has arrived (the paper's Figure 3). It has all registers
+// that there are in any case.
 template <bool kWide>
 struct FoldArriving {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
@@ -130,7 +132,7 @@ struct FoldArriving {
                            PartToSend part) const {
         ColumnView* const outgoing = shared.take<ColumnView>(part.column_count);
         ColumnView* const views = shared.take<ColumnView>(part.column_count);
-        Folder<kWide> folder(group, shared, *args);
+        Folder<kWide, true> folder(group, shared, *args);
         bool const all = send_and_receive(group, shared, channel, part, outgoing,
                                           [&](device::ReceivedBatch const& batch) {
                                               aim(group, batch, views);

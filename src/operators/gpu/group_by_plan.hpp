@@ -180,6 +180,7 @@ private:
         }
         wanted.place = states_.words;
         states_.words += words_of(fold);
+        states_.moments = states_.moments || is_moments(fold);
         states_.all[states_.count++] = wanted;
         return wanted.place;
     }
