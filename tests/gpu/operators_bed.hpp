@@ -22,7 +22,8 @@ struct Wrong : std::runtime_error {
 };
 
 // `rounded`: columns that may differ by that.
-inline void expect_same(Rows const& got, Rows const& expected, std::vector<bool> const& rounded = {}) {
+inline void expect_same(Rows const& got, Rows const& expected,
+                        std::vector<bool> const& rounded = {}) {
     if (got.size() != expected.size()) {
         throw Wrong(std::to_string(got.size()) + " rows in place of " +
                     std::to_string(expected.size()));

@@ -63,6 +63,22 @@ inline GpuTable no_rows(Schema const& schema) {
     return table;
 }
 
+// A column as kernels read it.
+inline ColumnView view_of(GpuColumn const& column) {
+    ColumnView view;
+    view.values = column.values;
+    view.validity = column.validity;
+    view.offset = u64(column.offset);
+    view.encoding = static_cast<device::InputEncoding>(column.encoding);
+    view.bytes = reinterpret_cast<char const*>(column.bytes);
+    return view;
+}
+inline std::vector<ColumnView> views_of(GpuTable const& table) {
+    std::vector<ColumnView> views;
+    for (GpuColumn const& column : table.columns) views.push_back(view_of(column));
+    return views;
+}
+
 // The parts of a table, checked: those of this process, and what the others say of theirs. What parts point to must
 // outlive it.
 class Input : public InputColumns {
@@ -113,11 +129,8 @@ public:
         std::vector<ColumnView> views(columns.size());
         for (std::size_t i = 0; i < columns.size() && parts_[part].rows != 0; ++i) {
             GpuColumn const& column = parts_[part].columns[columns[i]];
-            views[i].values = column.values;
-            views[i].offset = u64(column.offset);
-            views[i].encoding = static_cast<device::InputEncoding>(column.encoding);
-            views[i].bytes = reinterpret_cast<char const*>(column.bytes);
-            if (nulls[columns[i]]) views[i].validity = column.validity;
+            views[i] = view_of(column);
+            if (!nulls[columns[i]]) views[i].validity = nullptr;
         }
         return views;
     }
