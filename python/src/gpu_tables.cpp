@@ -231,7 +231,7 @@ void bind_gpu_tables(nb::module_& module) {
         .def("schema_capsule",
              [](GpuTable const& table) {
                  return export_capsule<ArrowSchema>(
-                     "arrow_schema", [&](ArrowSchema* out) { export_schema(table.schema, out); });
+                     "arrow_schema", [&](ArrowSchema* out) { export_schema(table, out); });
              })
         .def("capsule", device_capsule);
     module.def("tables_from_device_stream", gpu_tables_from_stream, nb::arg("object"));

@@ -96,14 +96,18 @@ protected:
     Job job_{processes_, owners_};
     u32 const threads_ = 1 + u32(random_.below(2));
     Share const share_ = Share(GetParam() % 3);
-    Schema const schema_{{"key", int64(), true}, {"x", int32(), true}, {"flag", boolean()}};
+    Schema const schema_{{"key", int64(), true}, {"x", int32(), true},
+                         {"flag", boolean()},    {"name", string(), true},
+                         {"code", binary()},     {"price", decimal128(20, 2), true}};
+    // Of integers or of texts.
+    std::string const key_ = random_.below(2) == 0 ? "key" : "name";
 };
 
 TEST_P(GpuOperatorProcessesProperty, Exchange) {
     PlainTable const table = random_table(schema_, random_.below(5000), 700, u64(GetParam()));
     auto came = run(
         job_, "exchange", {deal(table, endpoints_, random_)},
-        [](Operation& operation, auto& parts) { return exchange_on(operation, parts[0], {"key"}); },
+        [&](Operation& operation, auto& parts) { return exchange_on(operation, parts[0], {key_}); },
         {}, threads_, share_);
     auto const results = job_.result(came);
     EXPECT_EQ(results[0].schema, schema_);
@@ -111,7 +115,7 @@ TEST_P(GpuOperatorProcessesProperty, Exchange) {
     std::map<Cell, std::size_t> owners;
     for (std::size_t e = 0; e < results.size(); ++e) {
         for (Row const& row : rows_of_all({results[e]})) {
-            EXPECT_EQ(owners.emplace(row[0], e).first->second, e);
+            EXPECT_EQ(owners.emplace(row[schema_.index_of(key_)], e).first->second, e);
         }
     }
 }
@@ -127,26 +131,35 @@ TEST_P(GpuOperatorProcessesProperty, GroupBy) {
                                         {F::Variance, "x", "var"},
                                         {F::First, "flag", "any"},
                                         {F::CountDistinct, "x", "values"},
-                                        {F::CountDistinct, "flag", "flags"}};
+                                        {F::CountDistinct, "flag", "flags"},
+                                        {F::CountDistinct, "code", "codes"}};
     for (u64 const keys : {u64{9}, kAnyKey}) {
         Job job{processes_, owners_};
         PlainTable const table = random_table(schema_, random_.below(5000), keys, u64(GetParam()));
         auto came = run(
             job, "group_by", {deal(table, endpoints_, random_)},
             [&](Operation& operation, auto& parts) {
-                return group_by_on(operation, parts[0], {"key"}, wanted);
+                return group_by_on(operation, parts[0], {key_}, wanted);
             },
             {}, threads_, share_);
-        expect_same(rows_of_all(job.result(came)), sorted(group_by(table, {"key"}, wanted)),
+        expect_same(rows_of_all(job.result(came)), sorted(group_by(table, {key_}, wanted)),
                     rounded(1, wanted));
     }
 }
 
 TEST_P(GpuOperatorProcessesProperty, Join) {
     PlainTable const left = random_table(schema_, random_.below(3000), 500, u64(GetParam()));
-    PlainTable const right = random_table(Schema{{"id", int64()}, {"y", float64(), true}},
-                                          random_.below(500), 500, 50 + u64(GetParam()));
-    JoinSpec const spec{{"key"}, {"id"}, {"key", "x"}, {"y"}};
+    Type const key = schema_[schema_.index_of(key_)].type;
+    PlainTable const right =
+        random_table(Schema{{"id", key, true}, {"y", float64(), true}, {"note", string(), true}},
+                     random_.below(random_.below(2) == 0 ? 500 : 4000), 500, 50 + u64(GetParam()));
+    JoinKind const kind = kKinds[random_.below(std::size(kKinds))];
+    bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
+    JoinSpec const spec{{key_},
+                        {"id"},
+                        {key_, "x", "code", "price"},
+                        pairs ? std::vector<std::string>{"y", "note"} : std::vector<std::string>{},
+                        kind};
     auto came = run(
         job_, "join", {deal(left, endpoints_, random_), deal(right, endpoints_, random_)},
         [&](Operation& operation, auto& parts) {
@@ -155,7 +168,7 @@ TEST_P(GpuOperatorProcessesProperty, Join) {
         {}, threads_, share_);
     expect_same(rows_of_all(job_.result(came)),
                 sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
-                            spec.right_columns)));
+                            spec.right_columns, kind)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, GpuOperatorProcessesProperty,

@@ -125,7 +125,7 @@ private:
         if (pairs.rows == 0) return;
         State count;
         count.fold = Fold::CountValid;
-        count.column = plan_.code().count;  // behind the keys
+        count.column = u32(plan_.keys().size());  // behind the keys
         count.place = plan_.pair_counts()[p];
         GroupByArgs args = args_;
         args.states.all[0] = count;
