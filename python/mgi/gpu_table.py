@@ -112,11 +112,21 @@ class GpuColumn:
         """The values, whatever is in the place of nulls.
 
         Of a bool column bytes of eight rows each, the lowest bit first; of a date the days since
-        1970 in int32.
+        1970 in int32; of decimals and fixed-size binaries their bytes, one row behind the other.
+        Strings and binaries, which have none, raise :class:`InvalidArgument`.
         """
         address, _, offset = self._table.column(self._index)
         if self.type == "bool":
             return self._bits(address, offset)
+        width = self._table.schema.widths()[self._index]
+        if self.type.startswith(("decimal128", "fixed_size_binary")):
+            begin = address + offset * width
+            return GpuArray(begin, len(self) * width, self._table.gpu, _BYTES, self._table)
+        if self.type not in gpu_arrays.DLPACK_TYPES:
+            raise InvalidArgument(
+                f"column '{self.name}' is {self.type}, whose values are no array: use the table as "
+                "an Arrow device array, or to_arrow()"
+            )
         code = gpu_arrays.DLPACK_TYPES[self.type]
         kind = (code, gpu_arrays.TYPE_STRINGS[self.type])
         return GpuArray(
@@ -152,6 +162,11 @@ class GpuColumn:
             raise BufferError(
                 f"column '{self.name}' is bool, a bit a row: take its .values, bytes of eight rows "
                 "each, or the table as an Arrow device array"
+            )
+        if self.type not in gpu_arrays.DLPACK_TYPES:
+            raise BufferError(
+                f"column '{self.name}' is {self.type}, which arrays do not know: use the table as "
+                "an Arrow device array, or to_arrow()"
             )
         return self.values
 

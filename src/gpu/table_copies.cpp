@@ -140,7 +140,9 @@ struct HostTexts {
         }
         if (views) begin = characters.data();
         bytes = std::size_t(wide.back());
-        if (bytes > std::size_t(std::numeric_limits<std::int32_t>::max())) return;
+        // Large ones stay so.
+        bool const fits = bytes <= std::size_t(std::numeric_limits<std::int32_t>::max());
+        if (column.encoding == Encoding::Offsets64 || !fits) return;
         narrow.assign(wide.begin(), wide.end());
         wide.clear();
     }

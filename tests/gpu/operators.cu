@@ -85,7 +85,8 @@ private:
         }
     }
     void values_of_each_type(Bed& bed) const {
-        for (Type const& type : {int8(), uint16(), int32(), int64(), float32(), float64()}) {
+        for (Type const& type :
+             {int8(), uint16(), int32(), int64(), float32(), float64(), decimal128(15, 2)}) {
             for (u64 const groups : {u64{4}, u64(rows_ / 2)}) {
                 PlainTable table =
                     random_table(Schema{{"key", int32()}, {"value", type, true}}, rows_, 5000, 2);
@@ -107,7 +108,8 @@ private:
     }
     // Half of the rows have one key, among few and among many.
     void variances(Bed& bed) const {
-        for (Type const& type : {int8(), uint16(), int32(), uint64(), float32(), float64()}) {
+        for (Type const& type :
+             {int8(), uint16(), int32(), uint64(), float32(), float64(), decimal128(20, 3)}) {
             for (u64 const groups : {u64{4}, u64(rows_ / 2)}) {
                 PlainTable table =
                     random_table(Schema{{"key", int32()}, {"value", type, true}}, rows_, 90, 20);

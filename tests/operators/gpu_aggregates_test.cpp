@@ -110,7 +110,8 @@ std::vector<Aggregate> all_of(std::string const& column) {
 
 // Few keys are folded where their rows lie, many move.
 TEST_P(GpuAggregates, OfColumnsOfEachType) {
-    for (Type const& type : {int8(), uint16(), int32(), uint64(), float32(), float64()}) {
+    for (Type const& type :
+         {int8(), uint16(), int32(), uint64(), float32(), float64(), decimal128(20, 3)}) {
         for (bool const nullable : {false, true}) {
             for (u64 const keys : {7u, 100'000u}) {
                 SCOPED_TRACE(type.to_string() + (nullable ? "? " : " ") + std::to_string(keys));

@@ -2,93 +2,13 @@
 // but for its memory and launches.
 #include <gtest/gtest.h>
 
-#include "operators/gpu/group_by.hpp"
-#include "operators/gpu/join.hpp"
-#include "operators/host_tables.hpp"
+#include "operators/gpu_operators_bed.hpp"
 #include "support/expect_error.hpp"
 
 namespace mgi::operators::on_gpu {
 namespace {
 
 using namespace mgi::test::plain;
-
-// Endpoints on CPU devices, and what is run there.
-class GpuOperators : public ::testing::TestWithParam<std::tuple<u32, u32>> {
-protected:
-    [[nodiscard]] static u32 endpoint_count() { return std::get<0>(GetParam()); }
-    [[nodiscard]] static u32 threads() { return std::get<1>(GetParam()); }
-
-    GpuOperators() {
-        runtime_ = runtime_of_cpus(2);
-        for (u32 e = 0; e < endpoint_count(); ++e) {
-            endpoints_.push_back(runtime_->create_endpoint("cpu:" + std::to_string(e % 2)));
-        }
-    }
-
-    std::unique_ptr<Operation> operation(std::string const& what) {
-        if (!processes_) processes_ = processes_of(*runtime_, endpoints_);
-        return std::make_unique<Operation>(*processes_, what, *runtime_, endpoints_, options_,
-                                           places_on_host(threads()), &report_);
-    }
-    // Parts of unequal sizes; the last one is empty where there are several.
-    [[nodiscard]] std::vector<GpuTable> parts_of(PlainTable const& table) const {
-        std::vector<GpuTable> parts;
-        std::size_t first = 0;
-        for (u32 e = 0; e < endpoint_count(); ++e) {
-            std::size_t const left = table.rows.size() - first;
-            std::size_t const count = e + 1 == endpoint_count()   ? (e == 0 ? left : 0)
-                                      : e + 2 == endpoint_count() ? left
-                                                                  : left / 3;
-            parts.push_back(on_host(batch_of(table, first, count)));
-            first += count;
-        }
-        return parts;
-    }
-    static Rows all_rows(std::vector<GpuTable> const& tables) {
-        Rows rows;
-        for (GpuTable const& table : tables) {
-            for (Row& row : rows_of(batch_of_result(table))) rows.push_back(std::move(row));
-        }
-        return sorted(rows);
-    }
-
-    void expect_groups(PlainTable const& table, std::vector<std::string> const& keys,
-                       std::vector<Aggregate> const& aggregates) {
-        auto const operation = this->operation("group_by");
-        auto const results = group_by_on(*operation, parts_of(table), keys, aggregates);
-        ASSERT_EQ(results.size(), endpoint_count());
-        expect_same(all_rows(results), sorted(group_by(table, keys, aggregates)));
-    }
-    // Of all kinds.
-    void expect_joined(PlainTable const& left, PlainTable const& right, JoinSpec spec) {
-        std::vector<std::string> const right_columns = spec.right_columns;
-        for (JoinKind const kind : kKinds) {
-            SCOPED_TRACE(name_of(kind));
-            spec.kind = kind;
-            bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
-            spec.right_columns = pairs ? right_columns : std::vector<std::string>();
-            auto const operation = this->operation("join");
-            auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
-            expect_same(all_rows(results),
-                        sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
-                                    spec.right_columns, kind)));
-            EXPECT_EQ(report_.built, left.rows.size() < right.rows.size() ? "left" : "right");
-        }
-    }
-
-    std::optional<Runtime> runtime_;
-    std::vector<Endpoint> endpoints_;
-    std::unique_ptr<Processes> processes_;
-    OperatorOptions options_;
-    OperatorReport report_;
-};
-
-using F = AggregateFunction;
-
-std::vector<Aggregate> every_aggregate(std::string const& column) {
-    return {{F::Count, "", "rows"},  {F::Count, column, "count"}, {F::Sum, column, "sum"},
-            {F::Avg, column, "avg"}, {F::Min, column, "min"},     {F::Max, column, "max"}};
-}
 
 TEST_P(GpuOperators, GroupsByKeysOfEachType) {
     for (Type const& type : {boolean(), int8(), uint16(), int32(), uint64(), int64(), float32(),
@@ -104,7 +24,8 @@ TEST_P(GpuOperators, GroupsByKeysOfEachType) {
 }
 
 TEST_P(GpuOperators, AggregatesColumnsOfEachType) {
-    for (Type const& type : {int8(), uint16(), int32(), int64(), float32(), float64()}) {
+    for (Type const& type :
+         {int8(), uint16(), int32(), int64(), float32(), float64(), decimal128(15, 2)}) {
         for (bool const nullable : {false, true}) {
             for (u64 const groups : {3u, 900u}) {
                 SCOPED_TRACE(type.to_string() + (nullable ? "? " : " ") + std::to_string(groups));
@@ -326,28 +247,6 @@ TEST_P(GpuOperators, MovesRowsThroughAChannelToo) {
     other.schema = Schema{{"key", int32(), true}, {"c", int8()}, {"d", boolean(), true}};
     expect_joined(table, other, {{"key"}, {"key"}, {"key", "a", "b", "h"}, {"c", "d"}});
     expect_groups(table, {"h", "b"}, every_aggregate("a"));
-}
-
-TEST_P(GpuOperators, GroupsAndJoinsByTexts) {
-    Schema const schema{{"s", string(), true},
-                        {"n", int16(), true},
-                        {"t", binary()},
-                        {"x", int32(), true},
-                        {"y", string(), true}};
-    for (u64 const values : {5u, 400u}) {
-        PlainTable const left = random_table(schema, 2000, values, 21);
-        PlainTable right = random_table(schema, 700, values, 22);
-        right.schema = Schema{{"s2", string(), true},
-                              {"n2", int64(), true},
-                              {"t2", binary()},
-                              {"x2", int32(), true},
-                              {"y2", string(), true}};
-        expect_groups(left, {"s"}, every_aggregate("x"));
-        expect_groups(left, {"s", "n"}, {{F::Count, "y", "n2"}, {F::Max, "x", "max"}});
-        expect_groups(left, {"t", "s"}, {{F::Count, "", "rows"}});
-        expect_joined(left, right, {{"t", "n"}, {"t2", "n2"}, {"s", "x", "y"}, {"y2", "t2"}});
-        if (values == 400) expect_joined(left, right, {{"s"}, {"s2"}, {"y", "s"}, {"s2"}});
-    }
 }
 
 TEST_P(GpuOperators, SaysWhatItsPhasesTook) {

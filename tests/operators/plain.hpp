@@ -72,19 +72,26 @@ inline Cell cell_of_text(std::string_view text) {
     return cell;
 }
 
-/// A cell's bytes where they are longer than its word: what is behind the word follows from it.
-inline void store_wide(char* to, u32 width, u64 word) {
+/// A cell's bytes where they are longer than its word: a decimal's digits, else what follows from the word.
+inline void store_wide(char* to, Type const& type, u64 word) {
+    u32 const width = type.row_width();
+    if (type.id == TypeId::Decimal128) {
+        u64 const words[] = {word, word >> 63 != 0 ? ~u64{0} : 0};
+        std::memcpy(to, words, sizeof(words));
+        return;
+    }
     for (u32 b = 0; b < width; ++b) {
         u64 const piece = b < 8 ? word : device::murmur3_mix(word + b / 8);
         to[b] = char(piece >> (b % 8 * 8));
     }
 }
 /// The word of such a cell, and whether its bytes are as they should be.
-inline Cell load_wide(char const* from, u32 width) {
+inline Cell load_wide(char const* from, Type const& type) {
+    u32 const width = type.row_width();
     Cell cell;
     std::memcpy(&cell.word, from, std::min(width, 8u));
     std::string should(width, ' ');
-    store_wide(should.data(), width, cell.word);
+    store_wide(should.data(), type, cell.word);
     if (std::memcmp(from, should.data(), width) != 0) cell.word = 0xbadbadbadbadbadULL;
     return cell;
 }
@@ -137,7 +144,7 @@ inline RecordBatch batch_of(PlainTable const& table, std::size_t first, std::siz
             }
             char* const at = reinterpret_cast<char*>(values.data()) + i * type.row_width();
             if (is_wide(type)) {
-                store_wide(at, type.row_width(), word);
+                store_wide(at, type, word);
             } else {
                 std::memcpy(at, &word, type.row_width());
             }
@@ -170,7 +177,7 @@ inline Cell cell_of(RecordBatch const& batch, std::size_t c, i64 i) {
     char const* const at = static_cast<char const*>(batch.columns[c].values) +
                            u64(batch.columns[c].offset + i) * width;
     if (type.is_float()) return {true, device::load_float(at, width)};
-    if (is_wide(type)) return load_wide(at, width);
+    if (is_wide(type)) return load_wide(at, type);
     return {true, is_unsigned(type) ? device::load_unsigned(at, width)
                                     : u64(device::load_signed(at, width))};
 }
@@ -210,6 +217,9 @@ inline bool is_less(Type const& type, u64 a, u64 b) {
 
 inline long double number_of(Type const& type, u64 word) {
     if (type.is_float()) return double_of(word);
+    if (type.id == TypeId::Decimal128) {
+        return static_cast<long double>(i64(word)) / std::pow(10.0L, type.scale);
+    }
     return is_unsigned(type) ? static_cast<long double>(word) : static_cast<long double>(i64(word));
 }
 
@@ -261,6 +271,8 @@ inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate cons
     if (wanted.function == AggregateFunction::CountDistinct) return {true, different.size()};
     if (wanted.function == AggregateFunction::Count) return {true, count};
     if (count == 0) return {false, 0};
+    // What a decimal's digits are counted in.
+    double const unit = type.id == TypeId::Decimal128 ? std::pow(10.0, type.scale) : 1;
     switch (wanted.function) {
         case AggregateFunction::Sum: return {true, type.is_float() ? bits_of(float_sum) : sum};
         case AggregateFunction::Variance: return variance_of(values);
@@ -273,8 +285,8 @@ inline Cell aggregate_of(Schema const& schema, Rows const& group, Aggregate cons
         case AggregateFunction::Min: return {true, smallest};
         case AggregateFunction::Max: return {true, largest};
         default:
-            return {true,
-                    bits_of((type.is_float() ? float_sum : double(i64(sum))) / double(count))};
+            return {true, bits_of((type.is_float() ? float_sum : double(i64(sum))) /
+                                  (double(count) * unit))};
     }
 }
 
@@ -393,6 +405,8 @@ inline PlainTable random_table(Schema const& schema, std::size_t rows, u64 value
                 if (value == 3 && wild) cell.word = 0x7ff8000000000000ULL;
             } else if (field.type.is_variable()) {
                 cell.word = value;
+            } else if (field.type.id == TypeId::Decimal128) {
+                cell.word = u64(centred * (wild ? 1'000'000'007 : 1));
             } else if (is_wide(field.type)) {
                 u32 const kept = std::min(bits, 64u);
                 cell.word = device::murmur3_mix(value) & (~u64{0} >> (64 - kept));

@@ -38,6 +38,12 @@ struct ValueKind {
     [[nodiscard]] MGI_HD u32 piece() const { return width - skip < 8 ? width - skip : 8; }
 };
 
+// Of a decimal's kind: its upper word.
+MGI_HD inline ValueKind upper_word(ValueKind kind) {
+    kind.skip = 8;
+    return kind;
+}
+
 // The largest unit of values that lie `width` bytes apart at both addresses, of 16 bytes at most.
 MGI_HD inline u32 unit_of(u64 width, void const* a, void const* b) {
     u64 const bits = width | reinterpret_cast<u64>(a) | reinterpret_cast<u64>(b) | 16;

@@ -10,7 +10,7 @@
 namespace mgi::operators::on_gpu {
 
 struct Wanted {
-    std::vector<bool> magnitudes;  // by column; of integers
+    std::vector<bool> magnitudes;  // by column; of integers and decimals
     std::vector<u32> keys;
     bool sketch = false;  // of the keys
     bool rows_for =
@@ -21,6 +21,7 @@ struct Wanted {
 struct Facts {
     std::vector<bool> nulls;                         // by column
     std::vector<u64> magnitudes;                     // by column; 0 where not wanted
+    std::vector<u64> uppers;                         // by column, see SurveyCounts
     std::vector<double> keys_of_part;                // how many differ, about
     double keys = 0;                                 // of all parts
     std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
@@ -102,7 +103,7 @@ inline std::string say_facts(Operation const& operation, Facts const& facts,
                              std::vector<u32> const& registers) {
     MessageWriter words;
     for (std::size_t c = 0; c < facts.nulls.size(); ++c) {
-        words.number(facts.nulls[c] ? 1 : 0).number(facts.magnitudes[c]);
+        words.number(facts.nulls[c] ? 1 : 0).number(facts.magnitudes[c]).number(facts.uppers[c]);
     }
     words.number(operation.own().size());
     for (std::size_t const p : operation.own()) {
@@ -123,6 +124,7 @@ inline void hear_facts(std::string const& said, Facts& facts, std::vector<u32>& 
     for (std::size_t c = 0; c < facts.nulls.size(); ++c) {
         if (from.number(1) == 1) facts.nulls[c] = true;
         facts.magnitudes[c] = std::max(facts.magnitudes[c], from.number());
+        facts.uppers[c] = std::max(facts.uppers[c], from.number());
     }
     for (u64 parts = from.number(facts.keys_of_part.size()); parts != 0; --parts) {
         u64 const p = from.number(facts.keys_of_part.size() - 1);
@@ -153,6 +155,7 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     Facts facts;
     facts.nulls.resize(columns);
     facts.magnitudes.resize(columns);
+    facts.uppers.resize(columns);
     std::vector<SurveyColumn> looked_at;
     for (u32 c = 0; c < columns; ++c) {
         bool const magnitude = !wanted.magnitudes.empty() && wanted.magnitudes[c];
@@ -193,6 +196,7 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
             u32 const c = looked_at[l].column;
             if (found[p].counts[l].nulls != 0) facts.nulls[c] = true;
             facts.magnitudes[c] = std::max(facts.magnitudes[c], found[p].counts[l].magnitude);
+            facts.uppers[c] = std::max(facts.uppers[c], found[p].counts[l].upper);
         }
         if (!wanted.sketch) continue;
         facts.keys_of_part[p] = Sketch::estimate(found[p].registers);

@@ -10,7 +10,7 @@ enum class Fold : u8 {
     CountRows,
     CountValid,
     Sum,       // integers whose sum is known to fit 64 bits
-    SumWide,   // integers; two words, low and high
+    SumWide,   // integers and decimals; two words, low and high
     SumFloat,  // the bits of a double
     Min,       // words that order as the values do, see ordered_word
     Max,
@@ -63,10 +63,20 @@ MGI_HD inline double double_of(u64 bits) {
     return value;
 }
 
-// An integer or a float.
+// Of a number of 128 bits.
+MGI_HD inline double number_of(u64 low, u64 high) {
+    // What fits 64 bits would be lost as a small rest of two large numbers.
+    if (high == (low >> 63 != 0 ? ~u64{0} : 0)) return double(i64(low));
+    return double(i64(high)) * 18446744073709551616.0 + double(low);
+}
+
+// An integer, a float or a decimal's digits.
 MGI_HD inline double number_of(ColumnView const& view, ValueKind kind, u64 row) {
     if (kind.kind == KeyKind::Float) return load_double(view, kind.width, row);
     u64 const word = load_word(view, kind, row);
+    if (kind.kind == KeyKind::Bytes) {
+        return number_of(word, load_word(view, upper_word(kind), row));
+    }
     return kind.kind == KeyKind::Unsigned ? double(word) : double(i64(word));
 }
 
@@ -172,7 +182,11 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
         case Fold::SumWide: {
             u64 const value = load_word(view, state.value, row);
             bool const negative = state.value.kind == KeyKind::Signed && value >> 63 != 0;
-            add_wide(at, at + step, value, negative ? ~u64{0} : 0);
+            bool const is_long = state.value.kind == KeyKind::Bytes;
+            u64 const high = is_long    ? load_word(view, upper_word(state.value), row)
+                             : negative ? ~u64{0}
+                                        : 0;
+            add_wide(at, at + step, value, high);
             break;
         }
         case Fold::SumFloat: add_double(at, load_double(view, state.value.width, row)); break;

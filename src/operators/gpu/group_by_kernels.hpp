@@ -145,9 +145,10 @@ struct FoldArriving {
 // How a column of the result is made of a group.
 enum class Make : u8 {
     Key,
-    Word,  // of 64 bits as it is
-    WideSum,
-    Float,  // the bits of a double
+    Word,         // of 64 bits as it is
+    WideSum,      // of two words, which fit one
+    WideDecimal,  // of two words
+    Float,        // the bits of a double
     Extreme,
     AvgWord,
     AvgWide,
@@ -165,6 +166,7 @@ struct ResultColumn {
     u32 count = kNone;  // place of how many values there were
     u32 least = 1;      // fewer of them make a null
     ValueKind value;    // of the result
+    double unit = 1;    // of an average of decimals: what their digits are counted in
 };
 
 // In the place's memory, see GroupByArgs.
@@ -236,7 +238,7 @@ private:
             OutputColumn const& to = args.columns[c];
             bool valid = true;
             u64 word = 0;
-            if (to.wide || to.text) {
+            if (result.make == Make::Key && (to.wide || to.text)) {
                 write_long_key(args, result.part, index, key, to, row);
                 continue;
             }
@@ -249,9 +251,31 @@ private:
                 valid = result.count == ResultColumn::kNone || states[result.count] >= result.least;
                 if (valid) word = value_of(args, result, c, states);
             }
-            store_word(to, row, word);
+            if (to.wide) {
+                u64 const sign = word >> 63 != 0 ? ~u64{0} : 0;
+                bool const is_long = valid && result.make == Make::WideDecimal;
+                write_decimal(args, c, row, word, is_long ? states[result.place + 1] : sign);
+            } else {
+                store_word(to, row, word);
+            }
             if (to.valid != nullptr) to.valid[row] = valid ? 1 : 0;
         }
+    }
+
+    // Of 38 digits at most.
+    MGI_HD static void write_decimal(WriteArgs const& args, u32 column, u64 row, u64 low,
+                                     u64 high) {
+        constexpr u64 kHigh = 0x4b3b4ca85a86c47a;  // of 10^38
+        constexpr u64 kLow = 0x098a224000000000;
+        bool const negative = high >> 63 != 0;
+        u64 const size = negative ? 0 - low : low;
+        u64 const upper = negative ? ~high + (low == 0 ? 1 : 0) : high;
+        if (upper > kHigh || (upper == kHigh && size >= kLow)) {
+            shared_word(&args.overflows[column]).store(1, device::relaxed);
+        }
+        u64* const to = reinterpret_cast<u64*>(args.columns[column].values) + 2 * row;
+        to[0] = low;
+        to[1] = high;
     }
 
     // All pieces of a key, from part `k` on.
@@ -292,6 +316,9 @@ private:
     MGI_HD static u64 value_of(WriteArgs const& args, ResultColumn const& result, u32 column,
                                u64 const* states) {
         u64 const low = states[result.place];
+        bool const average = result.make == Make::AvgWord || result.make == Make::AvgWide ||
+                             result.make == Make::AvgFloat;
+        double const values = average ? double(states[result.count]) * result.unit : 1;
         switch (result.make) {
             case Make::WideSum: {
                 u64 const high = states[result.place + 1];
@@ -305,19 +332,15 @@ private:
                 if (result.value.kind != KeyKind::Float) return word;
                 return narrowed(double_of(word), result.value.width);
             }
-            case Make::AvgWord: return bits_of(double(i64(low)) / double(states[result.count]));
-            case Make::AvgWide: {
-                u64 const high = states[result.place + 1];
-                // What fits 64 bits would be lost as a small rest of two large numbers.
-                bool const fits = high == (low >> 63 != 0 ? ~u64{0} : 0);
-                double const sum = fits ? double(i64(low))
-                                        : double(i64(high)) * 18446744073709551616.0 + double(low);
-                return bits_of(sum / double(states[result.count]));
-            }
-            case Make::AvgFloat: return bits_of(double_of(low) / double(states[result.count]));
-            case Make::Variance: return bits_of(load_moments(states + result.place, 1).variance());
+            case Make::AvgWord: return bits_of(double(i64(low)) / values);
+            case Make::AvgWide: return bits_of(number_of(low, states[result.place + 1]) / values);
+            case Make::AvgFloat: return bits_of(double_of(low) / values);
+            case Make::Variance:
+                return bits_of(load_moments(states + result.place, 1).variance() /
+                               (result.unit * result.unit));
             case Make::Deviation:
-                return bits_of(sqrt(load_moments(states + result.place, 1).variance()));
+                return bits_of(sqrt(load_moments(states + result.place, 1).variance()) /
+                               result.unit);
             default: return low;
         }
     }

@@ -1,6 +1,8 @@
 // What a group-by on GPUs keeps of each group, and how its results are made of that.
 #pragma once
 
+#include <cmath>
+
 #include "operators/gpu/facts.hpp"
 #include "operators/gpu/group_by_kernels.hpp"
 #include "operators/gpu/outputs.hpp"
@@ -13,6 +15,7 @@ struct Item {
     AggregateFunction function = AggregateFunction::Count;
     u32 column = kNoColumn;  // of Count: rows are counted
     Field field;             // of the result
+    double unit = 1;         // what the column's digits are counted in
     // Of CountDistinct: which of the tables of pairs has the values; none of a key.
     u32 pairs = kNoColumn;
     // Of the first of two steps: which word of the moments is the result.
@@ -25,6 +28,10 @@ struct Item {
 
 inline bool is_sum(Item const& item) {
     return item.function == AggregateFunction::Sum || item.function == AggregateFunction::Avg;
+}
+
+inline bool counts(AggregateFunction function) {
+    return function == AggregateFunction::Count || function == AggregateFunction::CountDistinct;
 }
 
 // Where a column is among some.
@@ -45,13 +52,15 @@ struct Items {
             bool const rows = item.column == Item::kNoColumn;
             item.field =
                 aggregated(input.what(), aggregate, rows ? nullptr : &input.schema()[item.column]);
-            bool const counts = item.function == F::Count || item.function == F::CountDistinct;
             Type const type = rows ? int64() : input.schema()[item.column].type;
-            if (!counts && (is_wide(type) || type.is_variable())) {
-                refuse(input.what(), std::string(name_of(aggregate.function)) + " of column '" +
-                                         aggregate.column + "', which is " + type.to_string() +
-                                         "; on GPUs it takes integers, floats, dates and bools");
+            bool const bytes = type.id == TypeId::FixedSizeBinary || type.is_variable();
+            if (bytes && !counts(item.function)) {
+                refuse(input.what(),
+                       std::string(name_of(aggregate.function)) + " of column '" +
+                           aggregate.column + "', which is " + type.to_string() +
+                           "; on GPUs it takes integers, floats, decimals, dates and bools");
             }
+            if (type.id == TypeId::Decimal128) item.unit = std::pow(10.0, type.scale);
             // The least one is a value like any other, and does not depend on the rows' order.
             if (item.function == F::First) item.function = F::Min;
             bool const key = place_among(keys, item.column) != keys.size();
@@ -80,7 +89,10 @@ using Pairs = std::vector<GpuTable>;
 inline std::vector<bool> magnitudes_wanted(Input const& input, std::vector<Item> const& items) {
     std::vector<bool> wanted(input.schema().size());
     for (Item const& item : items) {
-        if (is_sum(item) && input.schema()[item.column].type.is_integer()) {
+        if (item.column == Item::kNoColumn) continue;
+        Type const& type = input.schema()[item.column].type;
+        bool const decimal = type.id == TypeId::Decimal128 && !counts(item.function);
+        if (decimal || (is_sum(item) && type.is_integer())) {
             wanted[item.column] = true;
         }
     }
@@ -162,13 +174,25 @@ private:
         sources_.push_back(source);
     }
 
+    // A decimal is as good as an integer where all of the column's fit one.
+    [[nodiscard]] bool is_long(u32 input_column) const {
+        return facts_.magnitudes[input_column] == SurveyCounts::kLong &&
+               input_.schema()[input_column].type.id == TypeId::Decimal128;
+    }
+    [[nodiscard]] ValueKind value_kind(u32 input_column) const {
+        ValueKind kind = kind_of(input_.schema()[input_column].type);
+        bool const decimal = input_.schema()[input_column].type.id == TypeId::Decimal128;
+        if (decimal && !is_long(input_column)) kind.kind = KeyKind::Signed;
+        return kind;
+    }
+
     // Place of a state, which several results may share.
     u32 state(Fold fold, u32 input_column) {
         State wanted;
         wanted.fold = fold;
         if (fold != Fold::CountRows) {
             wanted.column = column_of(input_column);
-            wanted.value = kind_of(input_.schema()[input_column].type);
+            wanted.value = value_kind(input_column);
         }
         for (u32 s = 0; s < states_.count; ++s) {
             State const& there = states_.all[s];
@@ -204,12 +228,26 @@ private:
             fold = fits ? Fold::Sum : Fold::SumWide;
             result.make = fits ? (average ? Make::AvgWord : Make::Word)
                                : (average ? Make::AvgWide : Make::WideSum);
+            if (type.id == TypeId::Decimal128) {
+                if (is_long(column)) check_sums(column);
+                if (result.make == Make::WideSum) result.make = Make::WideDecimal;
+            }
         }
         result.place = state(fold, column);
     }
 
+    // Sums of all rows' decimals have to fit two words.
+    void check_sums(u32 column) const {
+        u64 const most = (~u64{0} >> 1) / std::max<u64>(input_.rows(), 1);
+        if (facts_.uppers[column] < most) return;
+        refuse(input_.what(), "a sum of column '" + input_.schema()[column].name +
+                                  "' might not fit 38 digits, as large as its values and as many "
+                                  "as its rows are; cast it to float64");
+    }
+
     void add_item(Item const& item) {
         ResultColumn result;
+        result.unit = item.unit;
         result.value = kind_of(item.field.type);
         bool nulls = item.column != Item::kNoColumn && facts_.nulls[item.column];
         switch (item.function) {
@@ -233,6 +271,12 @@ private:
                 add_distinct(result, item);
                 break;
             default:
+                if (is_long(item.column)) {
+                    refuse(input_.what(), std::string(name_of(item.function)) + " of column '" +
+                                              input_.schema()[item.column].name +
+                                              "', which has decimals of more than 64 bits; on "
+                                              "GPUs it takes shorter ones");
+                }
                 result.make = Make::Extreme;
                 result.place = state(
                     item.function == AggregateFunction::Max ? Fold::Max : Fold::Min, item.column);

@@ -101,8 +101,10 @@ public:
         auto const overflows = place_.download(write.overflows, write.count);
         for (u32 r = 0; r < write.count; ++r) {
             if (overflows[r] == 0) continue;
-            refuse(operation_.what(), "a sum of column '" + plan_.sources()[r] +
-                                          "' does not fit int64; cast it to float64");
+            bool const decimal = is_wide(plan_.schema()[r].type);
+            refuse(operation_.what(), "a sum of column '" + plan_.sources()[r] + "' does not fit " +
+                                          (decimal ? "38 digits" : "int64") +
+                                          "; cast it to float64");
         }
         entries_.reset();
         return table;

@@ -45,13 +45,16 @@ struct Sketch {
 struct SurveyColumn {
     u32 column = 0;
     ValueKind value;
-    bool magnitude = false;  // of an integer: the largest absolute value
+    bool magnitude = false;  // of an integer or a decimal: the largest absolute value
 };
 
 // What was found of it.
 struct SurveyCounts {
     u64 nulls = 0;
-    u64 magnitude = 0;
+    u64 magnitude = 0;  // of decimals kLong where one does not fit 64 bits
+    u64 upper = 0;      // and then the largest absolute value of their upper words
+
+    static constexpr u64 kLong = ~u64{0};
 };
 
 struct SurveyArgs {
@@ -111,20 +114,28 @@ private:
         group.sync();
         u64 nulls = 0;
         u64 magnitude = 0;
+        u64 upper = 0;
         bool const is_signed = wanted.value.kind == KeyKind::Signed;
+        bool const is_decimal = wanted.value.kind == KeyKind::Bytes;
         each_row(
             group, args.rows,
             [&](u64 i) { return wanted.magnitude ? load_word(view, wanted.value, i) : 0; },
             [&](u64 i, u64 word) {
                 if (!is_valid(view, i)) {
                     ++nulls;
-                } else {
-                    u64 const size = is_signed && word >> 63 != 0 ? 0 - word : word;
-                    magnitude = device::max_of(magnitude, size);
+                    return;
                 }
+                bool const negative = (is_signed || is_decimal) && word >> 63 != 0;
+                magnitude = device::max_of(magnitude, negative ? 0 - word : word);
+                if (!is_decimal || !wanted.magnitude) return;
+                u64 const high = load_word(view, upper_word(wanted.value), i);
+                if (high == (negative ? ~u64{0} : 0)) return;
+                magnitude = SurveyCounts::kLong;
+                upper = device::max_of(upper, high >> 63 != 0 ? 0 - high : high);
             });
         if (nulls != 0) shared_word(&here->nulls).fetch_add(nulls, device::relaxed);
         if (magnitude != 0) shared_word(&here->magnitude).fetch_max(magnitude, device::relaxed);
+        if (upper != 0) shared_word(&here->upper).fetch_max(upper, device::relaxed);
         group.sync();
         if (!group.leads()) return;
         SurveyCounts& counts = args.counts[c];
@@ -132,6 +143,7 @@ private:
         if (here->magnitude != 0) {
             shared_word(&counts.magnitude).fetch_max(here->magnitude, device::relaxed);
         }
+        if (here->upper != 0) shared_word(&counts.upper).fetch_max(here->upper, device::relaxed);
     }
 
     MGI_HD static void hash_keys(device::Group const& group, device::Shared shared,

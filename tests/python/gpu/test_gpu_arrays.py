@@ -181,6 +181,10 @@ def rows_with_nulls(count: int) -> pa.RecordBatch:
             "b": pa.array(rng.random(count) < 0.5, mask=rng.random(count) < 0.3),
             "p": pa.array(rng.random(count) < 0.5),
             "d": pa.array(rng.integers(0, 9999, count).astype("i4")).cast(pa.date32()),
+            "m": pa.array(rng.integers(-99, 99, count)).cast(pa.decimal128(20, 2)),
+            "w": pa.array([b"%05d" % i if i % 3 else None for i in range(count)], pa.binary(5)),
+            "s": pa.array([None if i % 5 == 0 else "x" * (i % 23) + str(i) for i in range(count)]),
+            "z": pa.array([b"%d" % (i * i) for i in range(count)], pa.large_binary()),
         }
     )
 
@@ -234,10 +238,23 @@ def test_arrow_device_arrays_go_round(driver: Driver) -> None:
         ours.__arrow_c_device_array__(new_thing=1)
 
 
-def test_strings_and_decimals_are_refused(driver: Driver) -> None:
-    for column in (pa.array(["x"]), pa.array([1]).cast(pa.decimal128(30, 2))):
-        with pytest.raises(mgi.InvalidArgument, match="column 'a' is .*no column on a GPU"):
-            mgi.GpuTable.from_host(pa.table({"a": column}))
+def test_texts_and_decimals_are_no_arrays(driver: Driver) -> None:
+    table = mgi.GpuTable.from_host(rows_with_nulls(20))
+    assert read(table["w"].values).tobytes()[5:10] == b"00001"
+    assert len(table["m"].values) == 16 * 20
+    for column in ("m", "z"):
+        with pytest.raises(BufferError, match=f"column '{column}' is .*arrays do not know"):
+            table[column].__dlpack__()
+    with pytest.raises(mgi.InvalidArgument, match="column 's' is string, whose values"):
+        _ = table["s"].values
+
+
+def test_views_come_from_the_host_as_strings(driver: Driver) -> None:
+    texts = ["a", None, "longer than any view holds in place", ""]
+    views = pa.table({"a": pa.array(texts, pa.string_view())})
+    back = mgi.GpuTable.from_host(views).to_arrow()
+    assert back["a"].type == pa.string()
+    assert back["a"].to_pylist() == texts
 
 
 def test_host_tables_go_their_way_on_a_machine_with_gpus(driver: Driver) -> None:
