@@ -79,7 +79,9 @@ std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpo
 /// What a group-by makes of a column; nulls are skipped. Tables in GPU memory have no decimals, texts or
 /// binary (see <mgi/gpu_operators.hpp>).
 enum class AggregateFunction : std::uint8_t {
-    Sum,  ///< integers: int64; floats: float64; decimals: the scale, 38 digits. Null without values
+    /// Integers: int64; floats: float64; decimals: decimal128 of 38 digits and the same scale. Null
+    /// without values. Overflow is an error that names the column.
+    Sum,
     Count,  ///< any type: int64, how many values there are; never null
     /// Any type: its own; texts and binary order by bytes, NaN behind all numbers, false before true.
     /// Null without values.
@@ -92,7 +94,8 @@ enum class AggregateFunction : std::uint8_t {
     /// (docs/aggregates.md says how exactly).
     Variance,
     StdDev,  ///< the square root of Variance (SQL's stddev_samp); in the values' unit
-    /// Any type: its own; one of the values (SQL's any_value), the same in every run. Null without values.
+    /// Any type: its own; one of the values (SQL's any_value): the least one, so that every run gives the same. Null without
+    /// values.
     First,
     /// Any type: int64, how many different values there are; never null. All NaNs are equal, and so are 0.0
     /// and -0.0. The pairs of keys and value that differ go to the endpoint that owns the keys, once for
@@ -101,7 +104,7 @@ enum class AggregateFunction : std::uint8_t {
 };
 
 /// One column of a group-by's result. Count with an empty column counts rows. Types are as DuckDB gives
-/// them, but for sums of integers. Overflow of a sum is an error that names the column.
+/// them, but for sums of integers.
 struct Aggregate {
     AggregateFunction function = AggregateFunction::Count;
     std::string column;
