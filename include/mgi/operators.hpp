@@ -130,7 +130,8 @@ enum class JoinKind : std::uint8_t {
 /// What to join and which columns to materialize (empty: all). Columns of the right that are named
 /// like ones of the left get the suffix "_right". Without a list of the right's columns, key columns
 /// of equal names come once, as with SQL's USING: where a row of a Right or Full join has no left
-/// partner, they hold the right's key, which then must be of the same type.
+/// partner, they hold the right's key, which then must be of the same type. (Of equal floats that differ,
+/// 0.0 and -0.0, it is either side's.)
 struct JoinSpec {
     std::vector<std::string> left_keys;
     std::vector<std::string> right_keys;

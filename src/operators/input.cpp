@@ -156,21 +156,15 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
 }
 
 TextNeeds measure_texts(Input const& input, std::vector<u32> const& columns) {
-    TextNeeds needs;
     u64 bytes = 0;
-    bool any = false;
+    u64 longest_row = 0;
     for (u32 const c : columns) {
         if (!input.schema()[c].type.is_variable()) continue;
-        any = true;
         TextSum const sum = input.texts(c);
         bytes += sum.bytes;
-        needs.longest_row += sum.longest;
+        longest_row += sum.longest;
     }
-    if (any) {
-        u64 const average = input.rows() == 0 ? 0 : bytes / input.rows();
-        needs.bytes_per_row = u32(std::min<u64>(average + average / 4 + 1, u64{1} << 20));
-    }
-    return needs;
+    return TextNeeds::of(bytes, input.rows(), longest_row);
 }
 
 Morsels::Morsels(Table const& table) {

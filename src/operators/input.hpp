@@ -11,6 +11,7 @@
 #include "operators/columns.hpp"
 #include "operators/conversation.hpp"
 #include "operators/rules.hpp"
+#include "operators/text_needs.hpp"
 
 namespace mgi::operators {
 
@@ -53,11 +54,7 @@ private:
     std::vector<Facts> facts_;  // by column; none where this process is alone
 };
 
-// What a channel must know of the texts that go through it, in all processes.
-struct TextNeeds {
-    u32 bytes_per_row = 0;  // of long texts, with some room to spare; 0: there is no text column
-    u64 longest_row = 0;    // bytes of a row's long texts, at most
-};
+// Of all processes.
 TextNeeds measure_texts(Input const& input, std::vector<u32> const& columns);
 
 // Rows [first, first + rows) of a batch of a table.

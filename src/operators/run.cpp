@@ -13,9 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr u64 kLongestRow = (u64{device::Ticket::kMaxUnits}) * device::Ticket::kUnitBytes;
-constexpr u32 kSegmentBytes = 256u << 10;
-
 }  // namespace
 
 Run::Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endpoints,
@@ -80,11 +77,7 @@ Channel Run::open(std::string const& name, Schema const& schema,
 
 std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
                                std::vector<std::string> const& keys, TextNeeds const& texts) {
-    if (texts.longest_row > kLongestRow) {
-        throw Error(ErrorCode::Refused,
-                    what_ + ": a row's texts take " + std::to_string(texts.longest_row) +
-                        " bytes; a segment holds at most " + std::to_string(kLongestRow));
-    }
+    check_texts(what_, texts);
     std::vector<ChannelSpec> specs;
     for (Flow const& flow : flows) specs.push_back(spec_of(flow, schema, keys, texts));
     std::size_t const before = channels_.size();
@@ -104,16 +97,7 @@ std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& sch
         // Not before all have them: a channel ends for all when one deletes it.
         if (flows.size() == 1) talk_.gather("");
         close_channels(before);
-        // Half of a segment for texts, and then large enough.
-        u32 fixed = 0;
-        for (Field const& field : schema.fields()) fixed += field.type.row_width();
-        for (ChannelSpec& spec : specs) {
-            ChannelOptions& options = spec.options;
-            options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
-            options.segment_bytes =
-                std::max({kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes,
-                          options.segment_bytes * 2});
-        }
+        for (ChannelSpec& spec : specs) make_room(spec.options, schema, texts);
     }
 }
 

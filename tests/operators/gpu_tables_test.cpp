@@ -138,7 +138,7 @@ TEST(GpuKeys, ShareWordsWhereTheyFit) {
     EXPECT_EQ(words({{float32(), false}, {boolean(), false}}), 2u);
     EXPECT_EQ(words({{int64(), true}, {int64(), true}}), 3u);
     EXPECT_EQ(words({{decimal128(20, 2), false}}), 2u);
-    EXPECT_EQ(words({{fixed_size_binary(3), true}, {int32(), false}}), 1u);
+    EXPECT_EQ(words({{fixed_size_binary(3), true}, {int32(), false}}), 2u);
     EXPECT_EQ(words({{fixed_size_binary(20), true}}), 3u);
     EXPECT_EQ(words({{fixed_size_binary(128), true}}), 17u);
     test::expect_error(ErrorCode::InvalidArgument, {"'x'", "every 8 bytes"},

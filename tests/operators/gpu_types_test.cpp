@@ -53,6 +53,46 @@ TEST_P(GpuTypes, SumsDecimalsOfMoreThanAWord) {
     });
 }
 
+// More than a segment holds that knows of none.
+TEST_P(GpuTypes, SendsLongTextsThroughAChannel) {
+    Schema const schema{{"key", int32()}, {"long", string(), true}};
+    options_.by_reference = false;
+    std::vector<GpuTable> parts(endpoint_count());
+    std::string const text(300'000, 'y');
+    std::vector<std::int32_t> const keys{1, 2, 3};
+    std::vector<std::int32_t> const offsets{0, 5, 300'000, 300'000};
+    parts[0].schema = schema;
+    parts[0].rows = 3;
+    parts[0].gpu = -1;
+    parts[0].columns = {{keys.data()},
+                        {offsets.data(), nullptr, 0, Encoding::Offsets32,
+                         reinterpret_cast<std::byte const*>(text.data())}};
+    auto const operation = this->operation("exchange");
+    std::map<std::int32_t, std::size_t> sizes;
+    for (GpuTable const& result : exchange_on(*operation, parts, {"key"})) {
+        RecordBatch const batch = batch_of_result(result);
+        for (i64 row = 0; row < batch.rows; ++row) {
+            sizes[batch.values<std::int32_t>(0)[row]] = batch.string_at(1, row).size();
+        }
+    }
+    EXPECT_EQ(sizes, (std::map<std::int32_t, std::size_t>{{1, 5}, {2, 299'995}, {3, 0}}));
+}
+
+TEST_P(GpuTypes, CountsDifferentValuesBesideLongKeys) {
+    Schema const schema{{"s", string(), true},
+                        {"d", decimal128(20, 2)},
+                        {"k", int32(), true},
+                        {"x", int64(), true},
+                        {"b", fixed_size_binary(20)}};
+    PlainTable const table = random_table(schema, 3000, 9, 31);
+    std::vector<Aggregate> const wanted{{F::CountDistinct, "k", "of a key"},
+                                        {F::CountDistinct, "x", "xs"},
+                                        {F::CountDistinct, "b", "bs"}};
+    expect_groups(table, {"s", "k"}, wanted);
+    expect_groups(table, {"d", "k"}, wanted);
+    expect_groups(table, {"b", "s", "k"}, {{F::CountDistinct, "k", "of a key"}});
+}
+
 TEST_P(GpuTypes, GroupsAndJoinsByTexts) {
     Schema const schema{{"s", string(), true},
                         {"n", int16(), true},

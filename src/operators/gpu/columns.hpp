@@ -28,21 +28,18 @@ MGI_HD auto shared_word(T* at) {
 // bytes behind the first `skip`; of Text a word with its size and a part of its hash, or where it lies.
 struct ValueKind {
     KeyKind kind = KeyKind::Signed;
-    u32 width = 8;
-    u32 skip = 0;
+    u8 width = 8;  // of longer values kMostWidth: no kernel looks at them
+    u8 skip = 0;
 
+    static constexpr u32 kMostWidth = 255;
     static constexpr u32 kTextWord = 0;   // `skip` of a text's first word
     static constexpr u32 kTextBegin = 8;  // and of the address of its characters
 
     // Bytes of the piece.
-    [[nodiscard]] MGI_HD u32 piece() const { return width - skip < 8 ? width - skip : 8; }
+    [[nodiscard]] MGI_HD u32 piece() const { return width - skip < 8 ? u32(width - skip) : 8; }
+    // Whether values are longer than a word, as kernels see them.
+    [[nodiscard]] MGI_HD bool is_long() const { return kind >= KeyKind::Bytes; }
 };
-
-// Of a decimal's kind: its upper word.
-MGI_HD inline ValueKind upper_word(ValueKind kind) {
-    kind.skip = 8;
-    return kind;
-}
 
 // The largest unit of values that lie `width` bytes apart at both addresses, of 16 bytes at most.
 MGI_HD inline u32 unit_of(u64 width, void const* a, void const* b) {
@@ -87,6 +84,33 @@ MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
     return view.validity == nullptr || device::bit_at(view.validity, view.offset + row);
 }
 
+inline constexpr u32 kLongestText = 0x7fffffff;  // as Arrow has it
+
+// 8 bytes at any address. A GPU loads the one or two words that they lie in.
+MGI_HD inline u64 load_eight(char const* at) {
+#if defined(__CUDA_ARCH__)
+    u64 const address = reinterpret_cast<u64>(at);
+    u64 const* const word = reinterpret_cast<u64 const*>(address & ~u64{7});
+    u32 const bits = u32(address & 7) * 8;
+    return bits == 0 ? word[0] : word[0] >> bits | word[1] << (64 - bits);
+#else
+    u64 word;
+    memcpy(&word, at, 8);
+    return word;
+#endif
+}
+
+MGI_HD inline bool same_bytes(char const* a, char const* b, u32 size) {
+    u32 i = 0;
+    for (; i + 8 <= size; i += 8) {
+        if (load_eight(a + i) != load_eight(b + i)) return false;
+    }
+    for (; i < size; ++i) {
+        if (a[i] != b[i]) return false;
+    }
+    return true;
+}
+
 // A text's word: texts are equal if their words and characters are.
 MGI_HD inline u64 text_word(device::Text text) {
     return device::murmur3_bytes(text.data, text.size) << 32 | text.size;
@@ -95,24 +119,34 @@ MGI_HD inline u32 size_of_text(u64 word) {
     return u32(word);
 }
 
-// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1; a piece of Bytes, or
-// a word of a text.
+// An integer extended to 64 bits; a float as the bits of a double, one NaN and one zero; a Bool as 0 or 1.
 MGI_HD inline u64 load_word(ColumnView const& view, ValueKind kind, u64 row) {
     u64 const at = view.offset + row;
     auto const* values = static_cast<char const*>(view.values);
     if (kind.kind == KeyKind::Bool) {
         return device::bit_at(static_cast<u8 const*>(view.values), at) ? 1 : 0;
     }
+    values += at * kind.width;
+    if (kind.kind == KeyKind::Signed) return u64(device::load_signed(values, kind.width));
+    if (kind.kind == KeyKind::Unsigned) return device::load_unsigned(values, kind.width);
+    return device::load_float(values, kind.width);
+}
+
+// The same, or a word of a long value. Where there are none, kernels do without: it takes registers.
+MGI_HD inline u64 load_any_word(ColumnView const& view, ValueKind kind, u64 row) {
+    if (!kind.is_long()) return load_word(view, kind, row);
     if (kind.kind == KeyKind::Text) {
         device::Text const text = device::view_text(view, row);
         if (kind.skip == ValueKind::kTextWord) return text_word(text);
         return reinterpret_cast<u64>(text.data);
     }
-    values += at * kind.width;
-    if (kind.kind == KeyKind::Signed) return u64(device::load_signed(values, kind.width));
-    if (kind.kind == KeyKind::Unsigned) return device::load_unsigned(values, kind.width);
-    if (kind.kind == KeyKind::Bytes) return load_piece(values + kind.skip, kind.piece());
-    return device::load_float(values, kind.width);
+    auto const* const values = static_cast<char const*>(view.values);
+    return load_piece(values + (view.offset + row) * kind.width + kind.skip, kind.piece());
+}
+
+// The upper word of a decimal.
+MGI_HD inline u64 load_upper(ColumnView const& view, u64 row) {
+    return static_cast<u64 const*>(view.values)[2 * (view.offset + row) + 1];
 }
 
 // Calls `use(load)`, where `load(row)` is load_word of a column: of the kinds that most keys are without a branch for each
@@ -141,13 +175,12 @@ MGI_HD inline double load_double(ColumnView const& view, u32 width, u64 row) {
 // write rows that share a word.
 struct OutputColumn {
     char* values = nullptr;
-    u8* valid = nullptr;  // null: no row is null
-    u32 width = 8;        // of a value; 1 of a Bool
-    bool bits = false;    // a Bool
-    bool wide = false;    // a decimal or a fixed-size binary, whatever its width
-    bool text =
-        false;  // spans, whose characters lie in `characters`, or anywhere where that is null
-    char* characters = nullptr;
+    u8* valid = nullptr;         // null: no row is null
+    u32 width = 8;               // of a value; 1 of a Bool
+    bool bits = false;           // a Bool
+    bool wide = false;           // a decimal or a fixed-size binary, whatever its width
+    bool text = false;           // spans
+    char* characters = nullptr;  // of spans; null: they lie anywhere
 };
 
 // Calls `use` with a value of the unsigned type of a width.
@@ -179,23 +212,27 @@ MGI_HD inline void store_span(OutputColumn const& to, u64 row, u64 begin, u64 si
     reinterpret_cast<device::TextSpan*>(to.values)[row] = {begin, size};
 }
 
-MGI_HD inline void copy_value(OutputColumn const& to, u64 row, ColumnView const& from, u64 at) {
-    if (to.text) {
-        bool const valid = is_valid(from, at);
-        device::Text const text = valid ? device::view_text(from, at) : device::Text();
-        store_span(to, row, reinterpret_cast<u64>(text.data), text.size);
-    } else if (to.wide) {
-        char* const value = to.values + row * to.width;
-        char const* const source =
-            static_cast<char const*>(from.values) + (from.offset + at) * to.width;
-        with_unit(unit_of(to.width, value, source), [&](auto unit) {
-            using T = decltype(unit);
-            for (u32 u = 0; u < to.width; u += u32(sizeof(T))) {
-                *reinterpret_cast<T*>(value + u) = *reinterpret_cast<T const*>(source + u);
-            }
-        });
-    } else {
-        store_word(to, row, load_raw(from, to, at));
+// `kLong`: whether some column's values are longer than a word, or texts.
+template <bool kLong>
+MGI_HD void copy_value(OutputColumn const& to, u64 row, ColumnView const& from, u64 at) {
+    bool const is_long = kLong && (to.text || to.wide);
+    if (!is_long) store_word(to, row, load_raw(from, to, at));
+    if constexpr (kLong) {
+        if (to.text) {
+            bool const valid = is_valid(from, at);
+            device::Text const text = valid ? device::view_text(from, at) : device::Text();
+            store_span(to, row, reinterpret_cast<u64>(text.data), text.size);
+        } else if (to.wide) {
+            char* const value = to.values + row * to.width;
+            char const* const source =
+                static_cast<char const*>(from.values) + (from.offset + at) * to.width;
+            with_unit(unit_of(to.width, value, source), [&](auto unit) {
+                using T = decltype(unit);
+                for (u32 u = 0; u < to.width; u += u32(sizeof(T))) {
+                    *reinterpret_cast<T*>(value + u) = *reinterpret_cast<T const*>(source + u);
+                }
+            });
+        }
     }
     if (to.valid != nullptr) to.valid[row] = is_valid(from, at) ? 1 : 0;
 }

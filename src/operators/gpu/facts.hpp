@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <numeric>
 
 #include "operators/gpu/keys.hpp"
 #include "operators/gpu/survey.hpp"
@@ -27,6 +28,8 @@ struct Facts {
     std::vector<std::vector<u64>> rows_of_part_for;  // by part and endpoint
     std::vector<u32> texts;                          // those of which there are
     std::vector<std::vector<std::vector<u64>>> characters_of_part_for;  // by text, part, endpoint
+    u64 longest_text = 0;                                               // of those that move
+    u64 longest_row = 0;                                                // all of its texts
 
     // How many an endpoint gets of all parts.
     [[nodiscard]] u64 rows_for(std::size_t endpoint) const {
@@ -39,6 +42,16 @@ struct Facts {
         static std::vector<std::vector<u64>> const none;
         auto const at = std::find(texts.begin(), texts.end(), column);
         return at == texts.end() ? none : characters_of_part_for[std::size_t(at - texts.begin())];
+    }
+    // Of those that move, for a channel of so many rows.
+    [[nodiscard]] TextNeeds text_needs(u64 rows) const {
+        u64 characters = 0;
+        for (auto const& of_text : characters_of_part_for) {
+            for (auto const& of_part : of_text) {
+                characters = std::accumulate(of_part.begin(), of_part.end(), characters);
+            }
+        }
+        return TextNeeds::of(characters, rows, longest_row);
     }
     // How many characters of each of some columns an endpoint gets.
     [[nodiscard]] std::vector<u64> characters_for(std::vector<u32> const& columns,
@@ -64,29 +77,36 @@ public:
         SurveyArgs args;
         args.rows = input.rows(part);
         args.owners = operation.owners(wanted.keys.size());
-        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, args.texts,
-                 counts_, registers_, rows_for_, args.characters_for) =
+        TextArgs text;
+        std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, text.texts,
+                 counts_, registers_, rows_for_, texts_) =
             place_.upload(keep_, input.views(part, all, std::vector<bool>(all.size(), true)),
                           looked_at, input.layouts(all), wanted.keys, texts,
                           std::vector<SurveyCounts>(looked_at.size()),
                           std::vector<u32>(wanted.sketch ? Sketch::kRegisters : 0),
                           std::vector<u64>(wanted.rows_for ? operation.size() : 0),
-                          std::vector<u64>(texts.size() * operation.size()));
-        args.text_count = u32(texts.size());
-        characters_for_ = args.characters_for;
+                          std::vector<u64>(2 + texts.size() * operation.size()));
         args.looked_at_count = u32(looked_at.size());
         args.counts = counts_;
         if (wanted.sketch) args.registers = registers_;
         if (wanted.rows_for) args.rows_for = rows_for_;
         place_.run(Survey::scratch_bytes(args), Survey{}, args);
+        if (texts.empty() || args.rows == 0) return;
+        text.columns = args.columns;
+        text.rows = args.rows;
+        text.owners = args.owners;
+        text.text_count = u32(texts.size());
+        text.longest = texts_;
+        text.longest_row = texts_ + 1;
+        text.characters_for = texts_ + 2;
+        place_.run(CountCharacters::scratch_bytes(text), CountCharacters{}, text);
     }
 
     std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }
     std::vector<u32> registers() { return place_.download(registers_, Sketch::kRegisters); }
     std::vector<u64> rows_for(std::size_t count) { return place_.download(rows_for_, count); }
-    std::vector<u64> characters_for(std::size_t count) {
-        return place_.download(characters_for_, count);
-    }
+    // The longest text, the most characters of a row, and how many go where, by text and endpoint.
+    std::vector<u64> texts(std::size_t count) { return place_.download(texts_, 2 + count); }
 
 private:
     Place& place_;
@@ -95,7 +115,7 @@ private:
     SurveyCounts* counts_ = nullptr;
     u32* registers_ = nullptr;
     u64* rows_for_ = nullptr;
-    u64* characters_for_ = nullptr;
+    u64* texts_ = nullptr;
 };
 
 // What one process has found, for the others: of its parts, and of all of them together.
@@ -105,6 +125,7 @@ inline std::string say_facts(Operation const& operation, Facts const& facts,
     for (std::size_t c = 0; c < facts.nulls.size(); ++c) {
         words.number(facts.nulls[c] ? 1 : 0).number(facts.magnitudes[c]).number(facts.uppers[c]);
     }
+    words.number(facts.longest_text).number(facts.longest_row);
     words.number(operation.own().size());
     for (std::size_t const p : operation.own()) {
         words.number(p).number(std::bit_cast<u64>(facts.keys_of_part[p]));
@@ -126,6 +147,8 @@ inline void hear_facts(std::string const& said, Facts& facts, std::vector<u32>& 
         facts.magnitudes[c] = std::max(facts.magnitudes[c], from.number());
         facts.uppers[c] = std::max(facts.uppers[c], from.number());
     }
+    facts.longest_text = std::max(facts.longest_text, from.number());
+    facts.longest_row = std::max(facts.longest_row, from.number());
     for (u64 parts = from.number(facts.keys_of_part.size()); parts != 0; --parts) {
         u64 const p = from.number(facts.keys_of_part.size() - 1);
         facts.keys_of_part[p] = std::bit_cast<double>(from.number());
@@ -160,7 +183,9 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     for (u32 c = 0; c < columns; ++c) {
         bool const magnitude = !wanted.magnitudes.empty() && wanted.magnitudes[c];
         if (!input.may_be_null(c) && !magnitude) continue;
-        looked_at.push_back({c, kind_of(input.schema()[c].type), magnitude});
+        ValueKind kind = kind_of(input.schema()[c].type);
+        if (kind.kind == KeyKind::Bytes) kind.kind = KeyKind::Signed;  // a decimal's lower word
+        looked_at.push_back({c, kind, magnitude});
     }
     facts.keys_of_part.resize(operation.size());
     if (wanted.rows_for) {
@@ -175,6 +200,8 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     struct Found {
         std::vector<SurveyCounts> counts;
         std::vector<u32> registers;
+        u64 longest_text = 0;
+        u64 longest_row = 0;
     };
     std::vector<Found> found(operation.size());
     operation.each([&](std::size_t p) {
@@ -183,9 +210,11 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
         if (wanted.sketch) found[p].registers = survey.registers();
         if (wanted.rows_for) facts.rows_of_part_for[p] = survey.rows_for(operation.size());
         if (facts.texts.empty()) return;
-        auto const characters = survey.characters_for(facts.texts.size() * operation.size());
+        auto const texts = survey.texts(facts.texts.size() * operation.size());
+        found[p].longest_text = texts[0];
+        found[p].longest_row = texts[1];
         for (std::size_t t = 0; t < facts.texts.size(); ++t) {
-            auto const first = characters.begin() + std::ptrdiff_t(t * operation.size());
+            auto const first = texts.begin() + std::ptrdiff_t(2 + t * operation.size());
             facts.characters_of_part_for[t][p].assign(first,
                                                       first + std::ptrdiff_t(operation.size()));
         }
@@ -198,6 +227,8 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
             facts.magnitudes[c] = std::max(facts.magnitudes[c], found[p].counts[l].magnitude);
             facts.uppers[c] = std::max(facts.uppers[c], found[p].counts[l].upper);
         }
+        facts.longest_text = std::max(facts.longest_text, found[p].longest_text);
+        facts.longest_row = std::max(facts.longest_row, found[p].longest_row);
         if (!wanted.sketch) continue;
         facts.keys_of_part[p] = Sketch::estimate(found[p].registers);
         for (u32 r = 0; r < Sketch::kRegisters; ++r) {
@@ -210,6 +241,9 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
             detail::hear_facts(said, facts, all);
         }
     }
+    if (facts.longest_text > kLongestText) {
+        refuse(input.what(), "a text is longer than " + std::to_string(kLongestText) + " bytes");
+    }
     if (wanted.sketch) facts.keys = Sketch::estimate(all);
     operation.end_phase("count");
     return facts;
@@ -221,7 +255,7 @@ inline KeyCode code_of(std::vector<KeyPart> parts) {
     code.count = u32(parts.size());
     u32 bits = 0;
     for (KeyPart const& part : parts) bits += part.bits + (part.nullable ? 1u : 0u);
-    if (parts.size() == 1 && bits == 65) {
+    if (parts.size() == 1 && bits == 65 && !parts[0].value.is_long()) {
         parts[0].null_apart = true;
         bits = 64;
     }
@@ -249,6 +283,10 @@ inline KeyCode code_of(std::vector<KeyPart> parts) {
         parts[p].word = u8(used.size());
         used.push_back(64);
     }
+    // Long values are for keys of several words.
+    bool const is_long = std::any_of(parts.begin(), parts.end(),
+                                     [](KeyPart const& part) { return part.value.is_long(); });
+    if (is_long && used.size() == 1) used.push_back(64);
     code.words = u32(used.size());
     std::copy(parts.begin(), parts.end(), code.parts);
     return code;

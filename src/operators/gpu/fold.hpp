@@ -32,7 +32,8 @@ struct States {
     State all[kMostStates];
     u32 count = 0;
     u32 words = 0;
-    bool moments = false;  // some are: kernels have fewer registers without
+    bool rare =
+        false;  // some are moments, or sums of long decimals: kernels have fewer registers without
 };
 
 // A pivot of no value; a NaN that stands for no value either.
@@ -73,10 +74,10 @@ MGI_HD inline double number_of(u64 low, u64 high) {
 // An integer, a float or a decimal's digits.
 MGI_HD inline double number_of(ColumnView const& view, ValueKind kind, u64 row) {
     if (kind.kind == KeyKind::Float) return load_double(view, kind.width, row);
-    u64 const word = load_word(view, kind, row);
     if (kind.kind == KeyKind::Bytes) {
-        return number_of(word, load_word(view, upper_word(kind), row));
+        return number_of(load_any_word(view, kind, row), load_upper(view, row));
     }
+    u64 const word = load_word(view, kind, row);
     return kind.kind == KeyKind::Unsigned ? double(word) : double(i64(word));
 }
 
@@ -162,7 +163,7 @@ MGI_HD inline void fold_moments(State const& state, u64* at, u64 step, ColumnVie
 }
 
 // Folds a row's value into a state whose words are `step` apart.
-template <bool kMoments>
+template <bool kRare>
 MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView const* views,
                               u64 row) {
     if (state.fold == Fold::CountRows) {
@@ -171,7 +172,7 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
     }
     ColumnView const& view = views[state.column];
     if (!is_valid(view, row)) return;
-    if constexpr (kMoments) {
+    if constexpr (kRare) {
         if (is_moments(state.fold)) return fold_moments(state, at, step, views, row);
     }
     switch (state.fold) {
@@ -180,13 +181,15 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
             shared_word(at).fetch_add(load_word(view, state.value, row), device::relaxed);
             break;
         case Fold::SumWide: {
+            if constexpr (kRare) {
+                if (state.value.kind == KeyKind::Bytes) {
+                    u64 const value = load_any_word(view, state.value, row);
+                    return add_wide(at, at + step, value, load_upper(view, row));
+                }
+            }
             u64 const value = load_word(view, state.value, row);
             bool const negative = state.value.kind == KeyKind::Signed && value >> 63 != 0;
-            bool const is_long = state.value.kind == KeyKind::Bytes;
-            u64 const high = is_long    ? load_word(view, upper_word(state.value), row)
-                             : negative ? ~u64{0}
-                                        : 0;
-            add_wide(at, at + step, value, high);
+            add_wide(at, at + step, value, negative ? ~u64{0} : 0);
             break;
         }
         case Fold::SumFloat: add_double(at, load_double(view, state.value.width, row)); break;
@@ -196,9 +199,9 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
 }
 
 // Folds a state of other rows into one; the words of `from` are `step` apart, nobody else touches them.
-template <bool kMoments>
+template <bool kRare>
 MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
-    if constexpr (kMoments) {
+    if constexpr (kRare) {
         if (is_moments(fold)) return add_moments(to, 1, load_moments(from, step));
     }
     u64 const word = *from;

@@ -102,6 +102,11 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
                           input.rows(e));
         auto groups = std::make_unique<Groups>(operation, e, plan,
                                                repeat ? LocalGroups::kMostBesideChannel : 0);
+        if (!texts.empty() && facts.texts.empty()) {
+            refuse(operation.what(), "at most " + std::to_string(Survey::kMostDestinations) +
+                                         " endpoints on GPUs for keys of texts, not " +
+                                         std::to_string(operation.size()));
+        }
         if (!texts.empty()) {
             auto const characters = facts.characters_for(texts, e);
             groups->keep_texts(std::accumulate(characters.begin(), characters.end(), u64{0}));
@@ -111,7 +116,8 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
     GroupByArgs const& any = folding.begin()->second.groups->args();
     for (TableSize size(share_of(facts.keys, operation.size()), input.rows());; size.grow()) {
         for (auto const& at : folding) at.second.groups->make(size);
-        Channel const channel = operation.open("group_by", Schema(fields), names, input.rows());
+        Channel const channel = operation.open("group_by", Schema(fields), names, input.rows(),
+                                               facts.text_needs(input.rows()));
         u32 const scratch = group_by_scratch(any, plan.wide(), 2 * columns);
         auto const args_of = [&](std::size_t e) {
             Folding const& here = folding.at(e);

@@ -28,8 +28,8 @@ inline u32 group_by_scratch(GroupByArgs const& args, bool wide, u32 columns) {
            columns * u32(sizeof(ColumnView)) + 32;
 }
 
-// `kMoments`: some states are moments.
-template <bool kWide, bool kMoments>
+// `kRare`: some states are moments.
+template <bool kWide, bool kRare>
 class Folder {
 public:
     MGI_HD Folder(device::Group const& group, device::Shared& shared, GroupByArgs const& args)
@@ -51,7 +51,7 @@ public:
 
     // Once there are no more rows.
     MGI_HD void finish() {
-        if (!local_.merge<kWide, kMoments>(group_, args_.table, args_.code, added_)) overfull();
+        if (!local_.merge<kWide, kRare>(group_, args_.table, args_.code, added_)) overfull();
         if (added_ != 0) shared_word(&args_.counts->groups).fetch_add(u64{added_}, device::relaxed);
     }
 
@@ -93,7 +93,7 @@ private:
     MGI_HD void fold_states(ColumnView const* views, u32 row, u64* at, u64 step) const {
         for (u32 s = 0; s < args_.states.count; ++s) {
             State const state = args_.states.all[s];
-            fold_value<kMoments>(state, at + state.place * step, step, views, row);
+            fold_value<kRare>(state, at + state.place * step, step, views, row);
         }
     }
 
@@ -106,14 +106,14 @@ private:
 };
 
 // Folds a part where it lies.
-template <bool kWide, bool kMoments>
+template <bool kWide, bool kRare>
 struct FoldPart {
     static constexpr u32 kTileRows = 4096;
 
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            GroupByArgs const* args, PartToSend part) const {
         ColumnView* const views = shared.take<ColumnView>(part.column_count);
-        Folder<kWide, kMoments> folder(group, shared, *args);
+        Folder<kWide, kRare> folder(group, shared, *args);
         u64 const step = u64{group.blocks} * kTileRows;
         for (u64 first = u64{group.block} * kTileRows; first < part.rows; first += step) {
             aim(group, part.columns, part.column_count, first, views);

@@ -204,7 +204,7 @@ private:
         }
         wanted.place = states_.words;
         states_.words += words_of(fold);
-        states_.moments = states_.moments || is_moments(fold);
+        states_.rare = states_.rare || is_moments(fold) || wanted.value.kind == KeyKind::Bytes;
         states_.all[states_.count++] = wanted;
         return wanted.place;
     }
@@ -303,7 +303,7 @@ private:
     void add_distinct(ResultColumn& result, Item const& item) {
         if (item.pairs == Item::kNoColumn) {
             result.make = Make::KeyCount;
-            result.part = column_of(item.column);  // keys come first
+            result.part = results_[place_among(keys_, item.column)].part;  // keys come first
             return;
         }
         while (pair_counts_.size() <= item.pairs) pair_counts_.push_back(states_.words++);

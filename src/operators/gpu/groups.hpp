@@ -115,9 +115,9 @@ private:
         u32 const scratch = group_by_scratch(args, plan_.wide(), part.column_count);
         auto const run = [&](auto kernel) { place_.run(scratch, kernel, at, part); };
         if (plan_.wide()) {
-            args.states.moments ? run(FoldPart<true, true>{}) : run(FoldPart<true, false>{});
+            args.states.rare ? run(FoldPart<true, true>{}) : run(FoldPart<true, false>{});
         } else {
-            args.states.moments ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
+            args.states.rare ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
         }
     }
 
@@ -132,7 +132,7 @@ private:
         GroupByArgs args = args_;
         args.states.all[0] = count;
         args.states.count = 1;
-        args.states.moments = false;
+        args.states.rare = false;
         UploadedPart part(place_, views_of(pairs), u64(pairs.rows));
         GroupByArgs const* const at = place_.upload_one(keep, std::vector<GroupByArgs>{args});
         fold(args, at, part.to_send);

@@ -142,9 +142,16 @@ private:
         }
         auto const columns = output.columns();
         for (std::size_t c = 0; c < gathered.size(); ++c) gathered[c].to = columns[c];
-        place_.run(0, GatherPairs{}, static_cast<Pair const*>(pairs), pairs_,
-                   static_cast<Gathered const*>(place_.upload_one(keep_, gathered)),
-                   u32(gathered.size()));
+        Gathered const* const at = place_.upload_one(keep_, gathered);
+        auto const gather = [&](auto kernel) {
+            place_.run(0, kernel, static_cast<Pair const*>(pairs), pairs_, at,
+                       u32(gathered.size()));
+        };
+        if (has_long(schema_)) {
+            gather(GatherPairs<true>{});
+        } else {
+            gather(GatherPairs<false>{});
+        }
         return output.finish();
     }
 

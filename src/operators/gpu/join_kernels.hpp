@@ -192,8 +192,8 @@ struct WriteAlone {
     static constexpr u32 scratch_bytes() { return 32; }
 };
 
-// A column of the result, and which columns it comes from: one of a side, or one of each, of which the first counts where
-// there is such a row.
+// A column of the result, and which columns it comes from: one of a side, or a key of each, where the first that there is
+// counts, since they are equal.
 struct Gathered {
     ColumnView probing;
     ColumnView built;
@@ -202,6 +202,8 @@ struct Gathered {
     OutputColumn to;
 };
 
+// `kLong`: see copy_value.
+template <bool kLong>
 struct GatherPairs {
     MGI_HD void operator()(device::Group const& group, device::Shared&, Pair const* pairs,
                            u64 count, Gathered const* columns, u32 column_count) const {
@@ -211,9 +213,9 @@ struct GatherPairs {
             for (u32 c = 0; c < column_count; ++c) {
                 Gathered const& column = columns[c];
                 if (column.from_probing && pair.probing != Pair::kNone) {
-                    copy_value(column.to, i, column.probing, pair.probing);
+                    copy_value<kLong>(column.to, i, column.probing, pair.probing);
                 } else if (column.from_built && pair.built != Pair::kNone) {
-                    copy_value(column.to, i, column.built, pair.built);
+                    copy_value<kLong>(column.to, i, column.built, pair.built);
                 } else {
                     store_null(column.to, i);
                 }

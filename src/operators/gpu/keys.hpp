@@ -82,7 +82,7 @@ MGI_HD inline Special encode_key_words(KeyCode const& code, ColumnView const* vi
             words[part.null_word] |= u64{1} << part.null_shift;
             continue;
         }
-        u64 const value = load_word(view, part.value, row);
+        u64 const value = load_any_word(view, part.value, row);
         if (part.drop_top_bit && value >> 63 != 0) return Special::Dropped;
         words[part.word] |= (value & low_bits(part.bits)) << part.shift;
     }
@@ -96,10 +96,8 @@ MGI_HD inline bool same_texts(KeyCode const& code, u64 const* a, u64 const* b) {
         u64 const y = b[code.compared() + t];
         if (x == y) continue;
         u32 const size = size_of_text(a[code.text_words[t]]);
-        for (u32 i = 0; i < size; ++i) {
-            if (reinterpret_cast<char const*>(x)[i] != reinterpret_cast<char const*>(y)[i]) {
-                return false;
-            }
+        if (!same_bytes(reinterpret_cast<char const*>(x), reinterpret_cast<char const*>(y), size)) {
+            return false;
         }
     }
     return true;

@@ -83,7 +83,7 @@ public:
     [[nodiscard]] MGI_HD bool looking() const { return looking_ && on(); }
 
     // Folds all that is here into the table. False if that is too full.
-    template <bool kWide, bool kMoments>
+    template <bool kWide, bool kRare>
     MGI_HD bool merge(device::Group const& group, HashTable const& table, KeyCode const& code,
                       u32& added) {
         group.sync();
@@ -107,8 +107,8 @@ public:
             for (u32 s = 0; s < states_.count; ++s) {
                 State const& state = states_.all[s];
                 for (u32 c = 0; c < copies_; ++c) {
-                    fold_state<kMoments>(state.fold, table.values(index) + state.place,
-                                         from + u64{state.place} * copies_ + c, copies_);
+                    fold_state<kRare>(state.fold, table.values(index) + state.place,
+                                      from + u64{state.place} * copies_ + c, copies_);
                 }
             }
         }

@@ -146,9 +146,12 @@ private:
                 columns = outputs_[e]->columns();
             } else {
                 std::size_t const process = operation_.process_of(e);
-                u64 const draft = layout.draft_bytes();
                 char* const memory = take(process, layout.bytes());
-                columns = layout.columns(memory, draft == 0 ? nullptr : take(process, draft));
+                auto const more = [&](u64 bytes) {
+                    return bytes == 0 ? nullptr : take(process, bytes);
+                };
+                char* const draft = more(layout.draft_bytes());
+                columns = layout.columns(memory, draft, more(layout.text_bytes()));
             }
             results.insert(results.end(), columns.begin(), columns.end());
         }
@@ -159,36 +162,28 @@ private:
 
     void place_all(std::vector<OutputColumn> const& results) {
         auto const first = sums_over_parts(facts_.rows_of_part_for);
-        std::vector<std::vector<u64>> characters(operation_.size() +
-                                                 1);  // by part: endpoint, column
-        for (auto& of_part : characters) of_part.resize(operation_.size() * columns_.size());
-        for (std::size_t c = 0; c < columns_.size(); ++c) {
-            auto const& of_column = facts_.characters_of(columns_[c]);
-            if (of_column.empty()) continue;
-            auto const sums = sums_over_parts(of_column);
-            for (std::size_t p = 0; p <= operation_.size(); ++p) {
-                for (std::size_t e = 0; e < operation_.size(); ++e) {
-                    characters[p][e * columns_.size() + c] = sums[p][e];
-                }
-            }
-        }
+        auto const characters = first_characters();
         std::vector<Placing> placings(operation_.size());
         operation_.each([&](std::size_t p) {
             placings[p] = placing(p, results, first[p], first[p + 1]);
+            if (facts_.texts.empty()) return;
             Placing& here = placings[p];
+            here.character_end = characters[p + 1];
             u64 const* ends = nullptr;
             std::tie(here.args.next_character, ends) =
                 operation_.place(p).upload(here.keep, characters[p], characters[p + 1]);
             here.args.character_end = ends;
-            here.character_end = characters[p + 1];
         });
         operation_.check();
         std::exception_ptr failure;
         try {
             operation_.each([&](std::size_t p) {
                 if (input_.rows(p) == 0) return;
-                u32 const scratch = PlaceRows::scratch_bytes(u32(operation_.size()));
-                operation_.place(p).run(scratch, PlaceRows{}, placings[p].args);
+                if (has_long(schema_)) {
+                    place<true>(p, placings[p].args);
+                } else {
+                    place<false>(p, placings[p].args);
+                }
                 check_placed(p, placings[p]);
             });
         } catch (...) {
@@ -198,7 +193,19 @@ private:
         operation_.end_step(failure);
         u64 rows = 0;
         for (std::size_t const p : operation_.own()) rows += input_.rows(p);
-        operation_.count_moved(rows, rows * row_bytes());
+        u64 texts = 0;
+        for (auto const& of_text : facts_.characters_of_part_for) {
+            for (std::size_t const p : operation_.own()) {
+                texts = std::accumulate(of_text[p].begin(), of_text[p].end(), texts);
+            }
+        }
+        operation_.count_moved(rows, rows * row_bytes() + texts);
+    }
+
+    template <bool kLong>
+    void place(std::size_t p, PlaceArgs const& args) {
+        using Rows = PlaceRows<kLong>;
+        operation_.place(p).run(Rows::scratch_bytes(u32(operation_.size())), Rows{}, args);
     }
 
     // By part, and behind the last one: what all parts before have, by endpoint.
@@ -211,6 +218,23 @@ private:
             for (std::size_t e = 0; e < of_parts.size(); ++e) sums[p + 1][e] += of_parts[p][e];
         }
         return sums;
+    }
+
+    // By part, and behind the last one: where its characters go, by endpoint and column.
+    [[nodiscard]] std::vector<std::vector<u64>> first_characters() const {
+        std::size_t const size = operation_.size();
+        std::vector<std::vector<u64>> first(
+            size + 1, std::vector<u64>(facts_.texts.empty() ? 0 : size * columns_.size()));
+        for (std::size_t c = 0; c < columns_.size(); ++c) {
+            auto const& of_column = facts_.characters_of(columns_[c]);
+            if (of_column.empty()) continue;
+            auto const sums = sums_over_parts(of_column);
+            for (std::size_t p = 0; p <= size; ++p) {
+                for (std::size_t e = 0; e < size; ++e)
+                    first[p][e * columns_.size() + c] = sums[p][e];
+            }
+        }
+        return first;
     }
 
     // `first`: by endpoint, the row of its result where the part's first one goes; `end`: behind its last one.
@@ -233,14 +257,13 @@ private:
 
     void check_placed(std::size_t p, Placing const& placing) const {
         Place& place = operation_.place(p);
-        bool const as_counted =
-            place.download(placing.args.next, placing.end.size()) == placing.end &&
-            place.download(placing.args.next_character, placing.character_end.size()) ==
-                placing.character_end;
-        if (as_counted) return;
-        refuse(operation_.what(), "keys or texts of part " + std::to_string(p) +
-                                      " changed while its rows were exchanged; let nobody write "
-                                      "into the columns until the call has returned");
+        bool as_counted = place.download(placing.args.next, placing.end.size()) == placing.end;
+        if (!facts_.texts.empty()) {
+            auto const& characters = placing.character_end;
+            as_counted = as_counted && place.download(placing.args.next_character,
+                                                      characters.size()) == characters;
+        }
+        if (!as_counted) refuse_changed("part " + std::to_string(p));
     }
 
     void send_all(std::string const& name) {
@@ -249,7 +272,8 @@ private:
         for (std::size_t c = 0; c < travelling.size(); ++c) travelling[c].nullable = nulls_[c];
         std::vector<std::string> key_names;
         for (u32 const key : keys_) key_names.push_back(schema_[key].name);
-        Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows());
+        Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows(),
+                                                facts_.text_needs(input_.rows()));
         struct Flowing {
             UploadedPart part;
             std::vector<Memory> keep;
@@ -278,12 +302,25 @@ private:
         operation_.close();
         for (auto const& [e, here] : flowing) {
             u64 const came = operation_.place(e).download(here.arriving.cursor, 1)[0];
+            check_characters(e, here.arriving);
             if (came == facts_.rows_for(e)) continue;
             throw Error(ErrorCode::Internal, operation_.what() + ": " + std::to_string(came) +
                                                  " rows came to endpoint " + std::to_string(e) +
                                                  " in place of " +
                                                  std::to_string(facts_.rows_for(e)));
         }
+    }
+
+    void check_characters(std::size_t e, Arriving const& arriving) const {
+        if (facts_.texts.empty()) return;
+        auto const expected = facts_.characters_for(columns_, e);
+        if (operation_.place(e).download(arriving.characters, expected.size()) == expected) return;
+        refuse_changed("what comes to endpoint " + std::to_string(e));
+    }
+    [[noreturn]] void refuse_changed(std::string const& whose) const {
+        refuse(operation_.what(), "keys or texts of " + whose +
+                                      " changed while its rows were exchanged; let nobody write "
+                                      "into the columns until the call has returned");
     }
 
     // Of payload, as a channel counts it.

@@ -19,6 +19,7 @@
 #include "operators/gpu/place.hpp"
 #include "operators/message.hpp"
 #include "operators/rules.hpp"
+#include "operators/text_needs.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -157,7 +158,8 @@ public:
 
     // A channel from all endpoints to all, by the keys, for so many rows of all processes.
     Channel open(std::string const& name, Schema const& schema,
-                 std::vector<std::string> const& keys, u64 rows) {
+                 std::vector<std::string> const& keys, u64 rows, TextNeeds const& texts) {
+        check_texts(what(), texts);
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints_;
         spec.schema = schema;
@@ -165,7 +167,12 @@ public:
         spec.options.name = name;
         spec.options.by_reference = options_.by_reference;
         spec.options.segment_bytes = options_.segment_bytes;
-        spec.options.expected_bytes = std::max<u64>(rows * schema.row_bytes(), 1);
+        spec.options.expected_bytes =
+            std::max<u64>(rows * (schema.row_bytes() + texts.bytes_per_row), 1);
+        spec.options.text_bytes_per_row = texts.bytes_per_row;
+        if (options_.segment_bytes == 0 && texts.longest_row > kAnySegmentHolds) {
+            make_room(spec.options, schema, texts);
+        }
         spec.options.max_groups = most_groups_;
         // Whoever could not come so far is not waited for in vain.
         gather("");

@@ -13,8 +13,8 @@ struct Arrived {
     std::vector<Memory> memory;
 };
 
-// Where the columns of a table lie that kernels fill: in its memory, or first elsewhere. There are Bools and validity, as
-// bytes, since groups write rows that share a word; and texts, as spans and characters in no order.
+// Where the columns of a table lie that kernels fill: in its memory, or first elsewhere. Bools and validity are drafts of
+// bytes, since groups write rows that share a word; texts are spans, and characters in no order.
 class OutputLayout {
 public:
     // `nulls` says which columns can have any, `characters` how many a column of texts will have that are brought; without it
@@ -26,8 +26,8 @@ public:
             Column column;
             column.type = schema[c].type;
             if (column.is_text()) {
-                column.draft = next(draft_bytes_, rows * sizeof(device::TextSpan));
-                if (!characters.empty()) column.characters = next(draft_bytes_, characters[c]);
+                column.values = next(text_bytes_, rows * sizeof(device::TextSpan));
+                if (!characters.empty()) column.characters = next(text_bytes_, characters[c]);
             } else if (column.is_bits()) {
                 column.values = next(bytes_, bit_bytes());
                 column.draft = next(draft_bytes_, rows + kAhead);
@@ -43,12 +43,13 @@ public:
     }
 
     [[nodiscard]] u64 rows() const { return rows_; }
-    // Of the table, and of what lies elsewhere first.
+    // Of the table, of drafts, and of texts.
     [[nodiscard]] u64 bytes() const { return bytes_; }
     [[nodiscard]] u64 draft_bytes() const { return draft_bytes_; }
+    [[nodiscard]] u64 text_bytes() const { return text_bytes_; }
 
     // As kernels write them.
-    [[nodiscard]] std::vector<OutputColumn> columns(char* memory, char* draft) const {
+    [[nodiscard]] std::vector<OutputColumn> columns(char* memory, char* draft, char* texts) const {
         std::vector<OutputColumn> all;
         for (Column const& column : columns_) {
             OutputColumn to;
@@ -56,23 +57,24 @@ public:
             to.text = column.is_text();
             to.wide = is_wide(column.type);
             to.width = to.bits ? 1 : column.type.row_width();
-            to.values = column.draft != kNone ? draft + column.draft : memory + column.values;
-            if (column.characters != kNone) to.characters = draft + column.characters;
+            to.values = (to.text ? texts : memory) + column.values;
+            if (to.bits) to.values = draft + column.draft;
+            if (column.characters != kNone) to.characters = texts + column.characters;
             if (column.valid != kNone) to.valid = reinterpret_cast<u8*>(draft + column.valid_draft);
             all.push_back(to);
         }
         return all;
     }
     // As others read them once they are packed; texts are spans.
-    [[nodiscard]] std::vector<ColumnView> views(char* memory, char* draft) const {
+    [[nodiscard]] std::vector<ColumnView> views(char* memory, char* texts) const {
         std::vector<ColumnView> all;
         for (Column const& column : columns_) {
             ColumnView view;
             view.values = memory + column.values;
             if (column.is_text()) {
-                view.values = draft + column.draft;
+                view.values = texts + column.values;
                 view.encoding = device::InputEncoding::Spans;
-                if (column.characters != kNone) view.bytes = draft + column.characters;
+                if (column.characters != kNone) view.bytes = texts + column.characters;
             }
             if (column.valid != kNone) {
                 view.validity = reinterpret_cast<u8 const*>(memory + column.valid);
@@ -93,12 +95,11 @@ public:
 private:
     static constexpr u64 kNone = ~u64{0};
     static constexpr u64 kAhead = 32;  // that packing may read behind the last row
-    // Places in the table's memory, and, drafts, elsewhere.
     struct Column {
         Type type;
-        u64 values = 0;
+        u64 values = 0;  // in the table's memory, of texts in theirs
         u64 draft = kNone;
-        u64 characters = kNone;  // elsewhere
+        u64 characters = kNone;
         u64 valid = kNone;
         u64 valid_draft = kNone;
 
@@ -115,6 +116,7 @@ private:
     u64 rows_;
     u64 bytes_ = 0;
     u64 draft_bytes_ = 0;
+    u64 text_bytes_ = 0;
     std::vector<Column> columns_;
 };
 
@@ -130,7 +132,10 @@ inline GpuColumn pack_texts(Place& place, ColumnView const& texts, u64 rows,
     place.run(CountTexts::scratch_bytes(), CountTexts{}, args);
     place.run(PlaceTiles::scratch_bytes(place.threads()), PlaceTiles{}, args);
     u64 const bytes = place.download(args.tiles + args.tile_count(), 1)[0];
-    bool const narrow = bytes <= 0x7fffffffu;
+    if (bytes >= kTooLong) {
+        refuse(what, "a text is longer than " + std::to_string(kLongestText) + " bytes");
+    }
+    bool const narrow = bytes <= kLongestText;
     Memory const offsets = place.allocate((rows + 1) * (narrow ? 4 : 8), what);
     Memory const characters = place.allocate(bytes, "the characters of " + what);
     owners.insert(owners.end(), {offsets, characters});
@@ -170,13 +175,16 @@ public:
         };
         memory_ = take(layout_.bytes(), what);
         if (layout_.draft_bytes() != 0) {
-            draft_ = take(layout_.draft_bytes(), "bits or texts of " + what);
+            draft_ = take(layout_.draft_bytes(), "bits of " + what);
+        }
+        if (layout_.text_bytes() != 0) {
+            texts_ = take(layout_.text_bytes(), "texts of " + what);
         }
     }
 
     // In the host's memory, and in the place's.
     [[nodiscard]] std::vector<OutputColumn> columns() const {
-        return layout_.columns(at(memory_), at(draft_));
+        return layout_.columns(at(memory_), at(draft_), at(texts_));
     }
     [[nodiscard]] OutputColumn const* uploaded() {
         if (uploaded_ == nullptr) uploaded_ = place_->upload_one(keep_, columns());
@@ -186,13 +194,14 @@ public:
     [[nodiscard]] std::vector<void*> memories() const {
         std::vector<void*> all{memory_.get()};
         if (draft_ != nullptr) all.push_back(draft_.get());
+        if (texts_ != nullptr) all.push_back(texts_.get());
         return all;
     }
 
     // The rows, once all were written, for kernels of this place.
     Arrived arrived() {
         pack();
-        return {layout_.views(at(memory_), at(draft_)), layout_.rows(), {memory_, draft_}};
+        return {layout_.views(at(memory_), at(texts_)), layout_.rows(), {memory_, texts_}};
     }
 
     // The table, likewise, in memory of the caller's allocator where there is one, wherever the rows were written.
@@ -209,7 +218,7 @@ public:
         table.rows = i64(layout_.rows());
         table.gpu = place_->gpu();
         std::vector<Memory> owners{memory_};
-        auto const views = layout_.views(at(memory_), at(draft_));
+        auto const views = layout_.views(at(memory_), at(texts_));
         for (std::size_t c = 0; c < views.size(); ++c) {
             GpuColumn column;
             column.values = views[c].values;
@@ -220,7 +229,7 @@ public:
             table.columns.push_back(column);
         }
         place_->wait();
-        draft_.reset();
+        texts_.reset();
         table.owner = owners.size() == 1
                           ? memory_
                           : Memory(memory_.get(), [owners = std::move(owners)](void*) {});
@@ -245,6 +254,7 @@ private:
                         reinterpret_cast<u32*>(bits));
         });
         place_->wait();
+        draft_.reset();
     }
 
     static char* at(Memory const& memory) { return static_cast<char*>(memory.get()); }
@@ -255,7 +265,8 @@ private:
     OutputLayout layout_;
     bool in_window_;
     Memory memory_;
-    Memory draft_;
+    Memory draft_;  // until it is packed
+    Memory texts_;
     std::vector<Memory> keep_;
     OutputColumn const* uploaded_ = nullptr;
 };

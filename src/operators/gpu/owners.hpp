@@ -25,16 +25,17 @@ public:
         batch_.count = rows;
     }
 
-    // Calls `use(load)`, where `load(row)` is the first key's value, of `load_word`, if that is a word.
+    // Calls `use(load)`, where `load(row)` is what `hash` wants of the first key: its value, of `load_word`, or the hash of a long
+    // one.
     template <class Use>
     MGI_HD void with_first_keys(Use&& use) const {
-        if (wide_) return use([](u64) { return u64{0}; });
+        if (wide_) return use([this](u64 row) { return hash_of(0, row); });
         device::ColumnLayout const& layout = owners_.layouts[owners_.keys[0]];
-        with_words_of(first_, {layout.key, layout.width}, use);
+        with_words_of(first_, {layout.key, u8(layout.width)}, use);
     }
-    // As a channel hashes the keys of a row, see device::hash_value. `word`: the first key's value.
+    // As a channel hashes the keys of a row, see device::hash_value. `word`: what was loaded of the first key.
     [[nodiscard]] MGI_HD u64 hash(u64 row, u64 word) const {
-        u64 hash = wide_                   ? hash_of(0, row)
+        u64 hash = wide_                   ? word
                    : is_valid(first_, row) ? device::murmur3_mix(word)
                                            : device::kNullHash;
         for (u32 k = 1; k < owners_.key_count; ++k) {

@@ -25,6 +25,8 @@ struct PlaceArgs {
 // A group takes a tile of rows, finds each one's owner and its position among the tile's rows by owner. Then, column by
 // column, it brings values into its scratch in that order, so that each owner's are one run, and stores each run by 16 bytes
 // at a time, as links like it best.
+// `kLong`: whether some column's values are longer than a word, or texts.
+template <bool kLong>
 class PlaceRows {
 public:
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
@@ -155,14 +157,17 @@ private:
         OutputColumn const* const results = args.results + c;
         u64 const first = view.offset + tile.first;
         auto const values_of = [&](u32 d) { return results[d * args.column_count].values; };
-        if (results->text) {
-            place_texts(group, args, c, tile);
+        bool const is_long = kLong && (results->text || results->wide);
+        if constexpr (kLong) {
+            if (results->text) place_texts(group, args, c, tile);
+            if (results->wide) place_wide(group, args, c, tile);
+        }
+        if (is_long) {
+            // They have gone.
         } else if (results->bits) {
             auto const* const bits = static_cast<u8 const*>(view.values);
             place<u8>(group, args, tile, values_of,
                       [&](u32 row) { return u8(device::bit_at(bits, first + row) ? 1 : 0); });
-        } else if (results->wide) {
-            place_wide(group, args, c, tile);
         } else {
             with_type_of(results->width, [&](auto type) {
                 auto const* const values = static_cast<decltype(type) const*>(view.values) + first;

@@ -64,11 +64,8 @@ struct SurveyArgs {
     SurveyCounts* counts = nullptr;
     u32 looked_at_count = 0;
     Owners owners;
-    u32* registers = nullptr;    // of a sketch; null: none is wanted
-    u64* rows_for = nullptr;     // by destination; null: not wanted
-    u32 const* texts = nullptr;  // columns whose characters are counted
-    u32 text_count = 0;
-    u64* characters_for = nullptr;  // by text and destination
+    u32* registers = nullptr;  // of a sketch; null: none is wanted
+    u64* rows_for = nullptr;   // by destination; null: not wanted
 };
 
 class Survey {
@@ -85,8 +82,7 @@ public:
     static u32 scratch_bytes(SurveyArgs const& args) {
         // A multiple of 16: what is taken from the end of the scratch begins at one.
         return 64 + (args.registers == nullptr ? 0 : 4 * Sketch::kRegisters) +
-               (args.rows_for == nullptr ? 0 : (4 * args.owners.count + 15) / 16 * 16) +
-               (8 * args.text_count * args.owners.count + 15) / 16 * 16;
+               (args.rows_for == nullptr ? 0 : (4 * args.owners.count + 15) / 16 * 16);
     }
 
 private:
@@ -116,7 +112,7 @@ private:
         u64 magnitude = 0;
         u64 upper = 0;
         bool const is_signed = wanted.value.kind == KeyKind::Signed;
-        bool const is_decimal = wanted.value.kind == KeyKind::Bytes;
+        bool const is_decimal = is_signed && wanted.value.width == 16;
         each_row(
             group, args.rows,
             [&](u64 i) { return wanted.magnitude ? load_word(view, wanted.value, i) : 0; },
@@ -125,10 +121,10 @@ private:
                     ++nulls;
                     return;
                 }
-                bool const negative = (is_signed || is_decimal) && word >> 63 != 0;
+                bool const negative = is_signed && word >> 63 != 0;
                 magnitude = device::max_of(magnitude, negative ? 0 - word : word);
                 if (!is_decimal || !wanted.magnitude) return;
-                u64 const high = load_word(view, upper_word(wanted.value), i);
+                u64 const high = load_upper(view, i);
                 if (high == (negative ? ~u64{0} : 0)) return;
                 magnitude = SurveyCounts::kLong;
                 upper = device::max_of(upper, high >> 63 != 0 ? 0 - high : high);
@@ -152,10 +148,7 @@ private:
             args.registers == nullptr ? nullptr : shared.take<u32>(Sketch::kRegisters);
         u32* const rows_for =
             args.rows_for == nullptr ? nullptr : shared.take<u32>(args.owners.count);
-        u32 const texts = args.text_count * args.owners.count;
-        u64* const characters = texts == 0 ? nullptr : shared.take<u64>(texts);
         group.sync();
-        for (u32 i = group.thread; i < texts; i += group.threads) characters[i] = 0;
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             registers[i] = 0;
@@ -170,25 +163,13 @@ private:
             each_row(group, args.rows, load, [&](u64 i, u64 word) {
                 u64 const hash = rows.hash(i, word);
                 if (registers != nullptr) Sketch::add(registers, hash);
-                if (rows_for == nullptr) return;
-                u32 const owner = rows.owner(i, hash);
-                device::shared_add(&rows_for[owner], 1);
-                for (u32 t = 0; t < args.text_count; ++t) {
-                    ColumnView const& view = args.columns[args.texts[t]];
-                    if (!is_valid(view, i)) continue;
-                    shared_word(&characters[t * args.owners.count + owner])
-                        .fetch_add(u64{device::view_text(view, i).size}, device::relaxed);
-                }
+                if (rows_for != nullptr) device::shared_add(&rows_for[rows.owner(i, hash)], 1);
             });
         });
         group.sync();
         for (u32 i = group.thread; registers != nullptr && i < Sketch::kRegisters;
              i += group.threads) {
             if (registers[i] != 0) Sketch::raise(&args.registers[i], registers[i]);
-        }
-        for (u32 i = group.thread; i < texts; i += group.threads) {
-            if (characters[i] == 0) continue;
-            shared_word(&args.characters_for[i]).fetch_add(characters[i], device::relaxed);
         }
         for (u32 i = group.thread; rows_for != nullptr && i < args.owners.count;
              i += group.threads) {
@@ -197,6 +178,69 @@ private:
             }
         }
     }
+};
+
+// Texts that are to move.
+struct TextArgs {
+    ColumnView const* columns = nullptr;
+    u64 rows = 0;
+    Owners owners;
+    u32 const* texts = nullptr;  // columns
+    u32 text_count = 0;
+    u64* characters_for = nullptr;  // by text and destination
+    u64* longest = nullptr;         // one text
+    u64* longest_row = nullptr;     // all texts of one
+};
+
+// Counts the characters that each endpoint will get.
+class CountCharacters {
+public:
+    MGI_HD void operator()(device::Group const& group, device::Shared& shared,
+                           TextArgs args) const {
+        u32 const counters = args.text_count * args.owners.count;
+        bool const local = counters <= kMostLocal;
+        u64* const sums = local ? shared.take<u64>(counters) : args.characters_for;
+        for (u32 i = group.thread; local && i < counters; i += group.threads) sums[i] = 0;
+        group.sync();
+        OwnedRows const rows(args.owners, args.columns, args.rows);
+        u64 longest = 0;
+        u64 longest_row = 0;
+        rows.with_first_keys([&](auto const& load) {
+            u64 const step = u64{group.threads} * group.blocks;
+            u64 i = u64{group.block} * group.threads + group.thread;
+            for (; i < args.rows; i += step) {
+                u32 const owner = rows.owner(i, rows.hash(i, load(i)));
+                u64 all = 0;
+                for (u32 t = 0; t < args.text_count; ++t) {
+                    ColumnView const& view = args.columns[args.texts[t]];
+                    if (!is_valid(view, i)) continue;
+                    u64 const size = device::view_text(view, i).size;
+                    all += size;
+                    longest = device::max_of(longest, size);
+                    shared_word(&sums[t * args.owners.count + owner])
+                        .fetch_add(size, device::relaxed);
+                }
+                longest_row = device::max_of(longest_row, all);
+            }
+        });
+        if (longest != 0) {
+            shared_word(args.longest).fetch_max(longest, device::relaxed);
+            shared_word(args.longest_row).fetch_max(longest_row, device::relaxed);
+        }
+        group.sync();
+        for (u32 i = group.thread; local && i < counters; i += group.threads) {
+            if (sums[i] == 0) continue;
+            shared_word(&args.characters_for[i]).fetch_add(sums[i], device::relaxed);
+        }
+    }
+
+    static u32 scratch_bytes(TextArgs const& args) {
+        u32 const counters = args.text_count * args.owners.count;
+        return counters <= kMostLocal ? (8 * counters + 15) / 16 * 16 + 16 : 0;
+    }
+
+private:
+    static constexpr u32 kMostLocal = 1024;  // counters in a group's scratch
 };
 
 }  // namespace mgi::operators::on_gpu

@@ -16,9 +16,16 @@ inline bool is_wide(Type const& type) {
     return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
 }
 
+// Whether some column's values are longer than a word, or texts.
+inline bool has_long(Schema const& schema) {
+    return std::any_of(schema.fields().begin(), schema.fields().end(), [](Field const& field) {
+        return is_wide(field.type) || field.type.is_variable();
+    });
+}
+
 inline ValueKind kind_of(Type const& type) {
     ValueKind kind;
-    kind.width = type.row_width();
+    kind.width = u8(std::min(type.row_width(), ValueKind::kMostWidth));
     if (type.is_variable()) {
         kind.kind = KeyKind::Text;
     } else if (is_wide(type)) {
@@ -119,7 +126,7 @@ public:
                                  : kind.kind == KeyKind::Text ? device::Storage::Views
                                                               : device::Storage::Fixed;
             layouts[i].key = kind.kind;
-            layouts[i].width = kind.width;
+            layouts[i].width = schema()[columns[i]].type.row_width();
         }
         return layouts;
     }

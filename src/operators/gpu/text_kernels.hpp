@@ -6,9 +6,17 @@
 
 namespace mgi::operators::on_gpu {
 
-// Copies characters by all lanes of a text, see each_text.
+// Copies characters by all lanes of a text, see each_text: by words where the target has whole ones.
 MGI_HD inline void copy_text(char* to, device::Text text, u32 lane, u32 lanes) {
-    for (u32 i = lane; i < text.size; i += lanes) to[i] = text.data[i];
+    u32 const size = text.size;
+    u32 const head = device::min_of(size, u32(0 - reinterpret_cast<u64>(to)) & 7);
+    u32 const words = (size - head) / 8;
+    for (u32 i = lane; i < head; i += lanes) to[i] = text.data[i];
+    for (u32 w = lane; w < words; w += lanes) {
+        u32 const at = head + 8 * w;
+        *reinterpret_cast<u64*>(to + at) = load_eight(text.data + at);
+    }
+    for (u32 i = head + 8 * words + lane; i < size; i += lanes) to[i] = text.data[i];
 }
 
 // Calls `each(i, lane, lanes)` for i in [0, count): several threads of the group, the lanes, share each of them.
@@ -32,6 +40,9 @@ struct PackArgs {
     [[nodiscard]] MGI_HD u64 tile_count() const { return (rows + kTileRows - 1) / kTileRows; }
 };
 
+// What a sum of characters with a longer text is beyond.
+inline constexpr u64 kTooLong = u64{1} << 50;
+
 // Counts each tile's characters.
 struct CountTexts {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
@@ -45,7 +56,8 @@ struct CountTexts {
             u64 const end = device::min_of<u64>(first + PackArgs::kTileRows, args.rows);
             u64 mine = 0;
             for (u64 i = first + group.thread; i < end; i += group.threads) {
-                mine += device::view_text(args.texts, i).size;
+                u32 const size = device::view_text(args.texts, i).size;
+                mine += size > kLongestText ? kTooLong : size;
             }
             if (mine != 0) shared_word(sum).fetch_add(mine, device::relaxed);
             group.sync();
