@@ -23,29 +23,27 @@ MGI_HD constexpr u64 rotate_left(u64 x, int by) {
     return x << by | x >> (64 - by);
 }
 
-/// MurmurHash3_x64_128 (Austin Appleby, public domain algorithm), first 64 bits, seed 0.
-MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
+/// MurmurHash3_x64_128 (Austin Appleby, public domain algorithm), first 64 bits, seed 0, of what `load(at, bytes)` reads: up to 8
+/// bytes at an address, the others 0.
+template <class Load>
+MGI_HD u64 murmur3_of(char const* data, u32 size, Load const& load) {
     constexpr u64 c1 = 0x87c37b91114253d5ULL;
     constexpr u64 c2 = 0x4cf5ad432745937fULL;
     u64 h1 = 0;
     u64 h2 = 0;
     u32 const blocks = size / 16;
     for (u32 i = 0; i < blocks; ++i) {
-        u64 k1;
-        u64 k2;
-        memcpy(&k1, data + 16 * i, 8);
-        memcpy(&k2, data + 16 * i + 8, 8);
+        u64 const k1 = load(data + 16 * i, 8);
+        u64 const k2 = load(data + 16 * i + 8, 8);
         h1 ^= rotate_left(k1 * c1, 31) * c2;
         h1 = (rotate_left(h1, 27) + h2) * 5 + 0x52dce729;
         h2 ^= rotate_left(k2 * c2, 33) * c1;
         h2 = (rotate_left(h2, 31) + h1) * 5 + 0x38495ab5;
     }
-    char const* tail = data + 16 * blocks;
+    char const* const tail = data + 16 * blocks;
     u32 const rest = size % 16;
-    u64 k1 = 0;
-    u64 k2 = 0;
-    if (rest != 0) memcpy(&k1, tail, min_of(rest, 8u));  // an empty value may have no address
-    if (rest > 8) memcpy(&k2, tail + 8, rest - 8);
+    u64 const k1 = load(tail, min_of(rest, 8u));
+    u64 const k2 = rest > 8 ? load(tail + 8, rest - 8) : 0;
     h2 ^= rotate_left(k2 * c2, 33) * c1;
     h1 ^= rotate_left(k1 * c1, 31) * c2;
     h1 ^= size;
@@ -55,6 +53,15 @@ MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
     h1 = murmur3_mix(h1);
     h2 = murmur3_mix(h2);
     return h1 + h2;
+}
+
+/// The same of bytes.
+MGI_HD inline u64 murmur3_bytes(char const* data, u32 size) {
+    return murmur3_of(data, size, [](char const* at, u32 bytes) {
+        u64 word = 0;
+        if (bytes != 0) memcpy(&word, at, bytes);  // an empty value may have no address
+        return word;
+    });
 }
 
 MGI_HD inline i64 load_signed(char const* at, u32 width) {

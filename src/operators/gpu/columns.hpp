@@ -86,34 +86,38 @@ MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
 
 inline constexpr u32 kLongestText = 0x7fffffff;  // as Arrow has it
 
-// 8 bytes at any address. A GPU loads the one or two words that they lie in.
-MGI_HD inline u64 load_eight(char const* at) {
+// Up to 8 bytes at any address, the others 0. A GPU loads the one or two words that they lie in, not byte after byte.
+MGI_HD inline u64 load_some(char const* at, u32 bytes) {
+    u64 word = 0;
 #if defined(__CUDA_ARCH__)
     u64 const address = reinterpret_cast<u64>(at);
-    u64 const* const word = reinterpret_cast<u64 const*>(address & ~u64{7});
-    u32 const bits = u32(address & 7) * 8;
-    return bits == 0 ? word[0] : word[0] >> bits | word[1] << (64 - bits);
+    u64 const* const words = reinterpret_cast<u64 const*>(address & ~u64{7});
+    u32 const before = u32(address & 7);
+    if (bytes != 0) word = words[0] >> (8 * before);
+    if (before + bytes > 8) word |= words[1] << (64 - 8 * before);
+    if (bytes != 8) word &= (u64{1} << (8 * bytes)) - 1;
 #else
-    u64 word;
-    memcpy(&word, at, 8);
-    return word;
+    if (bytes != 0) memcpy(&word, at, bytes);
 #endif
+    return word;
 }
 
 MGI_HD inline bool same_bytes(char const* a, char const* b, u32 size) {
-    u32 i = 0;
-    for (; i + 8 <= size; i += 8) {
-        if (load_eight(a + i) != load_eight(b + i)) return false;
-    }
-    for (; i < size; ++i) {
-        if (a[i] != b[i]) return false;
+    for (u32 i = 0; i < size; i += 8) {
+        u32 const bytes = device::min_of(size - i, 8u);
+        if (load_some(a + i, bytes) != load_some(b + i, bytes)) return false;
     }
     return true;
 }
 
+// device::murmur3_bytes of a text, by words.
+MGI_HD inline u64 hash_of(device::Text text) {
+    return device::murmur3_of(text.data, text.size, load_some);
+}
+
 // A text's word: texts are equal if their words and characters are.
 MGI_HD inline u64 text_word(device::Text text) {
-    return device::murmur3_bytes(text.data, text.size) << 32 | text.size;
+    return hash_of(text) << 32 | text.size;
 }
 MGI_HD inline u32 size_of_text(u64 word) {
     return u32(word);

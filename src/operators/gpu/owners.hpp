@@ -52,7 +52,11 @@ public:
 private:
     [[nodiscard]] MGI_HD u64 hash_of(u32 k, u64 row) const {
         u32 const key = owners_.keys[k];
-        return device::hash_value(batch_, owners_.layouts[key], key, row);
+        device::ColumnLayout const& layout = owners_.layouts[key];
+        if (layout.key == KeyKind::Text && batch_.valid(key, row)) {
+            return on_gpu::hash_of(device::view_text(batch_.columns[key], row));
+        }
+        return device::hash_value(batch_, layout, key, row);
     }
 
     Owners const owners_;

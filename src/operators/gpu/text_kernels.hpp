@@ -6,23 +6,25 @@
 
 namespace mgi::operators::on_gpu {
 
-// Copies characters by all lanes of a text, see each_text: by words where the target has whole ones.
+// Copies characters by all lanes of a text, see each_text: by words where the target has whole ones, and what is before and
+// behind them. Each of those is one load, so that a text takes few turns.
 MGI_HD inline void copy_text(char* to, device::Text text, u32 lane, u32 lanes) {
     u32 const size = text.size;
     u32 const head = device::min_of(size, u32(0 - reinterpret_cast<u64>(to)) & 7);
-    u32 const words = (size - head) / 8;
-    for (u32 i = lane; i < head; i += lanes) to[i] = text.data[i];
-    for (u32 w = lane; w < words; w += lanes) {
-        u32 const at = head + 8 * w;
-        *reinterpret_cast<u64*>(to + at) = load_eight(text.data + at);
+    u32 const before = head != 0 ? 1 : 0;
+    u32 const units = before + (size - head + 7) / 8;
+    for (u32 u = lane; u < units; u += lanes) {
+        bool const first = u < before;
+        u32 const begin = first ? 0 : head + 8 * (u - before);
+        u32 const bytes = first ? head : device::min_of(size - begin, 8u);
+        store_piece(to + begin, bytes, load_some(text.data + begin, bytes));
     }
-    for (u32 i = head + 8 * words + lane; i < size; i += lanes) to[i] = text.data[i];
 }
 
 // Calls `each(i, lane, lanes)` for i in [0, count): several threads of the group, the lanes, share each of them.
 template <class Each>
 MGI_HD void each_text(device::Group const& group, u32 count, Each&& each) {
-    u32 const lanes = group.threads % 8 == 0 ? 8 : 1;
+    u32 const lanes = group.threads % 4 == 0 ? 4 : 1;
     for (u32 i = group.thread / lanes; i < count; i += group.threads / lanes) {
         each(i, group.thread % lanes, lanes);
     }
@@ -110,26 +112,30 @@ struct WriteTexts {
                            Offset* offsets, char* characters) const {
         u64* const sums = shared.take<u64>(group.threads);
         u64* const begins = shared.take<u64>(PackArgs::kTileRows);
+        auto* const texts = shared.take<device::Text>(PackArgs::kTileRows);
         for (u64 tile = group.block; tile < args.tile_count(); tile += group.blocks) {
             u64 const first = tile * PackArgs::kTileRows;
             u32 const rows = u32(device::min_of<u64>(PackArgs::kTileRows, args.rows - first));
+            for (u32 i = group.thread; i < rows; i += group.threads) {
+                texts[i] = device::view_text(args.texts, first + i);
+            }
+            group.sync();
             u32 const each = (rows + group.threads - 1) / group.threads;
             u32 const from = device::min_of(each * group.thread, rows);
             u32 const to = device::min_of(from + each, rows);
             u64 mine = 0;
-            for (u32 i = from; i < to; ++i) mine += device::view_text(args.texts, first + i).size;
+            for (u32 i = from; i < to; ++i) mine += texts[i].size;
             u64 at = args.tiles[tile] + sum_before(group, sums, mine);
             for (u32 i = from; i < to; ++i) {
                 begins[i] = at;
-                at += device::view_text(args.texts, first + i).size;
+                at += texts[i].size;
             }
             group.sync();
             for (u32 i = group.thread; i < rows; i += group.threads) {
                 offsets[first + i] = Offset(begins[i]);
             }
             each_text(group, rows, [&](u32 i, u32 lane, u32 lanes) {
-                copy_text(characters + begins[i], device::view_text(args.texts, first + i), lane,
-                          lanes);
+                copy_text(characters + begins[i], texts[i], lane, lanes);
             });
             group.sync();  // nobody reads the tile any more
         }
@@ -137,7 +143,9 @@ struct WriteTexts {
             offsets[args.rows] = Offset(args.tiles[args.tile_count()]);
         }
     }
-    static u32 scratch_bytes(u32 threads) { return 8 * (threads + PackArgs::kTileRows) + 64; }
+    static u32 scratch_bytes(u32 threads) {
+        return 8 * threads + (8 + u32(sizeof(device::Text))) * PackArgs::kTileRows + 64;
+    }
 };
 
 }  // namespace mgi::operators::on_gpu
