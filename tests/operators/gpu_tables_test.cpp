@@ -245,7 +245,7 @@ TEST_P(GpuMoving, RefusesPartsThatChange) {
     std::swap(facts.rows_of_part_for[2][0], facts.rows_of_part_for[2][1]);
     facts.rows_of_part_for[2][1] += 1;
     facts.rows_of_part_for[2][0] -= 1;
-    test::expect_error(ErrorCode::InvalidArgument, {"the keys of part 2 changed"},
+    test::expect_error(ErrorCode::InvalidArgument, {"keys or texts of part 2 changed"},
                        [&] { Moving(*operation_, input, {0}, {0}, facts).run("exchange"); });
 }
 
