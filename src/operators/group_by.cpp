@@ -163,8 +163,8 @@ struct Job {
     OperatorReport* report;
 
     // Each group comes to the endpoint that owns its keys, which are the first ones of the plan's. `pairs`: tables for
-    // the plan's distinct columns.
-    Grouped group(GroupByPlan const& plan, std::vector<Grouped> const& pairs) const {
+    // the plan's distinct columns. `held`: bytes of what was made before, which the call may not have a second time.
+    Grouped group(GroupByPlan const& plan, std::vector<Grouped> const& pairs, u64 held) const {
         TextNeeds const texts = measure_texts(input, plan.input_columns());
         Run run(runtime, talk, endpoints, options);
         std::vector<std::string> names = plan.key_names();
@@ -172,7 +172,7 @@ struct Job {
         Channel const raw = run.open("group_by rows", plan.raw_schema(), names, texts, false);
         Channel const partial =
             run.open("group_by states", plan.partial_schema(), names, texts, false);
-        for (Grouped const& one : pairs) run.budget().take(one.bytes);
+        run.budget().take(held);
         Table const none;
         std::vector<std::unique_ptr<EndpointGroups>> all;
         all.reserve(endpoints.size());
@@ -197,11 +197,11 @@ struct Job {
         return grouped;
     }
 
-    // The different pairs of keys and a column's values.
-    Grouped pairs_of(DistinctColumn const& distinct) const {
+    // The different pairs of keys and a column's values, beside others that hold so many bytes.
+    Grouped pairs_of(DistinctColumn const& distinct, u64 held) const {
         std::vector<std::string> both = keys;
         both.push_back(input.schema()[distinct.input].name);
-        return group(GroupByPlan(input, both, {}, false), {});
+        return group(GroupByPlan(input, both, {}, false), {}, held);
     }
 
 private:
@@ -237,13 +237,15 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
         Job const job{runtime, talk, endpoints, input, keys, options, report};
         GroupByPlan const plan(input, keys, aggregates, false);
         std::vector<Grouped> pairs;
+        u64 held = 0;
         for (DistinctColumn const& distinct : plan.distinct()) {
-            pairs.push_back(job.pairs_of(distinct));
+            pairs.push_back(job.pairs_of(distinct, held));
+            held += pairs.back().bytes;
         }
         try {
-            return job.group(plan, pairs).tables;
+            return job.group(plan, pairs, held).tables;
         } catch (NarrowOverflow const&) {
-            return job.group(GroupByPlan(input, keys, aggregates, true), pairs).tables;
+            return job.group(GroupByPlan(input, keys, aggregates, true), pairs, held).tables;
         }
     });
 }

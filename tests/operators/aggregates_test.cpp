@@ -265,5 +265,42 @@ TEST(AggregatesLimit, HoldsForPairs) {
     });
 }
 
+// Those of one column are there while the next one's are made.
+TEST(AggregatesLimit, HoldsForPairsOfSeveralColumns) {
+    Schema const schema{{"key", int64()}, {"a", int64()}, {"b", int64()}};
+    std::vector<Row> rows;
+    for (std::int64_t i = 0; i < 60'000; ++i) rows.push_back({cell(i % 7), cell(i), cell(i)});
+    Random random(4);
+    Cluster cluster(1);
+    auto const parts = deal(schema, rows, 1, random);
+    OperatorOptions options;
+    options.groups = 1;
+    OperatorReport report;
+    // How many group-bys there were: each has two channels.
+    auto const made = [&](std::vector<Aggregate> const& wanted, bool& fits) {
+        report = {};
+        fits = true;
+        try {
+            group_by(cluster.runtime, cluster.endpoints, parts, {"key"}, wanted, options, &report);
+        } catch (Error const& error) {
+            EXPECT_EQ(error.code(), ErrorCode::OutOfMemory) << error.what();
+            fits = false;
+        }
+        return report.channels.size() / 2;
+    };
+    std::vector<Aggregate> wanted{{F::CountDistinct, "a", "as"}};
+    bool fits = false;
+    for (options.receive_limit = 1U << 18; !fits; options.receive_limit += 1U << 18) {
+        ASSERT_LT(options.receive_limit, 1U << 28);
+        (void)made(wanted, fits);
+    }
+    wanted.push_back({F::CountDistinct, "b", "bs"});
+    EXPECT_EQ(made(wanted, fits), 1);
+    EXPECT_FALSE(fits);
+    options.receive_limit *= 3;
+    EXPECT_EQ(made(wanted, fits), 3);
+    EXPECT_TRUE(fits);
+}
+
 }  // namespace
 }  // namespace mgi::test
