@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operators/gpu/group_by.hpp"
+#include "operators/host_pool.hpp"
 #include "operators/host_tables.hpp"
 #include "operators/job.hpp"
 #include "support/expect_error.hpp"
@@ -257,6 +258,55 @@ TEST_P(GpuAggregates, SayWhatTheyCannotTake) {
     test::expect_error(ErrorCode::InvalidArgument,
                        {"count_distinct of column 'x' beside 16 key columns", "at most 15"},
                        [&] { (void)group(wide, keys, {{F::CountDistinct, "x", "n"}}); });
+}
+
+// Somebody writes into the keys once the pairs have been made: the groups that this adds have no room.
+TEST(GpuAggregatesOfKeysThatChange, AreAnError) {
+    struct Hooked final : HostPlace {
+        Hooked(PlaceOptions const& options, std::function<void(std::string const&)> hook)
+            : HostPlace(2, 1, options), hook_(std::move(hook)) {}
+        Memory take(u64 bytes, std::string const& what) override {
+            hook_(what);
+            return HostPlace::take(bytes, what);
+        }
+        std::function<void(std::string const&)> hook_;
+    };
+    PlainTable table = random_table(Schema{{"key", int64()}, {"x", int32()}}, 4000, 500, 9);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i][0].word = i % 500;
+    Runtime runtime = runtime_of_cpus(1);
+    std::vector<Endpoint> const endpoints{runtime.create_endpoint("cpu:0")};
+    auto const processes = processes_of(runtime, endpoints);
+    test::HostPool const pool;  // finds who writes beyond what was taken
+    OperatorOptions options;
+    options.gpu_allocator = pool.allocator();
+    for (bool const changes : {false, true}) {
+        std::vector<GpuTable> const parts{on_host(batch_of(table, 0, table.rows.size()))};
+        int tables = 0;
+        auto const hook = [&](std::string const& what) {
+            if (what.rfind("a table of ", 0) != 0 || ++tables != 2 || !changes) return;
+            auto* const keys = static_cast<i64*>(const_cast<void*>(parts[0].columns[0].values));
+            std::fill(keys, keys + parts[0].rows, 7);
+        };
+        Operation operation(*processes, "group_by", runtime, endpoints, options,
+                            [&](Device const&, PlaceOptions const& wanted) {
+                                return std::make_unique<Hooked>(wanted, hook);
+                            });
+        auto const call = [&] {
+            return operation.perform([&] {
+                return group_by_on(operation, parts, {"key"},
+                                   {{F::Sum, "x", "sum"}, {F::CountDistinct, "x", "n"}});
+            });
+        };
+        if (changes) {
+            test::expect_error(ErrorCode::InvalidArgument,
+                               {"group_by: keys of the part at endpoint 0 changed while"},
+                               [&] { (void)call(); });
+        } else {
+            EXPECT_EQ(call()[0].rows, 500);
+        }
+        EXPECT_EQ(tables, 2);
+    }
+    EXPECT_EQ(pool.out(), 0);
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ struct WriteArgs {
     ResultColumn const* results = nullptr;
     OutputColumn const* columns = nullptr;
     u32 count = 0;
-    u64* cursor = nullptr;     // rows written
+    u64 rows = 0;              // that there is room for
+    u64* cursor = nullptr;     // rows that there are, more where keys have changed meanwhile
     u32* overflows = nullptr;  // by result: a sum has left 64 bits
 };
 
@@ -214,7 +215,8 @@ public:
             group.sync();
             for (u32 e = 0; e < kEach; ++e) {
                 u64 const index = first + u64{e} * group.threads + group.thread;
-                if (places[e] != ~0u) write(args, index, words->first + places[e]);
+                u64 const row = words->first + places[e];
+                if (places[e] != ~0u && row < args.rows) write(args, index, row);
             }
         }
     }

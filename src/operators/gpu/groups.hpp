@@ -93,10 +93,12 @@ public:
         write.wide = plan_.wide();
         write.columns = output.uploaded();
         write.count = u32(plan_.results().size());
+        write.rows = groups;
         std::tie(write.results, write.cursor, write.overflows) = place_.upload(
             keep, plan_.results(), std::vector<u64>{0}, std::vector<u32>(write.count));
         WriteArgs const* const write_at = place_.upload_one(keep, std::vector<WriteArgs>{write});
         place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
+        check_written(groups, write.cursor);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
         for (u32 r = 0; r < write.count; ++r) {
@@ -119,6 +121,16 @@ private:
         } else {
             args.states.rare ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
         }
+    }
+
+    // Pairs are counted into groups that there are already, unless somebody writes into the keys.
+    void check_written(u64 groups, u64 const* cursor) {
+        if (plan_.pair_counts().empty()) return;
+        if (place_.download(cursor, 1)[0] == groups && counts().overfull == 0) return;
+        refuse(operation_.what(),
+               "keys of the part at endpoint " + std::to_string(e_) +
+                   " changed while its different values were counted; let nobody "
+                   "write into the columns until the call has returned");
     }
 
     // Counts the values in a table of pairs, whose keys all have an entry.
