@@ -309,5 +309,36 @@ TEST(GpuAggregatesOfKeysThatChange, AreAnError) {
     EXPECT_EQ(pool.out(), 0);
 }
 
+// Where nothing but different values is asked for no row moves, and none is counted for an endpoint.
+TEST(GpuAggregatesOfPairsAlone, CountNoRowsForEndpoints) {
+    static constexpr u32 kEndpoints = 7;
+    struct Counting final : HostPlace {
+        using HostPlace::HostPlace;
+        void copy_out(void* to, void const* from, u64 bytes) override {
+            counts += bytes == kEndpoints * sizeof(u64) ? 1 : 0;
+            HostPlace::copy_out(to, from, bytes);
+        }
+        int counts = 0;
+    };
+    PlainTable const table =
+        random_table(Schema{{"key", int64()}, {"x", int32()}}, 4000, 1u << 30, 10);
+    Runtime runtime = runtime_of_cpus(1);
+    std::vector<Endpoint> endpoints;
+    for (u32 e = 0; e < kEndpoints; ++e) endpoints.push_back(runtime.create_endpoint("cpu:0"));
+    std::vector<GpuTable> const parts(kEndpoints, on_host(batch_of(table, 0, 500)));
+    auto const processes = processes_of(runtime, endpoints);
+    auto const counts = [&](std::vector<Aggregate> const& wanted) {
+        Operation operation(*processes, "group_by", runtime, endpoints, {},
+                            [](Device const&, PlaceOptions const& options) {
+                                return std::make_unique<Counting>(1, 1, options);
+                            });
+        (void)operation.perform([&] { return group_by_on(operation, parts, {"key"}, wanted); });
+        return static_cast<Counting const&>(operation.place(0)).counts;
+    };
+    // One more for rows: as they are counted, and as they have been placed.
+    EXPECT_EQ(counts({{F::CountDistinct, "x", "n"}}), 2);
+    EXPECT_EQ(counts({{F::CountDistinct, "x", "n"}, {F::Sum, "x", "sum"}}), 4);
+}
+
 }  // namespace
 }  // namespace mgi::operators::on_gpu

@@ -237,16 +237,16 @@ private:
 // A group-by of all rows of an input. Groups come to the endpoints that own the first `routed` of their keys.
 class Grouping {
 public:
-    // `pairs` are made before it runs.
+    // `pairs` are made before it runs. `on_rows`: it runs on rows, not on pairs alone.
     Grouping(Operation& operation, Input const& input, std::vector<u32> keys, std::size_t routed,
-             std::vector<Item> const& items, std::vector<Pairs> const& pairs)
+             std::vector<Item> const& items, std::vector<Pairs> const& pairs, bool on_rows = true)
         : operation_(operation),
           input_(input),
           keys_(std::move(keys)),
           routed_(routed),
           items_(items),
           pairs_(pairs),
-          facts_(find_facts(operation, input, wanted())),
+          facts_(find_facts(operation, input, wanted(on_rows))),
           plan_(input, keys_, items, facts_, &pairs) {}
 
     [[nodiscard]] Schema const& schema() const { return plan_.schema(); }
@@ -294,12 +294,12 @@ public:
     }
 
 private:
-    [[nodiscard]] Wanted wanted() const {
+    [[nodiscard]] Wanted wanted(bool on_rows) const {
         Wanted wanted;
         wanted.keys = keys_;
         wanted.magnitudes = magnitudes_wanted(input_, items_);
         wanted.sketch = true;
-        wanted.rows_for = counts_rows(keys_) && routed_ == keys_.size();
+        wanted.rows_for = on_rows && counts_rows(keys_) && routed_ == keys_.size();
         wanted.moving = keys_;
         for (Item const& item : items_) {
             bool const there = place_among(wanted.moving, item.column) != wanted.moving.size();
@@ -369,7 +369,7 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
                    std::to_string(kMostKeys - 1));
     }
     std::vector<Pairs> pairs;
-    Grouping grouping(operation, input, keys, keys.size(), items.all, pairs);
+    Grouping grouping(operation, input, keys, keys.size(), items.all, pairs, items.want_rows());
     for (u32 const column : items.distinct) {
         std::vector<u32> both = keys;
         both.push_back(column);
