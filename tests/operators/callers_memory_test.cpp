@@ -218,6 +218,25 @@ TEST(OperatorsFromAPoolOfTheRuntime, NeedBothFunctionsOfAPair) {
                        [&] { (void)Runtime::local(options); });
 }
 
+TEST(OperatorsBehindStreams, RefuseStreamsOfOtherGpusAlone) {
+    Runtime runtime = runtime_of_cpus(2);
+    std::vector<Endpoint> const endpoints{runtime.create_endpoint("cpu:0")};
+    auto const processes = processes_of(runtime, endpoints);
+    int stream = 0;
+    auto const call = [&](std::map<int, void*> const& streams) {
+        OperatorOptions options;
+        options.gpu_streams = streams;
+        Operation const operation(*processes, "join", runtime, endpoints, options,
+                                  places_on_host(1));
+    };
+    test::expect_error(ErrorCode::InvalidArgument,
+                       {"join: gpu_streams has streams for 1, 3,", "endpoints are on cpu:0;"},
+                       [&] { call({{1, &stream}, {3, &stream}}); });
+    // A host's place has the number -1. Streams of further GPUs are nobody's harm.
+    call({{-1, &stream}, {3, &stream}});
+    call({});
+}
+
 TEST(CallersMemory, IsGivenBackBehindWhatUsesIt) {
     HostPool const pool;
     int waits = 0;

@@ -183,7 +183,7 @@ cudaMemPool_t pool_of(void* at) {
 class GpuPlace final : public Place {
 public:
     GpuPlace(int gpu, PlaceOptions const& options)
-        : Place(options), gpu_(gpu), memory_(GpuMemory::of(gpu)) {
+        : Place(options), gpu_(with_streams(gpu, options)), memory_(GpuMemory::of(gpu)) {
         GpuOfThread const here(gpu);
         check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu),
                    gpu, "count multiprocessors");
@@ -324,7 +324,6 @@ private:
     // The caller's stream; one of the place's own where there is none, or only each thread's: other threads work here, too.
     void find_stream(std::optional<void*> const& wanted) {
         auto const callers = static_cast<cudaStream_t>(wanted.value_or(nullptr));
-        if (wanted) check_stream(callers);
         if (wanted && callers != cudaStreamPerThread) {
             stream_ = callers;
             event_ = new_event();
@@ -339,25 +338,41 @@ private:
         check_cuda(cudaStreamWaitEvent(stream_, event.get(), 0), gpu_,
                    "wait for the caller's stream");
     }
-    void check_stream(cudaStream_t stream) const {
+    // The GPU, once the streams of all of them are known to be what a call can work behind. Nothing else is done before: it might
+    // break the capture of a stream that is captured into a graph.
+    static int with_streams(int gpu, PlaceOptions const& options) {
+        for (auto const& [of, stream] : options.streams) {
+            GpuOfThread const here(of);
+            check_stream(of, static_cast<cudaStream_t>(stream));
+        }
+        return gpu;
+    }
+    static void check_stream(int gpu, cudaStream_t stream) {
         std::string wrong;
-        int of = gpu_;
+        int of = gpu;
         cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-        cudaError_t error = cudaStreamGetDevice(stream, &of);
-        if (error == cudaSuccess) error = cudaStreamIsCapturing(stream, &capture);
-        if (loses_context(error)) check_cuda(error, gpu_, "look at the caller's stream");
+        cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+        // The legacy default stream would wait for one that is captured.
+        if (error == cudaErrorStreamCaptureImplicit) {
+            error = cudaSuccess;
+            capture = cudaStreamCaptureStatusActive;
+        }
+        if (error == cudaSuccess && capture == cudaStreamCaptureStatusNone) {
+            error = cudaStreamGetDevice(stream, &of);
+        }
+        if (loses_context(error)) check_cuda(error, gpu, "look at the caller's stream");
         cudaGetLastError();
         if (error != cudaSuccess) {
             wrong = std::string("no stream to work in: ") + cudaGetErrorName(error) + " (" +
                     cudaGetErrorString(error) + ")";
-        } else if (of != gpu_) {
+        } else if (of != gpu) {
             wrong = "a stream of cuda:" + std::to_string(of) + "; give one of each GPU its own";
         } else if (capture != cudaStreamCaptureStatusNone) {
             wrong = "being captured into a graph, which an operator cannot be; call it outside";
         }
         if (wrong.empty()) return;
         throw Error(ErrorCode::InvalidArgument,
-                    "gpu_streams has for " + name() + " what is " + wrong);
+                    "gpu_streams has for cuda:" + std::to_string(gpu) + " what is " + wrong);
     }
     [[nodiscard]] Event new_event() const {
         cudaEvent_t event = nullptr;

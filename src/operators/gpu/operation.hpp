@@ -303,15 +303,41 @@ private:
                 refuse(what(), "endpoint " + std::to_string(endpoints_[e].id) +
                                    " is on no device of this runtime");
             }
-            Device const& device = devices[endpoints_[e].device];
-            auto const stream = options_.gpu_streams.find(device.ordinal);
-            wanted.stream.reset();
-            if (stream != options_.gpu_streams.end()) wanted.stream = stream->second;
-            places_[e] = make(device, wanted);
             own_.push_back(e);
+            auto const stream = options_.gpu_streams.find(devices[endpoints_[e].device].ordinal);
+            if (stream != options_.gpu_streams.end()) wanted.streams.insert(*stream);
         }
+        for (std::size_t const e : own_) {
+            Device const& device = devices[endpoints_[e].device];
+            auto const stream = wanted.streams.find(device.ordinal);
+            wanted.stream.reset();
+            if (stream != wanted.streams.end()) wanted.stream = stream->second;
+            places_[e] = make(device, wanted);
+        }
+        check_streams();
         for (std::size_t const e : own_) most_groups_ = std::max(most_groups_, most_groups(e));
         if (!alone()) meet();
+    }
+
+    // Nobody gives streams of other GPUs alone, but by mistake. Those of some more may stay.
+    void check_streams() const {
+        auto const& given = options_.gpu_streams;
+        if (given.empty() || own_.empty()) return;
+        std::map<int, std::string> there;
+        for (std::size_t const e : own_) {
+            Device const& device = runtime_.devices()[endpoints_[e].device];
+            if (given.count(device.ordinal) != 0) return;
+            there[device.ordinal] = device.name;
+        }
+        std::string names;
+        std::string keys;
+        for (auto const& one : there) names += (names.empty() ? "" : ", ") + one.second;
+        for (auto const& one : given) {
+            keys += (keys.empty() ? "" : ", ") + std::to_string(one.first);
+        }
+        refuse(what(), "gpu_streams has streams for " + keys +
+                           ", and this process' endpoints are on " + names +
+                           "; give each of these its stream by its number");
     }
 
     // What all processes must know of each other: a channel is the same for all who create it.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,8 @@ using Memory = std::shared_ptr<void>;
 struct PlaceOptions {
     u64 limit = 0;                                  // bytes of memory; 0: what there is
     std::shared_ptr<GpuAllocator const> allocator;  // null: the place has memory of its own
-    std::optional<void*> stream;  // a cudaStream_t to work behind, where there is one
+    std::optional<void*> stream;   // a cudaStream_t to work behind, where there is one
+    std::map<int, void*> streams;  // those of all GPUs of the call, by GPU
 };
 
 class Place {
