@@ -255,8 +255,8 @@ public:
                    "copy within its memory");
     }
     void copy_out(void* to, void const* from, u64 bytes) override {
-        // What the caller had put in before may take long.
-        if (bytes == 0 || event_) wait();
+        // What the caller had put in before may take long. It is over from the first wait on.
+        if (bytes == 0 || behind_caller_) wait();
         if (bytes == 0) return;
         GpuOfThread const here(gpu_);
         check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), gpu_,
@@ -270,7 +270,11 @@ public:
         for (u32 round = 0;; ++round) {
             cudaError_t const state =
                 event_ ? cudaEventQuery(event_.get()) : cudaStreamQuery(stream_);
-            if (state != cudaErrorNotReady) return check_cuda(state, gpu_, "run a kernel");
+            if (state != cudaErrorNotReady) {
+                check_cuda(state, gpu_, "run a kernel");
+                behind_caller_ = false;
+                return;
+            }
             if (round < 10'000) {
                 std::this_thread::yield();
             } else {
@@ -324,6 +328,7 @@ private:
     // The caller's stream; one of the place's own where there is none, or only each thread's: other threads work here, too.
     void find_stream(std::optional<void*> const& wanted) {
         auto const callers = static_cast<cudaStream_t>(wanted.value_or(nullptr));
+        behind_caller_ = wanted.has_value();
         if (wanted && callers != cudaStreamPerThread) {
             stream_ = callers;
             event_ = new_event();
@@ -392,6 +397,7 @@ private:
     cudaStream_t stream_ = nullptr;
     std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream> own_stream_;
     Event event_;  // in the caller's stream; null where the stream is the place's
+    std::atomic<bool> behind_caller_ = false;  // what the caller had put in before may still run
     std::shared_ptr<CallersMemory> callers_;
     // Whether the call has ended, for memory that lives on.
     std::shared_ptr<std::atomic<bool>> const over_ = std::make_shared<std::atomic<bool>>(false);
