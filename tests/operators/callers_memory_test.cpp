@@ -237,6 +237,41 @@ TEST(OperatorsBehindStreams, RefuseStreamsOfOtherGpusAlone) {
     call({});
 }
 
+// Where a call has no stream of the caller's to work in, the allocator's plain pair serves it, if there is one.
+TEST(CallersMemory, IsTakenInTheCallersStreamAlone) {
+    HostPool const pool;
+    GpuAllocator both = pool.allocator();
+    GpuAllocator const in_streams = pool.allocator(true);
+    both.allocate_in_stream = in_streams.allocate_in_stream;
+    both.deallocate_in_stream = in_streams.deallocate_in_stream;
+    int ours = 0;
+    int callers = 0;
+    int waits = 0;
+    // Where memory came back: of the call, and of a result.
+    auto const came_back = [&](GpuAllocator const& from, std::optional<void*> stream) {
+        CallersMemory::Site site;
+        site.on_gpu = false;
+        site.stream = stream.value_or(&ours);
+        site.callers = stream;
+        site.wait = [&] { ++waits; };
+        auto const memory =
+            std::make_shared<CallersMemory>(callers_allocator(from, GpuAllocator()), site);
+        auto scratch = memory->take(100, "a plan");
+        auto result = memory->take(100, "rows");
+        scratch.reset();
+        memory->end_call();
+        result.reset();
+        return std::vector<int>{pool.came_in(&callers), pool.came_in(&ours), pool.came_in(nullptr)};
+    };
+    EXPECT_EQ(came_back(both, &callers), (std::vector<int>{2, 0, 0}));
+    EXPECT_EQ(waits, 0);
+    EXPECT_EQ(came_back(both, std::nullopt), (std::vector<int>{2, 0, 2}));
+    EXPECT_EQ(waits, 1);
+    // The call's own stream is no more when a result goes.
+    EXPECT_EQ(came_back(in_streams, std::nullopt), (std::vector<int>{2, 1, 3}));
+    EXPECT_EQ(waits, 1);
+}
+
 TEST(CallersMemory, IsGivenBackBehindWhatUsesIt) {
     HostPool const pool;
     int waits = 0;

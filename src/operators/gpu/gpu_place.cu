@@ -196,7 +196,8 @@ public:
         site.name = name();
         site.gpu = gpu;
         site.stream = stream_;
-        site.callers = options.stream;
+        // Memory that was taken in a stream of the place's own is none of the caller's stream.
+        if (!own_stream_) site.callers = options.stream;
         site.wait = [this] { wait(); };
         site.trim = [gpu] { (void)trim_gpu_memory(gpu); };
         callers_ = std::make_shared<CallersMemory>(options.allocator, site);
