@@ -2,7 +2,8 @@
 //
 //   operators [--small]      small: few rows and endpoints, for compute-sanitizer
 //
-// Prints what fails and "N passed, N failed"; the exit status is 1 if any did.
+// Prints what fails, tests that take more than a second, and "N passed, N failed"; the exit status is 1 if any did.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,6 +65,7 @@ public:
 
 private:
     void test(char const* name, std::function<void(Bed&)> const& body) {
+        auto const start = std::chrono::steady_clock::now();
         try {
             Bed bed(runtime_, endpoints_);
             body(bed);
@@ -71,8 +73,11 @@ private:
         } catch (std::exception const& error) {
             ++failed_;
             std::printf("FAILED %s, %u endpoints: %s\n", name, endpoints_, error.what());
-            std::fflush(stdout);
         }
+        double const seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (seconds > 1) std::printf("%5.1f s %s, %u endpoints\n", seconds, name, endpoints_);
+        std::fflush(stdout);
     }
 
     void keys_of_each_type(Bed& bed) const {
@@ -361,6 +366,7 @@ int main(int argc, char** argv) {
     }
     // Before CUDA starts: streams that share a hardware queue wait for one another.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    auto const start = std::chrono::steady_clock::now();
     try {
         RuntimeOptions options;
         options.cpu_devices = 1;
@@ -368,7 +374,10 @@ int main(int argc, char** argv) {
         for (std::uint32_t const endpoints : {1u, 2u, 3u, 4u, 8u}) {
             if (!small || endpoints <= 3) tests.run(endpoints);
         }
-        std::printf("%d passed, %d failed\n", tests.passed(), tests.failed());
+        double const seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        std::printf("%.1f s in all\n%d passed, %d failed\n", seconds, tests.passed(),
+                    tests.failed());
         return tests.failed() == 0 ? 0 : 1;
     } catch (std::exception const& error) {
         std::printf("FAILED: %s\n", error.what());

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include <mgi/gpu_memory_resource.hpp>
 
@@ -71,45 +72,92 @@ private:
     std::vector<std::pair<int, cudaStream_t>> made_;
 };
 
-// The same rows in memory that has something else in it until a slow kernel in the stream is over.
-GpuTable later(GpuTable const& table, Streams const& streams) {
-    if (table.rows == 0) return table;
-    GpuOfThread const here(table.gpu);
-    cudaStream_t const stream = streams.of(table.gpu);
-    auto const memory = std::make_shared<std::vector<std::shared_ptr<void>>>();
-    auto const copy = [&](void const* from, std::size_t bytes) {
+// Nothing is left in a capture, whatever the test comes to.
+class Capture {
+public:
+    Capture(cudaStream_t stream, cudaStreamCaptureMode mode) : stream_(stream) {
+        cuda_check(cudaStreamBeginCapture(stream, mode), "capture");
+    }
+    ~Capture() {
+        if (!ended_) (void)end_capture();
+        cudaGetLastError();
+    }
+    Capture(Capture const&) = delete;
+    Capture& operator=(Capture const&) = delete;
+
+    // Throws where something has broken it.
+    void end() { cuda_check(end_capture(), "end the capture"); }
+
+private:
+    cudaError_t end_capture() {
+        ended_ = true;
+        cudaGraph_t graph = nullptr;
+        cudaError_t const error = cudaStreamEndCapture(stream_, &graph);
+        if (graph != nullptr) cudaGraphDestroy(graph);
+        return error;
+    }
+
+    cudaStream_t const stream_;
+    bool ended_ = false;
+};
+
+// A table's rows in other memory, which has something else in it until they are copied.
+class Later {
+public:
+    explicit Later(GpuTable const& table) : table_(table) {
+        if (table.rows == 0) return;
+        GpuOfThread const here(table.gpu);
+        for (std::size_t c = 0; c < table.columns.size(); ++c) {
+            GpuColumn& column = table_.columns[c];
+            std::size_t const width = std::max(1u, table.schema[c].type.row_width());
+            column.values = another(column.values, std::size_t(table.rows) * width);
+            if (column.validity == nullptr) continue;
+            column.validity = static_cast<std::uint8_t const*>(
+                another(column.validity, std::size_t(table.rows + 7) / 8));
+        }
+        table_.owner = std::shared_ptr<void const>(memory_, memory_->data());
+    }
+
+    // In the stream.
+    void copy(cudaStream_t stream) const {
+        GpuOfThread const here(table_.gpu);
+        for (auto const& [to, from, bytes] : copies_) {
+            cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
+        }
+    }
+    [[nodiscard]] GpuTable const& table() const { return table_; }
+
+private:
+    void* another(void const* from, std::size_t bytes) {
         void* at = nullptr;
         cuda_check(cudaMalloc(&at, bytes), "memory");
-        memory->emplace_back(at, [](void* of) { cudaFree(of); });
+        memory_->emplace_back(at, [](void* of) { cudaFree(of); });
         cuda_check(cudaMemset(at, 0x5a, bytes), "fill");
-        return std::pair(at, [=] {
-            cuda_check(cudaMemcpyAsync(at, from, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
-        });
-    };
-    std::vector<std::function<void()>> copies;
-    GpuTable result = table;
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-        std::size_t const width = std::max(1u, table.schema[c].type.row_width());
-        auto const [values, fill] = copy(table.columns[c].values, std::size_t(table.rows) * width);
-        result.columns[c].values = values;
-        copies.push_back(fill);
-        if (table.columns[c].validity == nullptr) continue;
-        auto const [bits, fill_bits] =
-            copy(table.columns[c].validity, std::size_t(table.rows + 7) / 8);
-        result.columns[c].validity = static_cast<std::uint8_t const*>(bits);
-        copies.push_back(fill_bits);
+        copies_.emplace_back(at, from, bytes);
+        return at;
     }
-    cuda_check(cudaDeviceSynchronize(), "fill");
-    spin<<<1, 1, 0, stream>>>(20'000'000);
-    cuda_check(cudaGetLastError(), "a slow kernel");
-    for (auto const& fill : copies) fill();
-    result.owner = std::shared_ptr<void const>(memory, memory->data());
-    return result;
-}
+
+    GpuTable table_;
+    std::shared_ptr<std::vector<std::shared_ptr<void>>> memory_ =
+        std::make_shared<std::vector<std::shared_ptr<void>>>();
+    std::vector<std::tuple<void*, void const*, std::size_t>> copies_;
+};
+
+// The same rows, which come behind a slow kernel in the stream of each GPU.
 std::vector<GpuTable> later(std::vector<GpuTable> const& tables, Streams const& streams) {
-    std::vector<GpuTable> all;
-    for (GpuTable const& table : tables) all.push_back(later(table, streams));
-    return all;
+    std::vector<Later> all(tables.begin(), tables.end());
+    for (int const gpu : gpus_of(tables)) {
+        GpuOfThread const here(gpu);
+        cuda_check(cudaDeviceSynchronize(), "fill");
+        spin<<<1, 1, 0, streams.of(gpu)>>>(20'000'000);
+        cuda_check(cudaGetLastError(), "a slow kernel");
+    }
+    std::vector<GpuTable> results;
+    for (Later const& one : all) {
+        one.copy(streams.of(one.table().gpu));
+        results.push_back(one.table());
+    }
+    return results;
 }
 
 Schema const kSchema{{"key", int64(), true}, {"x", int32(), true}, {"y", float64()}};
@@ -164,6 +212,10 @@ public:
             kind.allocType = cudaMemAllocationTypePinned;
             kind.location = {cudaMemLocationTypeDevice, gpu};
             cuda_check(cudaMemPoolCreate(&pools_[gpu], &kind), "a pool");
+            // Else the system has it back, and gives it anew, whenever somebody waits.
+            std::uint64_t kept = ~std::uint64_t{0};
+            cuda_check(cudaMemPoolSetAttribute(pools_[gpu], cudaMemPoolAttrReleaseThreshold, &kept),
+                       "what a pool keeps");
             for (int const other : gpus) {
                 if (!shared || other == gpu || !gpus_reach_each_other(gpu, other)) continue;
                 cudaMemAccessDesc access = {};
@@ -240,6 +292,12 @@ void behind_slow_kernels(Bed& bed) {
         auto const all = calls(bed, 8000, [&](auto parts) { return later(parts, streams); });
         for (Call const& call : all) expect_same(Bed::all_rows(call.run()), call.expected);
     }
+    // In a stream of MGI's behind the legacy default one, as each thread's own is: what Python does by default.
+    Streams const legacy(gpus, Streams::Kind::Legacy);
+    bed.options.gpu_streams = Streams(gpus, Streams::Kind::PerThread).by_gpu;
+    for (Call const& call : calls(bed, 8000, [&](auto parts) { return later(parts, legacy); })) {
+        expect_same(Bed::all_rows(call.run()), call.expected);
+    }
     // Through a channel, whose kernels have streams of their own.
     Streams const streams(gpus);
     bed.options.gpu_streams = streams.by_gpu;
@@ -296,18 +354,21 @@ void from_pools(Bed& bed) {
     }
 }
 
-// Whichever allocation fails first; of few that are tried where the test must be short.
-void dry_pools(Bed& bed, int step) {
+// Whichever allocation fails first: each of one operator at two endpoints, else so many.
+void dry_pools(Bed& bed, int tried) {
     auto const gpus = gpus_of(bed.parts_of(random_table(kSchema, 100, 50, 40)));
     for (bool const in_streams : {true, false}) {
         Streams const streams(gpus);
         auto const pool = std::make_shared<Counting>(gpus, true);
         bed.options.gpu_streams = streams.by_gpu;
         bed.options.gpu_allocator = pool->allocator(in_streams);
+        bool all = bed.endpoints().size() == 2 && tried > 4;
         for (Call const& call : calls(bed, 600, as_they_are)) {
             pool->throw_at(1 << 30);
             expect_same(Bed::all_rows(call.run()), call.expected);
             int const count = pool->calls;
+            int const step = all ? 1 : std::max(1, count / tried);
+            all = false;
             for (int bad = 0; bad < count; bad += step) {
                 pool->throw_at(bad);
                 expect_error(ErrorCode::OutOfMemory, "the pool is dry", [&] { (void)call.run(); });
@@ -328,14 +389,28 @@ void wrong_streams(Bed& bed) {
         (void)group_by(bed.runtime(), bed.endpoints(), parts, {"key"}, kSums, bed.options);
     };
     bed.options.gpu_streams = streams.by_gpu;
-    {
+    for (auto const mode : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeThreadLocal,
+                            cudaStreamCaptureModeGlobal}) {
         GpuOfThread const here(0);
-        cuda_check(cudaStreamBeginCapture(streams.of(0), cudaStreamCaptureModeRelaxed), "capture");
+        Capture capture(streams.of(0), mode);
         expect_error(ErrorCode::InvalidArgument, "captured into a graph", call);
-        cudaGraph_t graph = nullptr;
-        cuda_check(cudaStreamEndCapture(streams.of(0), &graph), "end the capture");
-        cudaGraphDestroy(graph);
+        capture.end();
     }
+    {
+        // The legacy default stream cannot be used while a stream that waits for it is captured.
+        GpuOfThread const here(0);
+        cudaStream_t blocking = nullptr;
+        cuda_check(cudaStreamCreate(&blocking), "stream");
+        std::shared_ptr<void> const made(
+            blocking, [](void* of) { cudaStreamDestroy(static_cast<cudaStream_t>(of)); });
+        Capture capture(blocking, cudaStreamCaptureModeRelaxed);
+        bed.options.gpu_streams[0] = nullptr;
+        expect_error(ErrorCode::InvalidArgument, "captured into a graph", call);
+        capture.end();
+    }
+    bed.options.gpu_streams = {{77, streams.of(0)}};
+    expect_error(ErrorCode::InvalidArgument, "gpu_streams has streams for 77", call);
+    bed.options.gpu_streams = streams.by_gpu;
     call();
     if (streams.by_gpu.size() < 2) return;
     bed.options.gpu_streams[1] = streams.of(0);
@@ -350,7 +425,7 @@ std::vector<GpuTest> caller_tests(bool small) {
             {"streams: that an operator cannot have", wrong_streams},
             {"allocators: of pools", from_pools},
             {"allocators: of pools that are dry",
-             [step = small ? 9 : 1](Bed& bed) { dry_pools(bed, step); }}};
+             [tried = small ? 3 : 6](Bed& bed) { dry_pools(bed, tried); }}};
 }
 
 }  // namespace mgi::test::on_gpu
