@@ -37,8 +37,23 @@ class CallStreams:
                 f"stream is {self._given!r} for tables on {where}: give a mapping of GPUs to "
                 "streams, {0: ..., 1: ...}"
             )
+        if isinstance(self._given, Mapping) and self._given and gpus.isdisjoint(self._given):
+            where = " and ".join(f"cuda:{gpu}" for gpu in sorted(gpus))
+            raise InvalidArgument(
+                f"stream is {self._given!r}, and the tables are on {where}: its keys are the "
+                "numbers of these GPUs, {0: ...}"
+            )
         handles = {gpu: self.of(gpu) for gpu in sorted(gpus)}
-        return {gpu: handle for gpu, handle in handles.items() if handle is not None}
+        return {gpu: self._behind(handle) for gpu, handle in handles.items() if handle is not None}
+
+    def _behind(self, handle: int) -> int:
+        """The stream to work behind, where arrays wait for their owners in `handle`.
+
+        Nobody has asked for the legacy default stream where it is a library's by default: kernels
+        there would wait for other threads' calls, and hold up all streams that it waits for. A
+        thread's own stream comes behind the legacy one, and MGI works in another stream behind it.
+        """
+        return PER_THREAD if self._given is None and handle == LEGACY else handle
 
     def _stream(self, gpu: int, array: object) -> Any:
         if self._given is None:

@@ -128,15 +128,20 @@ def test_the_current_stream_of_the_arrays_library(
     handle = ctypes.c_void_p(None)
     numba = library(monkeypatch, "numba", default_stream=lambda: SimpleNamespace(handle=handle))
     memory = [driver.array(np.arange(3, dtype="i8"), gpu) for gpu in (0, 1)]
-    for kind, expected in [(cupy, one), (torch, 1), (numba, 1)]:
+    # Work goes behind the legacy default stream, not into it: the thread's own one waits for it.
+    for kind, told, expected in [(cupy, one, one), (torch, 1, 2), (numba, 1, 2)]:
         array = kind(memory[0])
         mgi.exchange({"a": array}, key="a")
         assert options.pop()["gpu_streams"] == {0: expected}
-        assert array.streams == [expected]
+        assert array.streams == [told]
+    # Unless it is asked for.
+    for given in (0, 1, SimpleNamespace(ptr=0), {0: 1}):
+        mgi.exchange({"a": torch(memory[0])}, key="a", stream=given)
+        assert options.pop()["gpu_streams"] == {0: 1}
     # On each GPU that of its first array, which the others' owners make wait.
     arrays = [torch(memory[0]), cupy(memory[0]), torch(memory[1])]
     mgi.exchange([{"a": arrays[0], "b": arrays[1]}, {"a": arrays[2], "b": arrays[2]}], key="a")
-    assert options.pop()["gpu_streams"] == {0: 1, 1: two}
+    assert options.pop()["gpu_streams"] == {0: 2, 1: two}
     assert [array.streams for array in arrays] == [[1], [1], [two, two]]
 
 
@@ -195,6 +200,8 @@ def test_what_is_no_stream(driver: Driver, options: Options) -> None:
     tables = [{"a": values(driver, gpu)} for gpu in (0, 1)]
     with pytest.raises(mgi.InvalidArgument, match="cuda:0 and cuda:1: give a mapping"):
         mgi.exchange([mgi.GpuTable(table) for table in tables], key="a", stream=driver.stream(0))
+    with pytest.raises(mgi.InvalidArgument, match="tables are on cuda:0: its keys"):
+        mgi.exchange({"a": values(driver)}, key="a", stream={1: driver.stream(1)})
     streams = {gpu: driver.stream(gpu) for gpu in (0, 1)}
     mgi.exchange(tables, key="a", stream=streams)
     assert options.pop()["gpu_streams"] == streams
