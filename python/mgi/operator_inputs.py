@@ -56,7 +56,9 @@ class Inputs:
         """Those that tables on GPUs have beside the others."""
         if not self.on_gpus or self.caller is None:
             return {}
-        allocator = self.caller.allocator or runtime._gpu_allocator
+        allocator = self.caller.allocator
+        if allocator is None:
+            allocator = runtime._gpu_allocator
         return {
             "gpu_streams": self.handles,
             # Results give memory back in the streams.

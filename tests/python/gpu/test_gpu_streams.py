@@ -217,6 +217,13 @@ class Pool:
         raise AssertionError
 
 
+class Sized(Pool):
+    """One that says how many blocks are out."""
+
+    def __len__(self) -> int:
+        return 0
+
+
 class StreamPool(Pool):
     def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:
         return stream
@@ -231,7 +238,9 @@ def test_the_allocator_is_the_calls_or_the_runtimes(driver: Driver, options: Opt
     with mgi.Runtime.local(gpu_allocator=of_runtime) as runtime:
         mgi.exchange({"a": values(driver)}, key="a", runtime=runtime)
         mgi.exchange({"a": values(driver)}, key="a", runtime=runtime, allocator=of_call)
-    assert [given["gpu_allocator"] for given in options] == [of_runtime, of_call]
+        empty = Sized()
+        mgi.exchange({"a": values(driver)}, key="a", runtime=runtime, allocator=empty)
+    assert [given["gpu_allocator"] for given in options] == [of_runtime, of_call, empty]
 
 
 def test_streams_live_as_long_as_memory_may_come_back_in_them(
