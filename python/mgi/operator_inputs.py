@@ -61,6 +61,8 @@ class Inputs:
             allocator = runtime._gpu_allocator
         return {
             "gpu_streams": self.handles,
+            # A call that Ctrl-C has left behind still uses them.
+            "gpu_stream_owners": self.caller.streams.keep,
             # Results give memory back in the streams.
             "gpu_allocator": holding(allocator, self.caller.streams.keep),
         }

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,6 +23,8 @@ namespace nb = nanobind;
 
 /// The names are those of the Python functions' arguments.
 OperatorOptions operator_options(nb::dict const& options);
+/// Who keeps the streams alive in which the call works, for as long as it runs; null: nobody.
+std::shared_ptr<void const> stream_owners(nb::dict const& options);
 
 /// Aggregates as (function, column, name).
 using AggregateTuple = std::tuple<std::string, std::string, std::string>;
@@ -44,7 +47,8 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     OperatorOptions const chosen = operator_options(options);
     std::weak_ptr<Runtime::Impl> const impl = holder.get().impl();
     auto outcome = run_beside<Outcome<AnyTable>>(
-        [runtime = holder.get(), chosen, run](std::atomic<bool> const& cancel) mutable {
+        [runtime = holder.get(), chosen, run,
+         owners = stream_owners(options)](std::atomic<bool> const& cancel) mutable {
             OperatorOptions mine = chosen;
             mine.cancel = &cancel;
             Outcome<AnyTable> made;

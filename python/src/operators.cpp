@@ -62,6 +62,11 @@ OperatorOptions operator_options(nb::dict const& options) {
     return made;
 }
 
+std::shared_ptr<void const> stream_owners(nb::dict const& options) {
+    if (!options.contains("gpu_stream_owners")) return nullptr;
+    return hold_object(nb::object(options["gpu_stream_owners"]));
+}
+
 std::vector<Aggregate> aggregates_of(std::vector<AggregateTuple> const& wanted) {
     std::vector<Aggregate> aggregates;
     aggregates.reserve(wanted.size());

@@ -259,6 +259,35 @@ def test_streams_live_as_long_as_memory_may_come_back_in_them(
     assert alive() is None
 
 
+def test_streams_live_as_long_as_their_call(driver: Driver, options: Options) -> None:
+    stream = Spoken(driver.stream(0))
+    alive = weakref.ref(stream)
+    for allocator in (None, Pool()):
+        mgi.exchange({"a": values(driver)}, key="a", stream=stream, allocator=allocator)
+        assert options[-1]["gpu_stream_owners"] == [stream]
+    del stream
+    gc.collect()
+    assert alive() is not None
+    options.clear()
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_compiled_call_that_has_ended_holds_no_stream() -> None:
+    from mgi.table import as_table
+
+    native = as_table({"a": np.arange(3)})
+    stream = Spoken(7)
+    references = sys.getrefcount(stream)
+    with mgi.Runtime.local() as runtime:
+        pairs = [runtime.create_endpoint("cpu:0")._pair]
+        options = {"gpu_streams": {0: 7}, "gpu_stream_owners": [stream]}
+        _mgi.exchange(runtime._native, pairs, [native], ["a"], options)
+        del options
+        _mgi.exchange(runtime._native, pairs, [native], ["a"], {})  # drops what is queued
+        assert sys.getrefcount(stream) == references
+
+
 def test_an_allocator_has_all_methods(driver: Driver, options: Options) -> None:
     half = SimpleNamespace(allocate=print, deallocate=print, allocate_in_stream=print)
     for given, missing in [
