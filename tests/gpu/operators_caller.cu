@@ -149,7 +149,7 @@ std::vector<GpuTable> later(std::vector<GpuTable> const& tables, Streams const& 
     for (int const gpu : gpus_of(tables)) {
         GpuOfThread const here(gpu);
         cuda_check(cudaDeviceSynchronize(), "fill");
-        spin<<<1, 1, 0, streams.of(gpu)>>>(20'000'000);
+        spin<<<1, 1, 0, streams.of(gpu)>>>(10'000'000);
         cuda_check(cudaGetLastError(), "a slow kernel");
     }
     std::vector<GpuTable> results;
