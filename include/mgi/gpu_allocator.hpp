@@ -9,7 +9,7 @@
 namespace mgi {
 
 /// A caller's allocator: of each pair both functions, or none. Channels use the first pair. Operators on GPUs use the second one where they
-/// have a stream of the caller's for the GPU, or where there is no first one. The runtime, its channels, results of operators and all who still
+/// work in a stream of the caller's on the GPU, or where there is no first one. They do not work in cudaStreamPerThread, but behind it. The runtime, its channels, results of operators and all who still
 /// hold one of these keep copies of the functions.
 ///
 /// MGI calls them from any thread, from several at a time, and also while the runtime ends or after it has, when
@@ -26,7 +26,8 @@ struct GpuAllocator {
     /// none again, the call that wanted the memory throws Error(OutOfMemory), with the exception's text. The same goes for `allocate_in_stream`.
     std::function<void*(int gpu, std::uint64_t bytes)> allocate;
     /// Gives back what `allocate` returned for the same `gpu` and `bytes`: once for each, as soon as no channel, operator or table uses
-    /// it. Nothing of MGI's uses it any more, on any stream. Must not throw.
+    /// it. Nothing of MGI's uses it any more, on any stream. A result's memory comes back when the last copy of its table dies: MGI does not
+    /// wait for the caller's kernels and copies that read the table. They have ended by then, or the caller keeps the table. Must not throw.
     std::function<void(int gpu, void* at, std::uint64_t bytes)> deallocate;
 
     /// As `allocate`, but the memory can be used behind what is in `stream` (a cudaStream_t of that GPU), so nobody waits.
@@ -38,7 +39,8 @@ struct GpuAllocator {
     ///
     /// - While the operator runs it is the stream that `allocate_in_stream` was given.
     /// - For a result, whose table may die long after, it is the caller's stream: it must exist until then, and what reads the table in
-    ///   other streams must come before it, or be over. Null, the legacy default stream, where the call had no stream of the caller's.
+    ///   other streams must come before it, or be over. Null, the legacy default stream, where the call had no stream of the caller's, or
+    ///   cudaStreamPerThread, which is another one in the thread that drops the table.
     std::function<void(int gpu, void* at, std::uint64_t bytes, void* stream)> deallocate_in_stream =
         {};
 };

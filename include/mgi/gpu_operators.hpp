@@ -4,11 +4,10 @@
 /// mgi_gpu_operators, which MGI_BUILD_CUDA builds.
 ///
 /// Endpoints are on GPUs, one or several a GPU, of this process or of several, as <mgi/operators.hpp> says: then each process
-/// gives the parts at its own endpoints, and the results at others' have no rows. Columns are fixed-width: integers, floats,
-/// Date32, Bool, Decimal128, FixedSizeBinary, each with or without nulls; others, columns that are used or not, throw
-/// Error(InvalidArgument) that names the column. With one endpoint no row moves. An endpoint takes and gets
-/// at most 2^32 - 2 rows of each table. Keys are at most 16 columns; a Decimal128 counts twice, a FixedSizeBinary once for every 8
-/// bytes.
+/// gives the parts at its own endpoints, and the results at others' have no rows. Columns are of any type, each with or without nulls;
+/// String and Binary by offsets, since `gpu_table` takes no others. With one endpoint no row moves. An endpoint takes and gets
+/// at most 2^32 - 2 rows of each table. Keys are at most 16 columns; a Decimal128, a String and a Binary count twice, a FixedSizeBinary
+/// once for every 8 bytes.
 ///
 /// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into
 /// another process' result where the driver shares memory between the processes;
@@ -22,7 +21,8 @@
 /// behind it. The call returns when its results are complete all the same, since their sizes are known only then, and its columns may be
 /// written again. Several endpoints of a GPU share the stream; so may calls of several threads, each of which may then wait for the
 /// others' work. On a GPU without a stream of the caller's, what fills the columns must have ended before the call
-/// (wait_for_gpu_stream). A stream of another GPU, or one that is captured into a graph, is Error(InvalidArgument).
+/// (wait_for_gpu_stream). A stream of another GPU, or one that is captured into a graph, is Error(InvalidArgument), and the capture goes
+/// on. So are streams that are all of GPUs on which this process has no endpoint.
 ///
 /// Memory: with `gpu_allocator`, or else RuntimeOptions::gpu_allocator, all that a call takes of a GPU's memory comes from it: results, which give
 /// theirs back when the last copy of the table dies, also behind the runtime's end, and what is needed in between, which is given
@@ -46,7 +46,8 @@
 
 namespace mgi {
 
-/// Moves every row to the endpoint that owns its key.
+/// Moves every row to the endpoint that owns its key. With one endpoint the result is the part itself: the same columns, which it
+/// keeps alive, and no memory of an allocator.
 std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                std::vector<GpuTable> const& parts,
                                std::vector<std::string> const& keys,
@@ -54,8 +55,9 @@ std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& en
                                OperatorReport* report = nullptr);
 
 /// Hash group-by. Null keys form one group, as in SQL; so do all NaNs. Sums of floats are added up in no
-/// particular order. Sum, Avg, Variance and StdDev take integers and floats, the others Date32 and Bool too. CountDistinct takes
-/// 15 keys at most.
+/// particular order. Sum, Avg, Variance and StdDev take integers, floats and decimals; Min, Max and First these, Date32 and Bool, but
+/// of decimals only those of 64 bits; Count and CountDistinct any type. Others are Error(InvalidArgument), which names the column.
+/// CountDistinct takes 15 keys at most.
 std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                std::vector<GpuTable> const& parts,
                                std::vector<std::string> const& keys,

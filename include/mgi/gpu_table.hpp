@@ -54,8 +54,8 @@ struct GpuColumnSource {
 };
 
 /// A table of columns that lie in a GPU's memory already. Nothing is copied; `keep_alive` is dropped with
-/// the last copy of the table. What fills the columns must have ended: call `wait_for_gpu_stream` with the
-/// stream that does. Throws Error(InvalidArgument) that names the column: a type that is not supported on
+/// the last copy of the table. What fills the columns must have ended before they are read: call `wait_for_gpu_stream` with the
+/// stream that does, or name that stream to the operator (OperatorOptions::gpu_streams), which works behind it. Throws Error(InvalidArgument) that names the column: a type that is not supported on
 /// GPUs, String and Binary otherwise than by offsets (Arrow's views), an address that is no multiple of the width.
 GpuTable gpu_table(int gpu, std::int64_t rows, std::vector<GpuColumnSource> const& columns,
                    std::shared_ptr<void const> keep_alive);

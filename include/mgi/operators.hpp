@@ -45,8 +45,8 @@ struct OperatorOptions {
     /// With endpoints of several processes: how long one that has come to the operator's beginning,
     /// or to its end, waits for the others while no row moves; then Error(Timeout) names them.
     std::chrono::milliseconds patience{60'000};
-    /// Of tables in GPU memory: the cudaStream_t (null: the legacy default stream) behind which a call works on a GPU, by N of "cuda:N";
-    /// see <mgi/gpu_operators.hpp>.
+    /// Of tables in GPU memory: the cudaStream_t (null: the legacy default stream) behind which a call works on a GPU, by N of "cuda:N",
+    /// of which one at least has an endpoint of this process; see <mgi/gpu_operators.hpp>.
     std::map<int, void*> gpu_streams = {};
     /// Of tables in GPU memory: who provides all of it that a call takes; none: RuntimeOptions::gpu_allocator, or else MGI itself.
     GpuAllocator gpu_allocator = {};
@@ -76,8 +76,8 @@ std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpo
                             std::vector<Table> const& parts, std::vector<std::string> const& keys,
                             OperatorOptions const& options = {}, OperatorReport* report = nullptr);
 
-/// What a group-by makes of a column; nulls are skipped. Tables in GPU memory have no decimals, texts or
-/// binary (see <mgi/gpu_operators.hpp>).
+/// What a group-by makes of a column; nulls are skipped. On GPUs Min, Max and First do not take every type (see
+/// <mgi/gpu_operators.hpp>).
 enum class AggregateFunction : std::uint8_t {
     /// Integers: int64; floats: float64; decimals: decimal128 of 38 digits and the same scale. Null
     /// without values. Overflow is an error that names the column.

@@ -27,13 +27,17 @@ class GpuAllocator(Protocol):
         """
 
     def deallocate(self, gpu: int, address: int, size: int) -> None:
-        """Takes it back, which nothing of MGI's uses any more; called once for each allocation."""
+        """Takes it back, which nothing of MGI's uses any more; called once for each allocation.
+
+        Of a result that is when its table dies: what reads it has ended before.
+        """
 
 
 class GpuStreamAllocator(GpuAllocator, Protocol):
     """One that works in the order of streams as well, as operators do, so that nobody waits.
 
     A stream is CUDA's handle: that of the operator's call (``stream=``), 1 the legacy default one.
+    A call that has no stream to work in, but one to wait behind, uses the other two methods.
     """
 
     def allocate_in_stream(self, gpu: int, size: int, stream: int) -> int:

@@ -67,7 +67,8 @@ def exchange(
     :param stream: of tables in GPU memory: what is put into it before the call comes before the
         call's work. A stream of CuPy, PyTorch or Numba, an object with ``__cuda_stream__``, a
         handle, or a mapping of GPUs (N of ``cuda:N``) to these. None: the current stream of the
-        library whose array comes first on the GPU. The results are complete when the call returns.
+        library whose array comes first on the GPU; where that is the legacy default stream, one of
+        MGI's own behind it. The results are complete when the call returns.
     :param allocator: of tables in GPU memory: a :class:`GpuAllocator` that provides all GPU memory
         of the call, of its results as well; None: the runtime's, or else MGI itself.
 
@@ -126,8 +127,9 @@ def group_by(
     - ``first`` (``any_value``) of any type: one of the values, the same in every run.
     - ``count_distinct`` of any type: int64, how many values differ; all NaNs are equal.
 
-    Without values a group has null, but ``count`` and ``count_distinct`` 0. Tables in GPU memory
-    have no decimals, texts or binary. See docs/aggregates.md for accuracy and cost.
+    Without values a group has null, but ``count`` and ``count_distinct`` 0. On GPUs ``min``,
+    ``max`` and ``first`` take no texts or binary, nor decimals of more than 64 bits. See
+    docs/aggregates.md for accuracy and cost.
 
     The other parameters are those of :func:`exchange`.
     """
