@@ -181,9 +181,11 @@ def rows_with_nulls(count: int) -> pa.RecordBatch:
             "b": pa.array(rng.random(count) < 0.5, mask=rng.random(count) < 0.3),
             "p": pa.array(rng.random(count) < 0.5),
             "d": pa.array(rng.integers(0, 9999, count).astype("i4")).cast(pa.date32()),
-            "m": pa.array(rng.integers(-99, 99, count)).cast(pa.decimal128(20, 2)),
+            "m": pa.array(rng.integers(-99, 99, count)).cast(pa.decimal128(21, 2)),
             "w": pa.array([b"%05d" % i if i % 3 else None for i in range(count)], pa.binary(5)),
-            "s": pa.array([None if i % 5 == 0 else "x" * (i % 23) + str(i) for i in range(count)]),
+            "s": pa.array(
+                [None if i % 5 == 0 else "x" * (i % 23) + str(i) for i in range(count)], pa.string()
+            ),
             "z": pa.array([b"%d" % (i * i) for i in range(count)], pa.large_binary()),
         }
     )
