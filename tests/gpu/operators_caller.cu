@@ -354,6 +354,38 @@ void from_pools(Bed& bed) {
     }
 }
 
+// A call behind a thread's own stream does not work there: it has memory of the plain functions, or of a stream of MGI's.
+void behind_threads_streams(Bed& bed) {
+    auto const gpus = gpus_of(bed.parts_of(random_table(kSchema, 100, 50, 40)));
+    Streams const streams(gpus, Streams::Kind::PerThread);
+    bed.options.gpu_streams = streams.by_gpu;
+    for (bool const plain_too : {true, false}) {
+        auto const pool = std::make_shared<Counting>(gpus, true);
+        GpuAllocator allocator = pool->allocator(true);
+        if (plain_too) {
+            GpuAllocator const plain = pool->allocator(false);
+            allocator.allocate = plain.allocate;
+            allocator.deallocate = plain.deallocate;
+        }
+        bed.options.gpu_allocator = allocator;
+        std::vector<GpuTable> results;
+        auto all = calls(bed, 2000, [&](auto parts) { return later(parts, streams); });
+        for (Call const& call : all) {
+            results = call.run();
+            expect_same(Bed::all_rows(results), call.expected);
+            // In another thread, whose stream is another one.
+            std::thread([&] { results.clear(); }).join();
+            if (pool->out != 0) throw Wrong(std::to_string(pool->out) + " pieces are out");
+        }
+        for (void* const stream : pool->streams) {
+            if ((stream == nullptr) != plain_too || stream == cudaStreamPerThread) {
+                throw Wrong("another stream");
+            }
+        }
+        bed.options.gpu_allocator = {};
+    }
+}
+
 // Whichever allocation fails first: each of one operator at two endpoints, else so many.
 void dry_pools(Bed& bed, int tried) {
     auto const gpus = gpus_of(bed.parts_of(random_table(kSchema, 100, 50, 40)));
@@ -424,6 +456,7 @@ std::vector<GpuTest> caller_tests(bool small) {
             {"streams: one for several threads", several_threads},
             {"streams: that an operator cannot have", wrong_streams},
             {"allocators: of pools", from_pools},
+            {"allocators: behind a thread's own stream", behind_threads_streams},
             {"allocators: of pools that are dry",
              [tried = small ? 3 : 6](Bed& bed) { dry_pools(bed, tried); }}};
 }
