@@ -236,8 +236,7 @@ class GpuTable(Rows):
             rows = Table(native).to_arrow().combine_chunks()
             batches = as_table(rows).batches()
         if not batches:
-            schema = native.schema
-            batches = [_mgi.Batch.make(schema, 0, [(b"", None)] * len(schema.widths()))]
+            return cls._of(_mgi.GpuTable.without_rows(native.schema, int(number)))
         return cls._of(_mgi.GpuTable.copy_of(batches[0], int(number)))
 
     @property
