@@ -1,8 +1,10 @@
 #include "gpu/reserve.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -27,6 +29,20 @@ void await_zeroes(Shelf const& shelf) noexcept {
         }
     }
 }
+
+// What a stream that is kept is at.
+enum class State { Done, Busy, Failed, Elsewhere };
+
+State state_of(OwnStream const& stream) noexcept {
+    try {
+        return stream.is_done() ? State::Done : State::Busy;
+    } catch (std::exception const&) {
+        return State::Failed;
+    }
+}
+
+// Kernels tell the host of their end themselves, some 50 us before their stream is done.
+constexpr std::chrono::milliseconds kNearlyDone{5};
 
 }  // namespace
 
@@ -83,17 +99,31 @@ void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
 }
 
 std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
-    {
-        std::lock_guard const lock(mutex_);
-        auto const found = std::find_if(streams_.begin(), streams_.end(),
-                                        [&](auto const& kept) { return kept->gpu() == gpu; });
-        if (found != streams_.end()) {
-            std::unique_ptr<OwnStream> stream = std::move(*found);
-            streams_.erase(found);
-            return stream;
+    // What makes a stream may wait for kernels that are resident, and those for the kernel that it is made for. So one
+    // whose last kernel is about to end is waited for; one that does not get there belongs to a kernel that is stuck.
+    auto const deadline = std::chrono::steady_clock::now() + kNearlyDone;
+    for (;;) {
+        Streams over;  // dies behind the lock
+        bool const late = std::chrono::steady_clock::now() >= deadline;
+        bool any = false;
+        {
+            std::lock_guard const lock(mutex_);
+            for (auto at = streams_.begin(); at != streams_.end();) {
+                State const state = (*at)->gpu() == gpu ? state_of(**at) : State::Elsewhere;
+                if (state == State::Done) {
+                    std::unique_ptr<OwnStream> stream = std::move(*at);
+                    streams_.erase(at);
+                    return stream;
+                }
+                any = any || state == State::Busy;
+                bool const goes = state == State::Failed || (late && state == State::Busy);
+                if (goes) over.push_back(std::move(*at));
+                at = goes ? streams_.erase(at) : std::next(at);
+            }
         }
+        if (late || !any) return std::make_unique<OwnStream>(gpu);
+        std::this_thread::sleep_for(std::chrono::microseconds(10));
     }
-    return std::make_unique<OwnStream>(gpu);
 }
 
 std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
@@ -129,7 +159,6 @@ std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
 }
 
 void Reserve::give(std::unique_ptr<OwnStream> stream) {
-    if (!stream->is_done()) return;
     std::lock_guard const lock(mutex_);
     streams_.push_back(std::move(stream));
 }

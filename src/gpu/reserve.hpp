@@ -66,6 +66,7 @@ private:
     template <class T>
     using Shelf = std::vector<Kept<T>>;
 
+    using Streams = std::vector<std::unique_ptr<OwnStream>>;
     std::unique_ptr<OwnStream> find_stream(int gpu);
     std::unique_ptr<DeviceMemory> provided(int gpu, std::uint64_t bytes);
     template <class T, class Serves>
@@ -85,7 +86,7 @@ private:
     std::function<void()> const trim_others_;
     std::shared_ptr<GpuAllocator const> const allocator_;
     std::mutex mutex_;
-    std::vector<std::unique_ptr<OwnStream>> streams_;
+    Streams streams_;  // the last work of some may be about to end
     Shelf<DeviceMemory> memories_;
     Shelf<DeviceMemory> used_by_others_;  // not zeroed
     Shelf<PinnedMemory> pinned_;

@@ -47,16 +47,38 @@ TEST(GpuReserve, UsesStreamsAgainOnTheirGpu) {
     EXPECT_EQ(streams.count(), 0U);
 }
 
-TEST(GpuReserve, KeepsNoStreamThatIsBusy) {
+void add_one(void* at) {
+    ++*static_cast<int*>(at);
+}
+
+// Making a new one may wait for kernels that wait for the kernel that it is made for.
+TEST(GpuReserve, WaitsForAStreamThatIsNearlyDone) {
     FakeDriver const fake({{"STREAMS", "late:3"}});
     Alive const streams(fake, "streams");
     auto const reserve = std::make_shared<Reserve>(kMost, kMost);
     auto stream = reserve->stream(0);
+    Stream const handle = stream->get();
     int value = 0;
-    Driver::get().cuLaunchHostFunc(
-        stream->get(), [](void* at) { ++*static_cast<int*>(at); }, &value);
+    Driver::get().cuLaunchHostFunc(handle, add_one, &value);
     stream = nullptr;
-    EXPECT_EQ(streams.count(), 0U);
+    stream = reserve->stream(0);
+    EXPECT_EQ(value, 1);
+    EXPECT_EQ(stream->get(), handle);
+    EXPECT_EQ(streams.count(), 1U);
+}
+
+TEST(GpuReserve, GivesUpAStreamThatIsStuck) {
+    FakeDriver const fake({{"STREAMS", "waited"}});
+    Alive const streams(fake, "streams");
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost);
+    auto stream = reserve->stream(0);
+    int value = 0;
+    Driver::get().cuLaunchHostFunc(stream->get(), add_one, &value);
+    stream = nullptr;
+    EXPECT_EQ(streams.count(), 1U);
+    stream = reserve->stream(0);
+    EXPECT_EQ(streams.count(), 1U);
+    EXPECT_TRUE(reserve->stream(0) != stream);
 }
 
 TEST(GpuReserve, LendsMemoryAgainZeroed) {
