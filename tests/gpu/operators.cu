@@ -36,8 +36,9 @@ std::vector<Aggregate> more(std::string const& column) {
 
 class Tests {
 public:
-    Tests(Runtime runtime, bool small)
-        : runtime_(std::move(runtime)), rows_(small ? 600 : 20'000) {}
+    // `wanted`: a part of the names of those that are run.
+    Tests(Runtime runtime, bool small, std::string wanted)
+        : runtime_(std::move(runtime)), rows_(small ? 600 : 20'000), wanted_(std::move(wanted)) {}
 
     void run(std::uint32_t endpoints) {
         endpoints_ = endpoints;
@@ -65,6 +66,9 @@ public:
 
 private:
     void test(char const* name, std::function<void(Bed&)> const& body) {
+        if (std::string(name).find(wanted_) == std::string::npos) return;
+        if (!wanted_.empty()) std::printf("%s, %u endpoints\n", name, endpoints_);
+        std::fflush(stdout);
         auto const start = std::chrono::steady_clock::now();
         try {
             Bed bed(runtime_, endpoints_);
@@ -351,6 +355,7 @@ private:
 
     Runtime runtime_;
     std::size_t rows_;
+    std::string wanted_;
     std::uint32_t endpoints_ = 1;
     int failed_ = 0;
     int passed_ = 0;
@@ -359,18 +364,19 @@ private:
 }  // namespace
 
 int main(int argc, char** argv) {
-    bool const small = argc == 2 && std::strcmp(argv[1], "--small") == 0;
-    if (argc > 1 && !small) {
-        std::fprintf(stderr, "usage: operators [--small]\n");
+    bool const small = argc > 1 && std::strcmp(argv[1], "--small") == 0;
+    if (argc > (small ? 3 : 2)) {
+        std::fprintf(stderr, "usage: operators [--small] [PART OF A TEST'S NAME]\n");
         return 2;
     }
+    std::string const wanted = argc > (small ? 2 : 1) ? argv[argc - 1] : "";
     // Before CUDA starts: streams that share a hardware queue wait for one another.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     auto const start = std::chrono::steady_clock::now();
     try {
         RuntimeOptions options;
         options.cpu_devices = 1;
-        Tests tests(Runtime::local(options), small);
+        Tests tests(Runtime::local(options), small, wanted);
         for (std::uint32_t const endpoints : {1u, 2u, 3u, 4u, 8u}) {
             if (!small || endpoints <= 3) tests.run(endpoints);
         }
