@@ -126,6 +126,15 @@ std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
     }
 }
 
+void Reserve::make_streams(int gpu, std::size_t count) {
+    std::size_t there = 0;
+    {
+        std::lock_guard const lock(mutex_);
+        for (auto const& kept : streams_) there += kept->gpu() == gpu ? 1 : 0;
+    }
+    for (; there < count; ++there) give(std::make_unique<OwnStream>(gpu));
+}
+
 std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
     return lend(find_stream(gpu));
 }

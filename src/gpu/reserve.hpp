@@ -35,6 +35,8 @@ public:
 
     /// Of a GPU; all that was put into it must be over when it comes back.
     [[nodiscard]] std::shared_ptr<OwnStream> stream(int gpu);
+    /// Has so many at hand, for kernels that will be resident at the same time: then no more can be made.
+    void make_streams(int gpu, std::size_t count);
     /// At least so many bytes, zeroed. What was shared before is given out again once others' use of it is over.
     [[nodiscard]] std::shared_ptr<DeviceMemory> memory(int gpu, std::uint64_t bytes,
                                                        Shared shared = Shared::Not);

@@ -138,6 +138,8 @@ void GpuPlace::begin(std::pmr::memory_resource& memory, State& state,
 }
 
 void GpuPlace::own(std::shared_ptr<GpuTables> tables, std::size_t table) {
+    // Of each endpoint a kernel will run, all at the same time.
+    reserve_->make_streams(gpu_, std::max(here_.sources.size(), here_.destinations.size()));
     tables_ = std::move(tables);
     table_ = table;
     state_ = reinterpret_cast<State*>(tables_->image(table));

@@ -67,6 +67,20 @@ TEST(GpuReserve, WaitsForAStreamThatIsNearlyDone) {
     EXPECT_EQ(streams.count(), 1U);
 }
 
+TEST(GpuReserve, HasStreamsAtHandForKernelsThatRunTogether) {
+    FakeDriver const fake({{"DEVICES", "2"}});
+    Alive const streams(fake, "streams");
+    auto const reserve = std::make_shared<Reserve>(kMost, kMost);
+    auto const before = reserve->stream(0);
+    reserve->make_streams(0, 3);
+    reserve->make_streams(0, 2);
+    EXPECT_EQ(streams.count(), 4U);
+    auto const first = reserve->stream(0);
+    auto const second = reserve->stream(0);
+    auto const third = reserve->stream(0);
+    EXPECT_EQ(streams.count(), 4U);
+}
+
 TEST(GpuReserve, GivesUpAStreamThatIsStuck) {
     FakeDriver const fake({{"STREAMS", "waited"}});
     Alive const streams(fake, "streams");
