@@ -31,7 +31,7 @@ void await_zeroes(Shelf const& shelf) noexcept {
 }
 
 // What a stream that is kept is at.
-enum class State { Done, Busy, Failed, Elsewhere };
+enum class State { Done, Busy, Failed };
 
 State state_of(OwnStream const& stream) noexcept {
     try {
@@ -109,14 +109,17 @@ std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
         {
             std::lock_guard const lock(mutex_);
             for (auto at = streams_.begin(); at != streams_.end();) {
-                State const state = (*at)->gpu() == gpu ? state_of(**at) : State::Elsewhere;
-                if (state == State::Done) {
-                    std::unique_ptr<OwnStream> stream = std::move(*at);
+                bool const here = at->what->gpu() == gpu;
+                State const state = !here      ? State::Busy
+                                    : at->busy ? state_of(*at->what)
+                                               : State::Done;
+                if (here && state == State::Done) {
+                    std::unique_ptr<OwnStream> stream = std::move(at->what);
                     streams_.erase(at);
                     return stream;
                 }
-                any = any || state == State::Busy;
-                bool const goes = state == State::Failed || (late && state == State::Busy);
+                any = any || (here && state == State::Busy);
+                bool const goes = here && (late || state == State::Failed);
                 if (goes) over.push_back(std::move(*at));
                 at = goes ? streams_.erase(at) : std::next(at);
             }
@@ -130,9 +133,13 @@ void Reserve::make_streams(int gpu, std::size_t count) {
     std::size_t there = 0;
     {
         std::lock_guard const lock(mutex_);
-        for (auto const& kept : streams_) there += kept->gpu() == gpu ? 1 : 0;
+        for (auto const& kept : streams_) there += kept.what->gpu() == gpu ? 1 : 0;
     }
-    for (; there < count; ++there) give(std::make_unique<OwnStream>(gpu));
+    for (; there < count; ++there) {
+        auto made = std::make_unique<OwnStream>(gpu);
+        std::lock_guard const lock(mutex_);
+        streams_.push_back({std::move(made), false});
+    }
 }
 
 std::shared_ptr<OwnStream> Reserve::stream(int gpu) {
@@ -168,8 +175,9 @@ std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
 }
 
 void Reserve::give(std::unique_ptr<OwnStream> stream) {
+    bool const busy = !stream->is_done();
     std::lock_guard const lock(mutex_);
-    streams_.push_back(std::move(stream));
+    streams_.push_back({std::move(stream), busy});
 }
 
 bool Reserve::keeps(DeviceMemory const& memory) const {
