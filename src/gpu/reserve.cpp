@@ -1,10 +1,8 @@
 #include "gpu/reserve.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -29,20 +27,6 @@ void await_zeroes(Shelf const& shelf) noexcept {
         }
     }
 }
-
-// What a stream that is kept is at.
-enum class State { Done, Busy, Failed };
-
-State state_of(OwnStream const& stream) noexcept {
-    try {
-        return stream.is_done() ? State::Done : State::Busy;
-    } catch (std::exception const&) {
-        return State::Failed;
-    }
-}
-
-// Kernels tell the host of their end themselves, some 50 us before their stream is done.
-constexpr std::chrono::milliseconds kNearlyDone{5};
 
 }  // namespace
 
@@ -99,46 +83,29 @@ void Reserve::keep(Shelf<T>& shelf, std::uint64_t most, Kept<T> one) {
 }
 
 std::unique_ptr<OwnStream> Reserve::find_stream(int gpu) {
-    // What makes a stream may wait for kernels that are resident, and those for the kernel that it is made for. So one
-    // whose last kernel is about to end is waited for; one that does not get there belongs to a kernel that is stuck.
-    auto const deadline = std::chrono::steady_clock::now() + kNearlyDone;
-    for (;;) {
-        Streams over;  // dies behind the lock
-        bool const late = std::chrono::steady_clock::now() >= deadline;
-        bool any = false;
-        {
-            std::lock_guard const lock(mutex_);
-            for (auto at = streams_.begin(); at != streams_.end();) {
-                bool const here = at->what->gpu() == gpu;
-                State const state = !here      ? State::Busy
-                                    : at->busy ? state_of(*at->what)
-                                               : State::Done;
-                if (here && state == State::Done) {
-                    std::unique_ptr<OwnStream> stream = std::move(at->what);
-                    streams_.erase(at);
-                    return stream;
-                }
-                any = any || (here && state == State::Busy);
-                bool const goes = here && (late || state == State::Failed);
-                if (goes) over.push_back(std::move(*at));
-                at = goes ? streams_.erase(at) : std::next(at);
-            }
+    {
+        std::lock_guard const lock(mutex_);
+        auto const found = std::find_if(streams_.begin(), streams_.end(),
+                                        [&](auto const& kept) { return kept->gpu() == gpu; });
+        if (found != streams_.end()) {
+            std::unique_ptr<OwnStream> stream = std::move(*found);
+            streams_.erase(found);
+            return stream;
         }
-        if (late || !any) return std::make_unique<OwnStream>(gpu);
-        std::this_thread::sleep_for(std::chrono::microseconds(10));
     }
+    return std::make_unique<OwnStream>(gpu);
 }
 
 void Reserve::make_streams(int gpu, std::size_t count) {
     std::size_t there = 0;
     {
         std::lock_guard const lock(mutex_);
-        for (auto const& kept : streams_) there += kept.what->gpu() == gpu ? 1 : 0;
+        for (auto const& kept : streams_) there += kept->gpu() == gpu ? 1 : 0;
     }
     for (; there < count; ++there) {
         auto made = std::make_unique<OwnStream>(gpu);
         std::lock_guard const lock(mutex_);
-        streams_.push_back({std::move(made), false});
+        streams_.push_back(std::move(made));
     }
 }
 
@@ -175,9 +142,9 @@ std::shared_ptr<PinnedMemory> Reserve::pinned(int gpu, std::uint64_t bytes) {
 }
 
 void Reserve::give(std::unique_ptr<OwnStream> stream) {
-    bool const busy = !stream->is_done();
+    if (!stream->is_done()) return;
     std::lock_guard const lock(mutex_);
-    streams_.push_back({std::move(stream), busy});
+    streams_.push_back(std::move(stream));
 }
 
 bool Reserve::keeps(DeviceMemory const& memory) const {

@@ -68,11 +68,6 @@ private:
     template <class T>
     using Shelf = std::vector<Kept<T>>;
 
-    struct KeptStream {
-        std::unique_ptr<OwnStream> what;
-        bool busy = false;  // its last work was about to end when it came back
-    };
-    using Streams = std::vector<KeptStream>;
     std::unique_ptr<OwnStream> find_stream(int gpu);
     std::unique_ptr<DeviceMemory> provided(int gpu, std::uint64_t bytes);
     template <class T, class Serves>
@@ -92,7 +87,7 @@ private:
     std::function<void()> const trim_others_;
     std::shared_ptr<GpuAllocator const> const allocator_;
     std::mutex mutex_;
-    Streams streams_;
+    std::vector<std::unique_ptr<OwnStream>> streams_;
     Shelf<DeviceMemory> memories_;
     Shelf<DeviceMemory> used_by_others_;  // not zeroed
     Shelf<PinnedMemory> pinned_;
