@@ -1,4 +1,4 @@
-// Joins on a GPU by kinds, and by texts of 16 to 32 characters beside integers of 8 bytes: 60 million lines, 15 million orders,
+// Joins on a GPU by kinds, of sides of few rows, and by texts of 16 to 32 characters beside integers of 8 bytes: 60 million lines, 15 million orders,
 // whose payload is an integer or a decimal. All rows of the joins by texts are checked.
 #include <algorithm>
 #include <chrono>
@@ -184,9 +184,10 @@ void join_types(Context& context) {
             return parts;
         };
         auto const measure = [&](std::string const& what, GpuTable const& left,
-                                 GpuTable const& right, JoinKind kind, bool checks) {
+                                 GpuTable const& right, JoinKind kind, bool checks,
+                                 Broadcast broadcast = Broadcast::Off) {
             bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
-            JoinSpec spec{{"key"}, {"id"}, {"key", "line"}, {}, kind};
+            JoinSpec spec{{"key"}, {"id"}, {"key", "line"}, {}, kind, broadcast};
             if (pairs) spec.right_columns = {"payload"};
             std::vector<GpuTable> results;
             Timing const timing = repeat(results, repeats, [&] {
@@ -208,6 +209,12 @@ void join_types(Context& context) {
               std::pair{"right", JoinKind::Right}, std::pair{"full", JoinKind::Full},
               std::pair{"semi", JoinKind::Semi}, std::pair{"anti", JoinKind::Anti}}) {
             measure(name, left, right, kind, false);
+        }
+        for (u64 const few : {count / 4, count / 16, count / 64, count / 1024}) {
+            std::string const what = std::to_string(few) + " orders";
+            GpuTable const some = right.slice(0, i64(few));
+            measure(what, left, some, JoinKind::Inner, false);
+            measure(what + ", broadcast", left, some, JoinKind::Inner, false, Broadcast::On);
         }
         measure("texts", lines.texts("key", "line", false), orders.texts("id", "payload", true),
                 JoinKind::Inner, true);

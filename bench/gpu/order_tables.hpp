@@ -38,6 +38,10 @@ struct Size {
     [[nodiscard]] u64 orders() const { return lines / 4; }
     [[nodiscard]] u64 all_lines() const { return lines * gpus; }
     [[nodiscard]] u64 all_orders() const { return orders() * gpus; }
+    /// What the keys of an operator's lines are: so many numbers.
+    [[nodiscard]] u64 numbers_of(std::string const& name) const {
+        return name == "group_by_4" ? 4 : all_orders();
+    }
 };
 
 /// What a grid is told of the result at one GPU.
@@ -49,7 +53,7 @@ struct Part {
     u32 gpu;
     u32 gpus;
     u64 all_lines;
-    u64 all_orders;
+    u64 numbers;  ///< of the keys
 };
 
 static __device__ void add(Seen* seen, u64 rows, u64 sum, u64 wrong) {
@@ -70,8 +74,7 @@ static __global__ void see_lines(Part part, Seen* seen) {
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
         u64 const line = part.values[i];
         u64 const number = part.keys[i] * kInverse;
-        bool const right = line < part.all_lines &&
-                           number == number_of_row(line, part.all_orders) &&
+        bool const right = line < part.all_lines && number == number_of_row(line, part.numbers) &&
                            (part.thirds == nullptr || part.thirds[i] == payload_of(number)) &&
                            is_owner(part.keys[i], part);
         wrong += right ? 0 : 1;
@@ -88,20 +91,19 @@ static __global__ void see_groups(Part part, Seen* seen) {
     for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
         u64 const number = part.keys[i] * kInverse;
         sum += device::murmur3_mix(number) * (part.values[i] + (part.thirds[i] << 40));
-        wrong += number < part.all_orders && is_owner(part.keys[i], part) ? 0 : 1;
+        wrong += number < part.numbers && is_owner(part.keys[i], part) ? 0 : 1;
         ++rows;
     }
     add(seen, rows, sum, wrong);
 }
 
-/// What both must be, of the lines from `first` on. `there`: by order, set for those that have a line.
-static __global__ void expect_rows(u64 first, u64 lines, u64 all_orders, u8* there, Seen* in_lines,
+/// What both must be, of so many lines. `there`: by number, set for those that have a line.
+static __global__ void expect_rows(u64 lines, u64 numbers, u8* there, Seen* in_lines,
                                    Seen* in_groups) {
     u64 const step = u64(gridDim.x) * blockDim.x;
     u64 rows = 0, by_line = 0, by_group = 0;
-    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < lines; i += step) {
-        u64 const line = first + i;
-        u64 const number = number_of_row(line, all_orders);
+    for (u64 line = u64(blockIdx.x) * blockDim.x + threadIdx.x; line < lines; line += step) {
+        u64 const number = number_of_row(line, numbers);
         by_line += device::murmur3_mix(line + 1);
         by_group += device::murmur3_mix(number) * (value_of_row(line) + (u64(1) << 40));
         there[number] = 1;
@@ -111,10 +113,10 @@ static __global__ void expect_rows(u64 first, u64 lines, u64 all_orders, u8* the
     add(in_groups, 0, by_group, 0);
 }
 
-static __global__ void count_groups(u8 const* there, u64 all_orders, Seen* in_groups) {
+static __global__ void count_groups(u8 const* there, u64 numbers, Seen* in_groups) {
     u64 const step = u64(gridDim.x) * blockDim.x;
     u64 rows = 0;
-    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < all_orders; i += step) {
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < numbers; i += step) {
         rows += there[i];
     }
     add(in_groups, rows, 0, 0);
@@ -143,14 +145,18 @@ public:
             On const on{int(g)};
             lines_.push_back(std::make_unique<Two>(g, size.lines));
             values_.push_back(std::make_unique<Two>(g, size.lines));
+            few_.push_back(std::make_unique<Two>(g, size.lines));
             orders_.push_back(std::make_unique<Two>(g, size.orders()));
             Two& lines = *lines_.back();
             Two& values = *values_.back();
+            Two& few = *few_.back();
             Two& orders = *orders_.back();
             make_lines<<<1024, 256>>>(lines.first.get(), lines.second.get(), g * size.lines,
                                       size.lines, size.all_orders(), true);
             make_lines<<<1024, 256>>>(values.first.get(), values.second.get(), g * size.lines,
                                       size.lines, size.all_orders(), false);
+            make_lines<<<1024, 256>>>(few.first.get(), few.second.get(), g * size.lines, size.lines,
+                                      size.numbers_of("group_by_4"), false);
             make_orders<<<1024, 256>>>(orders.first.get(), orders.second.get(), g * size.orders(),
                                        size.orders(), size.all_orders());
             check_launch("make rows");
@@ -161,15 +167,18 @@ public:
     /// By GPU; those of others have no rows.
     [[nodiscard]] std::vector<GpuTable> lines() const { return parts(lines_, "key", "line"); }
     [[nodiscard]] std::vector<GpuTable> values() const { return parts(values_, "key", "value"); }
+    [[nodiscard]] std::vector<GpuTable> few() const { return parts(few_, "key", "value"); }
     [[nodiscard]] std::vector<GpuTable> orders() const { return parts(orders_, "id", "payload"); }
 
-    /// Runs "exchange" of lines, "join" of lines and orders or "group_by" of values over all GPUs' tables.
+    /// Runs "exchange" of lines, "join" of lines and orders, "group_by" of values by their orders or "group_by_4" into four
+    /// groups over all GPUs' tables.
     [[nodiscard]] std::vector<GpuTable> operate(std::string const& name, Runtime& runtime,
                                                 std::vector<Endpoint> const& all,
                                                 OperatorReport* told) const {
         if (name == "exchange") return exchange(runtime, all, lines(), {"key"}, {}, told);
         if (name == "join") return join(runtime, all, lines(), orders(), spec(), {}, told);
-        return group_by(runtime, all, values(), {"key"}, sums(), {}, told);
+        auto const parts = name == "group_by" ? values() : few();
+        return group_by(runtime, all, parts, {"key"}, sums(), {}, told);
     }
     static JoinSpec spec() { return {{"key"}, {"id"}, {"key", "line"}, {"payload"}}; }
     static std::vector<Aggregate> sums() {
@@ -191,9 +200,9 @@ public:
                             g,
                             size_.gpus,
                             size_.all_lines(),
-                            size_.all_orders()};
-            name == "group_by" ? see_groups<<<1024, 256>>>(part, seen.get())
-                               : see_lines<<<1024, 256>>>(part, seen.get());
+                            size_.numbers_of(name)};
+            name.starts_with("group_by") ? see_groups<<<1024, 256>>>(part, seen.get())
+                                         : see_lines<<<1024, 256>>>(part, seen.get());
             check_launch("look at rows");
             Seen mine;
             check(cudaMemcpy(&mine, seen.get(), sizeof(Seen), cudaMemcpyDeviceToHost), "read");
@@ -219,24 +228,27 @@ private:
     std::vector<u32> const own_;
     All lines_;
     All values_;
+    All few_;
     All orders_;
 };
 
 /// What results must be, of all GPUs.
 class Expected {
 public:
-    explicit Expected(Size const& size) {
-        DeviceArray<u8> there(size.all_orders());
+    /// Of operators over keys like those of `name`.
+    Expected(Size const& size, std::string const& name) {
+        u64 const numbers = size.numbers_of(name);
+        DeviceArray<u8> there(numbers);
         DeviceArray<Seen> seen(2);
         check(cudaMemset(there.get(), 0, there.bytes()), "clear");
         check(cudaMemset(seen.get(), 0, seen.bytes()), "clear");
-        expect_rows<<<1024, 256>>>(0, size.all_lines(), size.all_orders(), there.get(), seen.get(),
+        expect_rows<<<1024, 256>>>(size.all_lines(), numbers, there.get(), seen.get(),
                                    seen.get() + 1);
-        count_groups<<<1024, 256>>>(there.get(), size.all_orders(), seen.get() + 1);
+        count_groups<<<1024, 256>>>(there.get(), numbers, seen.get() + 1);
         check(cudaMemcpy(both_, seen.get(), sizeof(both_), cudaMemcpyDeviceToHost), "read");
     }
     [[nodiscard]] Seen const& of(std::string const& name) const {
-        return both_[name == "group_by" ? 1 : 0];
+        return both_[name.starts_with("group_by") ? 1 : 0];
     }
 
 private:

@@ -65,7 +65,7 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
                                OperatorOptions const& options = {},
                                OperatorReport* report = nullptr);
 
-/// Hash join of any kind, repartitioned where there are several endpoints, built on the side that has fewer rows.
+/// Hash join of any kind, built on the side that has fewer rows; see Broadcast for where rows go.
 std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                            std::vector<GpuTable> const& left, std::vector<GpuTable> const& right,
                            JoinSpec const& spec, OperatorOptions const& options = {},

@@ -67,6 +67,8 @@ struct OperatorReport {
     std::uint64_t bytes = 0;  ///< payload sent, likewise
     bool two_level = false;   ///< rows went in two levels
     std::string built;  ///< of a join: "left" or "right", the side that the table was built on
+    bool broadcast =
+        false;  ///< of a join: that side's rows went to every endpoint, and no others moved
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };
@@ -127,6 +129,19 @@ enum class JoinKind : std::uint8_t {
     Anti,   ///< left rows without a partner (NOT EXISTS); no column of the right
 };
 
+/// How a join brings rows together.
+enum class Broadcast : std::uint8_t {
+    /// Chosen by the sizes of the sides: with one endpoint, and where one side is so small that it costs less to have all of it
+    /// everywhere than to move the other.
+    Auto,
+    /// Every endpoint gets all rows of one side and builds a table of them; the other side's rows do not move, so each row of the
+    /// result is where that one was. Skewed keys do no harm. The side is the smaller one, but for one whose rows
+    /// may come out alone: of a Left, Semi or Anti join it is the right, of a Right join the left; a Full join of several
+    /// endpoints refuses On with Error(InvalidArgument).
+    On,
+    Off,  ///< rows of both sides go to the endpoint that owns their keys, as exchange has it
+};
+
 /// What to join and which columns to materialize (empty: all). Columns of the right that are named
 /// like ones of the left get the suffix "_right". Without a list of the right's columns, key columns
 /// of equal names come once, as with SQL's USING: where a row of a Right or Full join has no left
@@ -138,9 +153,11 @@ struct JoinSpec {
     std::vector<std::string> left_columns;
     std::vector<std::string> right_columns;  ///< none of a Semi or Anti join
     JoinKind kind = JoinKind::Inner;
+    Broadcast broadcast = Broadcast::Auto;
 };
 
-/// Repartitioned hash join, built on the side that has fewer rows.
+/// Hash join (paper section 6.1, "Join"), built on the side that has fewer rows, of which all processes know how many there
+/// are; see Broadcast for where rows go.
 std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                         std::vector<Table> const& left, std::vector<Table> const& right,
                         JoinSpec const& spec, OperatorOptions const& options = {},

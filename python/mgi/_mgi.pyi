@@ -272,6 +272,7 @@ def join(
     left_columns: Sequence[str],
     right_columns: Sequence[str],
     kind: str,
+    broadcast: str,
     options: Mapping[str, Any],
 ) -> tuple[list[Table], dict[str, Any]]: ...
 def attach(
@@ -322,6 +323,7 @@ def gpu_join(
     left_columns: Sequence[str],
     right_columns: Sequence[str],
     kind: str,
+    broadcast: str,
     options: Mapping[str, Any],
 ) -> tuple[list[GpuTable], dict[str, Any]]: ...
 def trim_gpu_memory(gpu: int) -> int: ...

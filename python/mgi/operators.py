@@ -163,6 +163,7 @@ def join(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
+    broadcast: bool | None = None,
     stream: Any = None,
     allocator: GpuAllocator | None = None,
 ) -> list[Table] | list[GpuTable]:
@@ -176,12 +177,21 @@ def join(
     takes all. Where the right's are None, keys that both sides call the same come once, and hold
     the right's where there is no left row, as with SQL's ``USING``; a semi or anti join has none
     of the right's. A column of the right that is named like one of the left gets the suffix
-    ``_right``. The table is built on the side with fewer rows; ``stats["built"]`` says which. The
-    other parameters are those of :func:`exchange`.
+    ``_right``. The table is built on the side with fewer rows; ``stats["built"]`` says which.
+
+    `broadcast` says how rows come together: True gives every endpoint all rows of one side (the
+    smaller one, but never one whose rows may come alone: of a left, semi or anti join the right,
+    of a right join the left; a full join of several endpoints raises), and the other side's rows
+    stay where they are, as does each row of the result; False sends the rows of both to the
+    endpoint that owns their keys. None: by the sizes of the sides; ``stats["broadcast"]`` says
+    which it was. The other parameters are those of :func:`exchange`.
     """
     pairs = _join_keys(on)
     if not isinstance(how, str):
         raise InvalidArgument(f"how is {how!r}: give the kind of join, such as 'left'")
+    if broadcast is not None and not isinstance(broadcast, bool):
+        raise InvalidArgument(f"broadcast is {broadcast!r}: give True, False or None")
+    way = {None: "auto", True: "on", False: "off"}[broadcast]
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
     options = _options(hash, by_reference, groups, patience)
     with _place(inputs, endpoints, runtime) as place:
@@ -194,6 +204,7 @@ def join(
             _columns(left_columns, "left_columns"),
             _columns(right_columns, "right_columns"),
             how,
+            way,
             options | inputs.options(place.runtime),
         )
         return _results(outcome, place, stats)

@@ -42,8 +42,13 @@ nb::tuple join_on_gpus(RuntimeHolder& holder, std::vector<EndpointPair> const& e
                        std::vector<std::string> const& right_keys,
                        std::vector<std::string> const& left_columns,
                        std::vector<std::string> const& right_columns, std::string const& kind,
-                       nb::dict const& options) {
-    JoinSpec const spec{left_keys, right_keys, left_columns, right_columns, join_kind_named(kind)};
+                       std::string const& broadcast, nb::dict const& options) {
+    JoinSpec const spec{left_keys,
+                        right_keys,
+                        left_columns,
+                        right_columns,
+                        join_kind_named(kind),
+                        broadcast_named(broadcast)};
     return run_operator<GpuTable>(
         holder, options,
         [at = endpoints_of(endpoints), left, right, spec](
@@ -63,7 +68,7 @@ void bind_gpu_operators(nb::module_& module) {
     module.def("gpu_join", join_on_gpus, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
                nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
                nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
-               nb::arg("options"));
+               nb::arg("broadcast"), nb::arg("options"));
     module.def("trim_gpu_memory", trim_gpu_memory, nb::arg("gpu"), nb::call_guard<Unlocked>());
 }
 

@@ -29,6 +29,7 @@ std::shared_ptr<void const> stream_owners(nb::dict const& options);
 /// Aggregates as (function, column, name).
 using AggregateTuple = std::tuple<std::string, std::string, std::string>;
 JoinKind join_kind_named(std::string const& name);
+Broadcast broadcast_named(std::string const& name);
 std::vector<Aggregate> aggregates_of(std::vector<AggregateTuple> const& wanted);
 
 /// What an operator over such tables returns, and what it says of itself.
@@ -68,7 +69,10 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["rows"] = outcome.report.rows;
     report["bytes"] = outcome.report.bytes;
     report["two_level"] = outcome.report.two_level;
-    if (!outcome.report.built.empty()) report["built"] = outcome.report.built;
+    if (!outcome.report.built.empty()) {
+        report["built"] = outcome.report.built;
+        report["broadcast"] = outcome.report.broadcast;
+    }
     nb::dict phases;
     for (OperatorPhase const& phase : outcome.report.phases) {
         phases[phase.name.c_str()] = phase.seconds;

@@ -12,15 +12,21 @@
 namespace mgi::python {
 namespace {
 
-TwoLevel two_level_named(std::string const& name) {
-    if (name == "auto") return TwoLevel::Auto;
-    if (name == "on") return TwoLevel::On;
-    if (name == "off") return TwoLevel::Off;
+// Of an option that MGI may be left to choose: `Choice::Auto`, `On` or `Off`.
+template <class Choice>
+Choice choice_named(char const* option, std::string const& name) {
+    if (name == "auto") return Choice::Auto;
+    if (name == "on") return Choice::On;
+    if (name == "off") return Choice::Off;
     throw Error(ErrorCode::InvalidArgument,
-                "two_level is '" + name + "'; there are: auto, on, off");
+                std::string(option) + " is '" + name + "'; there are: auto, on, off");
 }
 
 }  // namespace
+
+Broadcast broadcast_named(std::string const& name) {
+    return choice_named<Broadcast>("broadcast", name);
+}
 
 JoinKind join_kind_named(std::string const& name) {
     static constexpr std::pair<char const*, JoinKind> known[] = {
@@ -49,7 +55,7 @@ OperatorOptions operator_options(nb::dict const& options) {
     made.hash = hash_named(hash);
     std::string two_level = "auto";
     read_option(options, "two_level", two_level);
-    made.two_level = two_level_named(two_level);
+    made.two_level = choice_named<TwoLevel>("two_level", two_level);
     std::map<int, std::uintptr_t> streams;
     read_option(options, "gpu_streams", streams);
     for (auto const& [gpu, stream] : streams) {
@@ -107,8 +113,13 @@ nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& en
                       std::vector<std::string> const& right_keys,
                       std::vector<std::string> const& left_columns,
                       std::vector<std::string> const& right_columns, std::string const& kind,
-                      nb::dict const& options) {
-    JoinSpec const spec{left_keys, right_keys, left_columns, right_columns, join_kind_named(kind)};
+                      std::string const& broadcast, nb::dict const& options) {
+    JoinSpec const spec{left_keys,
+                        right_keys,
+                        left_columns,
+                        right_columns,
+                        join_kind_named(kind),
+                        broadcast_named(broadcast)};
     return run_operator<Table>(
         holder, options,
         [at = endpoints_of(endpoints), left, right, spec](
@@ -127,7 +138,7 @@ void bind_operators(nb::module_& module) {
     module.def("join", join_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
                nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
                nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
-               nb::arg("options"));
+               nb::arg("broadcast"), nb::arg("options"));
 }
 
 }  // namespace mgi::python

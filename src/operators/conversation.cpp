@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "operators/aggregates.hpp"
+#include "operators/join_rules.hpp"
 #include "operators/message.hpp"
-#include "operators/rules.hpp"
 
 namespace mgi::operators {
 
@@ -302,6 +302,7 @@ Conversation::Call arguments_of(std::vector<std::string> const& keys,
 
 Conversation::Call arguments_of(JoinSpec const& spec) {
     return {{"kind", name_of(spec.kind)},
+            {"broadcast", name_of(spec.broadcast)},
             {"left keys", names_text(spec.left_keys)},
             {"right keys", names_text(spec.right_keys)},
             {"left columns", names_text(spec.left_columns)},

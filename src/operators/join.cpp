@@ -1,9 +1,13 @@
-// Repartitioned hash join: rows of one side are kept and built into a table while they come, those of the other
-// probe it from the moment it is complete at their endpoint. Built rows that come out alone do so at the end.
+// Hash join. Both sides' rows go to the endpoint that owns their keys, where one side's are kept and built into a table while
+// they come; the other's probe it from the moment it is complete. Or all processes get all built rows, each for one table that
+// its endpoints share, and the probing rows stay where they are. Built rows that come out alone do so at the end.
 #include <memory>
+#include <numeric>
+#include <optional>
 
 #include "operators/join_probe.hpp"
 #include "operators/join_source.hpp"
+#include "operators/message.hpp"
 #include "operators/two_level.hpp"
 
 namespace mgi {
@@ -13,49 +17,80 @@ namespace {
 
 constexpr u32 kJoinedARound = 8;
 
-// What the groups of one endpoint share.
-struct EndpointJoin {
-    EndpointJoin(JoinPlan const& plan, Table const& probe_part, Table const& build_part, u32 groups,
-                 Run& run)
-        : probe_rows(probe_part),
-          build_rows(build_part),
-          build(plan, groups, run),
-          received(groups),
+// A table and the meetings of those who make it: the groups of its endpoint, or, where one is for all, of this process'
+// endpoints.
+struct SharedTable {
+    // `receivers`: groups of the `makers` that rows for it come to.
+    SharedTable(JoinPlan const& plan, u32 receivers, u32 makers, Run& run)
+        : build(plan, makers, run),
+          groups(makers),
+          received(receivers),
           allocated(1),
-          counted(groups),
-          placed(groups),
+          counted(makers),
+          placed(makers),
           finished(1),
-          probed(groups),
-          results(groups) {}
+          probed(makers) {}
 
-    Morsels probe_rows;
-    Morsels build_rows;
     JoinBuild build;
+    u32 const groups;
     Meeting received;
     Meeting allocated;
     Meeting counted;
     Meeting placed;
     Meeting finished;
     Meeting probed;
+};
+
+// What the groups of one endpoint share.
+struct EndpointJoin {
+    EndpointJoin(Table const& probe_part, Table const& build_part, SharedTable& shared, u32 before,
+                 u32 groups)
+        : probe_rows(probe_part),
+          build_rows(build_part),
+          table(shared),
+          groups_before(before),
+          results(groups) {}
+
+    Morsels probe_rows;
+    Morsels build_rows;
+    SharedTable& table;
+    u32 const groups_before;  // of those who make the table
     std::vector<std::vector<RecordBatch>> results;
+};
+
+// The channels of the two sides; null where a side's rows do not move.
+struct JoinChannels {
+    Channel probe;
+    Channel build;
 };
 
 // One group of a join. It never waits for one thing alone: while the table is not complete it goes on
 // sending, and probing rows that nobody takes yet stay in their lanes.
 class Joiner {
 public:
-    Joiner(JoinPlan const& plan, Channel const& probe, Channel const& build, Endpoint endpoint,
-           EndpointJoin& here, Run& run)
+    // `receives`: whether built rows come to its endpoint.
+    Joiner(JoinPlan const& plan, JoinChannels const& channels, Endpoint endpoint, bool receives,
+           EndpointJoin& here, u32 group, Run& run)
         : plan_(plan),
           here_(here),
+          table_(here.table),
+          number_(here.groups_before + group),
           run_(run),
-          send_probe_(plan.probe(), probe, endpoint, here.probe_rows),
-          send_build_(plan.build(), build, endpoint, here.build_rows),
-          from_probe_(probe, endpoint),
-          from_build_(build, endpoint),
-          probe_(plan, here.build, run) {}
+          probe_slices_(plan.probe(), here.probe_rows),
+          build_slices_(plan.build(), here.build_rows),
+          probe_(plan, here.table.build, run),
+          step_(receives ? Step::Receive : Step::Allocated) {
+        if (channels.probe) {
+            send_probe_.emplace(probe_slices_, channels.probe, endpoint);
+            from_probe_.emplace(channels.probe, endpoint);
+        }
+        if (channels.build) {
+            send_build_.emplace(build_slices_, channels.build, endpoint);
+            if (receives) from_build_.emplace(channels.build, endpoint);
+        }
+    }
 
-    void run(device::Group const& group, device::Shared& shared) {
+    std::vector<RecordBatch> run(device::Group const& group, device::Shared& shared) {
         for (u32 idle = 0; !done();) {
             bool moved = send(group, shared);
             moved = receive(group, shared) || moved;
@@ -63,26 +98,30 @@ public:
                 idle = 0;
                 continue;
             }
-            // A group of the endpoint that failed does not come to the next step.
-            if (run_.failed()) return;
+            // A group of the table that failed does not come to the next step.
+            if (run_.failed()) return {};
             device::backoff(idle++);
         }
-        here_.results[group.block] = probe_.finish();
+        return probe_.finish();
     }
 
 private:
     // What a group is at, or waits for.
     enum class Step : u8 { Receive, Allocated, Counted, Finished, Probe, Probed, Done };
 
+    static bool flushed(std::optional<JoinSource> const& source) {
+        return !source || source->flushed();
+    }
     [[nodiscard]] bool done() const {
-        return step_ == Step::Done && send_probe_.flushed() && send_build_.flushed();
+        return step_ == Step::Done && flushed(send_probe_) && flushed(send_build_);
     }
 
     bool send(device::Group const& group, device::Shared& shared) {
         bool moved = false;
-        if (!send_build_.flushed()) moved = send_build_.step(group, shared);
-        if (send_build_.exhausted() && !send_probe_.flushed()) {
-            moved = send_probe_.step(group, shared) || moved;
+        if (!flushed(send_build_)) moved = send_build_->step(group, shared);
+        bool const all_built = !send_build_ || send_build_->exhausted();
+        if (all_built && !flushed(send_probe_)) {
+            moved = send_probe_->step(group, shared) || moved;
         }
         return moved;
     }
@@ -90,30 +129,30 @@ private:
     // One step towards the complete table, and of probing it then, if the other groups have come so far.
     bool receive(device::Group const& group, device::Shared& shared) {
         switch (step_) {
-            case Step::Receive: return receive_build(group, shared);
+            case Step::Receive: return from_build_ ? receive_build(group, shared) : take_build();
             case Step::Allocated:
-                if (!here_.allocated.complete()) return false;
-                here_.build.count(group.block);
-                here_.counted.arrive();
+                if (!table_.allocated.complete()) return false;
+                table_.build.count(number_);
+                table_.counted.arrive();
                 step_ = Step::Counted;
                 return true;
             case Step::Counted:
-                if (!here_.counted.complete()) return false;
-                here_.build.place(group.block);
-                if (here_.placed.arrive()) {
-                    here_.build.finish();
-                    here_.finished.arrive();
+                if (!table_.counted.complete()) return false;
+                table_.build.place(number_);
+                if (table_.placed.arrive()) {
+                    table_.build.finish();
+                    table_.finished.arrive();
                 }
                 step_ = Step::Finished;
                 return true;
             case Step::Finished:
-                if (!here_.finished.complete()) return false;
+                if (!table_.finished.complete()) return false;
                 step_ = Step::Probe;
                 return true;
-            case Step::Probe: return receive_probe(group, shared);
+            case Step::Probe: return from_probe_ ? receive_probe(group, shared) : probe_here();
             case Step::Probed:
-                if (!here_.probed.complete()) return false;
-                give_built(group);
+                if (!table_.probed.complete()) return false;
+                give_built();
                 step_ = Step::Done;
                 return true;
             default: return false;
@@ -121,48 +160,183 @@ private:
     }
 
     bool receive_build(device::Group const& group, device::Shared& shared) {
-        u32 const received = from_build_.receive(
+        u32 const received = from_build_->receive(
             group, shared, kJoinedARound,
-            [&](auto const& batch) { here_.build.add(group.block, from_build_.keep(batch)); });
-        if (!from_build_.ended()) return received != 0;
-        if (here_.received.arrive()) {
-            here_.build.allocate();
-            here_.allocated.arrive();
+            [&](auto const& batch) { table_.build.add(number_, from_build_->keep(batch)); });
+        if (!from_build_->ended()) return received != 0;
+        end_build();
+        return true;
+    }
+
+    // Rows that are where their table is.
+    bool take_build() {
+        RecordBatch batch = build_slices_.next_batch();
+        if (batch.rows != 0) {
+            table_.build.add(number_, std::move(batch));
+        } else {
+            end_build();
+        }
+        return true;
+    }
+
+    void end_build() {
+        if (table_.received.arrive()) {
+            table_.build.allocate();
+            table_.allocated.arrive();
         }
         step_ = Step::Allocated;
-        return true;
     }
 
     bool receive_probe(device::Group const& group, device::Shared& shared) {
         u32 const received =
-            from_probe_.receive(group, shared, kJoinedARound, [&](auto const& batch) {
+            from_probe_->receive(group, shared, kJoinedARound, [&](auto const& batch) {
                 columns_.aim(batch);
                 probe_.probe(columns_.data(), batch.rows);
-                from_probe_.release(group, shared, batch);
+                from_probe_->release(group, shared, batch);
             });
-        if (!from_probe_.ended()) return received != 0;
-        here_.probed.arrive();
-        step_ = plan_.marks() ? Step::Probed : Step::Done;
+        if (!from_probe_->ended()) return received != 0;
+        end_probe();
         return true;
     }
 
+    // Rows that stay.
+    bool probe_here() {
+        u32 const rows = probe_slices_.next(staying_);
+        if (rows != 0) {
+            probe_.probe(staying_.data(), rows);
+        } else {
+            end_probe();
+        }
+        return true;
+    }
+
+    void end_probe() {
+        table_.probed.arrive();
+        step_ = plan_.marks() ? Step::Probed : Step::Done;
+    }
+
     // This group's share of the built rows that come out alone.
-    void give_built(device::Group const& group) {
-        u64 const rows = here_.build.all_rows();
-        probe_.give_built(rows * group.block / group.blocks,
-                          rows * (group.block + 1) / group.blocks);
+    void give_built() {
+        u64 const rows = table_.build.all_rows();
+        probe_.give_built(rows * number_ / table_.groups, rows * (number_ + 1) / table_.groups);
     }
 
     JoinPlan const& plan_;
     EndpointJoin& here_;
+    SharedTable& table_;
+    u32 const number_;  // among the groups that make the table
     Run const& run_;
-    JoinSource send_probe_;
-    JoinSource send_build_;
-    Inbox from_probe_;
-    Inbox from_build_;
+    JoinSlices probe_slices_;
+    JoinSlices build_slices_;
+    std::optional<JoinSource> send_probe_;
+    std::optional<JoinSource> send_build_;
+    std::optional<Inbox> from_probe_;
+    std::optional<Inbox> from_build_;
     JoinProbe probe_;
     ReceivedColumns columns_;
-    Step step_ = Step::Receive;
+    std::vector<ColumnView> staying_;
+    Step step_;
+};
+
+// The endpoints to which built rows go that are broadcast: one of each process.
+std::vector<u32> first_of_each_process(Conversation& talk, Run const& run) {
+    u32 first = 0;
+    while (!run.mine(first)) ++first;
+    std::vector<u32> endpoints;
+    for (std::string const& said : talk.gather(MessageWriter().number(first).take())) {
+        endpoints.push_back(u32(MessageReader(said).number(run.endpoints().size() - 1)));
+    }
+    return endpoints;
+}
+
+// The work of one join.
+class HashJoin {
+public:
+    HashJoin(Conversation& talk, Run& run, JoinPlan const& plan, Input const& left,
+             Input const& right)
+        : run_(run),
+          plan_(plan),
+          probe_input_(plan.roles().build_left ? right : left),
+          build_input_(plan.roles().build_left ? left : right),
+          receives_(run.endpoints().size(), true) {
+        bool const one_table = plan.roles().broadcast;
+        if (one_table && !talk.alone()) {
+            Flow flow = flow_of(true);
+            flow.destinations = first_of_each_process(talk, run);
+            flow.broadcast = true;
+            channels_.build = open(flow, plan.build(), build_input_);
+            receives_.assign(receives_.size(), false);
+            for (u32 const e : flow.destinations) receives_[e] = true;
+        } else if (!one_table) {
+            channels_.build = open(flow_of(true), plan.build(), build_input_);
+            channels_.probe = open(flow_of(false), plan.probe(), probe_input_);
+        }
+        make_tables(one_table);
+    }
+
+    std::vector<Table> results() {
+        run_.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+            auto const joiner = std::make_unique<Joiner>(plan_, channels_, run_.endpoints()[e],
+                                                         receives_[e], *all_[e], group.block, run_);
+            all_[e]->results[group.block] = joiner->run(group, shared);
+        });
+        std::vector<Table> results(all_.size());
+        for (std::size_t e = 0; e < all_.size(); ++e) {
+            if (all_[e] != nullptr) results[e] = table_of(plan_.result_schema(), all_[e]->results);
+            results[e].schema = plan_.result_schema();
+        }
+        return results;
+    }
+
+private:
+    // A side's rows from all endpoints to all.
+    [[nodiscard]] Flow flow_of(bool built) const {
+        Flow flow;
+        flow.name = built == plan_.roles().build_left ? "join left" : "join right";
+        flow.sources.resize(run_.endpoints().size());
+        std::iota(flow.sources.begin(), flow.sources.end(), 0u);
+        flow.destinations = flow.sources;
+        flow.keeps = built;
+        return flow;
+    }
+
+    Channel open(Flow const& flow, JoinSide const& side, Input const& input) {
+        return run_.open({flow}, side.schema, side.keys, measure_texts(input, side.moved_texts()))
+            .front();
+    }
+
+    void make_tables(bool one_table) {
+        std::size_t const endpoints = run_.endpoints().size();
+        u32 groups = 0;
+        u32 receivers = 0;
+        for (std::size_t e = 0; e < endpoints; ++e) {
+            groups += run_.groups(e);
+            receivers += receives_[e] ? run_.groups(e) : 0;
+        }
+        u32 before = 0;
+        for (std::size_t e = 0; e < endpoints; ++e) {
+            all_.emplace_back();
+            if (!run_.mine(e)) continue;
+            u32 const own = run_.groups(e);
+            if (!one_table) {
+                tables_.push_back(std::make_unique<SharedTable>(plan_, own, own, run_));
+            } else if (tables_.empty()) {
+                tables_.push_back(std::make_unique<SharedTable>(plan_, receivers, groups, run_));
+            }
+            all_[e] = std::make_unique<EndpointJoin>(probe_input_.part(e), build_input_.part(e),
+                                                     *tables_.back(), before, own);
+            if (one_table) before += own;
+        }
+    }
+
+    Run& run_;
+    JoinPlan const& plan_;
+    Input const& probe_input_;
+    Input const& build_input_;
+    JoinChannels channels_;
+    std::vector<bool> receives_;  // by endpoint: whether built rows come to it
+    std::vector<std::unique_ptr<SharedTable>> tables_;
+    std::vector<std::unique_ptr<EndpointJoin>> all_;  // by endpoint; none of others'
 };
 
 // Columns whose texts may travel; none: any.
@@ -192,33 +366,13 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         // By copy everything goes through the pools, as it does between processes.
         JoinPlan const plan(left_input, right_input, spec, options.hash,
                             options.by_reference && talk.alone());
-        JoinRoles const& roles = plan.roles();
-        Input const& build_input = roles.build_left ? left_input : right_input;
-        Input const& probe_input = roles.build_left ? right_input : left_input;
         Run run(runtime, talk, endpoints, options);
-        auto const open = [&](JoinSide const& side, Input const& input, bool built) {
-            return run.open(built == roles.build_left ? "join left" : "join right", side.schema,
-                            side.keys, measure_texts(input, side.moved_texts()), built);
-        };
-        Channel const build_channel = open(plan.build(), build_input, true);
-        Channel const probe_channel = open(plan.probe(), probe_input, false);
-
-        std::vector<std::unique_ptr<EndpointJoin>> all;
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            all.push_back(std::make_unique<EndpointJoin>(plan, probe_input.part(e),
-                                                         build_input.part(e), run.groups(e), run));
-        }
-        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-            auto const joiner = std::make_unique<Joiner>(plan, probe_channel, build_channel,
-                                                         endpoints[e], *all[e], run);
-            joiner->run(group, shared);
-        });
+        HashJoin join(talk, run, plan, left_input, right_input);
+        std::vector<Table> results = join.results();
         run.report(report);
-        if (report != nullptr) report->built = roles.built();
-
-        std::vector<Table> results(endpoints.size());
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            results[e] = table_of(plan.result_schema(), all[e]->results);
+        if (report != nullptr) {
+            report->built = plan.roles().built();
+            report->broadcast = plan.roles().broadcast;
         }
         return results;
     });

@@ -6,22 +6,20 @@ namespace mgi::operators {
 
 JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
                    bool texts_in_place)
-    : texts_in_place_(texts_in_place),
-      roles_(spec.kind, left.rows(), right.rows()),
-      keys_("join", left, right, spec, hash) {
-    if (roles_.build_left) {
+    : texts_in_place_(texts_in_place), rules_("join", left, right, spec, hash, left.parts()) {
+    if (roles().build_left) {
         add_keys(right, left);
     } else {
         add_keys(left, right);
     }
     std::vector<Field> fields;
-    for (JoinedColumn const& column : joined_columns("join", left, right, spec, keys_)) {
+    for (JoinedColumn const& column : rules_.columns) {
         JoinColumn& to = columns_.emplace_back();
         find(to, column.left ? left : right, column.left, column.column);
         if (column.right_key != JoinedColumn::kNone) find(to, right, false, column.right_key);
         fields.push_back(column.field);
         result_valid_bits_.push_back(column.has_null(
-            shape_of(spec.kind), keys_,
+            rules_.shape, rules_.keys,
             [&](bool of_left, u32 of) { return (of_left ? left : right).has_nulls(of); }));
     }
     result_schema_ = Schema(std::move(fields));
@@ -32,9 +30,9 @@ void JoinPlan::add_keys(Input const& probe, Input const& build) {
     std::vector<KeyColumn> probe_columns;
     std::vector<KeyColumn> build_columns;
     std::vector<bool> drop_top_bit;
-    for (std::size_t k = 0; k < keys_.left.size(); ++k) {
-        u32 const probe_key = keys_.of(!roles_.build_left)[k];
-        u32 const build_key = keys_.of(roles_.build_left)[k];
+    for (std::size_t k = 0; k < rules_.keys.left.size(); ++k) {
+        u32 const probe_key = rules_.keys.of(!roles().build_left)[k];
+        u32 const build_key = rules_.keys.of(roles().build_left)[k];
         Field const& a = probe.schema()[probe_key];
         Field const& b = build.schema()[build_key];
         u32 const from_probe = add_column(probe, probe_, probe_key, true);
@@ -54,7 +52,8 @@ u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is
     if (at != side.inputs.end()) return static_cast<u32>(at - side.inputs.begin());
     side.inputs.push_back(column);
     side.nullable.push_back(input.has_nulls(column));
-    side.in_place.push_back(texts_in_place_ && !is_key &&
+    // Rows that do not move are read where they lie.
+    side.in_place.push_back(texts_in_place_ && !roles().broadcast && !is_key &&
                             input.schema()[column].type.is_variable());
     std::vector<Field> fields = side.schema.fields();
     fields.push_back(input.schema()[column]);
@@ -65,7 +64,7 @@ u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is
 }
 
 void JoinPlan::find(JoinColumn& to, Input const& input, bool left, u32 column) {
-    if (left != roles_.build_left) {
+    if (left != roles().build_left) {
         to.probe = add_column(input, probe_, column);
     } else if (u32 const same = same_in_probe(input.schema()[column].type, column);
                same != JoinColumn::kNone) {
@@ -77,8 +76,8 @@ void JoinPlan::find(JoinColumn& to, Input const& input, bool left, u32 column) {
 
 u32 JoinPlan::same_in_probe(Type const& type, u32 build_column) const {
     // Floats may be equal and yet differ.
-    if (!roles_.only_pairs() || type.is_float()) return JoinColumn::kNone;
-    std::vector<u32> const& keys = keys_.of(roles_.build_left);
+    if (!roles().only_pairs() || type.is_float()) return JoinColumn::kNone;
+    std::vector<u32> const& keys = rules_.keys.of(roles().build_left);
     for (std::size_t k = 0; k < keys.size(); ++k) {
         u32 const in_probe = probe_.encoder->columns()[k].column;
         if (keys[k] == build_column && probe_.schema[in_probe].type == type) return in_probe;
@@ -91,10 +90,10 @@ u32 JoinPlan::add_built(Input const& input, u32 column) {
     value.column = add_column(input, build_, column);
     value.type = input.schema()[column].type;
     // A probing row without a partner is put beside a built row of nulls.
-    bool const extends = roles_.pairs && roles_.probe == Alone::Unmatched;
-    bool const null_keys = roles_.build == Alone::Unmatched;
+    bool const extends = roles().pairs && roles().probe == Alone::Unmatched;
+    bool const null_keys = roles().build == Alone::Unmatched;
     value.nullable = extends || (build_.nullable[value.column] &&
-                                 (null_keys || !keys_.has(roles_.build_left, column)));
+                                 (null_keys || !rules_.keys.has(roles().build_left, column)));
     value.in_place = build_.in_place[value.column];
     built_.push_back(value);
     built_has_texts_ = built_has_texts_ || (value.type.is_variable() && !value.in_place);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "operators/input.hpp"
+#include "operators/join_rules.hpp"
 #include "operators/keys.hpp"
 
 namespace mgi::operators {
@@ -47,14 +48,14 @@ public:
     JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
              bool texts_in_place);
 
-    [[nodiscard]] JoinRoles const& roles() const { return roles_; }
+    [[nodiscard]] JoinRoles const& roles() const { return rules_.roles; }
     [[nodiscard]] JoinSide const& probe() const { return probe_; }
     [[nodiscard]] JoinSide const& build() const { return build_; }
     [[nodiscard]] std::vector<BuiltValue> const& built() const { return built_; }
     // Bytes of a built row: its key's words, then its values.
     [[nodiscard]] u32 row_bytes() const { return row_bytes_; }
     // Whether built rows come out alone, and so have a byte that says whether a probing row matches them; its offset.
-    [[nodiscard]] bool marks() const { return roles_.build != Alone::None; }
+    [[nodiscard]] bool marks() const { return roles().build != Alone::None; }
     [[nodiscard]] u32 mark() const { return mark_; }
     // Whether built values point into received batches.
     [[nodiscard]] bool built_has_texts() const { return built_has_texts_; }
@@ -73,8 +74,7 @@ private:
     void finish_row();
 
     bool const texts_in_place_;
-    JoinRoles const roles_;
-    JoinKeys const keys_;
+    JoinRules const rules_;
     JoinSide probe_;
     JoinSide build_;
     std::vector<BuiltValue> built_;

@@ -3,18 +3,22 @@
 namespace mgi::operators {
 
 bool JoinSource::step(device::Group const& group, device::Shared& shared) {
-    if (outbox_.empty() && !next_slice()) {
-        exhausted_ = true;
-        outbox_.flush(group, shared);
-        return false;
+    if (outbox_.empty()) {
+        std::vector<ColumnView> columns = outbox_.take_columns();
+        u32 const rows = slices_.next(columns);
+        if (rows == 0) {
+            exhausted_ = true;
+            outbox_.flush(group, shared);
+            return false;
+        }
+        outbox_.put(std::move(columns), rows);
     }
     return outbox_.send(group, shared) != 0;
 }
 
-bool JoinSource::next_slice() {
+u32 JoinSlices::next(std::vector<ColumnView>& columns) {
     Morsel slice;
-    if (!slices_.next(slice)) return false;
-    std::vector<ColumnView> columns = outbox_.take_columns();
+    if (!slices_.next(slice)) return 0;
     columns.clear();
     for (std::size_t c = 0; c < side_.inputs.size(); ++c) {
         ColumnView view = view_of(slice.batch->columns[side_.inputs[c]], slice.first);
@@ -22,11 +26,25 @@ bool JoinSource::next_slice() {
         if (side_.in_place[c]) put_in_place(in_place_[c], view, slice.rows);
         columns.push_back(view);
     }
-    outbox_.put(std::move(columns), slice.rows);
-    return true;
+    return slice.rows;
 }
 
-void JoinSource::put_in_place(Buffer& to, ColumnView& view, u32 rows) const {
+RecordBatch JoinSlices::next_batch() {
+    Morsel slice;
+    RecordBatch batch;
+    if (!slices_.next(slice)) return batch;
+    batch.rows = slice.rows;
+    batch.owner = slice.batch->owner;
+    for (std::size_t c = 0; c < side_.inputs.size(); ++c) {
+        Column column = slice.batch->columns[side_.inputs[c]];
+        column.offset += slice.first;
+        if (!side_.nullable[c]) column.validity = nullptr;
+        batch.columns.push_back(std::move(column));
+    }
+    return batch;
+}
+
+void JoinSlices::put_in_place(Buffer& to, ColumnView& view, u32 rows) const {
     if (to.bytes() == 0) to = Buffer((u64{kSliceRows} + 7) * sizeof(RowText), false);
     // Values and validity share a first row, so values start where validity's byte does.
     u64 const row = view.offset % 8;

@@ -6,13 +6,33 @@
 
 namespace mgi::operators {
 
-// One group's sending of a side's rows, in the form in which its channel carries them.
+// One group's share of a side's rows, in the form in which its channel carries them.
+class JoinSlices {
+public:
+    JoinSlices(JoinSide const& side, Morsels& morsels)
+        : side_(side), slices_(morsels, kSliceRows), in_place_(side.inputs.size()) {}
+
+    // The rows of the next slice, whose columns it writes: 0 when there is none. They stay until the next call.
+    u32 next(std::vector<ColumnView>& columns);
+    // The next slice as a batch that borrows from the input's; no rows when there is none. For sides without texts in place.
+    RecordBatch next_batch();
+
+private:
+    static constexpr u32 kSliceRows = 4096;
+
+    // Texts as RowText, which says where their characters are.
+    void put_in_place(Buffer& to, ColumnView& view, u32 rows) const;
+
+    JoinSide const& side_;
+    Slices slices_;
+    std::vector<Buffer> in_place_;  // by column of the channel
+};
+
+// One group's sending of a side's rows.
 class JoinSource {
 public:
-    JoinSource(JoinSide const& side, Channel const& channel, Endpoint endpoint, Morsels& morsels)
-        : side_(side), outbox_(channel, endpoint), slices_(morsels, kSliceRows) {
-        in_place_.resize(side.inputs.size());
-    }
+    JoinSource(JoinSlices& slices, Channel const& channel, Endpoint endpoint)
+        : slices_(slices), outbox_(channel, endpoint) {}
 
     // True when rows went. Throws Error.
     bool step(device::Group const& group, device::Shared& shared);
@@ -20,16 +40,8 @@ public:
     [[nodiscard]] bool flushed() const { return outbox_.flushed(); }
 
 private:
-    static constexpr u32 kSliceRows = 4096;
-
-    bool next_slice();
-    // Texts as RowText, which says where their characters are.
-    void put_in_place(Buffer& to, ColumnView& view, u32 rows) const;
-
-    JoinSide const& side_;
+    JoinSlices& slices_;
     Outbox outbox_;
-    Slices slices_;
-    std::vector<Buffer> in_place_;  // by column of the channel
     bool exhausted_ = false;
 };
 

@@ -107,7 +107,7 @@ ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema,
     for (u32 const e : flow.sources) spec.sources.push_back(endpoints_[e]);
     for (u32 const e : flow.destinations) spec.destinations.push_back(endpoints_[e]);
     spec.schema = schema;
-    spec.routing = Routing::partition(keys, options_.hash);
+    spec.routing = flow.broadcast ? Routing::broadcast() : Routing::partition(keys, options_.hash);
     spec.routing.owners = flow.owners;
     ChannelOptions& options = spec.options;
     options.name = flow.name;

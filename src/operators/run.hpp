@@ -27,6 +27,7 @@ struct Flow {
     std::vector<u32> owners;  // Routing::owners
     bool keeps = false;       // received batches can be kept
     bool again = false;       // its rows have gone through another one, and are not counted twice
+    bool broadcast = false;   // every row to all destinations, whatever its keys
 };
 
 // Owns the operator's channels, which are gone when it is. The first failure of any group fails all

@@ -119,10 +119,15 @@ public:
             spec.kind = kind;
             bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
             spec.right_columns = pairs ? right_columns : std::vector<std::string>();
-            expect_same(all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right), spec,
-                                      options)),
-                        sorted(test::plain::join(left, right, spec.left_keys, spec.right_keys,
-                                                 spec.left_columns, spec.right_columns, kind)));
+            auto const expected =
+                sorted(test::plain::join(left, right, spec.left_keys, spec.right_keys,
+                                         spec.left_columns, spec.right_columns, kind));
+            for (Broadcast const broadcast : test::broadcasts_of(kind, endpoints_.size())) {
+                spec.broadcast = broadcast;
+                expect_same(all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right),
+                                          spec, options)),
+                            expected);
+            }
         }
     }
     void exchanges(PlainTable const& table, std::string const& key) {

@@ -60,17 +60,25 @@ protected:
     // Of all kinds.
     void expect_joined(PlainTable const& left, PlainTable const& right, JoinSpec spec) {
         std::vector<std::string> const right_columns = spec.right_columns;
-        for (JoinKind const kind : kKinds) {
+        for (JoinKind const kind : test::kKinds) {
             SCOPED_TRACE(name_of(kind));
             spec.kind = kind;
             bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
             spec.right_columns = pairs ? right_columns : std::vector<std::string>();
-            auto const operation = this->operation("join");
-            auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
-            expect_same(all_rows(results),
-                        sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
-                                    spec.right_columns, kind)));
-            EXPECT_EQ(report_.built, left.rows.size() < right.rows.size() ? "left" : "right");
+            auto const expected = sorted(join(left, right, spec.left_keys, spec.right_keys,
+                                              spec.left_columns, spec.right_columns, kind));
+            for (Broadcast const broadcast : test::broadcasts_of(kind, endpoint_count())) {
+                SCOPED_TRACE(name_of(broadcast));
+                spec.broadcast = broadcast;
+                auto const operation = this->operation("join");
+                auto const results = join_on(*operation, parts_of(left), parts_of(right), spec);
+                expect_same(all_rows(results), expected);
+                EXPECT_EQ(report_.built, test::built_by(spec, endpoint_count(), left.rows.size(),
+                                                        right.rows.size()));
+                if (broadcast != Broadcast::Auto) {
+                    EXPECT_EQ(report_.broadcast, broadcast == Broadcast::On);
+                }
+            }
         }
     }
 

@@ -153,13 +153,14 @@ TEST_P(GpuOperatorProcessesProperty, Join) {
     PlainTable const right =
         random_table(Schema{{"id", key, true}, {"y", float64(), true}, {"note", string(), true}},
                      random_.below(random_.below(2) == 0 ? 500 : 4000), 500, 50 + u64(GetParam()));
-    JoinKind const kind = kKinds[random_.below(std::size(kKinds))];
+    JoinKind const kind = test::kKinds[random_.below(std::size(test::kKinds))];
     bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
     JoinSpec const spec{{key_},
                         {"id"},
                         {key_, "x", "code", "price"},
                         pairs ? std::vector<std::string>{"y", "note"} : std::vector<std::string>{},
-                        kind};
+                        kind,
+                        test::random_broadcast(kind, endpoints_, random_)};
     auto came = run(
         job_, "join", {deal(left, endpoints_, random_), deal(right, endpoints_, random_)},
         [&](Operation& operation, auto& parts) {
@@ -257,7 +258,8 @@ TEST(GpuOperatorProcesses, GroupsWhereOneProcessHasNoRoomForRows) {
                 Input const input(operation, own);
                 Wanted facts_wanted;
                 facts_wanted.keys = {0};
-                facts_wanted.sketch = facts_wanted.rows_for = true;
+                facts_wanted.sketch = true;
+                facts_wanted.going = Going::ToOwners;
                 Facts const facts = find_facts(operation, input, facts_wanted);
                 GroupPlan const plan(input, {0}, Items(input, {0}, wanted).all, facts);
                 return group_moving(operation, input, {0}, plan, facts);

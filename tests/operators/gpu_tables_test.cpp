@@ -240,7 +240,7 @@ TEST_P(GpuMoving, RefusesPartsThatChange) {
     Input const input(*operation_, parts_);
     Wanted wanted;
     wanted.keys = {0};
-    wanted.rows_for = true;
+    wanted.going = Going::ToOwners;
     Facts facts = find_facts(*operation_, input, wanted);
     std::swap(facts.rows_of_part_for[2][0], facts.rows_of_part_for[2][1]);
     facts.rows_of_part_for[2][1] += 1;
@@ -304,7 +304,7 @@ TEST(GpuGroupTable, IsMadeAgainWhereItTurnsOutTooSmall) {
         Input const input(operation, parts);
         Wanted wanted;
         wanted.keys = {0};
-        wanted.rows_for = counted;
+        if (counted) wanted.going = Going::ToOwners;
         Facts facts = find_facts(operation, input, wanted);
         facts.keys_of_part.assign(endpoints, 10);
         facts.keys = 10;

@@ -97,6 +97,7 @@ TEST_P(JoinProperty, MatchesTheReference) {
         if (random.one_in(2)) options.segment_bytes = 1U << 14;
         JoinSpec spec;
         spec.kind = kKinds[random.below(std::size(kKinds))];
+        spec.broadcast = random_broadcast(spec.kind, cluster.endpoints.size(), random);
         spec.left_keys = names_of(sides.left_schema, 0, sides.keys);
         spec.right_keys = names_of(sides.right_schema, 0, sides.keys);
         std::size_t const parts = cluster.endpoints.size();
@@ -119,21 +120,27 @@ void check(Schema const& left_schema, std::vector<Row> const& left, Schema const
            std::vector<Row> const& right) {
     Random random(5);
     Cluster cluster(3);
-    auto const same = [&](JoinKind kind, Schema const& a, std::vector<Row> const& a_rows,
-                          Schema const& b, std::vector<Row> const& b_rows) {
-        JoinSpec spec{{a[0].name}, {b[0].name}, {}, {}, kind};
+    auto const same = [&](JoinKind kind, Broadcast broadcast, Schema const& a,
+                          std::vector<Row> const& a_rows, Schema const& b,
+                          std::vector<Row> const& b_rows) {
+        JoinSpec const spec{{a[0].name}, {b[0].name}, {}, {}, kind, broadcast};
         OperatorReport report;
         auto const result = join(cluster.runtime, cluster.endpoints, deal(a, a_rows, 3, random),
                                  deal(b, b_rows, 3, random), spec, {}, &report);
-        EXPECT_EQ(report.built, a_rows.size() < b_rows.size() ? "left" : "right");
+        EXPECT_EQ(report.built, built_by(spec, 3, a_rows.size(), b_rows.size()));
+        if (broadcast != Broadcast::Auto) {
+            EXPECT_EQ(report.broadcast, broadcast == Broadcast::On);
+        }
         EXPECT_TRUE(same_rows(encode_all(rows_of(result)),
                               encode_all(reference_join(a, a_rows, spec.left_keys, b, b_rows,
                                                         spec.right_keys, kind))))
-            << "kind " << int(kind);
+            << "kind " << int(kind) << ", broadcast " << int(broadcast);
     };
     for (JoinKind const kind : kKinds) {
-        same(kind, left_schema, left, right_schema, right);
-        same(kind, right_schema, right, left_schema, left);
+        for (Broadcast const broadcast : broadcasts_of(kind, 3)) {
+            same(kind, broadcast, left_schema, left, right_schema, right);
+            same(kind, broadcast, right_schema, right, left_schema, left);
+        }
     }
 }
 
@@ -242,15 +249,15 @@ TEST(Join, TheTableCountsAgainstTheLimit) {
     auto const left = deal({{"k", int64()}}, rows, 1, random);
     OperatorOptions options;
     options.groups = 1;
-    // Room for the received keys, and not for the table: keys again, and a directory of 2^19 slots.
-    options.receive_limit = std::uint64_t(keys) * 8 + (512U << 10);
+    // Not enough room for the table: keys, and a directory of 2^19 slots.
+    options.receive_limit = std::uint64_t(keys) * 8;
     std::vector<Table> result;
     auto const joined = [&] {
         result =
             join(cluster.runtime, cluster.endpoints, left, right, {{"k"}, {"q"}, {}, {}}, options);
     };
     expect_error(ErrorCode::OutOfMemory, {"join", "tables", "receive_limit"}, joined);
-    options.receive_limit *= 2;
+    options.receive_limit *= 3;
     joined();
     EXPECT_EQ(rows_of(result).size(), 10U);
 }

@@ -17,6 +17,8 @@
 #include <mgi/device/hash.hpp>
 #include <mgi/operators.hpp>
 
+#include "operators/join_kinds.hpp"
+
 namespace mgi::test::plain {
 
 using device::i64;
@@ -372,10 +374,6 @@ inline Rows join(PlainTable const& left, PlainTable const& right,
     }
     return results;
 }
-
-/// All kinds of join.
-inline constexpr JoinKind kKinds[] = {JoinKind::Inner, JoinKind::Left, JoinKind::Right,
-                                      JoinKind::Full,  JoinKind::Semi, JoinKind::Anti};
 
 inline Rows sorted(Rows rows) {
     std::sort(rows.begin(), rows.end());

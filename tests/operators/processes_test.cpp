@@ -106,7 +106,8 @@ TEST_P(ProcessesProperty, Join) {
     auto const left_parts = deal(left_schema(), left, parts, random);
     auto const right_parts = deal(right_schema(), right, parts, random);
     OperatorOptions const options = random_options(random);
-    JoinSpec const spec{{"key"}, {"id"}, {}, {}, kKinds[random.below(std::size(kKinds))]};
+    JoinSpec spec{{"key"}, {"id"}, {}, {}, kKinds[random.below(std::size(kKinds))]};
+    spec.broadcast = random_broadcast(spec.kind, parts, random);
     auto came = job.run([&](Processes& processes, std::size_t me) {
         return operators::join_among(processes, job.runtime(), job.endpoints(),
                                      job.own(left_parts, me), job.own(right_parts, me), spec,

@@ -7,6 +7,7 @@
 
 #include <mgi/operators.hpp>
 
+#include "operators/join_kinds.hpp"
 #include "support/tables.hpp"
 
 namespace mgi::test {
@@ -33,10 +34,6 @@ Cell canonical(Type const& type, Cell const& value);
 std::vector<Row> reference_group_by(Schema const& schema, std::vector<Row> const& rows,
                                     std::vector<std::string> const& keys,
                                     std::vector<Aggregate> const& aggregates);
-
-/// All kinds of join.
-inline constexpr JoinKind kKinds[] = {JoinKind::Inner, JoinKind::Left, JoinKind::Right,
-                                      JoinKind::Full,  JoinKind::Semi, JoinKind::Anti};
 
 /// Rows of the left followed by rows of the right where all keys are equal and none is null, and what else
 /// the kind asks for, with nulls for the side that is missing. Of Semi and Anti, rows of the left.

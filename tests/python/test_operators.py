@@ -122,7 +122,8 @@ def test_join(by_reference):
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("rows", [300, 900])
-def test_joins_of_each_kind_are_duckdbs(how, rows, by_reference):
+@pytest.mark.parametrize("broadcast", [None, True, False])
+def test_joins_of_each_kind_are_duckdbs(how, rows, broadcast, by_reference):
     duckdb = pytest.importorskip("duckdb")
     left = pa.table(
         {
@@ -139,15 +140,49 @@ def test_joins_of_each_kind_are_duckdbs(how, rows, by_reference):
         }
     )
     stats: dict = {}
-    parts = mgi.join(
-        left, right, ["k", "s"], how, endpoints=3, by_reference=by_reference, stats=stats
-    )
+
+    def join():
+        return mgi.join(
+            left,
+            right,
+            ["k", "s"],
+            how,
+            endpoints=3,
+            by_reference=by_reference,
+            broadcast=broadcast,
+            stats=stats,
+        )
+
+    if how == "full" and broadcast:
+        with pytest.raises(mgi.InvalidArgument, match="kind full cannot be broadcast"):
+            join()
+        return
+    parts = join()
     with duckdb.connect() as database:
         database.register("l", left)
         database.register("r", right)
         expected = database.sql(f"SELECT * FROM l {how} JOIN r USING (k, s)").fetchall()
     assert rows_of(parts) == sorted(expected, key=repr)
-    assert stats["built"] == ("right" if rows < 600 else "left")
+    # One that may come alone is not broadcast.
+    fixed = {"left": "right", "semi": "right", "anti": "right", "right": "left"}
+    smaller = "right" if rows < 600 else "left"
+    assert stats["built"] == (fixed.get(how, smaller) if broadcast else smaller)
+    if broadcast is not None:
+        assert stats["broadcast"] is broadcast
+
+
+def test_a_small_side_is_broadcast_and_the_other_stays():
+    left = pa.table({"k": [i % 50 for i in range(6000)], "x": list(range(6000))})
+    right = pa.table({"k": list(range(40)), "y": list(range(40))})
+    stats: dict = {}
+    parts = mgi.join(left, right, "k", endpoints=3, stats=stats)
+    assert stats["broadcast"] is True
+    assert [sorted(part.to_arrow()["x"].to_pylist()) for part in parts] == [
+        [x for x in range(2000 * e, 2000 * (e + 1)) if x % 50 < 40] for e in range(3)
+    ]
+    # Rows of sides that are alike meet where their key is owned.
+    mgi.join(left, left.rename_columns(["k", "z"]).slice(0, 3000), "k", endpoints=3, stats=stats)
+    assert stats["broadcast"] is False
 
 
 def test_join_takes_all_columns_and_renames():
@@ -252,6 +287,7 @@ def test_wrong_calls_name_the_offender(runtime):
         (lambda: mgi.exchange([5], "key"), "int is no table"),
         (lambda: mgi.exchange([table, table], "key", endpoints=3), "2 for 3 endpoints"),
         (lambda: mgi.exchange(table, "key", endpoints=0), "endpoints is 0"),
+        (lambda: mgi.join(table, table, "key", broadcast="small"), "broadcast is 'small'"),
         (lambda: mgi.exchange(table, "key", endpoints=[], runtime=runtime), "endpoints is empty"),
         (lambda: mgi.exchange(table, "key", endpoints="4"), "endpoints is '4'"),
         (lambda: mgi.exchange(table, "key", endpoints=[endpoint]), "needs the runtime"),

@@ -87,9 +87,13 @@ for by_reference in (True, False):
     expected = rows(mgi.group_by(whole, "key", wanted, endpoints=1))
     assert sums == [row for row in expected if row[0] in {one[0] for one in sums}]
 
-    joined = rows(own(mgi.join(left(job.rank), right(job.rank), [("key", "id")], **call)))
-    assert all(row[3:] == (row[0], f"name of {row[0]}, which is long") for row in joined)
-    assert [row[:3] for row in joined] == moved
+    for broadcast in (False, True):
+        sides = left(job.rank), right(job.rank)
+        joined = rows(own(mgi.join(*sides, [("key", "id")], broadcast=broadcast, **call)))
+        assert all(row[3:] == (row[0], f"name of {row[0]}, which is long") for row in joined)
+        # Rows of a broadcast join stay where they were.
+        here = sorted(zip(*sides[0].to_pydict().values(), strict=True))
+        assert [row[:3] for row in joined] == (here if broadcast else moved)
     print("checked", len(moved), len(sums), len(joined), flush=True)
 """
 )

@@ -158,12 +158,11 @@ PATTERNS = {
         "peer_stream",
     ),
     "gpu-partition": GpuPattern("other ways to partition rows on a GPU", "partition"),
-    "gpu-operators": GpuPattern(
-        "group-by, join and exchange of tables in GPU memory, of one GPU and over all",
+    "gpu-tables": GpuPattern(
+        "operators over tables of one GPU: by endpoints, kinds of joins, texts",
         "mgi_group_by",
         "mgi_join",
         "mgi_exchange_tables",
-        "operators",
     ),
     "gpu-moving": GpuPattern("flags and copies beside resident kernels", "flags", "resident"),
     "gpu-all": GpuPattern("all benchmarks of the GPU"),

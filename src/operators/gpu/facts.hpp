@@ -10,16 +10,20 @@
 
 namespace mgi::operators::on_gpu {
 
+// Where rows are to go.
+enum class Going : u8 { Nowhere, ToOwners, ToAll };
+
 struct Wanted {
     std::vector<bool> magnitudes;  // by column; of integers and decimals
     std::vector<u32> keys;
     bool sketch = false;  // of the keys
-    bool rows_for =
-        false;  // how many rows go to each endpoint, and how many characters of each text column that moves
+    // How many rows go to each endpoint, and how many characters of each text column that moves.
+    Going going = Going::Nowhere;
     std::vector<u32> moving;  // columns
 };
 
 struct Facts {
+    Going going = Going::Nowhere;
     std::vector<bool> nulls;                         // by column
     std::vector<u64> magnitudes;                     // by column; 0 where not wanted
     std::vector<u64> uppers;                         // by column, see SurveyCounts
@@ -72,11 +76,15 @@ public:
     PartSurvey(Operation const& operation, Input const& input, Wanted const& wanted,
                std::vector<SurveyColumn> const& looked_at, std::vector<u32> const& texts,
                std::size_t part)
-        : place_(operation.place(part)), looked_at_(looked_at.size()) {
+        : place_(operation.place(part)),
+          looked_at_(looked_at.size()),
+          destinations_(wanted.going == Going::ToOwners ? operation.size() : 1) {
+        bool const counts_rows = wanted.going == Going::ToOwners;
         std::vector<u32> const all = input.columns_or_all({});
         SurveyArgs args;
         args.rows = input.rows(part);
         args.owners = operation.owners(wanted.keys.size());
+        args.owners.count = u32(destinations_);
         TextArgs text;
         std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, text.texts,
                  counts_, registers_, rows_for_, texts_) =
@@ -84,12 +92,12 @@ public:
                           looked_at, input.layouts(all), wanted.keys, texts,
                           std::vector<SurveyCounts>(looked_at.size()),
                           std::vector<u32>(wanted.sketch ? Sketch::kRegisters : 0),
-                          std::vector<u64>(wanted.rows_for ? operation.size() : 0),
-                          std::vector<u64>(2 + texts.size() * operation.size()));
+                          std::vector<u64>(counts_rows ? destinations_ : 0),
+                          std::vector<u64>(2 + texts.size() * destinations_));
         args.looked_at_count = u32(looked_at.size());
         args.counts = counts_;
         if (wanted.sketch) args.registers = registers_;
-        if (wanted.rows_for) args.rows_for = rows_for_;
+        if (counts_rows) args.rows_for = rows_for_;
         place_.run(Survey::scratch_bytes(args), Survey{}, args);
         if (texts.empty() || args.rows == 0) return;
         text.columns = args.columns;
@@ -104,13 +112,18 @@ public:
 
     std::vector<SurveyCounts> counts() { return place_.download(counts_, looked_at_); }
     std::vector<u32> registers() { return place_.download(registers_, Sketch::kRegisters); }
-    std::vector<u64> rows_for(std::size_t count) { return place_.download(rows_for_, count); }
-    // The longest text, the most characters of a row, and how many go where, by text and endpoint.
-    std::vector<u64> texts(std::size_t count) { return place_.download(texts_, 2 + count); }
+    // By destination: of rows that go to all, there is one.
+    [[nodiscard]] std::size_t destinations() const { return destinations_; }
+    std::vector<u64> rows_for() { return place_.download(rows_for_, destinations_); }
+    // The longest text, the most characters of a row, and how many go where, by text and destination.
+    std::vector<u64> texts(std::size_t count) {
+        return place_.download(texts_, 2 + count * destinations_);
+    }
 
 private:
     Place& place_;
     std::size_t looked_at_;
+    std::size_t destinations_;
     std::vector<Memory> keep_;
     SurveyCounts* counts_ = nullptr;
     u32* registers_ = nullptr;
@@ -170,12 +183,14 @@ inline void hear_facts(std::string const& said, Facts& facts, std::vector<u32>& 
 }  // namespace detail
 
 inline Facts find_facts(Operation& operation, Input const& input, Wanted const& wanted) {
-    if (wanted.rows_for && operation.size() > Survey::kMostDestinations) {
+    bool const moves = wanted.going != Going::Nowhere;
+    if (moves && operation.size() > Survey::kMostDestinations) {
         refuse(operation.what(), "at most " + std::to_string(Survey::kMostDestinations) +
                                      " endpoints on GPUs, not " + std::to_string(operation.size()));
     }
     u32 const columns = u32(input.schema().size());
     Facts facts;
+    facts.going = wanted.going;
     facts.nulls.resize(columns);
     facts.magnitudes.resize(columns);
     facts.uppers.resize(columns);
@@ -188,14 +203,14 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
         looked_at.push_back({c, kind, magnitude});
     }
     facts.keys_of_part.resize(operation.size());
-    if (wanted.rows_for) {
+    if (moves) {
         facts.rows_of_part_for.assign(operation.size(), std::vector<u64>(operation.size()));
         for (u32 const c : wanted.moving) {
             if (input.schema()[c].type.is_variable()) facts.texts.push_back(c);
         }
         facts.characters_of_part_for.assign(facts.texts.size(), facts.rows_of_part_for);
     }
-    bool const looks = !looked_at.empty() || wanted.sketch || wanted.rows_for;
+    bool const looks = !looked_at.empty() || wanted.sketch || moves;
     if (!looks && operation.alone()) return facts;
     struct Found {
         std::vector<SurveyCounts> counts;
@@ -208,15 +223,21 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
         detail::PartSurvey survey(operation, input, wanted, looked_at, facts.texts, p);
         found[p].counts = survey.counts();
         if (wanted.sketch) found[p].registers = survey.registers();
-        if (wanted.rows_for) facts.rows_of_part_for[p] = survey.rows_for(operation.size());
+        if (wanted.going == Going::ToOwners) {
+            facts.rows_of_part_for[p] = survey.rows_for();
+        } else if (moves) {
+            facts.rows_of_part_for[p].assign(operation.size(), input.rows(p));
+        }
         if (facts.texts.empty()) return;
-        auto const texts = survey.texts(facts.texts.size() * operation.size());
+        auto const texts = survey.texts(facts.texts.size());
         found[p].longest_text = texts[0];
         found[p].longest_row = texts[1];
         for (std::size_t t = 0; t < facts.texts.size(); ++t) {
-            auto const first = texts.begin() + std::ptrdiff_t(2 + t * operation.size());
-            facts.characters_of_part_for[t][p].assign(first,
-                                                      first + std::ptrdiff_t(operation.size()));
+            for (std::size_t e = 0; e < operation.size(); ++e) {
+                std::size_t const destination = e % survey.destinations();
+                facts.characters_of_part_for[t][p][e] =
+                    texts[2 + t * survey.destinations() + destination];
+            }
         }
     });
     std::vector<u32> all(wanted.sketch ? Sketch::kRegisters : 0);

@@ -116,8 +116,9 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
     GroupByArgs const& any = folding.begin()->second.groups->args();
     for (TableSize size(share_of(facts.keys, operation.size()), input.rows());; size.grow()) {
         for (auto const& at : folding) at.second.groups->make(size);
-        Channel const channel = operation.open("group_by", Schema(fields), names, input.rows(),
-                                               facts.text_needs(input.rows()));
+        Channel const channel =
+            operation.open("group_by", Schema(fields), operation.partition(names), input.rows(),
+                           facts.text_needs(input.rows()));
         u32 const scratch = group_by_scratch(any, plan.wide(), 2 * columns);
         auto const args_of = [&](std::size_t e) {
             Folding const& here = folding.at(e);
@@ -299,7 +300,8 @@ private:
         wanted.keys = keys_;
         wanted.magnitudes = magnitudes_wanted(input_, items_);
         wanted.sketch = true;
-        wanted.rows_for = on_rows && counts_rows(keys_) && routed_ == keys_.size();
+        bool const counts = on_rows && counts_rows(keys_) && routed_ == keys_.size();
+        if (counts) wanted.going = Going::ToOwners;
         wanted.moving = keys_;
         for (Item const& item : items_) {
             bool const there = place_among(wanted.moving, item.column) != wanted.moving.size();
@@ -318,9 +320,10 @@ private:
         if (!counts_rows(keys_)) return;
         Wanted wanted;
         wanted.keys = owning;
-        wanted.rows_for = true;
+        wanted.going = Going::ToOwners;
         wanted.moving = moving;
         Facts counted = find_facts(operation_, rows, wanted);
+        facts.going = counted.going;
         facts.rows_of_part_for = std::move(counted.rows_of_part_for);
         facts.texts = std::move(counted.texts);
         facts.characters_of_part_for = std::move(counted.characters_of_part_for);

@@ -2,7 +2,7 @@
 // joins what it has.
 #pragma once
 
-#include "operators/gpu/join_plan.hpp"
+#include "operators/gpu/join_codes.hpp"
 #include "operators/gpu/move_rows.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -16,18 +16,18 @@ struct JoinSide {
 // The join of one endpoint's rows.
 class JoinPart {
 public:
-    JoinPart(Operation const& operation, std::size_t e, JoinPlan const& plan,
+    JoinPart(Operation const& operation, std::size_t e, JoinRules const& rules,
              JoinCodes const& codes, Schema const& schema, std::vector<bool> const& nulls)
         : operation_(operation),
           place_(operation.place(e)),
-          plan_(plan),
+          rules_(rules),
           codes_(codes),
           schema_(schema),
           nulls_(nulls) {}
 
     GpuTable run(JoinSide const& left, JoinSide const& right) {
-        JoinSide const& built = plan_.roles.build_left ? left : right;
-        JoinSide const& probing = plan_.roles.build_left ? right : left;
+        JoinSide const& built = rules_.roles.build_left ? left : right;
+        JoinSide const& probing = rules_.roles.build_left ? right : left;
         UploadedPart const built_part(place_, built.columns, built.rows);
         UploadedPart const probing_part(place_, probing.columns, probing.rows);
         if (codes_.build.words > 1) {
@@ -63,13 +63,13 @@ private:
         next_ = place_.allocate(rows.rows * 4, "the chains of its keys");
         table.entries = static_cast<char*>(table_.get());
         join.next = static_cast<u32*>(next_.get());
-        if (plan_.roles.build != Alone::None) {
+        if (rules_.roles.build != Alone::None) {
             marks_ = place_.allocate(rows.rows, "which of its rows have a partner");
             join.marks = static_cast<u8*>(marks_.get());
             place_.fill(join.marks, 0, rows.rows);
             alone_.marks = join.marks;
             alone_.rows = rows.rows;
-            alone_.marked = plan_.roles.build == Alone::Matched;
+            alone_.marked = rules_.roles.build == Alone::Matched;
         }
         std::vector<u64> pattern(table.stride / 8);
         pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
@@ -90,8 +90,8 @@ private:
         args_.join = join_;
         args_.rows = rows;
         args_.unique = unique_;
-        args_.pairs = plan_.roles.pairs;
-        args_.alone = plan_.roles.probe;
+        args_.pairs = rules_.roles.pairs;
+        args_.alone = rules_.roles.probe;
         args_.heads = static_cast<u32*>(heads_.get());
         args_.tile_firsts = static_cast<u64*>(tiles_.get());
         args_.counts = counts_;
@@ -127,12 +127,12 @@ private:
         next_.reset();
         marks_.reset();
         OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
-        std::vector<Gathered> gathered(plan_.columns.size());
+        std::vector<Gathered> gathered(rules_.columns.size());
         for (bool const of_left : {true, false}) {
-            std::vector<u32> const needed = plan_.needed(of_left);
-            bool const is_built = of_left == plan_.roles.build_left;
+            std::vector<u32> const needed = rules_.needed(of_left);
+            bool const is_built = of_left == rules_.roles.build_left;
             for (std::size_t c = 0; c < gathered.size(); ++c) {
-                u32 const source = JoinPlan::source(plan_.columns[c], of_left);
+                u32 const source = rules_.columns[c].source(of_left);
                 if (source == JoinedColumn::kNone) continue;
                 auto const at = std::find(needed.begin(), needed.end(), source) - needed.begin();
                 ColumnView const& from = (of_left ? left : right).columns[std::size_t(at)];
@@ -157,7 +157,7 @@ private:
 
     Operation const& operation_;
     Place& place_;
-    JoinPlan const& plan_;
+    JoinRules const& rules_;
     JoinCodes const& codes_;
     Schema const& schema_;
     std::vector<bool> const& nulls_;
@@ -181,49 +181,64 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
                                      JoinSpec const& spec) {
     Input const left(operation, left_parts, ": left");
     Input const right(operation, right_parts, ": right");
-    JoinPlan const plan(operation, left, right, spec);
-    bool const moves = operation.size() > 1;
-    auto const facts_of = [&](Input const& input, std::vector<u32> const& keys) {
+    JoinRules const rules(operation.what(), left, right, spec, operation.options().hash,
+                          operation.size());
+    JoinRoles const& roles = rules.roles;
+    bool const one = operation.size() == 1;  // where nothing moves
+    auto const facts_of = [&](Input const& input) {
+        bool const of_left = &input == &left;
+        bool const built = of_left == roles.build_left;
         Wanted wanted;
-        wanted.keys = keys;
-        wanted.rows_for = moves;
-        wanted.moving = plan.needed(&input == &left);
+        wanted.keys = rules.keys.of(of_left);
+        if (!one && !roles.broadcast) wanted.going = Going::ToOwners;
+        if (!one && roles.broadcast && built) wanted.going = Going::ToAll;
+        wanted.moving = rules.needed(of_left);
         return find_facts(operation, input, wanted);
     };
-    Facts const left_facts = facts_of(left, plan.keys.left);
-    Facts const right_facts = facts_of(right, plan.keys.right);
+    Facts const left_facts = facts_of(left);
+    Facts const right_facts = facts_of(right);
     std::vector<Field> fields;
     std::vector<bool> nulls;
-    for (JoinedColumn const& column : plan.columns) {
+    for (JoinedColumn const& column : rules.columns) {
         fields.push_back(column.field);
-        nulls.push_back(column.has_null(plan.shape, plan.keys, [&](bool of_left, u32 of) {
+        nulls.push_back(column.has_null(rules.shape, rules.keys, [&](bool of_left, u32 of) {
             return (of_left ? left_facts : right_facts).nulls[of];
         }));
     }
     Schema const schema(fields);
-    JoinCodes const codes(plan, left, right);
-    std::vector<u32> const from_left = plan.needed(true);
-    std::vector<u32> const from_right = plan.needed(false);
+    JoinCodes const codes(rules, left, right);
 
-    operation.built_on(plan.roles.built());
-    if (!moves) {
-        JoinPart part(operation, 0, plan, codes, schema, nulls);
-        GpuTable result = part.run({left.views(0, from_left, left_facts.nulls), left.rows(0)},
-                                   {right.views(0, from_right, right_facts.nulls), right.rows(0)});
-        operation.end_phase("join");
-        return {result};
-    }
-    auto right_moved =
-        Moving(operation, right, from_right, plan.keys.right, right_facts).run("join, right");
-    auto left_moved =
-        Moving(operation, left, from_left, plan.keys.left, left_facts).run("join, left");
+    operation.built_on(roles.built(), roles.broadcast);
+    // The rows of a side, by endpoint: those that have come there, or those that stay.
+    struct Rows {
+        std::vector<Arrived> arrived;
+        std::vector<JoinSide> sides;
+    };
+    auto const rows_of = [&](Input const& input, Facts const& facts) {
+        bool const of_left = &input == &left;
+        std::vector<u32> const needed = rules.needed(of_left);
+        Rows rows;
+        rows.sides.resize(operation.size());
+        if (facts.going != Going::Nowhere) {
+            Moving moving(operation, input, needed, rules.keys.of(of_left), facts);
+            rows.arrived = moving.run(of_left ? "join, left" : "join, right");
+        }
+        for (std::size_t const e : operation.own()) {
+            rows.sides[e] = facts.going == Going::Nowhere
+                                ? JoinSide{input.views(e, needed, facts.nulls), input.rows(e)}
+                                : JoinSide{rows.arrived[e].columns, rows.arrived[e].rows};
+        }
+        return rows;
+    };
+    Rows right_rows = rows_of(right, right_facts);
+    Rows left_rows = rows_of(left, left_facts);
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
-        JoinPart part(operation, e, plan, codes, schema, nulls);
-        results[e] = part.run({left_moved[e].columns, left_moved[e].rows},
-                              {right_moved[e].columns, right_moved[e].rows});
-        left_moved[e] = {};
-        right_moved[e] = {};
+        JoinPart part(operation, e, rules, codes, schema, nulls);
+        results[e] = part.run(left_rows.sides[e], right_rows.sides[e]);
+        for (Rows* const rows : {&left_rows, &right_rows}) {
+            if (!rows->arrived.empty()) rows->arrived[e] = {};
+        }
     });
     operation.end_phase("join");
     return results;

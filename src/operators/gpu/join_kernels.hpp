@@ -3,7 +3,7 @@
 #pragma once
 
 #include "operators/gpu/hash_table.hpp"
-#include "operators/rules.hpp"
+#include "operators/join_rules.hpp"
 
 namespace mgi::operators::on_gpu {
 

@@ -12,7 +12,8 @@
 
 namespace mgi::operators::on_gpu {
 
-// Some columns of all parts, on their way to the endpoints that own their keys, which are among them.
+// Some columns of all parts, on their way to the endpoints that own their keys, which are among them, or to all endpoints, as
+// their facts have it.
 class Moving {
 public:
     Moving(Operation& operation, Input const& input, std::vector<u32> columns,
@@ -163,28 +164,35 @@ private:
     void place_all(std::vector<OutputColumn> const& results) {
         auto const first = sums_over_parts(facts_.rows_of_part_for);
         auto const characters = first_characters();
-        std::vector<Placing> placings(operation_.size());
+        // By part; one for each endpoint where all of them get the part.
+        std::vector<std::vector<Placing>> placings(operation_.size());
         operation_.each([&](std::size_t p) {
-            placings[p] = placing(p, results, first[p], first[p + 1]);
-            if (facts_.texts.empty()) return;
-            Placing& here = placings[p];
-            here.character_end = characters[p + 1];
-            u64 const* ends = nullptr;
-            std::tie(here.args.next_character, ends) =
-                operation_.place(p).upload(here.keep, characters[p], characters[p + 1]);
-            here.args.character_end = ends;
+            bool const to_all = facts_.going == Going::ToAll;
+            std::size_t const step = to_all ? 1 : operation_.size();
+            for (std::size_t e = 0; e < operation_.size(); e += step) {
+                placings[p].push_back(
+                    placing(p, some_of(results, e * columns_.size(), step * columns_.size()),
+                            some_of(first[p], e, step), some_of(first[p + 1], e, step)));
+                if (facts_.texts.empty()) continue;
+                std::size_t const from = e * columns_.size();
+                std::size_t const count = step * columns_.size();
+                place_characters(p, placings[p].back(), some_of(characters[p], from, count),
+                                 some_of(characters[p + 1], from, count));
+            }
         });
         operation_.check();
         std::exception_ptr failure;
         try {
             operation_.each([&](std::size_t p) {
                 if (input_.rows(p) == 0) return;
-                if (has_long(schema_)) {
-                    place<true>(p, placings[p].args);
-                } else {
-                    place<false>(p, placings[p].args);
+                for (Placing const& one : placings[p]) {
+                    if (has_long(schema_)) {
+                        place<true>(p, one.args);
+                    } else {
+                        place<false>(p, one.args);
+                    }
                 }
-                check_placed(p, placings[p]);
+                for (Placing const& one : placings[p]) check_placed(p, one);
             });
         } catch (...) {
             failure = std::current_exception();
@@ -192,7 +200,10 @@ private:
         }
         operation_.end_step(failure);
         u64 rows = 0;
-        for (std::size_t const p : operation_.own()) rows += input_.rows(p);
+        for (std::size_t const p : operation_.own()) {
+            auto const& to = facts_.rows_of_part_for[p];
+            rows = std::accumulate(to.begin(), to.end(), rows);
+        }
         u64 texts = 0;
         for (auto const& of_text : facts_.characters_of_part_for) {
             for (std::size_t const p : operation_.own()) {
@@ -205,7 +216,13 @@ private:
     template <bool kLong>
     void place(std::size_t p, PlaceArgs const& args) {
         using Rows = PlaceRows<kLong>;
-        operation_.place(p).run(Rows::scratch_bytes(u32(operation_.size())), Rows{}, args);
+        operation_.place(p).run(Rows::scratch_bytes(args.owners.count), Rows{}, args);
+    }
+
+    template <class T>
+    static std::vector<T> some_of(std::vector<T> const& all, std::size_t first, std::size_t count) {
+        auto const begin = all.begin() + std::ptrdiff_t(first);
+        return {begin, begin + std::ptrdiff_t(count)};
     }
 
     // By part, and behind the last one: what all parts before have, by endpoint.
@@ -237,13 +254,14 @@ private:
         return first;
     }
 
-    // `first`: by endpoint, the row of its result where the part's first one goes; `end`: behind its last one.
+    // `results`, `first`, `end`: of some endpoints, their columns, the row where the part's first one goes, and behind its last one.
     Placing placing(std::size_t p, std::vector<OutputColumn> const& results,
                     std::vector<u64> const& first, std::vector<u64> const& end) {
         Placing placing;
         placing.end = end;
         PlaceArgs& args = placing.args;
         args.owners = operation_.owners(keys_.size());
+        args.owners.count = u32(first.size());
         u64 const* ends = nullptr;
         std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
                  ends) =
@@ -253,6 +271,16 @@ private:
         args.column_count = u32(columns_.size());
         args.rows = input_.rows(p);
         return placing;
+    }
+
+    // The same of its characters, by endpoint and column.
+    void place_characters(std::size_t p, Placing& placing, std::vector<u64> const& first,
+                          std::vector<u64> const& end) {
+        placing.character_end = end;
+        u64 const* ends = nullptr;
+        std::tie(placing.args.next_character, ends) =
+            operation_.place(p).upload(placing.keep, first, end);
+        placing.args.character_end = ends;
     }
 
     void check_placed(std::size_t p, Placing const& placing) const {
@@ -272,8 +300,11 @@ private:
         for (std::size_t c = 0; c < travelling.size(); ++c) travelling[c].nullable = nulls_[c];
         std::vector<std::string> key_names;
         for (u32 const key : keys_) key_names.push_back(schema_[key].name);
-        Channel const channel = operation_.open(name, Schema(travelling), key_names, input_.rows(),
-                                                facts_.text_needs(input_.rows()));
+        bool const to_all = facts_.going == Going::ToAll;
+        Channel const channel =
+            operation_.open(name, Schema(travelling),
+                            to_all ? Routing::broadcast() : operation_.partition(key_names),
+                            input_.rows(), facts_.text_needs(input_.rows()));
         struct Flowing {
             UploadedPart part;
             std::vector<Memory> keep;
@@ -355,7 +386,7 @@ inline std::vector<GpuTable> exchange_on(Operation& operation, std::vector<GpuTa
         result.schema = input.schema();
         return {result};
     }
-    wanted.rows_for = true;
+    wanted.going = Going::ToOwners;
     wanted.moving = input.columns_or_all({});
     Facts const facts = find_facts(operation, input, wanted);
     return Moving(operation, input, wanted.moving, wanted.keys, facts).run_to_tables("exchange");

@@ -156,14 +156,19 @@ public:
         threads().run_all(all);
     }
 
-    // A channel from all endpoints to all, by the keys, for so many rows of all processes.
-    Channel open(std::string const& name, Schema const& schema,
-                 std::vector<std::string> const& keys, u64 rows, TextNeeds const& texts) {
+    // Each row to who owns its keys.
+    [[nodiscard]] Routing partition(std::vector<std::string> const& keys) const {
+        return Routing::partition(keys, options_.hash);
+    }
+
+    // A channel from all endpoints to all, for so many rows of all processes.
+    Channel open(std::string const& name, Schema const& schema, Routing const& routing, u64 rows,
+                 TextNeeds const& texts) {
         check_texts(what(), texts);
         ChannelSpec spec;
         spec.sources = spec.destinations = endpoints_;
         spec.schema = schema;
-        spec.routing = Routing::partition(keys, options_.hash);
+        spec.routing = routing;
         spec.options.name = name;
         spec.options.by_reference = options_.by_reference;
         spec.options.segment_bytes = options_.segment_bytes;
@@ -248,9 +253,11 @@ public:
         }
     }
 
-    // The side that a join's tables are built on.
-    void built_on(char const* side) {
-        if (report_ != nullptr) report_->built = side;
+    // The side that a join's tables are built on, and whether its rows went to all endpoints.
+    void built_on(char const* side, bool broadcast) {
+        if (report_ == nullptr) return;
+        report_->built = side;
+        report_->broadcast = broadcast;
     }
 
     // Rows that went from endpoint to endpoint without a channel.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Group-by and join on the GPU by PyTorch and by CuPy, of the tables that mgi_gpu_bench's have.
+"""Group-by and join on one GPU by PyTorch and by CuPy, of tables like those of mgi_gpu_bench.
 
-    python3 bench/gpu/torch_operators.py [--quick|--large] [--json FILE]
+    python3 python/mgi/perf/gpu_libraries.py [--lines N] [--libraries torch,cupy] [--json FILE]
 
-Prints a JSON array of results like mgi_gpu_bench's, empty where neither is there with a GPU.
+A program of its own, which needs no MGI. Prints a JSON array of results like mgi_gpu_bench's, empty
+where neither library is there with a GPU.
 Group-by: unique with its inverse, then sums by it. Join: the right side sorted, a binary search of
 each left key, and what it finds gathered, which takes keys that are there once on the right.
 """
@@ -125,6 +126,7 @@ def result_of(library, name, times, lines, payload, exact, **parameters):
         "best_gbps": payload / times[0] / 1e6,
         "median_gbps": payload / statistics.median(times) / 1e6,
         "ms_best": times[0],
+        "ms_median": statistics.median(times),
         "rows_per_us": lines / times[0] / 1e3,
         "exact": bool(exact),
     }
@@ -156,16 +158,18 @@ def join_case(library, lines, orders, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--lines", type=int, default=60_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--libraries", default="torch,cupy")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    orders = 1_500_000 if options.quick else 150_000_000 if options.large else 15_000_000
-    lines = 4 * orders
-    repeats = 2 if options.quick else 3
-    libraries = [library for library, there in ((Torch, torch), (Cupy, cupy)) if there is not None]
+    lines = options.lines
+    orders = max(1, lines // 4)
+    repeats = options.repeats
+    there = {"torch": torch and Torch, "cupy": cupy and Cupy}
+    libraries = [there[name] for name in options.libraries.split(",") if there.get(name)]
     if not libraries:
-        print("torch_operators.py: neither torch nor cupy with a GPU", file=sys.stderr)
+        print("gpu_libraries.py: neither torch nor cupy with a GPU", file=sys.stderr)
     results = []
     for library in libraries:
         for name, case in (
