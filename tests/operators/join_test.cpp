@@ -257,7 +257,7 @@ TEST(Join, TheTableCountsAgainstTheLimit) {
             join(cluster.runtime, cluster.endpoints, left, right, {{"k"}, {"q"}, {}, {}}, options);
     };
     expect_error(ErrorCode::OutOfMemory, {"join", "tables", "receive_limit"}, joined);
-    options.receive_limit *= 3;
+    options.receive_limit *= 4;
     joined();
     EXPECT_EQ(rows_of(result).size(), 10U);
 }

@@ -86,28 +86,39 @@ MGI_HD inline bool is_valid(ColumnView const& view, u64 row) {
 
 inline constexpr u32 kLongestText = 0x7fffffff;  // as Arrow has it
 
-// Up to 8 bytes at any address, the others 0. A GPU loads the one or two words that they lie in, not byte after byte.
+// Up to 8 bytes at any address, the others 0. A GPU loads the one or two words that they lie in, not byte after byte, and
+// without a branch, at which a warp's threads would part for long: each has texts of another size.
 MGI_HD inline u64 load_some(char const* at, u32 bytes) {
-    u64 word = 0;
 #if defined(__CUDA_ARCH__)
     u64 const address = reinterpret_cast<u64>(at);
     u64 const* const words = reinterpret_cast<u64 const*>(address & ~u64{7});
     u32 const before = u32(address & 7);
-    if (bytes != 0) word = words[0] >> (8 * before);
-    if (before + bytes > 8) word |= words[1] << (64 - 8 * before);
-    if (bytes != 8) word &= (u64{1} << (8 * bytes)) - 1;
+    u64 const low = bytes != 0 ? words[0] : 0;
+    u64 const high = before + bytes > 8 ? words[1] : 0;
+    u64 const word = low >> (8 * before) | high << 1 << (63 - 8 * before);
+    return word & ~u64{0} >> ((64 - 8 * bytes) & 63);
 #else
+    u64 word = 0;
     if (bytes != 0) memcpy(&word, at, bytes);
-#endif
     return word;
+#endif
+}
+
+// Word `w` of a text, of which the last one's missing characters are 0, and so are words behind it.
+MGI_HD inline u64 load_word_of(char const* text, u32 size, u32 w) {
+    u32 const first = device::min_of(8 * w, size);
+    return load_some(text + first, device::min_of(size - first, 8u));
+}
+MGI_HD inline u32 words_of(u32 size) {
+    return u32((u64{size} + 7) / 8);
 }
 
 MGI_HD inline bool same_bytes(char const* a, char const* b, u32 size) {
-    for (u32 i = 0; i < size; i += 8) {
-        u32 const bytes = device::min_of(size - i, 8u);
-        if (load_some(a + i, bytes) != load_some(b + i, bytes)) return false;
+    u64 differ = 0;
+    for (u32 w = 0; w < words_of(size) && differ == 0; ++w) {
+        differ = load_word_of(a, size, w) ^ load_word_of(b, size, w);
     }
-    return true;
+    return differ == 0;
 }
 
 // device::murmur3_bytes of a text, by words.
@@ -116,8 +127,11 @@ MGI_HD inline u64 hash_of(device::Text text) {
 }
 
 // A text's word: texts are equal if their words and characters are.
+MGI_HD inline u64 text_word(u64 hash, u32 size) {
+    return hash << 32 | size;
+}
 MGI_HD inline u64 text_word(device::Text text) {
-    return hash_of(text) << 32 | text.size;
+    return text_word(hash_of(text), text.size);
 }
 MGI_HD inline u32 size_of_text(u64 word) {
     return u32(word);

@@ -96,9 +96,9 @@ MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, KeyCode c
     for (u32 probe = 0; probe < table.most_probes; ++probe) {
         u64* const at = reinterpret_cast<u64*>(table.entry(index));
         auto state = shared_word(at);
-        u64 found = state.load(device::acquire);
+        u64 found = state.load(device::relaxed);
         if (found == HashTable::kEmpty &&
-            state.compare_exchange_strong(found, HashTable::kBusy, device::acquire)) {
+            state.compare_exchange_strong(found, HashTable::kBusy, device::relaxed)) {
             for (u32 w = 0; w < code.words; ++w) at[1 + w] = key[w];
             keep_texts(texts, code, at + 1);
             // release: the words come before whoever compares them.
@@ -106,8 +106,9 @@ MGI_HD inline u64 insert_words(HashTable const& table, u64 const* key, KeyCode c
             ++added;
             return index;
         }
-        while (found == HashTable::kBusy) found = state.load(device::acquire);
-        bool same = found == ready;
+        while (found == HashTable::kBusy) found = state.load(device::relaxed);
+        // acquire, where the words are looked at: it empties the first-level cache.
+        bool same = found == ready && state.load(device::acquire) == ready;
         for (u32 w = 0; w < words && same; ++w) same = at[1 + w] == key[w];
         if (same && same_texts(code, at + 1, key)) return index;
         if (++index == table.capacity) index = 0;

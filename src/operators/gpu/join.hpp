@@ -30,18 +30,20 @@ public:
         JoinSide const& probing = rules_.roles.build_left ? right : left;
         UploadedPart const built_part(place_, built.columns, built.rows);
         UploadedPart const probing_part(place_, probing.columns, probing.rows);
-        if (codes_.build.words > 1) {
-            build<true>(built_part.to_send);
-            probe<true>(probing_part.to_send);
-        } else {
-            build<false>(built_part.to_send);
-            probe<false>(probing_part.to_send);
+        auto const find = [&]<Keys kKeys>(std::integral_constant<Keys, kKeys>) {
+            build<kKeys>(built_part.to_send);
+            probe<kKeys>(probing_part.to_send);
+        };
+        switch (codes_.kind()) {
+            case Keys::Text: find(std::integral_constant<Keys, Keys::Text>{}); break;
+            case Keys::Words: find(std::integral_constant<Keys, Keys::Words>{}); break;
+            case Keys::Word: find(std::integral_constant<Keys, Keys::Word>{}); break;
         }
         return write(left, right);
     }
 
 private:
-    template <bool kWide>
+    template <Keys kKeys>
     void build(PartToSend const& rows) {
         u64 const entries = 2 * rows.rows + 64;
         if (entries > 0xfffffff0u) {
@@ -53,9 +55,10 @@ private:
         join.build = codes_.build;
         join.probe = codes_.probe;
         HashTable& table = join.table;
-        u32 const key_words = codes_.build.words + (kWide ? 1 : 0);
+        u32 const key_words = codes_.build.words + (kKeys == Keys::Words ? 1 : 0);
         table.capacity = u32(entries);
         table.value_offset = 8 * key_words;
+        // Of a text, so that an entry lies in one of the memory's sectors.
         table.stride = key_words == 2 ? 32 : 8 * (key_words + 1);
         table.most_probes = table.capacity;
         u64 const bytes = (entries + HashTable::kSpecials) * table.stride;
@@ -72,18 +75,18 @@ private:
             alone_.marked = rules_.roles.build == Alone::Matched;
         }
         std::vector<u64> pattern(table.stride / 8);
-        pattern[0] = kWide ? HashTable::kEmpty : kNoKey;
+        pattern[0] = kKeys == Keys::Words ? HashTable::kEmpty : kNoKey;
         u64* pattern_at = nullptr;
         std::tie(join_, counts_, pattern_at) =
             place_.upload(keep_, std::vector<JoinTable>{join}, std::vector<JoinCounts>(1), pattern);
         place_.run(0, FillEntries{}, reinterpret_cast<u64*>(table.entries), bytes / 8,
                    static_cast<u64 const*>(pattern_at), u32(pattern.size()));
-        place_.run(0, BuildTable<kWide>{}, join_, rows, counts_);
+        place_.run(0, BuildTable<kKeys>{}, join_, rows, counts_);
         unique_ = place_.download(counts_, 1)[0].duplicates == 0;
         operation_.check();
     }
 
-    template <bool kWide>
+    template <Keys kKeys>
     void probe(PartToSend const& rows) {
         heads_ = place_.allocate(rows.rows * 4, "the partners of the probing rows");
         tiles_ = tiles_of(rows.rows);
@@ -95,7 +98,7 @@ private:
         args_.heads = static_cast<u32*>(heads_.get());
         args_.tile_firsts = static_cast<u64*>(tiles_.get());
         args_.counts = counts_;
-        place_.run(FindPartners<kWide>::scratch_bytes(), FindPartners<kWide>{}, args_);
+        place_.run(FindPartners<kKeys>::scratch_bytes(), FindPartners<kKeys>{}, args_);
         if (alone_.marks != nullptr) {
             alone_tiles_ = tiles_of(alone_.rows);
             alone_.tile_firsts = static_cast<u64*>(alone_tiles_.get());

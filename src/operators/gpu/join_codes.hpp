@@ -28,6 +28,11 @@ struct JoinCodes {
         for (u32 k = 0; k < probe.count; ++k)
             probe.parts[k].nullable = build.parts[k].nullable = true;
     }
+    [[nodiscard]] Keys kind() const {
+        bool const one_text = build.texts == 1 && build.count == 2;
+        return one_text ? Keys::Text : build.words > 1 ? Keys::Words : Keys::Word;
+    }
+
     KeyCode probe;
     KeyCode build;
 };

@@ -2,7 +2,7 @@
 // rows, gather their columns. One source for g++ and nvcc.
 #pragma once
 
-#include "operators/gpu/hash_table.hpp"
+#include "operators/gpu/text_table.hpp"
 #include "operators/join_rules.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -23,27 +23,45 @@ struct JoinTable {
     }
 };
 
+// What a table's keys are.
+enum class Keys : u8 { Word, Words, Text };
+
 struct JoinCounts {
     u64 pairs = 0;       // rows of the result
     u32 duplicates = 0;  // some key is there twice
 };
 
 // Puts rows into the table.
-template <bool kWide>
+template <Keys kKeys>
 struct BuildTable {
     MGI_HD void operator()(device::Group const& group, device::Shared&, JoinTable const* at,
                            PartToSend rows, JoinCounts* counts) const {
         JoinTable const& join = *at;
         u64 const step = u64{group.threads} * group.blocks;
+        u64 const first = u64{group.block} * group.threads + group.thread;
         bool duplicates = false;
-        for (u64 i = u64{group.block} * group.threads + group.thread; i < rows.rows; i += step) {
-            u64 const index = insert_row<kWide>(join.table, join.build, rows.columns, i);
+        auto const put = [&](u64 row, u64 index) {
             u32 before = 0;
             if (index != kNotThere) {
-                before = shared_word(join.head(index)).exchange(u32(i) + 1, device::relaxed);
+                before = shared_word(join.head(index)).exchange(u32(row) + 1, device::relaxed);
             }
-            join.next[i] = before;
+            join.next[row] = before;
             duplicates = duplicates || before != 0;
+        };
+        if constexpr (kKeys == Keys::Text) {
+            ColumnView const& view = rows.columns[join.build.parts[0].column];
+            each_text_key(view, first, step, rows.rows, [&](TextKeys const& at_once) {
+                for (u32 k = 0; k < kTextsAtOnce; ++k) {
+                    TextKey const& key = at_once.keys[k];
+                    if (at_once.rows[k] == rows.rows) break;
+                    put(at_once.rows[k], key.there ? insert_text(join.table, key) : kNotThere);
+                }
+            });
+        } else {
+            for (u64 i = first; i < rows.rows; i += step) {
+                put(i,
+                    insert_row < kKeys == Keys::Words > (join.table, join.build, rows.columns, i));
+            }
         }
         if (duplicates) shared_word(&counts->duplicates).store(1, device::relaxed);
     }
@@ -105,25 +123,47 @@ MGI_HD inline void reserve(device::Group const& group, u64* sum, u64 mine, u64* 
 }
 
 // Finds the chain of each probing row, and reserves room for the pairs of each tile.
-template <bool kWide>
+template <Keys kKeys>
 struct FindPartners {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            ProbeArgs args) const {
         u64* const sum = shared.take<u64>(1);
         each_tile(group, args.rows.rows, sum, [&](u64 tile, u64 first, u64 end) {
             u64 mine = 0;
-            for (u64 i = first + group.thread; i < end; i += group.threads) {
-                u64 const index =
-                    find_row<kWide>(args.join->table, args.join->probe, args.rows.columns, i);
+            auto const found = [&](u64 row, u64 index) {
                 u32 const head = index == kNotThere ? 0 : *args.join->head(index);
-                args.heads[i] = head;
+                args.heads[row] = head;
                 mine += results_of(args, head);
                 if (head != 0 && args.join->marks != nullptr) mark_chain(*args.join, head);
+            };
+            if constexpr (kKeys == Keys::Text) {
+                find_texts(group, args, first, end, found);
+            } else {
+                for (u64 i = first + group.thread; i < end; i += group.threads) {
+                    found(i, find_row < kKeys == Keys::Words > (args.join->table, args.join->probe,
+                                                                args.rows.columns, i));
+                }
             }
             reserve(group, sum, mine, &args.tile_firsts[tile], args.counts);
         });
     }
     static constexpr u32 scratch_bytes() { return 32; }
+
+private:
+    template <class Found>
+    MGI_HD static void find_texts(device::Group const& group, ProbeArgs const& args, u64 first,
+                                  u64 end, Found const& found) {
+        HashTable const& table = args.join->table;
+        ColumnView const& view = args.rows.columns[args.join->probe.parts[0].column];
+        u64 const begin = first + group.thread;
+        each_text_key(view, begin, group.threads, end, [&](TextKeys const& at_once) {
+            u64 index[kTextsAtOnce];
+            on_gpu::find_texts(table, at_once, index);
+            for (u32 k = 0; k < kTextsAtOnce; ++k) {
+                if (at_once.rows[k] != end) found(at_once.rows[k], index[k]);
+            }
+        });
+    }
 };
 
 // A row of the result: its probing and its built row.

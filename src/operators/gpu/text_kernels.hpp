@@ -107,36 +107,38 @@ struct PlaceTiles {
 
 // Writes offsets, of one more than there are rows, and characters.
 template <class Offset>
-struct WriteTexts {
+class WriteTexts {
+public:
     MGI_HD void operator()(device::Group const& group, device::Shared& shared, PackArgs args,
                            Offset* offsets, char* characters) const {
         u64* const sums = shared.take<u64>(group.threads);
-        u64* const begins = shared.take<u64>(PackArgs::kTileRows);
-        auto* const texts = shared.take<device::Text>(PackArgs::kTileRows);
-        for (u64 tile = group.block; tile < args.tile_count(); tile += group.blocks) {
-            u64 const first = tile * PackArgs::kTileRows;
-            u32 const rows = u32(device::min_of<u64>(PackArgs::kTileRows, args.rows - first));
-            for (u32 i = group.thread; i < rows; i += group.threads) {
-                texts[i] = device::view_text(args.texts, first + i);
+        Tile tile;
+        tile.begins = shared.take<u64>(PackArgs::kTileRows + 1);
+        tile.texts = shared.take<device::Text>(PackArgs::kTileRows);
+        for (u64 t = group.block; t < args.tile_count(); t += group.blocks) {
+            u64 const first = t * PackArgs::kTileRows;
+            tile.rows = u32(device::min_of<u64>(PackArgs::kTileRows, args.rows - first));
+            for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+                tile.texts[i] = device::view_text(args.texts, first + i);
             }
             group.sync();
-            u32 const each = (rows + group.threads - 1) / group.threads;
-            u32 const from = device::min_of(each * group.thread, rows);
-            u32 const to = device::min_of(from + each, rows);
+            u32 const each = (tile.rows + group.threads - 1) / group.threads;
+            u32 const from = device::min_of(each * group.thread, tile.rows);
+            u32 const to = device::min_of(from + each, tile.rows);
             u64 mine = 0;
-            for (u32 i = from; i < to; ++i) mine += texts[i].size;
-            u64 at = args.tiles[tile] + sum_before(group, sums, mine);
+            for (u32 i = from; i < to; ++i) mine += tile.texts[i].size;
+            u64 const begin = reinterpret_cast<u64>(characters);
+            u64 at = begin + args.tiles[t] + sum_before(group, sums, mine);
             for (u32 i = from; i < to; ++i) {
-                begins[i] = at;
-                at += texts[i].size;
+                tile.begins[i] = at;
+                at += tile.texts[i].size;
             }
+            if (group.leads()) tile.begins[tile.rows] = begin + args.tiles[t + 1];
             group.sync();
-            for (u32 i = group.thread; i < rows; i += group.threads) {
-                offsets[first + i] = Offset(begins[i]);
+            for (u32 i = group.thread; i < tile.rows; i += group.threads) {
+                offsets[first + i] = Offset(tile.begins[i] - begin);
             }
-            each_text(group, rows, [&](u32 i, u32 lane, u32 lanes) {
-                copy_text(characters + begins[i], texts[i], lane, lanes);
-            });
+            write(group, tile);
             group.sync();  // nobody reads the tile any more
         }
         if (group.block == 0 && group.leads()) {
@@ -144,7 +146,70 @@ struct WriteTexts {
         }
     }
     static u32 scratch_bytes(u32 threads) {
-        return 8 * threads + (8 + u32(sizeof(device::Text))) * PackArgs::kTileRows + 64;
+        return 8 * threads + (8 + u32(sizeof(device::Text))) * PackArgs::kTileRows + 80;
+    }
+
+private:
+    // In the group's scratch. `begins`: addresses, and behind the last one where the tile ends.
+    struct Tile {
+        device::Text* texts = nullptr;
+        u64* begins = nullptr;
+        u32 rows = 0;
+
+        // The row that has the character at an address.
+        [[nodiscard]] MGI_HD u32 row_of(u64 address) const {
+            u32 first = 0;
+            for (u32 count = rows; count > 1;) {
+                u32 const half = count / 2;
+                if (begins[first + half] <= address) first += half;
+                count -= half;
+            }
+            return first;
+        }
+        // Up to 8 characters from an address on, which are row `row`'s, and those of rows behind it.
+        [[nodiscard]] MGI_HD u64 load(u32& row, u64 address, u32 bytes) const {
+            u64 word = 0;
+            for (u32 have = 0; have < bytes;) {
+                u64 const at = address + have;
+                while (begins[row + 1] <= at) ++row;
+                u32 const some = u32(device::min_of<u64>(bytes - have, begins[row + 1] - at));
+                word |= load_some(texts[row].data + (at - begins[row]), some) << (8 * have);
+                have += some;
+            }
+            return word;
+        }
+    };
+
+    // A thread writes a whole sector of the memory at a time, wherever its characters come from: threads that copied a text
+    // each would part where their sizes do.
+    MGI_HD static void write(device::Group const& group, Tile const& tile) {
+        constexpr u32 kSector = 32;
+        u64 const begin = tile.begins[0];
+        u64 const end = tile.begins[tile.rows];
+        u64 const step = u64{kSector} * group.threads;
+        for (u64 at = begin / kSector * kSector + u64{kSector} * group.thread; at < end;
+             at += step) {
+            u64 const from = device::max_of(at, begin);
+            u64 const to = device::min_of(at + kSector, end);
+            u32 row = tile.row_of(from);
+            if (to - from == kSector) {
+                Unit16 units[2];
+                for (u32 u = 0; u < 2; ++u) {
+                    units[u].low = tile.load(row, at + 16 * u, 8);
+                    units[u].high = tile.load(row, at + 16 * u + 8, 8);
+                }
+                auto* const sector = reinterpret_cast<Unit16*>(at);  // NOLINT
+                sector[0] = units[0];
+                sector[1] = units[1];
+                continue;
+            }
+            for (u64 next = from; next < to;) {
+                u32 const bytes = u32(device::min_of(8 - next % 8, to - next));
+                u64 const word = tile.load(row, next, bytes);
+                store_piece(reinterpret_cast<char*>(next), bytes, word);  // NOLINT
+                next += bytes;
+            }
+        }
     }
 };
 
