@@ -68,6 +68,7 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["rows"] = outcome.report.rows;
     report["bytes"] = outcome.report.bytes;
     report["two_level"] = outcome.report.two_level;
+    report["rounds"] = outcome.report.rounds;
     if (!outcome.report.built.empty()) report["built"] = outcome.report.built;
     nb::dict phases;
     for (OperatorPhase const& phase : outcome.report.phases) {
