@@ -96,7 +96,9 @@ def exchange(
     """
     keys = list(column_names(key, "key"))
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit) | {"two_level": two_level}
+    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit) | {
+        "two_level": two_level
+    }
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("exchange")(
             place.runtime._native,

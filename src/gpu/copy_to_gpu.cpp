@@ -36,7 +36,8 @@ struct CopyToGpu::Layout {
         std::uint64_t validity = kNowhere;
         bool is_text = false;
         std::uint64_t characters = 0;
-        std::vector<std::uint64_t> ends = {};  // characters before each range of rows, and all of them
+        std::vector<std::uint64_t> ends =
+            {};  // characters before each range of rows, and all of them
     };
     // What one thread does at a time.
     struct Job {
@@ -209,9 +210,9 @@ private:
         auto* const room = reinterpret_cast<std::uint8_t*>(writer.room());
         std::memset(room, 0, size);
         each_run(job.column, job.begin, job.end, [&](gpu::ColumnRows const& rows, std::int64_t at) {
-            auto const* const bits =
-                validity ? rows.column.validity
-                         : static_cast<std::uint8_t const*>(rows.column.values);
+            auto const* const bits = validity
+                                         ? rows.column.validity
+                                         : static_cast<std::uint8_t const*>(rows.column.values);
             gpu::put_bits(room, std::size_t(at), rows, bits);
         });
         writer.send(to + job.begin / 8, size);

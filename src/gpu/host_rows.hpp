@@ -115,8 +115,8 @@ public:
     }
     /// Whether all of them follow each other.
     [[nodiscard]] bool is_one_piece() const {
-        return from_.consecutive() && (column_.encoding == Encoding::Offsets32 ||
-                                       column_.encoding == Encoding::Offsets64);
+        return from_.consecutive() &&
+               (column_.encoding == Encoding::Offsets32 || column_.encoding == Encoding::Offsets64);
     }
     [[nodiscard]] std::string_view piece() const {
         return column_.encoding == Encoding::Offsets32 ? between<std::int32_t>()

@@ -120,8 +120,7 @@ private:
 /// Made at the first copy and kept to the end of the process.
 Link& link_of(int gpu) {
     static std::mutex mutex;
-    static auto* const links =
-        new std::map<std::pair<Driver const*, int>, std::unique_ptr<Link>>;
+    static auto* const links = new std::map<std::pair<Driver const*, int>, std::unique_ptr<Link>>;
     Driver const* const driver = &Driver::get();
     driver->check_gpu(gpu);
     std::lock_guard const lock(mutex);
@@ -141,8 +140,8 @@ public:
     }
     void send(char* to, std::size_t bytes) override {
         Current const here(driver_, stream_.gpu());
-        driver_.check(driver_.cuMemcpyHtoDAsync(reinterpret_cast<Address>(to), piece().data(), bytes,
-                                                stream_.get()),
+        driver_.check(driver_.cuMemcpyHtoDAsync(reinterpret_cast<Address>(to), piece().data(),
+                                                bytes, stream_.get()),
                       kUp, stream_.gpu());
         piece().mark(stream_.get());
         turn_ ^= 1;
@@ -178,10 +177,10 @@ public:
     void read(Reading const& reading) {
         Current const here(driver_, stream_.gpu());
         PinnedPiece& piece = lane_.pieces[turn_];
-        driver_.check(driver_.cuMemcpyDtoHAsync(piece.data(),
-                                                reinterpret_cast<Address>(reading.from),
-                                                reading.bytes, stream_.get()),
-                      kDown, stream_.gpu());
+        driver_.check(
+            driver_.cuMemcpyDtoHAsync(piece.data(), reinterpret_cast<Address>(reading.from),
+                                      reading.bytes, stream_.get()),
+            kDown, stream_.gpu());
         piece.mark(stream_.get());
         wanted_[turn_] = reading;
         turn_ ^= 1;

@@ -158,10 +158,9 @@ GpuTable copy_to_gpu(Table const& table, int gpu) {
     if (fields.empty() && !table.batches.empty()) fields = table.batches[0].schema.fields();
     for (RecordBatch const& batch : table.batches) {
         if (!batch.schema.same_columns(Schema(fields))) {
-            throw Error(ErrorCode::InvalidArgument, "copy a table to the GPU: a batch has columns " +
-                                                        batch.schema.to_string() +
-                                                        ", others have " +
-                                                        Schema(fields).to_string());
+            throw Error(ErrorCode::InvalidArgument,
+                        "copy a table to the GPU: a batch has columns " + batch.schema.to_string() +
+                            ", others have " + Schema(fields).to_string());
         }
         for (std::size_t c = 0; c < fields.size(); ++c) {
             bool const bits = c < batch.columns.size() && batch.columns[c].validity != nullptr;

@@ -17,9 +17,8 @@ void HostMemory::take(u64 bytes) {
 
 std::shared_ptr<void const> HostMemory::hold(u64 bytes) {
     take(bytes);
-    return {this, [this, bytes](void const*) {
-                used_.fetch_sub(bytes, std::memory_order_relaxed);
-            }};
+    return {this,
+            [this, bytes](void const*) { used_.fetch_sub(bytes, std::memory_order_relaxed); }};
 }
 
 }  // namespace mgi::operators

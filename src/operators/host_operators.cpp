@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string>
+#include <utility>
 
 namespace mgi::operators {
 
@@ -34,6 +37,51 @@ bool can_merge(std::vector<std::string> const& keys, std::vector<Aggregate> cons
         return one.function != AggregateFunction::CountDistinct ||
                std::find(keys.begin(), keys.end(), one.column) != keys.end();
     });
+}
+
+using Names = std::set<std::string>;
+
+// The same rows, of these columns alone: what no operator looks at is not copied. `input`: the tables, checked.
+std::vector<Table> with_columns(Input const& input, Names const& names) {
+    Schema const& schema = input.schema();
+    std::vector<Table> parts(input.parts());
+    std::vector<std::size_t> kept;
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        if (names.count(schema[c].name) != 0) kept.push_back(c);
+    }
+    auto const fields_of = [&](Schema const& all) {
+        std::vector<Field> fields;
+        for (std::size_t const c : kept) fields.push_back(all[c]);
+        return Schema(std::move(fields));
+    };
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        Table const& part = input.part(p);
+        if (!part.schema.empty()) parts[p].schema = fields_of(part.schema);
+        for (RecordBatch const& batch : part.batches) {
+            RecordBatch some;
+            some.schema = fields_of(batch.schema);
+            some.rows = batch.rows;
+            for (std::size_t const c : kept) some.columns.push_back(batch.columns[c]);
+            some.owner = batch.owner;
+            parts[p].batches.push_back(std::move(some));
+        }
+    }
+    return parts;
+}
+
+// What a join looks at of both sides. A left column that nobody wants still has its name, which a right one may not have.
+void join_names(InputColumns const& left, InputColumns const& right, JoinSpec const& spec,
+                Names& of_left, Names& of_right) {
+    bool const pairs = shape_of(spec.kind).pairs;
+    of_right.insert(spec.right_keys.begin(), spec.right_keys.end());
+    for (u32 const c : pairs ? right.columns_or_all(spec.right_columns) : std::vector<u32>()) {
+        of_right.insert(right.schema()[c].name);
+    }
+    of_left = of_right;
+    of_left.insert(spec.left_keys.begin(), spec.left_keys.end());
+    for (u32 const c : left.columns_or_all(spec.left_columns)) {
+        of_left.insert(left.schema()[c].name);
+    }
 }
 
 }  // namespace
@@ -71,10 +119,18 @@ std::vector<Table> join_from_host(
     std::function<GpuTables(GpuTables const& left, GpuTables const& right,
                             OperatorReport* report)> const& join) {
     return in_rounds(call, "join", arguments_of(spec), [&](Rounds& rounds, Conversation& talk) {
-        Input const of_left("join: left", call.endpoints, left, talk, spec.left_keys);
-        Input const of_right("join: right", call.endpoints, right, talk, spec.right_keys);
+        Input const all_left("join: left", call.endpoints, left, talk, spec.left_keys);
+        Input const all_right("join: right", call.endpoints, right, talk, spec.right_keys);
+        JoinKeys const given("join", all_left, all_right, spec, call.options.hash);
+        (void)joined_columns("join", all_left, all_right, spec, given);  // throws what is wrong
+        Names left_names;
+        Names right_names;
+        join_names(all_left, all_right, spec, left_names, right_names);
+        std::vector<Table> const some_left = with_columns(all_left, left_names);
+        std::vector<Table> const some_right = with_columns(all_right, right_names);
+        Input const of_left("join: left", call.endpoints, some_left, talk, spec.left_keys);
+        Input const of_right("join: right", call.endpoints, some_right, talk, spec.right_keys);
         JoinKeys const keys("join", of_left, of_right, spec, call.options.hash);
-        (void)joined_columns("join", of_left, of_right, spec, keys);  // throws what is wrong
         return rounds.by_keys({{&of_left, keys.left}, {&of_right, keys.right}},
                               [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                   return join(sides[0], sides[1], report);
@@ -88,9 +144,15 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
                                       GroupByOnGpus const& group_by) {
     return in_rounds(
         call, "group_by", arguments_of(keys, aggregates), [&](Rounds& rounds, Conversation& talk) {
-            Input const input("group_by", call.endpoints, parts, talk, keys);
+            Input const all("group_by", call.endpoints, parts, talk, keys);
+            check_keys(all, all.columns(keys), call.options.hash);
+            Names names(keys.begin(), keys.end());
+            for (Aggregate const& one : aggregates) {
+                if (!one.column.empty()) names.insert(all.schema()[all.column(one.column)].name);
+            }
+            std::vector<Table> const some = with_columns(all, names);
+            Input const input("group_by", call.endpoints, some, talk, keys);
             Rounds::Side const side{&input, input.columns(keys)};
-            check_keys(input, side.keys, call.options.hash);
             auto const whole = [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                 return group_by.whole(sides[0], report);
             };
@@ -107,11 +169,10 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
             Input const merging("group_by", call.endpoints, groups, talk, keys);
             std::vector<u32> columns;  // keys come first
             for (u32 k = 0; k < keys.size(); ++k) columns.push_back(k);
-            return rounds.by_keys(
-                {{&merging, columns}},
-                [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
-                    return group_by.merge(sides[0], input.schema(), report);
-                });
+            return rounds.by_keys({{&merging, columns}},
+                                  [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
+                                      return group_by.merge(sides[0], input.schema(), report);
+                                  });
         });
 }
 

@@ -104,8 +104,9 @@ private:
 
 void add_report(OperatorReport& all, OperatorReport const& one) {
     for (OperatorPhase const& phase : one.phases) {
-        auto const at = std::find_if(all.phases.begin(), all.phases.end(),
-                                     [&](OperatorPhase const& of) { return of.name == phase.name; });
+        auto const at =
+            std::find_if(all.phases.begin(), all.phases.end(),
+                         [&](OperatorPhase const& of) { return of.name == phase.name; });
         if (at == all.phases.end()) {
             all.phases.push_back(phase);
         } else {

@@ -71,8 +71,8 @@ private:
     // By side and endpoint.
     using Round = std::vector<std::vector<RowSet>>;
     // Puts parts of a round that has no room in front of the others; false: there are none. `why`: for the error.
-    using Split = std::function<bool(Round const& round, std::string const& why,
-                                     std::deque<Round>& todo)>;
+    using Split =
+        std::function<bool(Round const& round, std::string const& why, std::deque<Round>& todo)>;
     class Loaded;
 
     [[nodiscard]] Round all_rows(std::vector<Side> const& sides) const;

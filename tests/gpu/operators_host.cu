@@ -60,8 +60,8 @@ PlainTable some_rows(std::size_t rows, u64 values, u64 seed) {
 void exchanged(Bed& bed, std::size_t rows) {
     PlainTable const table = some_rows(rows, rows / 4, 21);
     if (bed.endpoints().size() == 1) {
-        expect_same(all_rows(exchange_on_gpus(bed.runtime(), bed.endpoints(),
-                                              parts_of(bed, table), {"key"}, bed.options)),
+        expect_same(all_rows(exchange_on_gpus(bed.runtime(), bed.endpoints(), parts_of(bed, table),
+                                              {"key"}, bed.options)),
                     sorted(table.rows));
         return;
     }
@@ -79,11 +79,10 @@ void exchanged(Bed& bed, std::size_t rows) {
 }
 
 void grouped(Bed& bed, std::size_t rows) {
-    std::vector<Aggregate> wanted{{F::Count, "", "rows"},   {F::Sum, "x", "sum"},
-                                  {F::Avg, "x", "avg"},     {F::Min, "x", "min"},
-                                  {F::Max, "flag", "max"},  {F::Variance, "x", "var"},
-                                  {F::First, "flag", "any"}, {F::Sum, "price", "total"},
-                                  {F::Avg, "price", "mean"}};
+    std::vector<Aggregate> wanted{
+        {F::Count, "", "rows"},    {F::Sum, "x", "sum"},       {F::Avg, "x", "avg"},
+        {F::Min, "x", "min"},      {F::Max, "flag", "max"},    {F::Variance, "x", "var"},
+        {F::First, "flag", "any"}, {F::Sum, "price", "total"}, {F::Avg, "price", "mean"}};
     for (u64 const keys : {u64{5}, u64(rows)}) {
         for (std::string const key : {"key", "name"}) {
             PlainTable const table = some_rows(rows, keys, 22);
@@ -105,8 +104,8 @@ void grouped(Bed& bed, std::size_t rows) {
 
 void joined(Bed& bed, std::size_t rows) {
     PlainTable const left = some_rows(rows, rows / 2, 23);
-    PlainTable right = random_table(Schema{{"id", int32(), true}, {"y", float64(), true}}, rows / 2,
-                                    rows / 2, 24);
+    PlainTable right =
+        random_table(Schema{{"id", int32(), true}, {"y", float64(), true}}, rows / 2, rows / 2, 24);
     for (JoinKind const kind : kKinds) {
         bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
         JoinSpec const spec{{"key"},
@@ -117,8 +116,8 @@ void joined(Bed& bed, std::size_t rows) {
         with_and_without_limit(bed, 160 * rows, [&](OperatorReport& report) {
             expect_same(all_rows(join_on_gpus(bed.runtime(), bed.endpoints(), parts_of(bed, left),
                                               parts_of(bed, right), spec, bed.options, &report)),
-                        sorted(join(left, right, spec.left_keys, spec.right_keys,
-                                    spec.left_columns, spec.right_columns, kind)));
+                        sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
+                                    spec.right_columns, kind)));
         });
     }
 }
@@ -139,9 +138,8 @@ void refused(Bed& bed, std::size_t rows) {
     });
     bed.options.spill_limit = 0;
     Endpoint const cpu = bed.runtime().create_endpoint("cpu:0");
-    expect_error(ErrorCode::InvalidArgument, "an endpoint is on cpu:0; all are on GPUs here", [&] {
-        exchange_on_gpus(bed.runtime(), {cpu}, {Table{}}, {"key"}, bed.options);
-    });
+    expect_error(ErrorCode::InvalidArgument, "an endpoint is on cpu:0; all are on GPUs here",
+                 [&] { exchange_on_gpus(bed.runtime(), {cpu}, {Table{}}, {"key"}, bed.options); });
     bed.runtime().delete_endpoint(cpu);
 }
 

@@ -43,8 +43,7 @@ protected:
         auto came = job.run([&](ThreadAsProcess& process, std::size_t me) {
             std::vector<std::vector<Table>> own;
             for (auto const& parts : tables) own.push_back(job.own(parts, me));
-            HostOperators operators(process, job.runtime(), job.endpoints(), options,
-                                    &reports[me]);
+            HostOperators operators(process, job.runtime(), job.endpoints(), options, &reports[me]);
             return work(operators, own);
         });
         auto const results = job.result(came);
@@ -70,12 +69,13 @@ TEST_P(HostOperatorsProperty, Exchange) {
 }
 
 TEST_P(HostOperatorsProperty, GroupBy) {
-    std::vector<Aggregate> wanted{
-        {F::Count, "", "rows"},      {F::Count, "x", "count"},   {F::Sum, "x", "sum"},
-        {F::Avg, "x", "avg"},        {F::Min, "x", "min"},       {F::Max, "flag", "max"},
-        {F::Variance, "x", "var"},   {F::StdDev, "x", "std"},    {F::First, "flag", "any"},
-        {F::Sum, "price", "total"},  {F::Avg, "price", "mean"},  {F::Max, "price", "most"},
-        {F::Count, "name", "names"}, {F::CountDistinct, key_, "keys"}};
+    std::vector<Aggregate> wanted{{F::Count, "", "rows"},      {F::Count, "x", "count"},
+                                  {F::Sum, "x", "sum"},        {F::Avg, "x", "avg"},
+                                  {F::Min, "x", "min"},        {F::Max, "flag", "max"},
+                                  {F::Variance, "x", "var"},   {F::StdDev, "x", "std"},
+                                  {F::First, "flag", "any"},   {F::Sum, "price", "total"},
+                                  {F::Avg, "price", "mean"},   {F::Max, "price", "most"},
+                                  {F::Count, "name", "names"}, {F::CountDistinct, key_, "keys"}};
     if (random_.below(2) == 0) wanted.push_back({F::CountDistinct, "code", "codes"});
     for (u64 const keys : {u64{9}, u64{700}, kAnyKey}) {
         PlainTable const table = random_table(schema_, random_.below(5000), keys, u64(GetParam()));
@@ -90,11 +90,11 @@ TEST_P(HostOperatorsProperty, GroupBy) {
 
 TEST_P(HostOperatorsProperty, Join) {
     PlainTable const left = random_table(schema_, random_.below(3000), 500, u64(GetParam()));
-    Type const key = key_ == "key" && random_.below(2) == 0
-                         ? uint32()
-                         : schema_[schema_.index_of(key_)].type;
+    Type const key =
+        key_ == "key" && random_.below(2) == 0 ? uint32() : schema_[schema_.index_of(key_)].type;
     PlainTable const right = random_table(
-        Schema{{"id", key, random_.below(2) == 0}, {"y", float64(), true}, {"note", string(), true}},
+        Schema{
+            {"id", key, random_.below(2) == 0}, {"y", float64(), true}, {"note", string(), true}},
         random_.below(random_.below(2) == 0 ? 500 : 4000), 500, 50 + u64(GetParam()));
     for (JoinKind const kind : kKinds) {
         SCOPED_TRACE(name_of(kind));
@@ -191,7 +191,8 @@ TEST_F(HostOperatorsAlone, ReportsRoundsAndPhases) {
     EXPECT_GE(report_.rounds, 2u);
     EXPECT_GT(report_.rows, 0u);
     EXPECT_FALSE(report_.built.empty());
-    for (std::string const name : {"partition", "upload", "count", "exchange", "join", "download"}) {
+    for (std::string const name :
+         {"partition", "upload", "count", "exchange", "join", "download"}) {
         auto const names = phases();
         EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
     }
@@ -214,7 +215,8 @@ TEST_F(HostOperatorsAlone, OneKeyThatDoesNotFitIsAnError) {
 }
 
 TEST_F(HostOperatorsAlone, ResultsStayWithinTheHostsMemory) {
-    PlainTable const table = random_table(Schema{{"key", int64()}, {"x", int32()}}, 9000, kAnyKey, 4);
+    PlainTable const table =
+        random_table(Schema{{"key", int64()}, {"x", int32()}}, 9000, kAnyKey, 4);
     options_.spill_limit = 50'000;
     test::expect_error(ErrorCode::OutOfMemory, {"48.8 KiB", "spill_limit"}, [&] {
         run([&](HostOperators& of) { return of.exchange(parts_of(table), {"key"}); });
@@ -249,6 +251,26 @@ TEST_F(HostOperatorsAlone, SaysWhatItCannotTake) {
     }
 }
 
+// Columns that nobody asks for do not go to the GPUs, and name the right's ones all the same.
+TEST_F(HostOperatorsAlone, ColumnsThatAreNotWantedKeepTheirNames) {
+    Schema const schema{{"key", int64()}, {"x", int32()}, {"wide", fixed_size_binary(4000)}};
+    PlainTable const table = random_table(schema, 60, 30, 9);
+    options_.receive_limit = 100'000;
+    auto const joined = run([&](HostOperators& of) {
+        return of.join(parts_of(table), parts_of(table),
+                       {{"key"}, {"key"}, {"key"}, {"x"}, JoinKind::Left});
+    });
+    EXPECT_EQ(joined[0].schema.to_string(), "key: int64, x_right: int32?");
+    EXPECT_EQ(report_.rounds, 1u);
+    expect_same(rows_of_all(joined),
+                sorted(join(table, table, {"key"}, {"key"}, {"key"}, {"x"}, JoinKind::Left)));
+    auto const grouped = run([&](HostOperators& of) {
+        return of.group_by(parts_of(table), {"key"}, {{F::Max, "x", "wide"}});
+    });
+    EXPECT_EQ(grouped[0].schema.to_string(), "key: int64, wide: int32");
+    EXPECT_EQ(report_.rounds, 1u);
+}
+
 TEST_F(HostOperatorsAlone, StopsWhenTheCallerCancels) {
     std::atomic<bool> const cancel{true};
     options_.cancel = &cancel;
@@ -265,7 +287,8 @@ TEST_F(HostOperatorsAlone, TakesTablesWithoutRows) {
     });
     EXPECT_EQ(grouped[0].schema.to_string(), "name: string?, m: int64");
     EXPECT_EQ(rows_of_all(grouped).size(), 0u);
-    auto const moved = run([&](HostOperators& of) { return of.exchange(parts_of(none), {"name"}); });
+    auto const moved =
+        run([&](HostOperators& of) { return of.exchange(parts_of(none), {"name"}); });
     EXPECT_EQ(moved[2].schema, none.schema);
 }
 
@@ -273,7 +296,8 @@ TEST_F(HostOperatorsAlone, TakesTablesWithoutRows) {
 TEST(HostOperatorProcesses, FailTogether) {
     Job job{2, {0, 1}};
     Random random{8};
-    PlainTable const table = random_table(Schema{{"key", int64()}, {"x", int32()}}, 9000, kAnyKey, 7);
+    PlainTable const table =
+        random_table(Schema{{"key", int64()}, {"x", int32()}}, 9000, kAnyKey, 7);
     auto const parts = host_parts(table, 2, random);
     auto const came = job.run([&](ThreadAsProcess& process, std::size_t me) {
         OperatorOptions options;

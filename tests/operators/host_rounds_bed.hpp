@@ -47,9 +47,13 @@ public:
           runtime_(runtime),
           endpoints_(endpoints),
           options_(options),
-          call_{processes, endpoints, options_, u64{1} << 40, report, [this] {
-                    return std::make_unique<HostRoundPlaces>(endpoints_.size(), options_);
-                }} {}
+          call_{processes,
+                endpoints,
+                options_,
+                u64{1} << 40,
+                report,
+                [this] {
+                    return std::make_unique<HostRoundPlaces>(endpoints_.size(), options_); }} {}
 
     std::vector<Table> exchange(std::vector<Table> const& parts,
                                 std::vector<std::string> const& keys) {

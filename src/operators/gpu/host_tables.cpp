@@ -129,12 +129,11 @@ std::vector<Table> join_on_gpus(Runtime& runtime, std::vector<Endpoint> const& e
                                 JoinSpec const& spec, OperatorOptions const& options,
                                 OperatorReport* report) {
     auto const work = [&](HostCall const& call, OperatorOptions const& of_round) {
-        return join_from_host(call, left, right, spec,
-                              [&](GpuTables const& of_left, GpuTables const& of_right,
-                                  OperatorReport* of_one) {
-                                  return join(runtime, endpoints, of_left, of_right, spec,
-                                              of_round, of_one);
-                              });
+        return join_from_host(
+            call, left, right, spec,
+            [&](GpuTables const& of_left, GpuTables const& of_right, OperatorReport* of_one) {
+                return join(runtime, endpoints, of_left, of_right, spec, of_round, of_one);
+            });
     };
     return call_from_host("join", runtime, endpoints, options, report, work);
 }

@@ -41,7 +41,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 def rows_of(table: _mgi.Table | _mgi.GpuTable) -> list[int]:
     if isinstance(table, _mgi.Table):
-        return mgi.Table(table).to_arrow()["a"].to_pylist() if table.rows else []
+        rows = mgi.Table(table).to_arrow()
+        return rows["a"].to_pylist() if rows.num_rows else []
     return read(mgi.GpuTable._of(table)["a"]).tolist() if table.rows else []
 
 
