@@ -131,7 +131,7 @@ std::vector<Table> join_from_host(
         Input const of_left("join: left", call.endpoints, some_left, talk, spec.left_keys);
         Input const of_right("join: right", call.endpoints, some_right, talk, spec.right_keys);
         JoinKeys const keys("join", of_left, of_right, spec, call.options.hash);
-        return rounds.by_keys({{&of_left, keys.left}, {&of_right, keys.right}},
+        return rounds.by_keys({{&of_left, keys.left}, {&of_right, keys.right}}, NullKeys::Drop,
                               [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                   return join(sides[0], sides[1], report);
                               });
@@ -161,7 +161,7 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
                 if (auto results = rounds.whole({side}, whole)) return std::move(*results);
                 needed = 2;
             }
-            if (!can_merge(keys, aggregates)) return rounds.by_keys({side}, whole);
+            if (!can_merge(keys, aggregates)) return rounds.by_keys({side}, NullKeys::Equal, whole);
             std::vector<Table> const groups = rounds.by_rows(
                 side, needed, [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                     return group_by.round(sides[0], report);
@@ -169,7 +169,7 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
             Input const merging("group_by", call.endpoints, groups, talk, keys);
             std::vector<u32> columns;  // keys come first
             for (u32 k = 0; k < keys.size(); ++k) columns.push_back(k);
-            return rounds.by_keys({{&merging, columns}},
+            return rounds.by_keys({{&merging, columns}}, NullKeys::Equal,
                                   [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                       return group_by.merge(sides[0], input.schema(), report);
                                   });

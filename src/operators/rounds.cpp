@@ -180,7 +180,8 @@ std::vector<Table> Rounds::by_rows(Side const& side, std::size_t rounds, Work co
                 });
 }
 
-std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, Work const& work) {
+std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, NullKeys nulls,
+                                   Work const& work) {
     std::vector<bool> nullable(sides[0].keys.size());
     for (Side const& side : sides) {
         for (std::size_t k = 0; k < nullable.size(); ++k) {
@@ -188,7 +189,9 @@ std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, Work const& w
         }
     }
     std::vector<KeyHashes> hashes;
-    for (Side const& side : sides) hashes.emplace_back(side.input->schema(), side.keys, nullable);
+    for (Side const& side : sides) {
+        hashes.emplace_back(side.input->schema(), side.keys, nullable, nulls);
+    }
     u32 const bits = u32(std::bit_width(needed(sides) - 1));
     std::deque<Round> todo;
     if (bits == 0) {

@@ -64,8 +64,9 @@ public:
     std::optional<std::vector<Table>> whole(std::vector<Side> const& sides, Work const& work);
     // Rounds of as many rows each, halved where there is no room.
     std::vector<Table> by_rows(Side const& side, std::size_t rounds, Work const& work);
-    // Rounds that have all rows of some keys; halved where there is no room, until they have one key.
-    std::vector<Table> by_keys(std::vector<Side> const& sides, Work const& work);
+    // Rounds that have all rows of some keys; halved where there is no room, until they have one key. `nulls`: what null
+    // keys are.
+    std::vector<Table> by_keys(std::vector<Side> const& sides, NullKeys nulls, Work const& work);
 
 private:
     // By side and endpoint.

@@ -111,13 +111,13 @@ std::vector<RowSet> cut_rows(RowSet const& set, std::size_t pieces) {
 }
 
 KeyHashes::KeyHashes(Schema const& schema, std::vector<u32> columns,
-                     std::vector<bool> const& nullable)
+                     std::vector<bool> const& nullable, NullKeys nulls)
     : columns_(std::move(columns)), encoder_([&] {
           std::vector<KeyColumn> keys;
           for (u32 k = 0; k < columns_.size(); ++k) {
               keys.push_back({k, schema[columns_[k]].type, nullable[k]});
           }
-          return KeyEncoder(std::move(keys), NullKeys::Equal);
+          return KeyEncoder(std::move(keys), nulls);
       }()) {}
 
 void KeyHashes::hash(RecordBatch const& batch, i64 first, i64 count, u32* to) const {
@@ -129,9 +129,16 @@ void KeyHashes::hash(RecordBatch const& batch, i64 first, i64 count, u32* to) co
         }
         u32 const rows = u32(std::min<i64>(kVector, count - at));
         encoder_.encode(views.data(), rows, *keys);
-        for (u32 i = 0; i < rows; ++i) {
+        auto const mixed = [](u64 word) {
             constexpr u64 kOther = 0x9e3779b97f4a7c15ULL;
-            to[at + i] = u32(device::murmur3_mix(keys->hashes[i] ^ kOther) >> 32);
+            return u32(device::murmur3_mix(word ^ kOther) >> 32);
+        };
+        u32 next = 0;  // of the rows that are selected
+        for (u32 i = 0; i < rows; ++i) {
+            bool const has_key =
+                keys->all_selected || (next < keys->selected_count && keys->selected[next] == i);
+            if (has_key) ++next;
+            to[at + i] = mixed(has_key ? keys->hashes[i] : u64(first + at + i));
         }
     }
 }

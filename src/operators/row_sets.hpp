@@ -28,8 +28,10 @@ std::vector<RowSet> cut_rows(RowSet const& set, std::size_t pieces);
 // hashes, whatever their widths, so the sides of a join are cut alike. Thread-safe.
 class KeyHashes {
 public:
-    // `nullable`: by key, of all sides together.
-    KeyHashes(Schema const& schema, std::vector<u32> columns, std::vector<bool> const& nullable);
+    // `nulls`: where null keys match nothing such rows have any hashes, so that they are no part of their own. `nullable`: by
+    // key, of all sides together.
+    KeyHashes(Schema const& schema, std::vector<u32> columns, std::vector<bool> const& nullable,
+              NullKeys nulls);
 
     // Of rows [first, first + count) of a batch.
     void hash(RecordBatch const& batch, i64 first, i64 count, u32* to) const;

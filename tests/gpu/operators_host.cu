@@ -45,7 +45,8 @@ void with_and_without_limit(Bed& bed, u64 limit, Body const& body) {
         OperatorReport report;
         body(report);
         if (bytes == 0 && report.rounds > 1) throw Wrong("rounds without need");
-        if (bytes != 0 && report.rounds < 2) throw Wrong("one round within the limit");
+        bool const many = bed.endpoints().size() <= 2;  // the more endpoints, the less has each
+        if (bytes != 0 && many && report.rounds < 2) throw Wrong("one round within the limit");
     }
     bed.options.receive_limit = 0;
 }

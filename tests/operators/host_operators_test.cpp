@@ -198,6 +198,30 @@ TEST_F(HostOperatorsAlone, ReportsRoundsAndPhases) {
     }
 }
 
+// They match nothing, so they need not be in one round.
+TEST_F(HostOperatorsAlone, NullKeysOfAJoinAreNoKey) {
+    Schema const schema{{"key", int64(), true}, {"name", string()}};
+    PlainTable left = random_table(schema, 20'000, 5000, 10);
+    for (std::size_t i = 0; i < left.rows.size(); ++i) {
+        if (i % 5 != 0) left.rows[i][0] = {false, 0};
+    }
+    PlainTable const right = random_table(Schema{{"id", int32()}}, 900, 5000, 11);
+    options_.receive_limit = 400'000;
+    for (JoinKind const kind : {JoinKind::Full, JoinKind::Anti}) {
+        bool const pairs = kind == JoinKind::Full;
+        JoinSpec const spec{{"key"},
+                            {"id"},
+                            {"key", "name"},
+                            pairs ? std::vector<std::string>{"id"} : std::vector<std::string>{},
+                            kind};
+        auto const joined =
+            run([&](HostOperators& of) { return of.join(parts_of(left), parts_of(right), spec); });
+        expect_same(rows_of_all(joined), sorted(join(left, right, spec.left_keys, spec.right_keys,
+                                                     spec.left_columns, spec.right_columns, kind)));
+        EXPECT_GT(report_.rounds, 4u);
+    }
+}
+
 TEST_F(HostOperatorsAlone, OneKeyThatDoesNotFitIsAnError) {
     PlainTable table = random_table(Schema{{"key", int64()}, {"x", int32()}}, 3000, 900, 3);
     for (Row& row : table.rows) row[0].word = 7;
