@@ -117,7 +117,7 @@ TEST_P(HostOperatorsProperty, Join) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, HostOperatorsProperty,
-                         ::testing::Range(0, test::kSanitized ? 8 : 24));
+                         ::testing::Range(0, test::kSanitized ? 6 : 16));
 
 // One process with endpoints of its own.
 class HostOperatorsAlone : public ::testing::Test {

@@ -305,9 +305,7 @@ def test_sending_from_a_gpu_copies_to_the_host(driver: Driver) -> None:
 def test_operators_say_what_is_missing(driver: Driver) -> None:
     if mgi._mgi.gpu_operators:
         return
-    with pytest.raises(
-        mgi.NotFound, match="tables are on GPUs.*without nvcc.*MGI_BUILD_CUDA=ON"
-    ):
+    with pytest.raises(mgi.NotFound, match="tables are on GPUs.*without nvcc.*MGI_BUILD_CUDA=ON"):
         mgi.exchange({"a": Interface(driver.array([1, 2]))}, key="a")
 
 
