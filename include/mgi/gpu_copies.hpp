@@ -22,6 +22,11 @@ struct HostRows {
     std::uint16_t const* numbers = nullptr;
 };
 
+/// Makes the buffers for copies to and from a GPU, 8 MiB for each thread that fills or empties them, which copies make
+/// otherwise: call it before kernels run beside copies, since the host's memory is pinned while no kernel is resident that waits
+/// for it. They are kept to the end of the process. Throws Error as copy_to_gpu does. Thread-safe.
+void prepare_gpu_copies(int gpu);
+
 /// A table on a GPU that will have rows of host batches, one after the other. Reading it from several threads is safe.
 class CopyToGpu {
 public:

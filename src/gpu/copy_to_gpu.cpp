@@ -27,6 +27,10 @@ std::uint64_t next_place(std::uint64_t& total, std::uint64_t bytes) {
 
 }  // namespace
 
+void prepare_gpu_copies(int gpu) {
+    gpu::make_pinned_buffers(gpu);
+}
+
 struct CopyToGpu::Layout {
     // A column's places in the table's memory.
     struct Placed {

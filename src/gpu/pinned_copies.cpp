@@ -228,6 +228,10 @@ void run_lanes(Direction& direction, std::size_t jobs, std::size_t lanes, Job co
 
 }  // namespace
 
+void make_pinned_buffers(int gpu) {
+    link_of(gpu).ready(memory_threads());
+}
+
 void write_pieces(int gpu, std::size_t jobs,
                   std::function<void(std::size_t job, PieceWriter& writer)> const& write) {
     std::size_t const lanes = std::min(memory_threads(), jobs);

@@ -13,6 +13,10 @@ namespace mgi::gpu {
 /// Most bytes of a piece.
 inline constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
 
+/// Makes all buffers for a GPU, which copies make otherwise: memory is pinned while no kernel is resident that waits for the
+/// host. Throws Error as Driver::check does.
+void make_pinned_buffers(int gpu);
+
 /// Where a thread puts what it has for the GPU, a piece at a time.
 class PieceWriter {
 public:

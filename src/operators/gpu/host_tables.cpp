@@ -44,6 +44,7 @@ public:
             auto const [free, total] = on_gpu::memory_of_gpu(gpu);
             shares_[e].room = (wanted.allocator ? total / 2 : free) / shares[gpu];
             shares_[e].place = on_gpu::gpu_place(gpu, wanted);
+            prepare_gpu_copies(gpu);  // rounds are copied beside kernels
         }
     }
 
