@@ -38,12 +38,17 @@ struct ColumnRows {
     [[nodiscard]] bool consecutive() const { return rows.numbers == nullptr; }
 };
 
+/// Of rows with numbers. They lie apart, so those that come later are fetched ahead.
 template <std::size_t kWidth>
 void put_some(char* to, ColumnRows const& from, char const* values) {
-    from.each([&](std::int64_t row) {
-        std::memcpy(to, values + std::size_t(row) * kWidth, kWidth);
+    constexpr std::int64_t kAhead = 32;
+    char const* const base = values + std::size_t(from.column.offset + from.rows.first) * kWidth;
+    std::uint16_t const* const numbers = from.rows.numbers;
+    for (std::int64_t i = from.begin; i < from.end; ++i) {
+        if (i + kAhead < from.end) __builtin_prefetch(base + numbers[i + kAhead] * kWidth);
+        std::memcpy(to, base + numbers[i] * kWidth, kWidth);
         to += kWidth;
-    });
+    }
 }
 
 /// Values of a fixed width.
