@@ -36,6 +36,17 @@
 /// results and tables of an endpoint may take (0: what the GPU has).
 /// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what; Interrupted; GroupFailed
 /// where a GPU's context is lost; those of channels.
+///
+/// Tables in host memory: the functions `..._on_gpus` take and give these, at endpoints on GPUs, which do the work: they copy rows
+/// there and results back, through pinned buffers that threads of the host fill and empty (<mgi/gpu_copies.hpp>). Texts may be views;
+/// results have offsets, in one batch a round. What the GPUs have no memory for at once goes in rounds, whose number follows from
+/// the bytes of the rows and the GPUs' memory: while one is worked on, the next one's rows come and the results of the one before
+/// go. An exchange and a group-by have rounds of as many rows each, and a group-by merges what the rounds have found; a join, and a group-by that
+/// counts different values, have rounds of whole keys, by two more bytes of host memory for each row. A round for which there is
+/// no memory all the same is halved, until it has one row, or one key; then the call fails with OutOfMemory. `receive_limit` counts the rows
+/// that come as well: half of it is for them. `spill_limit` are the bytes of host memory that results and rounds may take beside
+/// the inputs, also OutOfMemory. OperatorReport::rounds says how many there were. `gpu_allocator` provides the memory of the rows, too.
+/// Several processes decide on rounds together.
 #pragma once
 
 #include <string>
@@ -70,5 +81,23 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            std::vector<GpuTable> const& left, std::vector<GpuTable> const& right,
                            JoinSpec const& spec, OperatorOptions const& options = {},
                            OperatorReport* report = nullptr);
+
+/// The same over tables in host memory, at endpoints on GPUs; part i is what endpoint i gives, and so is result i. An exchange of one
+/// endpoint moves nothing, and returns the part.
+std::vector<Table> exchange_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                    std::vector<Table> const& parts,
+                                    std::vector<std::string> const& keys,
+                                    OperatorOptions const& options = {},
+                                    OperatorReport* report = nullptr);
+std::vector<Table> group_by_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                    std::vector<Table> const& parts,
+                                    std::vector<std::string> const& keys,
+                                    std::vector<Aggregate> const& aggregates,
+                                    OperatorOptions const& options = {},
+                                    OperatorReport* report = nullptr);
+std::vector<Table> join_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                std::vector<Table> const& left, std::vector<Table> const& right,
+                                JoinSpec const& spec, OperatorOptions const& options = {},
+                                OperatorReport* report = nullptr);
 
 }  // namespace mgi

@@ -75,8 +75,11 @@ void export_gpu_table(GpuTable const& table, ArrowDeviceArray* out);
 /// The schema as the table is exported, whose String and Binary follow its columns' encoding.
 void export_schema(GpuTable const& table, ArrowSchema* out);
 
-/// Copies between the host's memory and a GPU's. Throw Error(OutOfMemory), InvalidArgument as
-/// `gpu_table` does and for a GPU that this process does not see, and NotFound where there is no driver.
+/// Copies between the host's memory and a GPU's, at the link's speed: through 8 to 64 MiB of pinned buffers for each GPU, which the
+/// first copies make and the process keeps. A table's batches come one after the other; texts lie by offsets, of 32 bits
+/// where they fit and no batch has wider ones. Throw Error(OutOfMemory), InvalidArgument as `gpu_table` does and for a GPU
+/// that this process does not see, and NotFound where there is no driver. Thread-safe.
+GpuTable copy_to_gpu(Table const& table, int gpu);
 GpuTable copy_to_gpu(RecordBatch const& batch, int gpu);
 RecordBatch copy_to_host(GpuTable const& table);
 

@@ -224,20 +224,13 @@ class GpuTable(Rows):
     @classmethod
     def from_host(cls, table: Any, device: str = "cuda:0") -> GpuTable:
         """A copy of a host's table (pyarrow, Polars, NumPy arrays) in a GPU's memory."""
-        from mgi.table import Table, as_table
+        from mgi.table import as_table
 
         name, _, number = device.partition(":")
         if name != "cuda" or not number.isdigit():
             raise InvalidArgument(f"device is {device!r}: give a GPU, e.g. 'cuda:0'")
         _check_driver()
-        native = as_table(table)
-        batches = native.batches()
-        if len(batches) > 1:
-            rows = Table(native).to_arrow().combine_chunks()
-            batches = as_table(rows).batches()
-        if not batches:
-            return cls._of(_mgi.GpuTable.without_rows(native.schema, int(number)))
-        return cls._of(_mgi.GpuTable.copy_of(batches[0], int(number)))
+        return cls._of(_mgi.GpuTable.copy_of(as_table(table), int(number)))
 
     @property
     def device(self) -> str:

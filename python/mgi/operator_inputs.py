@@ -20,11 +20,10 @@ from mgi.table import as_table, is_table
 ELSEWHERE = 2**32 - 2
 
 _NO_OPERATORS = (
-    "the tables are in a GPU's memory, and this installation of MGI has no operators for GPUs: it "
-    "was built without nvcc. With CUDA 13's nvcc on PATH (or CUDACXX naming it) install it again: "
-    "from a clone 'MGI_CUDA=1 tools/setup.sh', else 'pip install "
-    "--config-settings=cmake.define.MGI_BUILD_CUDA=ON .'. Or copy the tables to the host, with "
-    "mgi.GpuTable(table).to_arrow()"
+    "the {} on GPUs, and this installation of MGI has no operators for GPUs: it was built without "
+    "nvcc. With CUDA 13's nvcc on PATH (or CUDACXX naming it) install it again: from a clone "
+    "'MGI_CUDA=1 tools/setup.sh', else 'pip install "
+    "--config-settings=cmake.define.MGI_BUILD_CUDA=ON .'. Or {}"
 )
 
 
@@ -48,13 +47,16 @@ class Inputs:
     devices: list[str]
     """Of each endpoint, as of :meth:`Runtime.create_endpoint`."""
     on_gpus: bool = False
+    """The results are there; what lies on the host is copied."""
+    at_gpus: bool = False
+    """All lies on the host, as the results, and the endpoints are on GPUs."""
     handles: dict[int, int] = dataclasses.field(default_factory=dict)
     """By GPU the stream to work behind."""
     caller: Caller | None = None
 
     def options(self, runtime: Runtime) -> dict[str, Any]:
-        """Those that tables on GPUs have beside the others."""
-        if not self.on_gpus or self.caller is None:
+        """Those that work on GPUs has beside the others."""
+        if self.caller is None:
             return {}
         allocator = self.caller.allocator
         if allocator is None:
@@ -69,6 +71,8 @@ class Inputs:
 
     def function(self, name: str) -> Callable[..., Any]:
         """The operator over such tables."""
+        if self.at_gpus:
+            return getattr(_mgi, f"{name}_on_gpus")
         return getattr(_mgi, f"gpu_{name}" if self.on_gpus else name)
 
     def dealt(self, pairs: Sequence[tuple[int, int]]) -> list[list[Any]]:
@@ -78,11 +82,21 @@ class Inputs:
         dealt = []
         for side in self.sides:
             if isinstance(side, list):
-                dealt.append([nothing if table is None else table for table in side])
-                continue
-            rows = iter(side.deal(sum(own)))
-            dealt.append([next(rows) if mine else nothing for mine in own])
+                tables = [nothing if table is None else table for table in side]
+            else:
+                rows = iter(side.deal(sum(own)))
+                tables = [next(rows) if mine else nothing for mine in own]
+            if self.on_gpus:
+                places = zip(tables, self.devices, strict=True)
+                tables = [_on_its_gpu(table, device) for table, device in places]
+            dealt.append(tables)
         return dealt
+
+
+def _on_its_gpu(table: _mgi.Table | _mgi.GpuTable, device: str) -> _mgi.GpuTable:
+    if isinstance(table, _mgi.GpuTable):
+        return table
+    return _mgi.GpuTable.copy_of(table, int(device.removeprefix("cuda:")))
 
 
 def inputs_of(endpoints: int | Sequence[Endpoint] | None, caller: Caller, **sides: Any) -> Inputs:
@@ -107,13 +121,47 @@ def inputs_of(endpoints: int | Sequence[Endpoint] | None, caller: Caller, **side
     count = count or next(iter(lists.values()), None)
     elsewhere = _elsewhere(count, endpoints)
     found = {what: _gpu_side(side, caller.streams) for what, side in sides.items()}
-    if all(side is None for side in found.values()):
-        return _on_host(count, elsewhere, sides)
-    inputs = _on_gpus(count, endpoints, elsewhere, sides, found)
-    tables = [table for side in found.values() for table in side or [] if table is not None]
-    inputs.handles = caller.streams.handles({table.gpu for table in tables})
+    if any(side is not None for side in found.values()):
+        inputs = _on_gpus(count, endpoints, elsewhere, sides, found)
+        tables = [table for side in found.values() for table in side or [] if table is not None]
+        gpus = {table.gpu for table in tables}
+    else:
+        inputs = _on_host(count, elsewhere, sides)
+        gpus = _gpus_of(endpoints, elsewhere)
+        if not gpus:
+            return inputs
+        inputs.at_gpus = True
+    if not _mgi.gpu_operators:
+        what, instead = (
+            ("tables are", "copy the tables to the host, with mgi.GpuTable(table).to_arrow()")
+            if inputs.on_gpus
+            else ("endpoints are", "create endpoints on CPU devices")
+        )
+        raise NotFound(_NO_OPERATORS.format(what, instead))
+    inputs.handles = caller.streams.handles(gpus)
     inputs.caller = caller
     return inputs
+
+
+def _gpus_of(endpoints: int | Sequence[Endpoint] | None, elsewhere: list[bool]) -> set[int]:
+    """The GPUs that all of this process' endpoints are on; none of them are where this is empty."""
+    if not isinstance(endpoints, Sequence):
+        return set()
+    devices = [getattr(endpoint, "device", "") for endpoint in endpoints]
+    own = {i: device for i, device in enumerate(devices) if not elsewhere[i]}
+    if not any(device.startswith("cuda:") for device in own.values()):
+        return set()
+    for index, device in own.items():
+        _check_gpu(index, device)
+    return {int(device.removeprefix("cuda:")) for device in own.values()}
+
+
+def _check_gpu(index: int, device: str) -> None:
+    if not device.startswith("cuda:"):
+        raise InvalidArgument(
+            f"endpoint {index} is on {device}, and others are on GPUs, or tables are: give "
+            "endpoints on GPUs alone, or copy the tables to the host with to_arrow()"
+        )
 
 
 def _count(endpoints: int | Sequence[Endpoint] | None) -> int | None:
@@ -187,45 +235,34 @@ def _on_gpus(
     sides: dict[str, Any],
     found: dict[str, _Side | None],
 ) -> Inputs:
-    for what, tables in found.items():
-        where = _places_on_host(what, sides[what], tables, elsewhere)
-        if where:
-            raise InvalidArgument(
-                f"{where} in the host's memory, and others on GPUs: copy it there with "
-                "mgi.GpuTable.from_host(table, 'cuda:0'), or the others to the host with to_arrow()"
-            )
-    if not _mgi.gpu_operators:
-        raise NotFound(_NO_OPERATORS)
     devices = _devices(count, endpoints, sides, found)
     others = elsewhere or [False] * len(devices)
     tables: list[list[Any] | Any] = []
-    for what, side in found.items():
-        assert side is not None
-        lone = is_table(sides[what])
+    for what, given in sides.items():
+        lone = is_table(given)
+        side = found[what] or [None] * (1 if lone else len(given))
         at = side * len(devices) if lone else side
         for index, (table, device) in enumerate(zip(at, devices, strict=True)):
-            if table is not None and not others[index] and f"cuda:{table.gpu}" != device:
+            if others[index]:
+                continue
+            if table is None:
+                _check_gpu(index, device)
+            elif f"cuda:{table.gpu}" != device:
                 which = what if lone else f"{what}[{index}]"
                 raise InvalidArgument(
                     f"{which} lies on cuda:{table.gpu}, and endpoint {index} is on {device}: give "
                     "tables where their endpoints are, a list with one for each"
                 )
-        tables.append(side[0] if lone else side)
+        if lone:
+            tables.append(as_table(given) if side[0] is None else side[0])
+            continue
+        tables.append(
+            [
+                None if one is None and other else as_table(one) if there is None else there
+                for one, there, other in zip(given, side, others, strict=True)
+            ]
+        )
     return Inputs(tables, devices, on_gpus=True)
-
-
-def _places_on_host(what: str, side: Any, tables: _Side | None, elsewhere: list[bool]) -> str:
-    """What of a side is on the host: "" for nothing."""
-    if tables is None:
-        return f"{what} is" if is_table(side) else f"{what} are"
-    if is_table(side):
-        return ""
-    missing = [
-        f"{what}[{i}]"
-        for i, table in enumerate(tables)
-        if table is None and not (side[i] is None and elsewhere[i])
-    ]
-    return f"{', '.join(missing)} is" if missing else ""
 
 
 def _devices(
@@ -237,9 +274,21 @@ def _devices(
     """The endpoints' devices: those of the tables, where no endpoints are given."""
     if isinstance(endpoints, Sequence):
         return [getattr(endpoint, "device", "") for endpoint in endpoints]
-    for what, side in found.items():
-        if side is not None and not is_table(sides[what]):
-            return [f"cuda:{table.gpu}" for table in side if table is not None]
+    lists = {
+        what: side for what, side in found.items() if side is not None and not is_table(sides[what])
+    }
+    if lists:
+        devices = []
+        for index, tables in enumerate(zip(*lists.values(), strict=True)):
+            gpus = [table.gpu for table in tables if table is not None]
+            if not gpus:
+                raise InvalidArgument(
+                    f"{next(iter(lists))}[{index}] is in the host's memory, and nothing says on "
+                    "which GPU its endpoint is: give endpoints, or copy it there with "
+                    "mgi.GpuTable.from_host(table, 'cuda:0')"
+                )
+            devices.append(f"cuda:{gpus[0]}")
+        return devices
     alone = next(side[0] for side in found.values() if side is not None)
     assert alone is not None
     return [f"cuda:{alone.gpu}"] * (count or 1)

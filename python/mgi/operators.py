@@ -39,6 +39,8 @@ def exchange(
     two_level: Literal["auto", "on", "off"] = "auto",
     stream: Any = None,
     allocator: GpuAllocator | None = None,
+    receive_limit: int | None = None,
+    spill_limit: int | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
@@ -57,20 +59,26 @@ def exchange(
     :param groups: kernel groups of each endpoint; None divides the cores among the endpoints.
     :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
         (of the whole call in C++), ``rows``, ``bytes``, ``two_level``, ``channels``, ``plans``,
-        ``graph``, and ``phases``: of tables in GPU memory the seconds of each (``count``,
-        ``exchange``, ``fold``, ``join``), else empty.
+        ``graph``, and ``phases``: of work on GPUs the seconds of each (``count``, ``exchange``,
+        ``fold``, ``join``, and how long they waited for ``partition``, ``upload``, ``download``),
+        else empty; of host tables at GPU endpoints ``rounds``, else 0.
     :param patience: with endpoints of several processes, how many seconds one that has come to the
         beginning or to the end waits for the others while no row moves.
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of
         the same rank on their server, which sends them on; rows come to the same endpoints either
         way. ``"auto"`` does so for many endpoints in many processes.
-    :param stream: of tables in GPU memory: what is put into it before the call comes before the
+    :param stream: of work on GPUs: what is put into it before the call comes before the
         call's work. A stream of CuPy, PyTorch or Numba, an object with ``__cuda_stream__``, a
         handle, or a mapping of GPUs (N of ``cuda:N``) to these. None: the current stream of the
         library whose array comes first on the GPU; where that is the legacy default stream, one of
         MGI's own behind it. The results are complete when the call returns.
-    :param allocator: of tables in GPU memory: a :class:`GpuAllocator` that provides all GPU memory
-        of the call, of its results as well; None: the runtime's, or else MGI itself.
+    :param allocator: of work on GPUs: a :class:`GpuAllocator` that provides all GPU memory of the
+        call, of its results as well, but for tables that are copied to GPU tables' GPUs; None: the
+        runtime's, or else MGI itself.
+    :param receive_limit: bytes that results and tables may take, on GPUs of each endpoint; None:
+        what there is.
+    :param spill_limit: of host tables at GPU endpoints: bytes of this process' host memory that
+        results and the rounds' parts may take; None: what the runtime has left.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
@@ -78,15 +86,19 @@ def exchange(
     fails in one process raises in all, and says whose it is.
 
     Tables in GPU memory stay there: the operators run on their GPUs, by default at an endpoint for
-    each table, and the results are a :class:`GpuTable` each. All tables are on GPUs, or none;
-    :meth:`GpuTable.from_host` and :meth:`GpuTable.to_arrow` copy.
+    each table, and the results are a :class:`GpuTable` each. Tables in the host's memory are copied
+    to their endpoints' GPUs where others lie on GPUs. Where all are in the host's memory and
+    `endpoints` are on GPUs, the GPUs do the work and the results are on the host: what does not fit
+    the GPUs' memory goes in rounds, see docs/gpu.md.
 
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.
     """
     keys = list(column_names(key, "key"))
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options(hash, by_reference, groups, patience) | {"two_level": two_level}
+    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit) | {
+        "two_level": two_level
+    }
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("exchange")(
             place.runtime._native,
@@ -111,6 +123,8 @@ def group_by(
     patience: float = 60.0,
     stream: Any = None,
     allocator: GpuAllocator | None = None,
+    receive_limit: int | None = None,
+    spill_limit: int | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
@@ -136,7 +150,7 @@ def group_by(
     by = list(column_names(keys, "keys"))
     wanted = [_aggregate(aggregate) for aggregate in aggregates]
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options(hash, by_reference, groups, patience)
+    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("group_by")(
             place.runtime._native,
@@ -166,6 +180,8 @@ def join(
     broadcast: bool | None = None,
     stream: Any = None,
     allocator: GpuAllocator | None = None,
+    receive_limit: int | None = None,
+    spill_limit: int | None = None,
 ) -> list[Table] | list[GpuTable]:
     """Joins two tables on equal keys; returns one table per endpoint.
 
@@ -193,7 +209,7 @@ def join(
         raise InvalidArgument(f"broadcast is {broadcast!r}: give True, False or None")
     way = {None: "auto", True: "on", False: "off"}[broadcast]
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
-    options = _options(hash, by_reference, groups, patience)
+    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("join")(
             place.runtime._native,
@@ -210,7 +226,14 @@ def join(
         return _results(outcome, place, stats)
 
 
-def _options(hash: str, by_reference: bool, groups: int | None, patience: float) -> dict[str, Any]:
+def _options(
+    hash: str,
+    by_reference: bool,
+    groups: int | None,
+    patience: float,
+    receive_limit: int | None,
+    spill_limit: int | None,
+) -> dict[str, Any]:
     milliseconds = _milliseconds("patience", patience)
     if milliseconds is None:
         raise InvalidArgument("patience is None: give seconds, more than 0")
@@ -218,6 +241,8 @@ def _options(hash: str, by_reference: bool, groups: int | None, patience: float)
         "hash": hash,
         "by_reference": bool(by_reference),
         "groups": _whole("groups", groups, 1),
+        "receive_limit": _whole("receive_limit", receive_limit, 1),
+        "spill_limit": _whole("spill_limit", spill_limit, 1),
         "patience": milliseconds,
     }
 

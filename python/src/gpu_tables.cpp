@@ -218,18 +218,9 @@ void bind_gpu_tables(nb::module_& module) {
         .def_static("make", make_gpu_table, nb::arg("schema"), nb::arg("gpu"), nb::arg("rows"),
                     nb::arg("columns"))
         .def_static("empty", [] { return GpuTable{}; })
-        .def_static(
-            "without_rows",
-            [](Schema const& schema, int gpu) {
-                RecordBatch batch;
-                batch.schema = schema;
-                batch.columns.resize(schema.size());
-                return copy_to_gpu(batch, gpu);
-            },
-            nb::arg("schema"), nb::arg("gpu"), nb::call_guard<Unlocked>())
         .def_static("from_arrow", gpu_table_from_arrow, nb::arg("object"))
-        .def_static("copy_of", copy_to_gpu, nb::arg("batch"), nb::arg("gpu"),
-                    nb::call_guard<Unlocked>())
+        .def_static("copy_of", nb::overload_cast<Table const&, int>(copy_to_gpu), nb::arg("table"),
+                    nb::arg("gpu"), nb::call_guard<Unlocked>())
         .def_ro("gpu", &GpuTable::gpu)
         .def_ro("rows", &GpuTable::rows)
         .def_ro("schema", &GpuTable::schema, nb::rv_policy::copy)

@@ -69,6 +69,7 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["rows"] = outcome.report.rows;
     report["bytes"] = outcome.report.bytes;
     report["two_level"] = outcome.report.two_level;
+    report["rounds"] = outcome.report.rounds;
     if (!outcome.report.built.empty()) {
         report["built"] = outcome.report.built;
         report["broadcast"] = outcome.report.broadcast;

@@ -46,6 +46,7 @@ OperatorOptions operator_options(nb::dict const& options) {
     read_option(options, "groups", made.groups);
     read_option(options, "by_reference", made.by_reference);
     read_option(options, "receive_limit", made.receive_limit);
+    read_option(options, "spill_limit", made.spill_limit);
     read_option(options, "segment_bytes", made.segment_bytes);
     std::int64_t patience = made.patience.count();
     read_option(options, "patience", patience);

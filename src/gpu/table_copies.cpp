@@ -1,23 +1,24 @@
 // Tables copied between the host's memory and a GPU's.
 #include <mgi/error.hpp>
+#include <mgi/gpu_copies.hpp>
 #include <mgi/gpu_table.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "gpu/memory.hpp"
+#include "gpu/pinned_copies.hpp"
 
 namespace mgi {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // of every column in memory of ours
 
-/// What of a column is copied, and where to in a block of memory. One offset counts in values and in bits, so
-/// that the copy begins at the same bit of a byte as its source.
+/// What of a column is copied to the host, and where to in a block of memory. One offset counts in values and in bits,
+/// so that the copy begins at the same bit of a byte as its source.
 struct Placed {
     void const* values_from = nullptr;
     std::size_t values_bytes = 0;
@@ -48,8 +49,7 @@ class Blocks {
 public:
     [[nodiscard]] std::size_t total() const { return total_; }
 
-    template <class AnyColumn>
-    Placed place(Values const& values, AnyColumn const& column, std::int64_t rows) {
+    Placed place(Values const& values, GpuColumn const& column, std::int64_t rows) {
         bool const nullable = column.validity != nullptr;
         std::size_t const first_bits = std::size_t(column.offset) / 8;
         std::size_t const bits =
@@ -85,28 +85,9 @@ private:
 };
 
 /// Of a column of fixed width.
-template <class AnyColumn>
-Values fixed_values(Type const& type, AnyColumn const& column) {
+Values fixed_values(Type const& type, GpuColumn const& column) {
     std::size_t const width = type.row_width();
     return {static_cast<char const*>(column.values) + std::size_t(column.offset) * width, width};
-}
-
-/// Calls `copy(driver, to, from, bytes, stream)` for each piece of memory, and waits for what it put into the stream.
-template <class Copy>
-void copy_all(std::vector<Placed> const& places, int gpu, char const* what, Copy const& copy) {
-    gpu::Driver const& driver = gpu::Driver::get();
-    gpu::OwnStream const stream(gpu);
-    gpu::Current const here(driver, gpu);
-    auto const piece = [&](std::size_t to, void const* from, std::size_t bytes) {
-        if (bytes == 0) return;
-        driver.check(copy(driver, to, from, bytes, stream.get()), what, gpu);
-    };
-    for (Placed const& at : places) {
-        piece(at.values_to, at.values_from, at.values_bytes);
-        piece(at.validity_to, at.validity_from, at.validity_bytes);
-        piece(at.text_to, at.text_from, at.text_bytes);
-    }
-    stream.wait(what);
 }
 
 std::shared_ptr<std::byte> host_block(std::size_t bytes) {
@@ -114,59 +95,6 @@ std::shared_ptr<std::byte> host_block(std::size_t bytes) {
     return {static_cast<std::byte*>(::operator new(std::max(bytes, kAlignment), alignment)),
             [](std::byte* at) { ::operator delete(at, std::align_val_t{kAlignment}); }};
 }
-
-/// A host's texts as they are copied to a GPU: by offsets that begin at 0.
-struct HostTexts {
-    std::vector<std::int32_t> narrow;
-    std::vector<std::int64_t> wide;
-    std::vector<char> characters;  ///< of views
-    char const* begin = nullptr;
-    std::size_t bytes = 0;
-
-    HostTexts(RecordBatch const& batch, std::size_t c) {
-        Column const& column = batch.columns[c];
-        bool const views = column.encoding == Encoding::Views;
-        wide.reserve(std::size_t(batch.rows) + 1);
-        wide.push_back(0);
-        for (std::int64_t row = 0; row < batch.rows; ++row) {
-            std::string_view const text =
-                batch.is_valid(c, row) || !views ? text_of(batch, c, row) : std::string_view();
-            if (views) {
-                characters.insert(characters.end(), text.begin(), text.end());
-            } else if (row == 0) {
-                begin = text.data();
-            }
-            wide.push_back(wide.back() + std::int64_t(text.size()));
-        }
-        if (views) begin = characters.data();
-        bytes = std::size_t(wide.back());
-        // Large ones stay so.
-        bool const fits = bytes <= std::size_t(std::numeric_limits<std::int32_t>::max());
-        if (column.encoding == Encoding::Offsets64 || !fits) return;
-        narrow.assign(wide.begin(), wide.end());
-        wide.clear();
-    }
-    [[nodiscard]] Values values() const {
-        if (!narrow.empty()) return {narrow.data(), 4, 1, begin, bytes, Encoding::Offsets32};
-        return {wide.data(), 8, 1, begin, bytes, Encoding::Offsets64};
-    }
-
-private:
-    /// Also of a null, whose characters others lie behind.
-    static std::string_view text_of(RecordBatch const& batch, std::size_t c, std::int64_t row) {
-        Column const& column = batch.columns[c];
-        auto const between = [&](auto const* offsets) {
-            auto const* const at = offsets + column.offset + row;
-            return std::string_view(reinterpret_cast<char const*>(column.bytes) + at[0],
-                                    std::size_t(at[1] - at[0]));
-        };
-        if (column.encoding == Encoding::Views) return batch.string_at(c, row);
-        if (column.encoding == Encoding::Offsets32) {
-            return between(static_cast<std::int32_t const*>(column.values));
-        }
-        return between(static_cast<std::int64_t const*>(column.values));
-    }
-};
 
 std::size_t offset_width(GpuColumn const& column) {
     return column.encoding == Encoding::Offsets32 ? 4 : 8;
@@ -192,25 +120,18 @@ std::int64_t read_offset(void const* from, std::size_t width) {
 std::vector<GpuTexts> texts_of(GpuTable const& table) {
     std::vector<GpuTexts> texts(table.columns.size());
     if (table.rows == 0) return texts;
-    gpu::Driver const& driver = gpu::Driver::get();
-    gpu::OwnStream const stream(table.gpu);
-    gpu::Current const here(driver, table.gpu);
     std::vector<char> ends(table.columns.size() * 16);
+    std::vector<gpu::Reading> readings;
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
         if (!table.schema[c].type.is_variable()) continue;
         GpuColumn const& column = table.columns[c];
         std::size_t const width = offset_width(column);
         auto const* const at =
             static_cast<char const*>(column.values) + std::size_t(column.offset) * width;
-        for (std::size_t end : {0, 1}) {
-            driver.check(driver.cuMemcpyDtoHAsync(&ends[16 * c + 8 * end],
-                                                  reinterpret_cast<gpu::Address>(at) +
-                                                      end * std::size_t(table.rows) * width,
-                                                  width, stream.get()),
-                         "copy a table to the host", table.gpu);
-        }
+        readings.push_back({&ends[16 * c], at, width});
+        readings.push_back({&ends[16 * c + 8], at + std::size_t(table.rows) * width, width});
     }
-    stream.wait("copy a table to the host");
+    gpu::read_pieces(table.gpu, readings);
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
         if (!table.schema[c].type.is_variable()) continue;
         std::size_t const width = offset_width(table.columns[c]);
@@ -228,45 +149,28 @@ void begin_at_zero(std::byte* offsets, std::int64_t rows, std::int64_t first) {
 }  // namespace
 
 GpuTable copy_to_gpu(RecordBatch const& batch, int gpu) {
-    std::vector<HostTexts> texts;
-    texts.reserve(batch.columns.size());  // what is placed points into it
-    Blocks blocks;
-    std::vector<Placed> places;
-    for (std::size_t c = 0; c < batch.columns.size(); ++c) {
-        Type const& type = batch.schema[c].type;
-        Column const& column = batch.columns[c];
-        if (type.is_variable()) texts.emplace_back(batch, c);
-        places.push_back(
-            blocks.place(type.is_variable() ? texts.back().values() : fixed_values(type, column),
-                         column, batch.rows));
-    }
-    auto const memory = std::make_shared<gpu::DeviceMemory>(gpu, blocks.total() + kAlignment);
-    copy_all(places, gpu, "copy a table to the GPU",
-             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
-                 gpu::Stream stream) {
-                 auto const at = reinterpret_cast<gpu::Address>(memory->data() + to);
-                 return driver.cuMemcpyHtoDAsync(at, from, bytes, stream);
-             });
-    GpuTable table;
-    table.schema = batch.schema;
-    table.rows = batch.rows;
-    table.gpu = gpu;
-    for (Placed const& at : places) {
-        GpuColumn column;
-        column.values = memory->data() + at.values_begin;
-        if (at.validity_bytes != 0) {
-            column.validity =
-                reinterpret_cast<std::uint8_t const*>(memory->data() + at.validity_to);
+    return copy_to_gpu(Table{batch.schema, {batch}}, gpu);
+}
+
+GpuTable copy_to_gpu(Table const& table, int gpu) {
+    std::vector<HostRows> rows;
+    std::vector<Field> fields = table.schema.fields();
+    if (fields.empty() && !table.batches.empty()) fields = table.batches[0].schema.fields();
+    for (RecordBatch const& batch : table.batches) {
+        if (!batch.schema.same_columns(Schema(fields))) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "copy a table to the GPU: a batch has columns " + batch.schema.to_string() +
+                            ", others have " + Schema(fields).to_string());
         }
-        column.offset = at.offset;
-        column.encoding = at.encoding;
-        if (at.encoding != Encoding::Plain) {
-            column.bytes = reinterpret_cast<std::byte const*>(memory->data() + at.text_to);
+        for (std::size_t c = 0; c < fields.size(); ++c) {
+            bool const bits = c < batch.columns.size() && batch.columns[c].validity != nullptr;
+            fields[c].nullable = fields[c].nullable || batch.schema[c].nullable || bits;
         }
-        table.columns.push_back(column);
+        rows.push_back({&batch, 0, batch.rows, nullptr});
     }
-    table.owner = memory;
-    return table;
+    CopyToGpu const copy(Schema(fields), std::move(rows));
+    auto const memory = std::make_shared<gpu::DeviceMemory>(gpu, copy.bytes() + kAlignment);
+    return copy.copy(gpu, std::shared_ptr<void>(memory, memory->data()));
 }
 
 RecordBatch copy_to_host(GpuTable const& table) {
@@ -289,12 +193,16 @@ RecordBatch copy_to_host(GpuTable const& table) {
         places.push_back(blocks.place(values, column, table.rows));
     }
     auto const memory = host_block(blocks.total());
-    copy_all(places, table.gpu, "copy a table to the host",
-             [&](gpu::Driver const& driver, std::size_t to, void const* from, std::size_t bytes,
-                 gpu::Stream stream) {
-                 return driver.cuMemcpyDtoHAsync(
-                     memory.get() + to, reinterpret_cast<gpu::Address>(from), bytes, stream);
-             });
+    std::vector<gpu::Reading> readings;
+    auto const read = [&](std::size_t to, void const* from, std::size_t bytes) {
+        readings.push_back({reinterpret_cast<char*>(memory.get() + to), from, bytes});
+    };
+    for (Placed const& at : places) {
+        read(at.values_to, at.values_from, at.values_bytes);
+        read(at.validity_to, at.validity_from, at.validity_bytes);
+        read(at.text_to, at.text_from, at.text_bytes);
+    }
+    gpu::read_pieces(table.gpu, readings);
     RecordBatch batch;
     batch.schema = table.schema;
     batch.rows = table.rows;
@@ -312,7 +220,8 @@ RecordBatch copy_to_host(GpuTable const& table) {
             if (table.rows == 0) column.values = nullptr;
             auto const rebase = at.encoding == Encoding::Offsets32 ? begin_at_zero<std::int32_t>
                                                                    : begin_at_zero<std::int64_t>;
-            if (table.rows != 0) rebase(memory.get() + at.values_to, table.rows, texts[c].first);
+            bool const moved = table.rows != 0 && texts[c].first != 0;
+            if (moved) rebase(memory.get() + at.values_to, table.rows, texts[c].first);
         }
         batch.columns.push_back(std::move(column));
     }

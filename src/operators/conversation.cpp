@@ -278,8 +278,10 @@ Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptio
     std::vector<std::string> ids;
     ids.reserve(endpoints.size());
     for (Endpoint const& endpoint : endpoints) ids.push_back(std::to_string(endpoint.id));
-    Conversation::Call call{
-        {"tables in the memory of", memory == TableMemory::Gpu ? "GPUs" : "the host"}};
+    char const* const where = memory == TableMemory::Gpu    ? "GPUs"
+                              : memory == TableMemory::Host ? "the host"
+                                                            : "the host, for GPUs";
+    Conversation::Call call{{"tables in the memory of", where}};
     call.insert(call.end(), more.begin(), more.end());
     call.emplace_back("endpoints", names_text(ids));
     call.emplace_back("hash", options.hash == Hash::Modulo ? "modulo" : "murmur3");

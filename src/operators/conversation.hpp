@@ -80,7 +80,11 @@ private:
 };
 
 // Where an operator's tables lie, which no process may see otherwise.
-enum class TableMemory : u8 { Host, Gpu };
+enum class TableMemory : u8 {
+    Host,
+    Gpu,
+    HostForGpus,  // the host, at endpoints on GPUs
+};
 // Arguments that all operators have, and `more`.
 Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptions const& options,
                            TableMemory memory, Conversation::Call const& more);

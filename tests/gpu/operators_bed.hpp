@@ -164,5 +164,7 @@ struct GpuTest {
 };
 /// Of streams and allocators of the caller's.
 std::vector<GpuTest> caller_tests(bool small);
+/// Of tables of so many rows in the host's memory.
+std::vector<GpuTest> host_tests(std::size_t rows);
 
 }  // namespace mgi::test::on_gpu

@@ -115,6 +115,46 @@ def test_join(endpoints: int) -> None:
     assert np.array_equal(rows_of(parts), expected)
 
 
+@pytest.mark.parametrize("limit", [None, 4 << 20])
+@pytest.mark.parametrize("endpoints", [1, 3])
+def test_tables_in_host_memory(endpoints: int, limit: int | None) -> None:
+    host = pa.table(HOST)
+    keys = np.arange(0, 20_000, 2, dtype=np.int64)
+    right = pa.table({"key": keys, "other": keys * 3})
+    stats: dict[str, Any] = {}
+    with mgi.Runtime.local() as runtime:
+        gpus = [runtime.create_endpoint("cuda:0") for _ in range(endpoints)]
+        given = {"endpoints": gpus, "runtime": runtime, "receive_limit": limit, "stats": stats}
+        order = np.lexsort((WEIGHTS, VALUES, KEYS))
+        moved = mgi.exchange(host, key="key", **given)
+        assert all(isinstance(part, mgi.Table) for part in moved)
+        assert np.array_equal(rows_of(moved), np.array([KEYS, VALUES, WEIGHTS])[:, order])
+        wanted = [("sum", "value", "sum"), ("count", None, "rows")]
+        groups = mgi.group_by(host, "key", wanted, **given)
+        assert np.array_equal(rows_of(groups), expected_groups())
+        assert stats["rounds"] > 1 or limit is None
+        joined = mgi.join(
+            host,
+            right,
+            on="key",
+            how="left",
+            left_columns=["key"],
+            right_columns=["other"],
+            **given,
+        )
+        result = pa.concat_tables(part.to_arrow() for part in joined).to_pydict()
+        assert sorted(result["key"]) == sorted(KEYS.tolist())
+        assert all(
+            other == (None if key % 2 else 3 * key)
+            for key, other in zip(result["key"], result["other"], strict=True)
+        )
+        assert stats["rounds"] > 1 or limit is None or endpoints > 1
+        assert {"upload", "download", "join"} <= set(stats["phases"])
+        given = {"endpoints": gpus[:1], "runtime": runtime}
+        (beside,) = mgi.join(of_arrow(), right, on="key", left_columns=["value"], **given)
+        assert isinstance(beside, mgi.GpuTable)
+
+
 @pytest.mark.parametrize("endpoints", [1, 2, 3, 5])
 def test_nulls_and_bits_come_through(endpoints: int) -> None:
     table = pa.table(

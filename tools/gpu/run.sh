@@ -51,7 +51,7 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
     printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
         src/memory/segment_ranges.cpp
     printf "$build/runtime %s\n" tests/gpu/runtime*.cu tests/support/{meeting,shared_channel}.cpp
-    printf "$build/operators %s\n" src/operators/gpu/*.cu
+    printf "$build/operators %s\n" src/operators/gpu/*.{cu,cpp}
     printf "$build/operator_tests %s\n" tests/gpu/operators*.cu
     printf "$build/bench %s\n" bench/gpu/*.cu tests/support/meeting.cpp
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"

@@ -117,6 +117,15 @@ public:
         }
     }
 
+    GpuMemorySize size() {
+        GpuOfThread const here(gpu_);
+        std::lock_guard const lock(mutex_);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        check_cuda(cudaMemGetInfo(&free, &total), gpu_, "ask for its memory");
+        return {free + kept_bytes_, total};
+    }
+
     u64 trim() {
         GpuOfThread const here(gpu_);
         std::lock_guard const lock(mutex_);
@@ -408,6 +417,10 @@ private:
 
 std::unique_ptr<Place> gpu_place(int gpu, PlaceOptions const& options) {
     return std::make_unique<GpuPlace>(gpu, options);
+}
+
+GpuMemorySize memory_of_gpu(int gpu) {
+    return GpuMemory::of(gpu).size();
 }
 
 }  // namespace mgi::operators::on_gpu

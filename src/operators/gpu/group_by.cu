@@ -2,6 +2,8 @@
 
 #include <mgi/gpu_operators.hpp>
 
+#include "operators/gpu/group_by_parts.hpp"
+#include "operators/gpu/group_by_rounds.hpp"
 #include "operators/gpu/run.hpp"
 
 namespace mgi {
@@ -16,5 +18,30 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
         "group_by", runtime, endpoints, options, report, operators::arguments_of(keys, aggregates),
         [&](Operation& operation) { return group_by_on(operation, parts, keys, aggregates); });
 }
+
+namespace operators::on_gpu {
+
+std::vector<GpuTable> group_round(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                  std::vector<GpuTable> const& parts,
+                                  std::vector<std::string> const& keys,
+                                  std::vector<Aggregate> const& aggregates,
+                                  OperatorOptions const& options, OperatorReport* report) {
+    return run_on_gpus(
+        "group_by", runtime, endpoints, options, report, arguments_of(keys, aggregates),
+        [&](Operation& operation) { return group_round_on(operation, parts, keys, aggregates); });
+}
+
+std::vector<GpuTable> merge_rounds(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                   std::vector<GpuTable> const& groups, Schema const& rows,
+                                   std::vector<std::string> const& keys,
+                                   std::vector<Aggregate> const& aggregates,
+                                   OperatorOptions const& options, OperatorReport* report) {
+    return run_on_gpus("group_by", runtime, endpoints, options, report,
+                       arguments_of(keys, aggregates), [&](Operation& operation) {
+                           return merge_rounds_on(operation, groups, rows, keys, aggregates);
+                       });
+}
+
+}  // namespace operators::on_gpu
 
 }  // namespace mgi

@@ -173,14 +173,16 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
 // then a column for each state of `partial`. Each state travels once, so that the second step needs no more of them
 // than a group-by in one step. What is counted in tables of pairs is there in the second step only.
 struct TwoSteps {
-    TwoSteps(Input const& input, std::vector<u32> const& keys, std::vector<Item> const& items,
-             std::vector<bool> const& has_nulls)
-        : input_(input), keys_(u32(keys.size())) {
+    // `wide`: sums of integers are decimals in between, since those of many parts need not fit 64 bits.
+    TwoSteps(InputColumns const& input, std::vector<u32> const& keys,
+             std::vector<Item> const& items, std::vector<bool> const& has_nulls, bool wide = false)
+        : input_(input), keys_(u32(keys.size())), wide_(wide) {
         for (u32 const key : keys) longer_ += input.schema()[key].name + " ";
         for (Item const& item : items) {
             using F = AggregateFunction;
             bool const nulls = item.column != Item::kNoColumn && has_nulls[item.column];
             Item merged = item;
+            if (item.column != Item::kNoColumn) merged.source = input.schema()[item.column].name;
             // Of a column without nulls rows are counted.
             u32 const counted = nulls ? item.column : Item::kNoColumn;
             if (item.function == F::Count) {
@@ -225,13 +227,16 @@ private:
                 input_.what(), {function, rows ? "" : source->name, longer_ + std::to_string(p)},
                 source);
             if (moment == 0) item.field.type = int64();  // how many values there are
+            bool const sum = function == AggregateFunction::Sum;
+            if (sum && wide_ && source->type.is_integer()) item.field.type = decimal128(38, 0);
             partial.push_back(item);
         }
         return keys_ + u32(p);
     }
 
-    Input const& input_;
+    InputColumns const& input_;
     u32 const keys_;
+    bool const wide_;
     std::string longer_;  // than any key's name
 };
 
@@ -253,18 +258,11 @@ public:
     [[nodiscard]] Schema const& schema() const { return plan_.schema(); }
 
     std::vector<GpuTable> run() {
-        if (operation_.size() == 1) {
-            GpuTable result = group_where_it_lies(operation_, 0, input_, plan_, facts_);
-            operation_.end_phase("fold");
-            return {result};
-        }
+        if (operation_.size() == 1) return run_parts();
         double keys_of_parts = 0;
         for (double const keys : facts_.keys_of_part) keys_of_parts += keys;
         if (!plan_.narrow() || keys_of_parts * kFoldsFirst > double(input_.rows())) {
-            if (facts_.rows_of_part_for.empty()) {
-                count_rows(facts_, input_, routes(keys_), plan_.columns());
-            }
-            return group_moving(operation_, input_, routes(keys_), plan_, facts_);
+            return run_moving();
         }
         // Each key is there often: its rows are folded where they lie, and only the groups are sent.
         TwoSteps const steps(input_, keys_, items_, facts_.nulls);
@@ -279,6 +277,18 @@ public:
         known.keys = facts_.keys;
         GroupPlan const merged(groups, first_columns(), steps.merging, known, &pairs_);
         return group_moving(operation_, groups, routes(first_columns()), merged, known);
+    }
+
+    // The groups of each endpoint's own rows, where these lie.
+    std::vector<GpuTable> run_parts() { return group_parts(input_, plan_, facts_); }
+
+    // Whose rows are moved as they are, and not folded before.
+    std::vector<GpuTable> run_moving() {
+        if (operation_.size() == 1) return run_parts();
+        if (facts_.rows_of_part_for.empty()) {
+            count_rows(facts_, input_, routes(keys_), plan_.columns());
+        }
+        return group_moving(operation_, input_, routes(keys_), plan_, facts_);
     }
 
     // Where rows say no more than tables of pairs, which are at their groups' endpoints already.

@@ -24,6 +24,8 @@ struct Item {
     // moments.
     u32 counts = kNoColumn;
     bool of_moments = false;
+    // Of the second, where it is for errors: the column that all this is made of.
+    std::string source = {};
 };
 
 inline bool is_sum(Item const& item) {
@@ -42,7 +44,7 @@ inline u32 place_among(std::vector<u32> const& columns, u32 column) {
 // All results of a group-by, and the columns whose different values it counts.
 struct Items {
     // Throws Error(InvalidArgument).
-    Items(Input const& input, std::vector<u32> const& keys,
+    Items(InputColumns const& input, std::vector<u32> const& keys,
           std::vector<Aggregate> const& aggregates) {
         using F = AggregateFunction;
         for (Aggregate const& aggregate : aggregates) {
@@ -214,8 +216,8 @@ private:
                                          : state(Fold::CountRows, 0);
     }
 
-    // The state of a sum, and how a result is made of it.
-    void add_sum(ResultColumn& result, u32 column, bool average) {
+    // The state of a sum, and how a result of this type is made of it.
+    void add_sum(ResultColumn& result, u32 column, bool average, Type const& made) {
         Type const& type = input_.schema()[column].type;
         Fold fold = Fold::Sum;
         if (type.is_float()) {
@@ -228,10 +230,9 @@ private:
             fold = fits ? Fold::Sum : Fold::SumWide;
             result.make = fits ? (average ? Make::AvgWord : Make::Word)
                                : (average ? Make::AvgWide : Make::WideSum);
-            if (type.id == TypeId::Decimal128) {
-                if (is_long(column)) check_sums(column);
-                if (result.make == Make::WideSum) result.make = Make::WideDecimal;
-            }
+            if (is_long(column)) check_sums(column);
+            bool const decimal = made.id == TypeId::Decimal128;
+            if (decimal && result.make == Make::WideSum) result.make = Make::WideDecimal;
         }
         result.place = state(fold, column);
     }
@@ -256,9 +257,11 @@ private:
                 result.place =
                     item.column == Item::kNoColumn ? state(Fold::CountRows, 0) : count_of(item);
                 break;
-            case AggregateFunction::Sum: add_sum(result, item.column, false); break;
+            case AggregateFunction::Sum:
+                add_sum(result, item.column, false, item.field.type);
+                break;
             case AggregateFunction::Avg:
-                add_sum(result, item.column, true);
+                add_sum(result, item.column, true, item.field.type);
                 result.count = count_of(item);
                 break;
             case AggregateFunction::Variance:
@@ -282,8 +285,11 @@ private:
                     item.function == AggregateFunction::Max ? Fold::Max : Fold::Min, item.column);
         }
         if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item);
-        bool const rows = item.column == Item::kNoColumn;
-        add(result, item.field, nulls, rows ? "" : input_.schema()[item.column].name);
+        std::string source = item.source;
+        if (source.empty() && item.column != Item::kNoColumn) {
+            source = input_.schema()[item.column].name;
+        }
+        add(result, item.field, nulls, source);
     }
 
     void add_moments(ResultColumn& result, Item const& item) {

@@ -170,4 +170,11 @@ private:
 // For nvcc alone; tests have a HostPlace.
 std::unique_ptr<Place> gpu_place(int gpu, PlaceOptions const& options);
 
+// What operators can still take of a GPU, what is kept for them included, and all of its memory.
+struct GpuMemorySize {
+    u64 free = 0;
+    u64 total = 0;
+};
+GpuMemorySize memory_of_gpu(int gpu);
+
 }  // namespace mgi::operators::on_gpu

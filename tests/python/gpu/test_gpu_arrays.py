@@ -302,20 +302,19 @@ def test_sending_from_a_gpu_copies_to_the_host(driver: Driver) -> None:
             assert channel.send(key) == 1000
 
 
-def test_operators_say_what_is_missing_or_mixed(driver: Driver) -> None:
-    table = {"a": Interface(driver.array([1, 2]))}
-    host = {"a": np.arange(2)}
-    for call in (
-        lambda: mgi.exchange([table, host], key="a"),
-        lambda: mgi.join(table, host, on="a"),
-        lambda: mgi.join([host], [table], on="a"),
-    ):
-        with pytest.raises(mgi.InvalidArgument, match="in the host's memory, and others on GPUs"):
-            call()
+def test_operators_say_what_is_missing(driver: Driver) -> None:
     if mgi._mgi.gpu_operators:
         return
-    with pytest.raises(mgi.NotFound, match="built without nvcc.*MGI_BUILD_CUDA=ON"):
-        mgi.exchange(table, key="a")
+    with pytest.raises(mgi.NotFound, match="tables are on GPUs.*without nvcc.*MGI_BUILD_CUDA=ON"):
+        mgi.exchange({"a": Interface(driver.array([1, 2]))}, key="a")
+
+
+def test_tables_of_several_batches_come_from_the_host(driver: Driver) -> None:
+    whole = pa.Table.from_batches([rows_with_nulls(rows) for rows in (20, 1001, 7)])
+    assert whole.column(0).num_chunks > 1
+    there = mgi.GpuTable.from_host(whole, "cuda:1")
+    assert there.to_arrow().equals(whole.combine_chunks())
+    assert mgi.GpuTable.from_host(whole.slice(0, 0)).to_arrow().num_rows == 0
 
 
 def test_without_a_driver_the_error_says_so(tmp_path: Path) -> None:

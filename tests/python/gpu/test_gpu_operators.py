@@ -25,10 +25,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         def call(runtime: _mgi.Runtime, pairs: Any, *rest: Any) -> Any:
             names = {i: device["name"] for i, device in enumerate(runtime.devices())}
             names[ELSEWHERE] = "elsewhere"
-            tables = [
-                [read(mgi.GpuTable._of(t)["a"]).tolist() if t.rows else [] for t in side]
-                for side in rest[:sides]
-            ]
+            tables = [[rows_of(t) for t in side] for side in rest[:sides]]
             made.append((name, [names[place] for _, place in pairs], tables))
             return list(rest[0]), {"seconds": 1.0}
 
@@ -37,7 +34,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(_mgi, "gpu_operators", True)
     for name, sides in (("exchange", 1), ("group_by", 1), ("join", 2)):
         monkeypatch.setattr(_mgi, f"gpu_{name}", fake(name, sides), raising=False)
+        host = f"{name}_on_gpus"
+        monkeypatch.setattr(_mgi, host, fake(f"{name} from host", sides), raising=False)
     return made
+
+
+def rows_of(table: _mgi.Table | _mgi.GpuTable) -> list[int]:
+    if isinstance(table, _mgi.Table):
+        rows = mgi.Table(table).to_arrow()
+        return rows["a"].to_pylist() if rows.num_rows else []
+    return read(mgi.GpuTable._of(table)["a"]).tolist() if table.rows else []
 
 
 def table(driver: Driver, values: Any, gpu: int = 0) -> dict[str, Any]:
@@ -96,7 +102,7 @@ def test_endpoints_of_another_process(driver: Driver, calls: Calls) -> None:
         for tables in ([None, table(driver, [1, 2], gpu=1)], table(driver, [1, 2], gpu=1)):
             mgi.exchange(tables, key="a", **given)
         assert calls == [("exchange", ["elsewhere", "cuda:1"], [[[], [1, 2]]])] * 2
-        with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] is in the host's memory"):
+        with pytest.raises(mgi.InvalidArgument, match="a NoneType is no table"):
             mgi.exchange([table(driver, [1]), None], key="a", **given)
         with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] lies on cuda:0, and endpoint"):
             mgi.exchange([None, table(driver, [1])], key="a", **given)
@@ -115,14 +121,61 @@ def test_tables_on_two_gpus_do_not_share_one_endpoint(driver: Driver, calls: Cal
 
 
 def test_some_on_the_host(driver: Driver, calls: Calls) -> None:
-    there, here = table(driver, [1]), {"a": np.arange(1)}
-    with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] is in the host's memory"):
-        mgi.exchange([there, here], key="a")
-    with pytest.raises(mgi.InvalidArgument, match="left is in the host's memory.*from_host"):
-        mgi.join(here, there, on="a")
+    there, here = table(driver, [1], gpu=1), {"a": np.arange(2)}
     mixed = {"a": Interface(driver.array([1])), "b": np.arange(1)}
     with pytest.raises(mgi.InvalidArgument, match="column 'b' is not in a GPU's memory"):
         mgi.exchange(mixed, key="a")
+    with pytest.raises(mgi.InvalidArgument, match=r"tables\[1\] is in the host's memory.*give end"):
+        mgi.exchange([there, here], key="a")
+    assert calls == []
+    (result,) = mgi.join(here, there, on="a")
+    assert isinstance(result, mgi.GpuTable)
+    assert result.device == "cuda:1"
+    mgi.join([here, here], there, on="a")
+    mgi.join([there, here], [here, table(driver, [5])], on="a")
+    assert calls == [
+        ("join", ["cuda:1"], [[[0, 1]], [[1]]]),
+        ("join", ["cuda:1"] * 2, [[[0, 1], [0, 1]], [[], [1]]]),
+        ("join", ["cuda:1", "cuda:0"], [[[1], [0, 1]], [[0, 1], [5]]]),
+    ]
+    with mgi.Runtime.local() as runtime:
+        ends = [runtime.create_endpoint(name) for name in ("cuda:1", "cuda:0", "cpu:0")]
+        mgi.exchange([there, here], key="a", endpoints=ends[:2], runtime=runtime)
+        assert calls[3] == ("exchange", ["cuda:1", "cuda:0"], [[[1], [0, 1]]])
+        with pytest.raises(mgi.InvalidArgument, match="endpoint 1 is on cpu:0, and others"):
+            mgi.exchange([there, here], key="a", endpoints=ends[::2], runtime=runtime)
+
+
+def test_all_on_the_host(driver: Driver, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"a": np.arange(4)}
+    with mgi.Runtime.local() as runtime:
+        ends = [runtime.create_endpoint(name) for name in ("cuda:1", "cuda:0", "cpu:0")]
+        given = {"endpoints": ends[:2], "runtime": runtime}
+        for result in mgi.exchange(here, key="a", **given):
+            assert isinstance(result, mgi.Table)
+        mgi.join(here, [here, here], on="a", receive_limit=1 << 20, spill_limit=1 << 20, **given)
+        devices = ["cuda:1", "cuda:0"]
+        assert calls == [
+            ("exchange from host", devices, [[[0, 1], [2, 3]]]),
+            ("join from host", devices, [[[0, 1], [2, 3]], [[0, 1, 2, 3], [0, 1, 2, 3]]]),
+        ]
+        with pytest.raises(mgi.InvalidArgument, match="endpoint 2 is on cpu:0, and others are on"):
+            mgi.exchange(here, key="a", endpoints=ends, runtime=runtime)
+        other = mgi.Endpoint(7, "elsewhere", ELSEWHERE, runtime._number)
+        mgi.exchange([None, here], key="a", endpoints=[other, ends[0]], runtime=runtime)
+        assert calls[2] == (
+            "exchange from host",
+            ["elsewhere", "cuda:1"],
+            [[[], [0, 1, 2, 3]]],
+        )
+        with pytest.raises(mgi.InvalidArgument, match="spill_limit is 0: give 1 or more"):
+            mgi.exchange(here, key="a", spill_limit=0, **given)
+        monkeypatch.setattr(_mgi, "gpu_operators", False)
+        with pytest.raises(mgi.NotFound, match="the endpoints are on GPUs.*built without nvcc"):
+            mgi.exchange(here, key="a", **given)
+    # Without endpoints on GPUs the host works on its own.
+    (result,) = mgi.exchange(here, key="a", endpoints=1)
+    assert result.to_arrow()["a"].to_pylist() == [0, 1, 2, 3]
 
 
 class Batch:

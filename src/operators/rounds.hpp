@@ -1,0 +1,98 @@
+// Operators of GPUs over tables in the host's memory, in rounds: some of the rows are copied to the GPUs, an operator runs on
+// them there, and its results are copied back, while the next round's rows come. Which rows a round has all processes
+// of the operator decide together.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mgi/gpu_copies.hpp>
+#include <mgi/operators.hpp>
+
+#include "operators/conversation.hpp"
+#include "operators/host_memory.hpp"
+#include "operators/input.hpp"
+#include "operators/row_sets.hpp"
+
+namespace mgi::operators {
+
+// The GPUs of this process' endpoints, or, in tests, the host in their place.
+class RoundPlaces {
+public:
+    RoundPlaces() = default;
+    RoundPlaces(RoundPlaces const&) = delete;
+    RoundPlaces& operator=(RoundPlaces const&) = delete;
+    virtual ~RoundPlaces() = default;
+
+    // Bytes that all of an operator may take at an endpoint, its rows among them; an estimate.
+    [[nodiscard]] virtual u64 room(std::size_t endpoint) const = 0;
+    // N of "cuda:N"; below 0: the host.
+    [[nodiscard]] virtual int gpu(std::size_t endpoint) const = 0;
+    // Memory that can be used at once. Throws Error(OutOfMemory).
+    virtual std::shared_ptr<void> allocate(std::size_t endpoint, u64 bytes) = 0;
+    // A copy of a table; called beside kernels, from other threads.
+    [[nodiscard]] virtual RecordBatch to_host(GpuTable const& table) const = 0;
+};
+
+// A copy of what a call reports, added to what others have.
+void add_report(OperatorReport& all, OperatorReport const& one);
+
+class Rounds {
+public:
+    // An operator over tables on GPUs, of each side one for each endpoint. Throws in all processes or in none, with
+    // OutOfMemory in all of them where one has no room.
+    using Work = std::function<std::vector<GpuTable>(
+        std::vector<std::vector<GpuTable>> const& sides, OperatorReport* report)>;
+    // A side's parts, and the columns that it is cut by.
+    struct Side {
+        Input const* input = nullptr;
+        std::vector<u32> keys = {};
+    };
+
+    // `talk` is this call's; `report` gets phases and the number of rounds, and what each round reports.
+    Rounds(Conversation& talk, std::vector<Endpoint> const& endpoints, RoundPlaces& places,
+           OperatorOptions const& options, u64 host_memory, OperatorReport& report);
+
+    // How many rounds rows may need, by their bytes and the room that there is, in all processes alike.
+    std::size_t needed(std::vector<Side> const& sides);
+
+    // One round of all rows; none where there is no room for it.
+    std::optional<std::vector<Table>> whole(std::vector<Side> const& sides, Work const& work);
+    // Rounds of as many rows each, halved where there is no room.
+    std::vector<Table> by_rows(Side const& side, std::size_t rounds, Work const& work);
+    // Rounds that have all rows of some keys; halved where there is no room, until they have one key. `nulls`: what null
+    // keys are.
+    std::vector<Table> by_keys(std::vector<Side> const& sides, NullKeys nulls, Work const& work);
+
+private:
+    // By side and endpoint.
+    using Round = std::vector<std::vector<RowSet>>;
+    // Puts parts of a round that has no room in front of the others; false: there are none. `why`: for the error.
+    using Split =
+        std::function<bool(Round const& round, std::string const& why, std::deque<Round>& todo)>;
+    class Loaded;
+
+    [[nodiscard]] Round all_rows(std::vector<Side> const& sides) const;
+    std::optional<std::vector<Table>> run(std::vector<Side> const& sides, std::deque<Round> todo,
+                                          Work const& work, Split const& split);
+    [[nodiscard]] std::vector<Round> cut(Round const& round, std::vector<KeyHashes> const& hashes,
+                                         u32 bit, u32 bits);
+    std::string first_of_all(std::string const& words);
+    u64 most_of_all(u64 number);
+    void end_phase(std::string const& name);
+
+    Conversation& talk_;
+    std::vector<Endpoint> const& endpoints_;
+    std::vector<std::size_t> own_;
+    RoundPlaces& places_;
+    Caller const caller_;
+    HostMemory memory_;
+    OperatorReport& report_;
+    std::chrono::steady_clock::time_point phase_start_;
+};
+
+}  // namespace mgi::operators
