@@ -44,6 +44,9 @@ public:
     // batches can be kept. The segments are made large enough for the longest row.
     Channel open(std::string const& name, Schema const& schema,
                  std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps);
+    // The same with any routing.
+    Channel open(std::string const& name, Schema const& schema, Routing const& routing,
+                 TextNeeds const& texts, bool keeps);
     // Channels among some of the endpoints, by the same keys and of the same rows. Every process names
     // all of them in the same order; none comes of one that has no endpoint of this process.
     std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
@@ -78,9 +81,10 @@ private:
         void operator()(device::Group const& group, device::Shared& shared) const;
     };
 
+    std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
+                              Routing const& routing, TextNeeds const& texts);
     [[nodiscard]] ChannelSpec spec_of(Flow const& flow, Schema const& schema,
-                                      std::vector<std::string> const& keys,
-                                      TextNeeds const& texts) const;
+                                      Routing const& routing, TextNeeds const& texts) const;
     [[nodiscard]] bool takes_part(Flow const& flow) const;
     std::vector<Channel> create(std::vector<Flow> const& flows,
                                 std::vector<ChannelSpec> const& specs);
