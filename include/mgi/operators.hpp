@@ -152,7 +152,9 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
 ///
 /// Rows go to the endpoint whose range they fall into; ranges follow from samples of all parts, so endpoints get
 /// about equally many rows, whatever order they came in. Rows with equal keys come to one endpoint: of a key that
-/// many rows have it gets more than the others.
+/// many rows have it gets more than the others. Beside the rows it keeps and its result an endpoint takes 32 bytes
+/// a row until the call returns. Throws Error(InvalidArgument) for no keys, one that is given twice, and a column
+/// that is not there; otherwise as the other operators.
 std::vector<Table> sort(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                         std::vector<Table> const& parts, std::vector<SortKey> const& keys,
                         OperatorOptions const& options = {}, OperatorReport* report = nullptr);

@@ -19,7 +19,7 @@ std::vector<device::KeyOrder> key_orders(std::string const& what, std::vector<So
 // What comparing needs to know of a batch's columns.
 std::vector<device::ColumnLayout> compared_columns(Schema const& schema);
 
-// Splitters as they are compared. Borrows from both, and sees none that `values` would count but `types` do not.
+// Splitters as they are compared, those of well-formed ones. Borrows from both.
 device::RangeTable range_table(std::vector<device::KeyOrder> const& keys,
                                Splitters const& splitters);
 
