@@ -13,6 +13,7 @@
 
 #include <mgi/batch.hpp>
 #include <mgi/device.hpp>
+#include <mgi/device/range.hpp>
 #include <mgi/endpoint.hpp>
 #include <mgi/error.hpp>
 #include <mgi/plan.hpp>
@@ -21,6 +22,30 @@
 namespace mgi {
 
 enum class Hash : std::uint8_t { Modulo, Murmur3 };
+
+/// A key of an order, as ORDER BY has it: integers, dates and decimals by value, false before true, NaN behind all other
+/// floats and -0.0 like 0.0, texts and binary by their bytes.
+struct SortKey {
+    std::string column;
+    bool descending = false;
+    bool nulls_first = false;  ///< whatever the direction
+
+    friend bool operator==(SortKey const&, SortKey const&) = default;
+};
+
+/// Rows that part an order into ranges, in the form that channels compare them by. Plain values.
+struct Splitters {
+    std::vector<Type> types;                    ///< of the keys
+    std::vector<device::SplitterValue> values;  ///< splitter by splitter, of each its keys
+    std::string bytes;                          ///< that values of texts and binary name
+
+    /// How many there are.
+    [[nodiscard]] std::size_t count() const {
+        return types.empty() ? 0 : values.size() / types.size();
+    }
+
+    friend bool operator==(Splitters const&, Splitters const&) = default;
+};
 
 /// Where a channel's rows go.
 struct Routing {
@@ -31,6 +56,8 @@ struct Routing {
     /// part p goes to the destination of index owners[p]. Empty: as many parts as destinations, each
     /// to its own. So channels with other destinations may put the same keys together.
     std::vector<std::uint32_t> owners;
+    std::vector<SortKey> order;  ///< of a Range
+    Splitters splitters;         ///< of a Range
 
     /// Each row to the destination that its key's hash names. Modulo takes one integer key and sends
     /// key k to destination k mod n; Murmur3 takes one or more keys of any type.
@@ -46,6 +73,13 @@ struct Routing {
     static Routing direct();
     /// Each row to whichever destination has room.
     static Routing balance();
+    /// Destination i gets the rows that are at or behind splitter i - 1 and before splitter i, in the order of
+    /// the keys: N destinations want N - 1 splitters. Those are the table's rows, which are copied, in this
+    /// order; equal ones leave nothing for destinations between them. The table has the keys' columns, of the
+    /// channel's types. Throws Error(InvalidArgument) for no keys, a key given twice, and a table without a
+    /// key's column; that splitters are in order, and how many, is looked at when the channel is created.
+    static Routing range(std::vector<SortKey> order, Table const& splitters);
+    static Routing range(std::vector<SortKey> order, RecordBatch const& splitters);
 
     friend bool operator==(Routing const&, Routing const&) = default;
 };

@@ -170,4 +170,17 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
                         JoinSpec const& spec, OperatorOptions const& options = {},
                         OperatorReport* report = nullptr);
 
+/// Sorts: endpoint i's result is sorted by the keys, the first one first, and all of its rows come before those of
+/// endpoint i + 1, so that all results together are the sorted table. In which order rows come whose keys are
+/// equal is not said, and may differ from call to call.
+///
+/// Rows go to the endpoint whose range they fall into; ranges follow from samples of all parts, so endpoints get
+/// about equally many rows, whatever order they came in. Rows with equal keys come to one endpoint: of a key that
+/// many rows have it gets more than the others. Beside the rows it keeps and its result an endpoint takes 32 bytes
+/// a row until the call returns. Throws Error(InvalidArgument) for no keys, one that is given twice, and a column
+/// that is not there; otherwise as the other operators.
+std::vector<Table> sort(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                        std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+                        OperatorOptions const& options = {}, OperatorReport* report = nullptr);
+
 }  // namespace mgi

@@ -1,8 +1,9 @@
 """MGI moves tuples between endpoints while they are still being computed.
 
 The way in is :class:`Runtime`: endpoints, channels, and ``send``, ``flush`` and ``recv`` on Arrow
-batches and NumPy arrays. :func:`exchange`, :func:`group_by` and :func:`join` work on whole tables
-of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB results).
+batches and NumPy arrays. :func:`exchange`, :func:`group_by`, :func:`join` and :func:`sort` work on
+whole tables of any library that speaks Arrow's PyCapsule interface (pyarrow, Polars, DuckDB
+results).
 
     import mgi
     parts = mgi.exchange(table, key="customer", endpoints=4)
@@ -36,8 +37,8 @@ from mgi.errors import (
 from mgi.gpu_table import GpuArray, GpuColumn, GpuTable
 from mgi.jobs import Job, job
 from mgi.kernels import KernelGroups, column_views, include_dirs
-from mgi.operators import exchange, group_by, join
-from mgi.routing import Balance, Broadcast, Direct, Partition, Routing
+from mgi.operators import exchange, group_by, join, sort
+from mgi.routing import Balance, Broadcast, Direct, Partition, Range, Routing
 from mgi.runtime import Runtime, set_log_level
 from mgi.schema import Field, Schema
 from mgi.table import RecordBatch, Table
@@ -67,6 +68,7 @@ __all__ = [
     "NotFound",
     "OutOfMemory",
     "Partition",
+    "Range",
     "RecordBatch",
     "Refused",
     "Routing",
@@ -85,5 +87,6 @@ __all__ = [
     "join",
     "rmm_allocator",
     "set_log_level",
+    "sort",
     "torch_allocator",
 ]

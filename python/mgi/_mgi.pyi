@@ -170,6 +170,8 @@ class Runtime:
         keys: Sequence[str],
         hash: str,
         owners: Sequence[int],
+        order: Sequence[tuple[str, bool, bool]],
+        splitters: Table | None,
         options: Mapping[str, Any],
     ) -> Channel: ...
     def delete_channel(self, channel: Channel) -> None: ...
@@ -271,6 +273,13 @@ def join(
     right_columns: Sequence[str],
     kind: str,
     broadcast: str,
+    options: Mapping[str, Any],
+) -> tuple[list[Table], dict[str, Any]]: ...
+def sort(
+    runtime: Runtime,
+    endpoints: Sequence[_Pair],
+    parts: Sequence[Table],
+    keys: Sequence[tuple[str, bool, bool]],
     options: Mapping[str, Any],
 ) -> tuple[list[Table], dict[str, Any]]: ...
 def attach(

@@ -15,6 +15,7 @@ USAGE = """usage: mgi COMMAND [OPTION...]
   mgi perf exchange   GB/s of payload from kernels to kernels
   mgi perf groupby    a group-by beside DuckDB and Polars
   mgi perf join       a join beside DuckDB and Polars
+  mgi perf sort       a sort beside DuckDB and Polars
   mgi perf gpu-...    what a GPU does: gpu-send, gpu-exchange, ... (mgi perf --help names them)
   mgi topo            the graph and the maximum flows of this machine, a file, a known system
   mgi plan            paths between GPUs, their forwarding tables, predicted throughput

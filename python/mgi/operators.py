@@ -13,7 +13,7 @@ from mgi.endpoint import Endpoint, pairs_of
 from mgi.errors import InvalidArgument
 from mgi.gpu_table import GpuTable
 from mgi.operator_inputs import Caller, Inputs, inputs_of
-from mgi.routing import column_names
+from mgi.routing import SortKeyLike, column_names, sort_keys
 from mgi.runtime import Runtime, _milliseconds, _whole
 from mgi.table import Table, TableLike
 
@@ -222,6 +222,53 @@ def join(
             how,
             way,
             options | inputs.options(place.runtime),
+        )
+        return _results(outcome, place, stats)
+
+
+def sort(
+    tables: Sequence[TableLike] | TableLike,
+    by: str | Sequence[SortKeyLike],
+    nulls: Literal["last", "first"] = "last",
+    endpoints: int | Sequence[Endpoint] | None = None,
+    runtime: Runtime | None = None,
+    by_reference: bool = True,
+    groups: int | None = None,
+    stats: dict[str, Any] | None = None,
+    patience: float = 60.0,
+) -> list[Table]:
+    """Sorts; returns one table per endpoint, which together, in this order, are the sorted table.
+
+    `by` is a column, or a list of columns and pairs ``(column, direction)``, the first one first;
+    a direction is ``"asc"`` or ``"desc"`` (or in full). `nulls` come ``"last"`` or ``"first"``,
+    whatever the direction, as Polars' ``nulls_last`` and pyarrow's ``null_placement`` have it.
+    Texts and binary order by bytes, NaN comes behind all numbers, -0.0 equals 0.0, false comes
+    before true.
+
+    Rows with equal keys come in any order, which may differ from call to call: name more columns
+    where it matters. Endpoints get about equally many rows, but those with equal keys come to one
+    of them.
+
+        first, second = mgi.sort(table, by=["city", ("price", "desc")], endpoints=2)
+
+    Endpoints are on CPU devices, and tables in the host's memory: :meth:`GpuTable.to_arrow` copies.
+    The other parameters are those of :func:`exchange`.
+    """
+    keys = sort_keys(by, nulls)
+    inputs = inputs_of(endpoints, Caller.of(None, None), tables=tables)
+    if inputs.on_gpus or inputs.at_gpus:
+        raise InvalidArgument(
+            "sort works on CPU devices: give endpoints there, and copy tables in GPU memory with "
+            "mgi.GpuTable(table).to_arrow()"
+        )
+    options = _options("murmur3", by_reference, groups, patience, None, None)
+    with _place(inputs, endpoints, runtime) as place:
+        outcome = inputs.function("sort")(
+            place.runtime._native,
+            place.pairs,
+            *inputs.dealt(place.pairs),
+            list(keys),
+            options,
         )
         return _results(outcome, place, stats)
 

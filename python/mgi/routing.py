@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any, Literal
 
+from mgi import _mgi
 from mgi.errors import InvalidArgument
+from mgi.table import TableLike, as_table
+
+#: A column, or a column and its direction.
+SortKeyLike = str | tuple[str, str]
+
+_DIRECTIONS = {"asc": False, "ascending": False, "desc": True, "descending": True}
 
 
 class Routing:
@@ -15,6 +23,8 @@ class Routing:
     _keys: tuple[str, ...] = ()
     _hash = "murmur3"
     _owners: tuple[int, ...] = ()
+    _order: tuple[tuple[str, bool, bool], ...] = ()
+    _splitters: _mgi.Table | None = None
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -73,6 +83,61 @@ class Balance(Routing):
     """Each row to whichever destination has room; no send names one."""
 
     _name = "balance"
+
+
+class Range(Routing):
+    """Destination *i* gets the rows at or behind splitter *i* - 1 and before splitter *i*.
+
+    `by` and `nulls` are the order, as in :func:`mgi.sort`. `splitters` is a table with the columns
+    of `by`, of the channel's types, whose rows are in that order: one fewer than destinations.
+    Equal ones leave nothing for the destinations between them. :meth:`Channel.send_to` names a
+    destination whatever the keys.
+
+        mgi.Range("day", {"day": np.array([10, 20])})  # below 10, 10 to 19, 20 and above
+    """
+
+    _name = "range"
+
+    def __init__(
+        self,
+        by: str | Sequence[SortKeyLike],
+        splitters: TableLike,
+        nulls: Literal["last", "first"] = "last",
+    ) -> None:
+        self._order = sort_keys(by, nulls)
+        self._splitters = as_table(splitters)
+
+    def __repr__(self) -> str:
+        return f"Range(by={[key[0] for key in self._order]!r})"
+
+
+def sort_keys(by: Any, nulls: str) -> tuple[tuple[str, bool, bool], ...]:
+    """Keys as (column, descending, nulls first)."""
+    if nulls not in ("last", "first"):
+        raise InvalidArgument(f"nulls is {nulls!r}: give 'last' or 'first'")
+    if not isinstance(by, str | Sequence):
+        raise InvalidArgument(f"by is {by!r}: give a column, or a list of columns")
+    keys = []
+    for item in (by,) if isinstance(by, str) else by:
+        column, direction = (item, "asc") if isinstance(item, str) else _pair(item)
+        if direction not in _DIRECTIONS:
+            raise InvalidArgument(
+                f"by holds {item!r}: a direction is 'asc' (or 'ascending') or 'desc' (or "
+                "'descending')"
+            )
+        keys.append((column, _DIRECTIONS[direction], nulls == "first"))
+    if not keys:
+        raise InvalidArgument("by is empty: give at least one column")
+    return tuple(keys)
+
+
+def _pair(item: Any) -> tuple[str, str]:
+    wrong = not isinstance(item, list | tuple) or len(item) != 2
+    if wrong or not all(isinstance(part, str) for part in item):
+        raise InvalidArgument(
+            f"by holds {item!r}: give a column or (column, direction), e.g. ('price', 'desc')"
+        )
+    return item[0], item[1]
 
 
 def _numbers(owners: Sequence[int]) -> tuple[int, ...]:

@@ -193,8 +193,8 @@ class Runtime(Closing):
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
-                f"routing is {routing!r}: give mgi.Partition(key), mgi.Broadcast(), mgi.Direct() "
-                "or mgi.Balance()"
+                f"routing is {routing!r}: give mgi.Partition(key), mgi.Range(by, splitters), "
+                "mgi.Broadcast(), mgi.Direct() or mgi.Balance()"
             )
         options = {
             "name": name,
@@ -226,6 +226,8 @@ class Runtime(Closing):
             list(routing._keys),
             routing._hash,
             list(routing._owners),
+            list(routing._order),
+            routing._splitters,
             options,
         )
         return Channel(native, self, list(sources), list(destinations))

@@ -85,8 +85,8 @@ void define(nb::module_& module, char const* exchange, char const* group_by, cha
                nb::arg("parts"), nb::arg("keys"), nb::arg("aggregates"), nb::arg("options"));
     module.def(join, run_join<AnyTable>, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
                nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
-               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"), nb::arg("broadcast"),
-               nb::arg("options"));
+               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
+               nb::arg("broadcast"), nb::arg("options"));
 }
 
 }  // namespace

@@ -129,6 +129,17 @@ nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& en
         });
 }
 
+nb::tuple sort_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
+                      std::vector<Table> const& parts, std::vector<SortKeyTuple> const& keys,
+                      nb::dict const& options) {
+    return run_operator<Table>(
+        holder, options,
+        [at = endpoints_of(endpoints), parts, order = sort_keys_of(keys)](
+            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
+            return sort(runtime, at, parts, order, chosen, report);
+        });
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& module) {
@@ -140,6 +151,8 @@ void bind_operators(nb::module_& module) {
                nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
                nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
                nb::arg("broadcast"), nb::arg("options"));
+    module.def("sort", sort_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("parts"),
+               nb::arg("keys"), nb::arg("options"));
 }
 
 }  // namespace mgi::python

@@ -25,9 +25,18 @@ Routing routing_named(std::string const& name, std::vector<std::string> const& k
     if (name == "broadcast") return Routing::broadcast();
     if (name == "direct") return Routing::direct();
     if (name == "balance") return Routing::balance();
-    throw Error(
-        ErrorCode::InvalidArgument,
-        "there is no routing '" + name + "'; there are: partition, broadcast, direct, balance");
+    throw Error(ErrorCode::InvalidArgument,
+                "there is no routing '" + name +
+                    "'; there are: partition, range, broadcast, direct, balance");
+}
+
+std::vector<SortKey> sort_keys_of(std::vector<SortKeyTuple> const& keys) {
+    std::vector<SortKey> made;
+    made.reserve(keys.size());
+    for (auto const& [column, descending, nulls_first] : keys) {
+        made.push_back({column, descending, nulls_first});
+    }
+    return made;
 }
 
 ChannelOptions channel_options(nb::dict const& options) {

@@ -6,10 +6,13 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <mgi/channel.hpp>
 #include <mgi/operators.hpp>
@@ -38,6 +41,9 @@ Hash hash_named(std::string const& name);
 /// "partition", "broadcast", "direct" or "balance".
 Routing routing_named(std::string const& name, std::vector<std::string> const& keys,
                       std::string const& hash);
+/// A key of an order as (column, descending, nulls first).
+using SortKeyTuple = std::tuple<std::string, bool, bool>;
+std::vector<SortKey> sort_keys_of(std::vector<SortKeyTuple> const& keys);
 /// The names are those of ChannelOptions; times in milliseconds, layout by name.
 ChannelOptions channel_options(nb::dict const& options);
 

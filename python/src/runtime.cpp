@@ -98,12 +98,17 @@ ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> c
                               std::vector<EndpointPair> const& destinations, Schema const* schema,
                               std::string const& routing, std::vector<std::string> const& keys,
                               std::string const& hash, std::vector<std::uint32_t> const& owners,
+                              std::vector<SortKeyTuple> const& order, Table const* splitters,
                               nb::dict const& options) {
     ChannelSpec spec;
     spec.sources = endpoints_of(sources);
     spec.destinations = endpoints_of(destinations);
     if (schema != nullptr) spec.schema = *schema;
-    spec.routing = routing_named(routing, keys, hash);
+    if (routing == "range" && splitters != nullptr) {
+        spec.routing = Routing::range(sort_keys_of(order), *splitters);
+    } else {
+        spec.routing = routing_named(routing, keys, hash);
+    }
     spec.routing.owners = owners;
     spec.options = channel_options(options);
     // Python keeps what it receives: without a growing pool a list of batches would stop the senders.
@@ -137,7 +142,7 @@ void bind_runtime(nb::module_& module) {
         .def("gather_endpoints", gather_endpoints, nb::arg("mine"))
         .def("create_channel", create_channel, nb::arg("sources"), nb::arg("destinations"),
              nb::arg("schema").none(), nb::arg("routing"), nb::arg("keys"), nb::arg("hash"),
-             nb::arg("owners"), nb::arg("options"))
+             nb::arg("owners"), nb::arg("order"), nb::arg("splitters").none(), nb::arg("options"))
         .def("delete_channel", delete_channel, nb::arg("channel"))
         .def("close", &RuntimeHolder::close);
     module.def("set_log_level", set_log_level, nb::arg("level"));

@@ -253,7 +253,7 @@ std::vector<u32> first_of_each_process(Conversation& talk, Run const& run) {
 class HashJoin {
 public:
     HashJoin(Conversation& talk, Run& run, JoinPlan const& plan, Input const& left,
-             Input const& right)
+             Input const& right, Hash hash)
         : run_(run),
           plan_(plan),
           probe_input_(plan.roles().build_left ? right : left),
@@ -263,13 +263,14 @@ public:
         if (one_table && !talk.alone()) {
             Flow flow = flow_of(true);
             flow.destinations = first_of_each_process(talk, run);
-            flow.broadcast = true;
-            channels_.build = open(flow, plan.build(), build_input_);
+            channels_.build = open(flow, plan.build(), build_input_, Routing::broadcast());
             receives_.assign(receives_.size(), false);
             for (u32 const e : flow.destinations) receives_[e] = true;
         } else if (!one_table) {
-            channels_.build = open(flow_of(true), plan.build(), build_input_);
-            channels_.probe = open(flow_of(false), plan.probe(), probe_input_);
+            channels_.build = open(flow_of(true), plan.build(), build_input_,
+                                   Routing::partition(plan.build().keys, hash));
+            channels_.probe = open(flow_of(false), plan.probe(), probe_input_,
+                                   Routing::partition(plan.probe().keys, hash));
         }
         make_tables(one_table);
     }
@@ -300,8 +301,9 @@ private:
         return flow;
     }
 
-    Channel open(Flow const& flow, JoinSide const& side, Input const& input) {
-        return run_.open({flow}, side.schema, side.keys, measure_texts(input, side.moved_texts()))
+    Channel open(Flow const& flow, JoinSide const& side, Input const& input,
+                 Routing const& routing) {
+        return run_.open({flow}, side.schema, routing, measure_texts(input, side.moved_texts()))
             .front();
     }
 
@@ -367,7 +369,7 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         JoinPlan const plan(left_input, right_input, spec, options.hash,
                             options.by_reference && talk.alone());
         Run run(runtime, talk, endpoints, options);
-        HashJoin join(talk, run, plan, left_input, right_input);
+        HashJoin join(talk, run, plan, left_input, right_input, options.hash);
         std::vector<Table> results = join.results();
         run.report(report);
         if (report != nullptr) {

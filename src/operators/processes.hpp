@@ -69,5 +69,9 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                               std::vector<Table> const& left, std::vector<Table> const& right,
                               JoinSpec const& spec, OperatorOptions const& options,
                               OperatorReport* report);
+std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
+                              std::vector<Endpoint> const& endpoints,
+                              std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+                              OperatorOptions const& options, OperatorReport* report);
 
 }  // namespace mgi::operators

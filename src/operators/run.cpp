@@ -66,20 +66,30 @@ Run::~Run() {
 
 Channel Run::open(std::string const& name, Schema const& schema,
                   std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps) {
+    return open(name, schema, Routing::partition(keys, options_.hash), texts, keeps);
+}
+
+Channel Run::open(std::string const& name, Schema const& schema, Routing const& routing,
+                  TextNeeds const& texts, bool keeps) {
     Flow flow;
     flow.name = name;
     flow.sources.resize(endpoints_.size());
     std::iota(flow.sources.begin(), flow.sources.end(), 0u);
     flow.destinations = flow.sources;
     flow.keeps = keeps;
-    return open(std::vector{flow}, schema, keys, texts).front();
+    return open(std::vector{flow}, schema, routing, texts).front();
 }
 
 std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
                                std::vector<std::string> const& keys, TextNeeds const& texts) {
+    return open(flows, schema, Routing::partition(keys, options_.hash), texts);
+}
+
+std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
+                               Routing const& routing, TextNeeds const& texts) {
     check_texts(what_, texts);
     std::vector<ChannelSpec> specs;
-    for (Flow const& flow : flows) specs.push_back(spec_of(flow, schema, keys, texts));
+    for (Flow const& flow : flows) specs.push_back(spec_of(flow, schema, routing, texts));
     std::size_t const before = channels_.size();
     for (;;) {
         std::vector<Channel> const channels = create(flows, specs);
@@ -101,13 +111,13 @@ std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& sch
     }
 }
 
-ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema,
-                         std::vector<std::string> const& keys, TextNeeds const& texts) const {
+ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema, Routing const& routing,
+                         TextNeeds const& texts) const {
     ChannelSpec spec;
     for (u32 const e : flow.sources) spec.sources.push_back(endpoints_[e]);
     for (u32 const e : flow.destinations) spec.destinations.push_back(endpoints_[e]);
     spec.schema = schema;
-    spec.routing = flow.broadcast ? Routing::broadcast() : Routing::partition(keys, options_.hash);
+    spec.routing = routing;
     spec.routing.owners = flow.owners;
     ChannelOptions& options = spec.options;
     options.name = flow.name;

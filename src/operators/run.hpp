@@ -27,7 +27,6 @@ struct Flow {
     std::vector<u32> owners;  // Routing::owners
     bool keeps = false;       // received batches can be kept
     bool again = false;       // its rows have gone through another one, and are not counted twice
-    bool broadcast = false;   // every row to all destinations, whatever its keys
 };
 
 // Owns the operator's channels, which are gone when it is. The first failure of any group fails all
@@ -45,10 +44,15 @@ public:
     // batches can be kept. The segments are made large enough for the longest row.
     Channel open(std::string const& name, Schema const& schema,
                  std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps);
+    // The same with any routing.
+    Channel open(std::string const& name, Schema const& schema, Routing const& routing,
+                 TextNeeds const& texts, bool keeps);
     // Channels among some of the endpoints, by the same keys and of the same rows. Every process names
     // all of them in the same order; none comes of one that has no endpoint of this process.
     std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
                               std::vector<std::string> const& keys, TextNeeds const& texts);
+    std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
+                              Routing const& routing, TextNeeds const& texts);
 
     // Whether an endpoint is this process' own.
     [[nodiscard]] bool mine(std::size_t endpoint) const { return groups_[endpoint] != 0; }
@@ -80,8 +84,7 @@ private:
     };
 
     [[nodiscard]] ChannelSpec spec_of(Flow const& flow, Schema const& schema,
-                                      std::vector<std::string> const& keys,
-                                      TextNeeds const& texts) const;
+                                      Routing const& routing, TextNeeds const& texts) const;
     [[nodiscard]] bool takes_part(Flow const& flow) const;
     std::vector<Channel> create(std::vector<Flow> const& flows,
                                 std::vector<ChannelSpec> const& specs);

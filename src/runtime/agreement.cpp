@@ -14,7 +14,7 @@ namespace mgi {
 namespace {
 
 constexpr std::size_t kMostShown = 80;  // bytes of a field; longer ones are compared by their hash
-constexpr char const* kTermsVersion = "7";  // of these words
+constexpr char const* kTermsVersion = "8";  // of these words
 
 std::string hashed(std::string_view text) {
     return std::string(text.substr(0, kMostShown)) + "... (" + std::to_string(text.size()) +
@@ -79,6 +79,19 @@ void from_hex(std::string_view text, Bytes& bytes) {
             number<std::uint8_t>(text.substr(0, 2), 16));
         text.remove_prefix(2);
     }
+}
+
+// The number of splitters, and all that they are.
+std::string splitters_text(Splitters const& splitters) {
+    std::string text = std::to_string(splitters.count());
+    for (Type const& type : splitters.types) text += ' ' + type.to_string();
+    for (auto const& value : splitters.values) {
+        for (std::uint64_t const word : {value.word, value.low, value.high,
+                                         std::uint64_t{value.begin}, std::uint64_t{value.size}}) {
+            text += ' ' + hex_text(word);
+        }
+    }
+    return text + ' ' + hex(splitters.bytes);
 }
 
 // "transfer segment_rows ..."
@@ -226,6 +239,11 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
     for (std::string const& key : spec.routing.keys) keys += std::to_string(key.size()) + ":" + key;
     std::string owners;
     for (std::uint32_t const owner : spec.routing.owners) owners += std::to_string(owner) + " ";
+    std::string order;
+    for (SortKey const& key : spec.routing.order) {
+        order += std::to_string(key.column.size()) + ":" + key.column +
+                 (key.descending ? " desc" : " asc") + (key.nulls_first ? " nulls first " : " ");
+    }
     auto const flag = [](bool value) { return std::string(value ? "true" : "false"); };
     auto const number = [](auto value) { return std::to_string(value); };
     std::vector<std::pair<std::string, std::string>> fields = {
@@ -236,6 +254,8 @@ std::vector<std::pair<std::string, std::string>> fields_of(ChannelSpec const& sp
         {"routing's keys", keys},
         {"routing's hash", number(static_cast<std::uint32_t>(spec.routing.hash))},
         {"routing's owners", owners},
+        {"routing's order", order},
+        {"routing's splitters", splitters_text(spec.routing.splitters)},
         {"name", options.name},
         {"ordered", flag(options.ordered)},
         {"by_reference", flag(options.by_reference)},

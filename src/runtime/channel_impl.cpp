@@ -5,6 +5,8 @@
 #include <new>
 
 #include "core/log.hpp"
+#include "core/ordering.hpp"
+#include "runtime/checks.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/gpu_channels.hpp"
 #include "runtime/host_groups.hpp"
@@ -62,6 +64,11 @@ std::vector<std::uint32_t> key_columns(ChannelSpec const& spec, Schema const& sc
     return columns;
 }
 
+std::vector<device::KeyOrder> range_keys(ChannelSpec const& spec, Schema const& schema) {
+    if (spec.routing.kind != device::RoutingKind::Range) return {};
+    return key_orders(name_of(spec), spec.routing.order, schema);
+}
+
 std::vector<std::uint32_t> ids_of(std::vector<Endpoint> const& endpoints) {
     std::vector<std::uint32_t> ids;
     for (Endpoint const& endpoint : endpoints) ids.push_back(endpoint.id);
@@ -96,6 +103,7 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
           plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes),
       keys_(key_columns(spec_, schema_)),
       owners_(spec_.routing.owners.begin(), spec_.routing.owners.end()),
+      range_keys_(range_keys(spec_, schema_)),
       destination_ids_(ids_of(spec_.destinations)),
       here_(here_of(spec_, sharing)) {
     fill_in(state_, false);
@@ -172,6 +180,7 @@ void ChannelImpl::fill_in(State& state, bool on_gpu) const {
     state.key_count = static_cast<std::uint32_t>(keys_.size());
     state.part_count = static_cast<std::uint32_t>(owners_.size());
     state.owners = owners_.empty() ? nullptr : owners_.data();
+    state.range = range_table(range_keys_, spec_.routing.splitters);
     state.routing = spec_.routing.kind;
     state.hash =
         spec_.routing.hash == Hash::Modulo ? device::HashKind::Modulo : device::HashKind::Murmur3;

@@ -252,6 +252,7 @@ private:
     memory::ChannelLayout carry_layout_;
     std::vector<std::uint32_t> keys_;
     std::vector<device::u16> owners_;
+    std::vector<device::KeyOrder> range_keys_;  // of a Range
     std::vector<std::uint32_t> destination_ids_;
     std::unique_ptr<memory::Pool> staged_pool_;  // of a stage: its threads' rows
     Here here_;

@@ -1,5 +1,9 @@
 #include "runtime/checks.hpp"
 
+#include <algorithm>
+
+#include "core/ordering.hpp"
+
 namespace mgi {
 
 using device::RoutingKind;
@@ -28,11 +32,59 @@ void check_owners(ChannelSpec const& spec) {
     }
 }
 
+// Values that name bytes which are there; of the keys' types.
+bool well_formed(Splitters const& splitters, std::size_t keys) {
+    if (splitters.types.size() != keys || splitters.values.size() % keys != 0) return false;
+    if (splitters.bytes.size() > UINT32_MAX) return false;
+    for (auto const& value : splitters.values) {
+        if (value.size == device::SplitterValue::kNull) continue;
+        if (std::uint64_t{value.begin} + value.size > splitters.bytes.size()) return false;
+    }
+    return true;
+}
+
+void check_range(ChannelSpec const& spec, Schema const& schema) {
+    auto const& order = spec.routing.order;
+    auto const& splitters = spec.routing.splitters;
+    if (!spec.schema.has_value()) {
+        refuse(spec,
+               "Range needs a schema to find the keys in; raw messages can be broadcast, balanced "
+               "or sent to a destination");
+    }
+    auto const keys = key_orders(name_of(spec) + ": range", order, schema);
+    if (!well_formed(splitters, keys.size())) {
+        refuse(spec, "its splitters are not as Routing::range makes them of its keys");
+    }
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        Type const& type = schema[keys[k].column].type;
+        if (splitters.types[k] == type) continue;
+        refuse(spec, "the splitters' column '" + order[k].column + "' is " +
+                         splitters.types[k].to_string() + ", the channel's is " + type.to_string());
+    }
+    std::size_t const wanted = std::max<std::size_t>(spec.destinations.size(), 1) - 1;
+    if (splitters.count() != wanted) {
+        refuse(spec, std::to_string(splitters.count()) + " splitters for " +
+                         std::to_string(spec.destinations.size()) + " destinations; give " +
+                         std::to_string(wanted) + ", one between each and the next");
+    }
+    auto const table = range_table(keys, splitters);
+    for (std::uint32_t s = 1; s < table.count; ++s) {
+        if (table.compare(s - 1, s) <= 0) continue;
+        refuse(spec, "splitter " + std::to_string(s) + " comes before splitter " +
+                         std::to_string(s - 1) + " in the order of the keys; sort them");
+    }
+}
+
 void check_keys(ChannelSpec const& spec, Schema const& schema) {
     auto const& routing = spec.routing;
+    if (routing.kind != RoutingKind::Range &&
+        (!routing.order.empty() || routing.splitters != Splitters{})) {
+        refuse(spec, "only Range routing takes an order and splitters");
+    }
     if (routing.kind != RoutingKind::Partition) {
         if (!routing.keys.empty()) refuse(spec, "only Partition routing takes keys");
         if (!routing.owners.empty()) refuse(spec, "only Partition routing takes owners of parts");
+        if (routing.kind == RoutingKind::Range) check_range(spec, schema);
         return;
     }
     if (!spec.schema.has_value()) {

@@ -21,6 +21,13 @@ std::shared_ptr<gpu::PinnedMemory> zeroed(gpu::Reserve& reserve, int gpu, std::u
     return memory;
 }
 
+std::uint64_t range_bytes(device::RangeTable const& range) {
+    return Carver::piece(range.key_count * sizeof(device::KeyOrder)) +
+           Carver::piece(std::uint64_t{range.count} * range.key_count *
+                         sizeof(device::SplitterValue)) +
+           Carver::piece(range.byte_count);
+}
+
 // Makes an array of the host's one of the tables'.
 template <class T>
 void bring(std::pmr::memory_resource& memory, T const*& array, std::size_t count) {
@@ -39,7 +46,7 @@ std::uint64_t GpuPlace::bytes_of(State const& shape) {
     return Carver::piece(sizeof(State)) +
            2 * Carver::piece(shape.layout.column_count * sizeof(device::ColumnLayout)) +
            Carver::piece(shape.key_count * sizeof(std::uint32_t)) +
-           Carver::piece(shape.part_count * sizeof(device::u16)) +
+           Carver::piece(shape.part_count * sizeof(device::u16)) + range_bytes(shape.range) +
            Carver::piece(shape.destination_count * sizeof(std::uint32_t)) +
            Carver::piece(shape.source_count * sizeof(State*));
 }
@@ -132,6 +139,9 @@ void GpuPlace::begin(std::pmr::memory_resource& memory, State& state,
     bring(memory, state.carry_layout.columns, state.carry_layout.column_count);
     bring(memory, state.keys, state.key_count);
     bring(memory, state.owners, state.part_count);
+    bring(memory, state.range.keys, state.range.key_count);
+    bring(memory, state.range.values, std::size_t{state.range.count} * state.range.key_count);
+    bring(memory, state.range.bytes, state.range.byte_count);
     bring(memory, state.destination_ids, state.destination_count);
     // For set_stages, behind all else.
     (void)make_table<State*>(memory, state.source_count);

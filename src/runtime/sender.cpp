@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/batch_input.hpp"
+#include "core/batch_input.hpp"
 #include "runtime/channel_impl.hpp"
 #include "runtime/host_groups.hpp"
 #include "runtime/patience.hpp"

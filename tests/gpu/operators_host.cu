@@ -107,7 +107,7 @@ void joined(Bed& bed, std::size_t rows) {
     PlainTable const left = some_rows(rows, rows / 2, 23);
     PlainTable right =
         random_table(Schema{{"id", int32(), true}, {"y", float64(), true}}, rows / 2, rows / 2, 24);
-    for (JoinKind const kind : kKinds) {
+    for (JoinKind const kind : test::kKinds) {
         bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
         JoinSpec const spec{{"key"},
                             {"id"},

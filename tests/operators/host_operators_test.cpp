@@ -96,7 +96,7 @@ TEST_P(HostOperatorsProperty, Join) {
         Schema{
             {"id", key, random_.below(2) == 0}, {"y", float64(), true}, {"note", string(), true}},
         random_.below(random_.below(2) == 0 ? 500 : 4000), 500, 50 + u64(GetParam()));
-    for (JoinKind const kind : kKinds) {
+    for (JoinKind const kind : test::kKinds) {
         SCOPED_TRACE(name_of(kind));
         bool const pairs = kind != JoinKind::Semi && kind != JoinKind::Anti;
         JoinSpec const spec{

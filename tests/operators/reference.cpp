@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "support/order.hpp"
+
 namespace mgi::test {
 
 namespace {
@@ -44,14 +46,7 @@ Wide integer_of(Type const& type, Cell const& value) {
 }
 
 bool less(Type const& type, Cell const& a, Cell const& b) {
-    if (type.is_variable() || type.id == TypeId::FixedSizeBinary) return *a < *b;
-    if (is_float(type)) {
-        double const x = float_of(type, a);
-        double const y = float_of(type, b);
-        if (std::isnan(y)) return !std::isnan(x);
-        return x < y;
-    }
-    return integer_of(type, a) < integer_of(type, b);
+    return compare_cells(type, a, b) < 0;
 }
 
 /// A decimal's digits.

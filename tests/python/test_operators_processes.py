@@ -94,7 +94,17 @@ for by_reference in (True, False):
         # Rows of a broadcast join stay where they were.
         here = sorted(zip(*sides[0].to_pydict().values(), strict=True))
         assert [row[:3] for row in joined] == (here if broadcast else moved)
-    print("checked", len(moved), len(sums), len(joined), flush=True)
+
+    ways = zip(*whole.to_pydict().values(), strict=True)
+    ways = sorted((key, -value, text) for key, value, text in ways)
+    in_order = 0
+    for part in own(mgi.sort(left(job.rank), ["key", ("value", "desc"), "text"], **call)):
+        got = zip(*part.to_arrow().to_pydict().values(), strict=True)
+        got = [(key, -value, text) for key, value, text in got]
+        first = ways.index(got[0]) if got else 0
+        assert got == ways[first : first + len(got)]
+        in_order += len(got)
+    print("checked", len(moved), len(sums), len(joined), in_order, flush=True)
 """
 )
 
@@ -104,11 +114,11 @@ def test_operators(runner: Runner, processes: int) -> None:
     words = ("-n", str(processes), "--", sys.executable, "-c", OPERATORS)
     code, out, err = run(runner, *words)
     assert code == 0, err + out
-    found = re.findall(r"checked (\d+) (\d+) (\d+)$", out, re.MULTILINE)
+    found = re.findall(r"checked (\d+) (\d+) (\d+) (\d+)$", out, re.MULTILINE)
     assert len(found) == 2 * processes, out
     lines = 3000 * processes * (processes + 1) // 2
     sums = [sum(map(int, column)) for column in zip(*found, strict=True)]
-    assert sums == [2 * lines, 2 * 101, 2 * lines], out
+    assert sums == [2 * lines, 2 * 101, 2 * lines, 2 * lines], out
 
 
 def test_what_fails_in_one_process_raises_in_all(runner: Runner) -> None:

@@ -1,4 +1,4 @@
-"""``mgi perf groupby`` and ``mgi perf join``: every query, checked; what cannot be asked."""
+"""``mgi perf groupby``, ``join`` and ``sort``: every query, checked; what cannot be asked."""
 
 from __future__ import annotations
 
@@ -83,6 +83,23 @@ def test_made_up_tables(tmp_path, arguments, rows_out):
     assert result["verified"] is True
     assert result["rows_out"] == rows_out
     assert "sf" not in result
+
+
+@pytest.mark.parametrize("order", ["random", "clustered"])
+def test_sort(tmp_path, order):
+    result = run(tmp_path, ["sort", "--rows", "20k", "--order", order])
+    assert set(result) == (FIELDS | {"rows"}) - {"types"}
+    assert result["verified"] is True
+    assert result["rows_out"] == 20_000
+
+
+def test_rows_in_another_order_are_found():
+    truth = pa.table({"key": [1, 2, 2], "number": [0, 1, 2]})
+    one = pa.table({"key": [1, 2], "number": [0, 2]})
+    other = pa.table({"key": [2], "number": [1]})
+    assert check.verify([one, other], truth, ["number"], ["key"]).ok
+    verdict = check.verify([other, one], truth, ["number"], ["key"])
+    assert verdict.differences == ["the rows are not in the order of key"]
 
 
 def test_a_share_of_matches(tmp_path):

@@ -111,6 +111,13 @@ TEST(Agreement, EveryFieldCounts) {
         {"routing", [](ChannelSpec& s) { s.routing = Routing::broadcast(); }},
         {"routing's keys", [](ChannelSpec& s) { s.routing.keys = {"key", "key"}; }},
         {"routing's hash", [](ChannelSpec& s) { s.routing.hash = Hash::Modulo; }},
+        {"routing's order", [](ChannelSpec& s) { s.routing.order = {{"key", true}}; }},
+        {"routing's splitters", [](ChannelSpec& s) { s.routing.splitters.bytes = "a"; }},
+        {"routing's splitters",
+         [](ChannelSpec& s) {
+             s.routing.splitters.types = {int64()};
+             s.routing.splitters.values.resize(1);
+         }},
         {"name", [](ChannelSpec& s) { s.options.name += 's'; }},
         {"ordered", [](ChannelSpec& s) { s.options.ordered = true; }},
         {"by_reference", [](ChannelSpec& s) { s.options.by_reference = false; }},

@@ -64,6 +64,43 @@ TEST_F(BadChannel, OwnersThatAreNone) {
     refuses(bad, ErrorCode::InvalidArgument, {"sales", "owners"});
 }
 
+TEST_F(BadChannel, RangesThatAreNone) {
+    ChannelSpec bad = spec();
+    bad.destinations = {a_, b_};
+    auto const range = [](std::vector<SortKey> const& keys, std::vector<Row> const& rows) {
+        Schema const schema{{"key", int64()}, {"name", string(), true}, {"rate", float32()}};
+        return Routing::range(keys, make_batch(schema, rows));
+    };
+    auto const row = [](std::int64_t key, char const* name) {
+        return Row{cell(key), name == nullptr ? Cell() : Cell(name), cell(1.5F)};
+    };
+    bad.routing = range({{"key"}}, {row(1, "a"), row(2, "b")});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "2 splitters for 2 destinations", "give 1"});
+    bad.routing = range({{"key"}}, {});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "0 splitters for 2 destinations"});
+    bad.routing = range({{"rate"}}, {row(1, "a")});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "'rate' is float", "double"});
+    bad.routing = range({{"key"}}, {row(1, "a")});
+    bad.routing.order[0].column = "l_orderkey";
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "l_orderkey", "rate"});
+    bad.destinations = {a_, b_, runtime_.create_endpoint("cpu")};
+    bad.routing = range({{"key"}}, {row(2, "a"), row(1, "b")});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "splitter 1 comes before splitter 0"});
+    bad.routing = range({{"key", true}}, {row(1, "a"), row(2, "b")});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "splitter 1 comes before splitter 0"});
+    bad.routing = range({{"name"}}, {row(1, nullptr), row(2, "b")});
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "splitter 1 comes before splitter 0"});
+    bad.routing = range({{"name"}}, {row(1, "a"), row(2, "b")});
+    bad.routing.splitters.values[1].begin = 1000;
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "Routing::range"});
+    bad.routing = range({{"name"}}, {row(1, "a"), row(2, "b")});
+    bad.routing.kind = device::RoutingKind::Balance;
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "only Range"});
+    bad.routing = range({{"name"}}, {row(1, "a"), row(2, "b")});
+    bad.schema.reset();
+    refuses(bad, ErrorCode::InvalidArgument, {"sales", "schema"});
+}
+
 TEST_F(BadChannel, PartitionWithoutSchema) {
     ChannelSpec bad = spec();
     bad.schema.reset();

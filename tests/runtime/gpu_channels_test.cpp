@@ -49,6 +49,26 @@ TEST_P(GpuChannels, EveryRowArrivesOnceWhereItsKeyBelongs) {
     EXPECT_EQ(exchange.channel().stats().rows, devices().size() * kRows);
 }
 
+TEST_P(GpuChannels, EveryRowArrivesInItsRange) {
+    for (ChannelOptions const& options : {small(), by_copy()}) {
+        std::vector<Row> splitters;
+        auto const ends = std::int64_t(devices().size());
+        std::int64_t const width = 7 * std::int64_t(kRows) / ends;
+        for (std::int64_t d = 1; d < ends; ++d) splitters.push_back({cell(width * d), cell(d)});
+        Exchange exchange(devices(),
+                          Routing::range({{"key"}}, make_batch(numbered_schema(), splitters)),
+                          options);
+        exchange.run();
+        expect_each_row_once(exchange);
+        for (std::int64_t d = 0; d < ends; ++d) {
+            for (auto const& [value, count] : exchange.received()[std::size_t(d)]) {
+                std::int64_t const key = (value & 0xffffffff) * 7 + (value >> 32);
+                ASSERT_EQ(std::min(key / width, ends - 1), d) << key;
+            }
+        }
+    }
+}
+
 TEST_P(GpuChannels, EveryDestinationGetsABroadcast) {
     Exchange exchange(devices(), Routing::broadcast(), small());
     exchange.run();

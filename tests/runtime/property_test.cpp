@@ -50,7 +50,9 @@ FlowSetup random_flow(std::uint64_t seed) {
         auto const whole = (flow.options.segment_rows + 63) / 64 * 64;
         flow.options.chunk_rows = static_cast<std::uint32_t>(1 + random.below(whole));
     }
-    flow.options.ordered = flow.routing.kind != device::RoutingKind::Balance && random.one_in(5);
+    bool const by_range = random.one_in(4);
+    flow.options.ordered =
+        (by_range || flow.routing.kind != device::RoutingKind::Balance) && random.one_in(5);
     if (random.one_in(4)) flow.options.receive_limit = 1 << 20;
     flow.sources = static_cast<std::uint32_t>(1 + random.below(4));
     flow.destinations = static_cast<std::uint32_t>(1 + random.below(4));
@@ -64,6 +66,7 @@ FlowSetup random_flow(std::uint64_t seed) {
     shape.nulls = flow.structs ? 0 : 1 + random.below(6);
     shape.longest_text = 40;
     flow.fill(random.one_in(4) ? 20 : 400, shape);
+    if (by_range) flow.route_by_range(random, shape);
     return flow;
 }
 

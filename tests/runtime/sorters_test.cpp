@@ -178,6 +178,21 @@ TEST_P(Sorters, CollectiveSendThroughStageBuffers) {
     }
 }
 
+TEST_P(Sorters, RangesThroughStageBuffers) {
+    FlowSetup flow;
+    flow.schema = {{"key", int32(), true}, {"name", string(), true}, {"flag", boolean()}};
+    flow.options = options_;
+    flow.destinations = 3;
+    flow.groups = GetParam().groups;
+    flow.threads = GetParam().threads;
+    flow.yields = 10;
+    flow.fill(150);
+    Random random(5);
+    flow.route_by_range(random);
+    SCOPED_TRACE(describe(flow));
+    run_and_check(flow);
+}
+
 TEST_P(Sorters, RowsLayout) {
     FlowSetup flow;
     flow.options = options_;

@@ -7,6 +7,7 @@
 
 #include "support/flow_runtimes.hpp"
 #include "support/hang_guard.hpp"
+#include "support/order.hpp"
 
 namespace mgi::test {
 
@@ -206,7 +207,37 @@ void check_partition(FlowSetup const& setup, FlowResult const& result,
     EXPECT_TRUE(same_rows(got, all));
 }
 
+// Every row is at or behind the splitter ahead of its destination, and before the next one.
+void check_range(FlowSetup const& setup, FlowResult const& result) {
+    auto const& keys = setup.routing.order;
+    for (std::size_t d = 0; d < result.at.size(); ++d) {
+        for (std::string const& encoded : result.at[d]) {
+            Row const row = decode(encoded);
+            if (d != 0) {
+                ASSERT_GE(compare_rows(setup.schema, keys, row, setup.splitters[d - 1]), 0)
+                    << "destination " << d;
+            }
+            if (d + 1 != result.at.size()) {
+                ASSERT_LT(compare_rows(setup.schema, keys, row, setup.splitters[d]), 0)
+                    << "destination " << d;
+            }
+        }
+    }
+}
+
 }  // namespace
+
+void FlowSetup::route_by_range(Random& random, DataShape const& shape) {
+    auto const keys = random_order(schema, random);
+    splitters = random_rows(schema, destinations - 1, random, shape);
+    for (Row& splitter : splitters) {
+        auto const& source = rows[random.below(rows.size())];
+        auto const& some = source[random.below(source.size())];
+        if (!some.empty() && random.one_in(2)) splitter = some[random.below(some.size())];
+    }
+    sort_rows(schema, keys, splitters);
+    routing = Routing::range(keys, make_batch(schema, splitters, random));
+}
 
 void FlowSetup::fill(std::size_t most, DataShape const& shape) {
     Random random(seed * 77 + 5);
@@ -326,6 +357,7 @@ void check_flow(FlowSetup const& setup, FlowResult const& result) {
     for (auto const& rows : result.at) got.insert(got.end(), rows.begin(), rows.end());
     switch (setup.routing.kind) {
         case RoutingKind::Partition: check_partition(setup, result, all); break;
+        case RoutingKind::Range: check_range(setup, result); [[fallthrough]];
         case RoutingKind::Balance: EXPECT_TRUE(same_rows(got, all)); break;
         case RoutingKind::Broadcast:
         case RoutingKind::Direct:
@@ -338,7 +370,7 @@ void check_flow(FlowSetup const& setup, FlowResult const& result) {
 }
 
 std::string describe(FlowSetup const& setup) {
-    static char const* const kinds[]{"partition", "broadcast", "direct", "balance"};
+    static char const* const kinds[]{"partition", "broadcast", "direct", "balance", "range"};
     std::string text = setup.options.by_reference ? "by reference, " : "by copy, ";
     text += kinds[static_cast<int>(setup.routing.kind)];
     if (setup.options.ordered) text += ", ordered";

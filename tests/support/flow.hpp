@@ -19,6 +19,7 @@ namespace mgi::test {
 struct FlowSetup {
     Schema schema = numbered_schema();
     Routing routing = Routing::partition("key");
+    std::vector<Row> splitters;  ///< of a Range, see `route_by_range`
     ChannelOptions options;
     std::uint32_t sources = 2;
     std::uint32_t destinations = 2;
@@ -38,6 +39,8 @@ struct FlowSetup {
 
     /// Gives every group of every source up to `most` random rows.
     void fill(std::size_t most, DataShape const& shape = {});
+    /// Makes the routing a Range of some order. Half of the splitters are rows that are there.
+    void route_by_range(Random& random, DataShape const& shape = {});
 };
 
 /// Rows that a group sends to one destination, or as the routing says.

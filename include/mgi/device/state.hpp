@@ -6,18 +6,20 @@
 #include <mgi/device/batch_view.hpp>
 #include <mgi/device/lane.hpp>
 #include <mgi/device/layout.hpp>
+#include <mgi/device/range.hpp>
 #include <mgi/device/receive_queue.hpp>
 #include <mgi/device/status.hpp>
 #include <mgi/device/tile_ops.hpp>
 
 namespace mgi::device {
 
-enum class RoutingKind : u8 { Partition, Broadcast, Direct, Balance };
+enum class RoutingKind : u8 { Partition, Broadcast, Direct, Balance, Range };
 enum class HashKind : u8 { Modulo, Murmur3 };
 
 /// Whether each destination has a lane of its own, or one lane of a source is for all of them.
 [[nodiscard]] MGI_HD constexpr bool has_own_lanes(RoutingKind kind) {
-    return kind == RoutingKind::Partition || kind == RoutingKind::Direct;
+    return kind == RoutingKind::Partition || kind == RoutingKind::Direct ||
+           kind == RoutingKind::Range;
 }
 
 /// What one group of a source keeps between its calls. Touched by that group only, but for the words; what it carries, and
@@ -214,6 +216,7 @@ struct ChannelState {
     /// A stage's: where its sorters work, if they are groups of one thread (see sorter.hpp).
     SorterSeat<A>* seats = nullptr;
     u32 seat_count = 0;
+    RangeTable range;   ///< of a Range
     Progress progress;  ///< none where all is in memory that endpoints share
     /// With `one_order`: one thread delivers at a time for all sources, hence one order everywhere.
     typename A::template System<u32> delivering_all{0};

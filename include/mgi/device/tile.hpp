@@ -190,7 +190,9 @@ MGI_HD inline u32 staged_column_bytes(ColumnLayout const& column, u32 rows) {
 template <class A>
 MGI_HD u32 staged_tile_bytes(ChannelState<A> const& state) {
     SegmentLayout const& layout = state.layout;
-    bool const by_key = state.routing == RoutingKind::Partition && state.lane_count > 1;
+    bool const by_key =
+        (state.routing == RoutingKind::Partition || state.routing == RoutingKind::Range) &&
+        state.lane_count > 1;
     if (!by_key || layout.has_views) return 0;
     u32 columns = 0;
     for (u32 c = 0; c < layout.column_count; ++c) {
@@ -204,6 +206,9 @@ template <class A>
 MGI_HD MGI_COLD void find_parts_of_any(Group group, ChannelState<A> const& state, Batch batch,
                                        u64 first, u32 rows, u32 parts, u16* part) {
     ColumnLayout const* columns = state.layout.columns;
+    if (state.routing == RoutingKind::Range) {
+        return find_ranges(group, state.range, batch, columns, first, rows, part);
+    }
     u32 const key = state.keys[0];
     ColumnLayout const& layout = columns[key];
     if (state.hash == HashKind::Modulo) {
@@ -236,8 +241,9 @@ struct Router {
           parts(state.owners == nullptr ? state.lane_count : state.part_count),
           owners(state.owners) {
         ColumnLayout const& layout = state.layout.columns[key];
-        plain = state.key_count == 1 && state.hash == HashKind::Murmur3 &&
-                layout.key == KeyKind::Signed && layout.width == 8;
+        plain = state.routing == RoutingKind::Partition && state.key_count == 1 &&
+                state.hash == HashKind::Murmur3 && layout.key == KeyKind::Signed &&
+                layout.width == 8;
     }
 };
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow as pa
 
 from mgi.demo.verify import Verdict, compare
@@ -10,12 +12,27 @@ from mgi.demo.verify import Verdict, compare
 TOLERANCE = 1e-9
 
 
-def verify(parts: list[pa.Table], truth: pa.Table, keys: list[str] | None) -> Verdict:
+def verify(
+    parts: list[pa.Table],
+    truth: pa.Table,
+    keys: list[str] | None,
+    order: list[str] | None = None,
+) -> Verdict:
     """Compares the rows of all `parts` with `truth`'s.
 
     `keys` identify a row; the other columns' doubles may differ by rounding. Without `keys` whole
-    rows are compared, to the bit.
+    rows are compared, to the bit. The columns of `order` must come in the same order of rows, too.
     """
+    verdict = _compared(parts, truth, keys)
+    if not verdict.ok or not order:
+        return verdict
+    if pa.concat_tables(parts).select(order).equals(truth.select(order)):
+        return verdict
+    wrong = [f"the rows are not in the order of {', '.join(order)}"]
+    return dataclasses.replace(verdict, ok=False, differences=wrong)
+
+
+def _compared(parts: list[pa.Table], truth: pa.Table, keys: list[str] | None) -> Verdict:
     if keys is not None:
         return compare(parts, truth, keys, tolerance=TOLERANCE)
     return compare([_bits(part) for part in parts], _bits(truth), truth.column_names)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mgi.cli import Parser
 from mgi.errors import Error
-from mgi.perf import exchange, gpu, gpu_exchange, gpu_operators, groupby, join, plan
+from mgi.perf import exchange, gpu, gpu_exchange, gpu_operators, groupby, join, plan, sort
 
 #: By name: a module, or an object, with `SUMMARY`, `DETAILS`, `add_options`, `measure`, `table` and
 #: `WRONG`. What `measure` finds under a name with a _ in front is not written down.
@@ -20,6 +20,7 @@ PATTERNS: dict[str, Any] = {
     "groupby": groupby,
     "join": join,
     "plan": plan,
+    "sort": sort,
     "gpu-exchange": gpu_exchange,
     "gpu-operators": gpu_operators,
     **gpu.PATTERNS,

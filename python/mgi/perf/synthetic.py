@@ -42,6 +42,24 @@ def group_by(rows: int, groups: int, order: str, types: str, seed: int) -> Workl
     )
 
 
+def sort(rows: int, order: str, seed: int) -> Workload:
+    """`rows` rows of a 64-bit key and their numbers, by key; clustered: they are sorted already."""
+    random = np.random.default_rng(seed)
+    key = random.integers(-(2**63), 2**63, rows, dtype="i8")
+    if order == "clustered":
+        key.sort()
+    return Workload(
+        f"sort of {rows:,} rows by one key, {order} order",
+        {"rows": rows, "order": order},
+        {"rows": pa.table({"key": key, "number": np.arange(rows)})},
+        lambda tables, **options: mgi.sort(tables["rows"], "key", **options),
+        "SELECT key, number FROM rows ORDER BY key",
+        lambda frames: frames["rows"].sort("key"),
+        ["number"],
+        ["key"],
+    )
+
+
 def join(
     rows: int, match_rate: float, duplicates: int, order: str, types: str, seed: int
 ) -> Workload:

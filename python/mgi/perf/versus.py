@@ -91,7 +91,7 @@ def _measure(
                 for name, value in zip(("duckdb", "polars", "mgi", "operator"), timed, strict=True):
                     seconds[name].append(value)
     with progress.step("comparing every row and column with DuckDB's") as step:
-        verdict = verify(result, duckdb.answer(), workload.keys)
+        verdict = verify(result, duckdb.answer(), workload.keys, workload.order)
         step.detail, step.failed = verdict.text(), not verdict.ok
     for difference in verdict.differences:
         print(f"  {difference}", file=sys.stderr)

@@ -27,6 +27,8 @@ class Workload:
     """The query for Polars: from data frames by name to a lazy frame."""
     keys: list[str] | None
     """Columns of the result that identify a row; None: all columns together."""
+    order: list[str] = dataclasses.field(default_factory=list)
+    """Columns in whose order the result's rows are."""
 
     def rows(self) -> int:
         """Rows of all tables."""

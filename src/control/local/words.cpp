@@ -39,7 +39,7 @@ ClusterChannelSpec spec_in(Json const& message) {
     spec.name = text_in(message, "name", 256);
     spec.sources = ids_in(message, "sources");
     spec.destinations = ids_in(message, "destinations");
-    spec.routing = static_cast<std::uint32_t>(number_in(message, "routing", 3));
+    spec.routing = static_cast<std::uint32_t>(number_in(message, "routing", 4));
     spec.schema = bounded_bytes(message, "schema");
     spec.options = bounded_bytes(message, "options");
     if (!has(message, "rules") || !message["rules"].is_object()) {

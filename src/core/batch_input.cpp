@@ -1,4 +1,4 @@
-#include "runtime/batch_input.hpp"
+#include "core/batch_input.hpp"
 
 namespace mgi {
 
