@@ -73,9 +73,8 @@ struct OperatorReport {
     bool two_level = false;   ///< rows went in two levels
     /// Of tables in host memory at GPU endpoints: how many rounds they went in; else 0.
     std::uint64_t rounds = 0;
-    std::string built;  ///< of a join: "left" or "right", the side that the table was built on
-    bool broadcast =
-        false;  ///< of a join: that side's rows went to every endpoint, and no others moved
+    std::string built;       ///< of a join: "left" or "right", the side that the table was built on
+    bool broadcast = false;  ///< of a join: no rows moved but that side's, to all endpoints
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };
@@ -141,8 +140,8 @@ enum class Broadcast : std::uint8_t {
     /// Chosen by the sizes of the sides: with one endpoint, and where one side is so small that it costs less to have all of it
     /// everywhere than to move the other.
     Auto,
-    /// Every endpoint gets all rows of one side and builds a table of them; the other side's rows do not move, so each row of the
-    /// result is where that one was. Skewed keys do no harm. The side is the smaller one, but for one whose rows
+    /// Every endpoint gets all rows of one side (on CPUs a process' endpoints share them) and a table of them; the other side's rows do
+    /// not move, so each row of the result is where that one was. Skewed keys do no harm. The side is the smaller one, but for one whose rows
     /// may come out alone: of a Left, Semi or Anti join it is the right, of a Right join the left; a Full join of several
     /// endpoints refuses On with Error(InvalidArgument).
     On,
@@ -176,8 +175,9 @@ std::vector<Table> join(Runtime& runtime, std::vector<Endpoint> const& endpoints
 ///
 /// Rows go to the endpoint whose range they fall into; ranges follow from samples of all parts, so endpoints get
 /// about equally many rows, whatever order they came in. Rows with equal keys come to one endpoint: of a key that
-/// many rows have it gets more than the others. Beside the rows it keeps and its result an endpoint takes 32 bytes
-/// a row until the call returns. Throws Error(InvalidArgument) for no keys, one that is given twice, and a column
+/// many rows have it gets more than the others. Beside the rows it keeps and its result an endpoint takes 34 bytes
+/// a row until the call returns. `receive_limit` bounds the rows that are kept, and by itself what is taken beside them.
+/// `patience` is also how long an endpoint may sort while the others have ended. Throws Error(InvalidArgument) for no keys, one that is given twice, and a column
 /// that is not there; otherwise as the other operators.
 std::vector<Table> sort(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                         std::vector<Table> const& parts, std::vector<SortKey> const& keys,

@@ -117,6 +117,8 @@ def sort_keys(by: Any, nulls: str) -> tuple[tuple[str, bool, bool], ...]:
         raise InvalidArgument(f"nulls is {nulls!r}: give 'last' or 'first'")
     if not isinstance(by, str | Sequence):
         raise InvalidArgument(f"by is {by!r}: give a column, or a list of columns")
+    if isinstance(by, tuple) and len(by) == 2 and by[1] in _DIRECTIONS:
+        raise InvalidArgument(f"by is {by!r}: give [{by!r}] for a column and its direction")
     keys = []
     for item in (by,) if isinstance(by, str) else by:
         column, direction = (item, "asc") if isinstance(item, str) else _pair(item)

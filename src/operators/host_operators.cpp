@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "operators/join_rules.hpp"
+
 namespace mgi::operators {
 
 namespace {
@@ -121,8 +123,9 @@ std::vector<Table> join_from_host(
     return in_rounds(call, "join", arguments_of(spec), [&](Rounds& rounds, Conversation& talk) {
         Input const all_left("join: left", call.endpoints, left, talk, spec.left_keys);
         Input const all_right("join: right", call.endpoints, right, talk, spec.right_keys);
-        JoinKeys const given("join", all_left, all_right, spec, call.options.hash);
-        (void)joined_columns("join", all_left, all_right, spec, given);  // throws what is wrong
+        // Throws what is wrong.
+        (void)JoinRules("join", all_left, all_right, spec, call.options.hash, call.endpoints.size(),
+                        [](bool, u32) { return u64{0}; });
         Names left_names;
         Names right_names;
         join_names(all_left, all_right, spec, left_names, right_names);

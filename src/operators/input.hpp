@@ -34,6 +34,8 @@ public:
 
     [[nodiscard]] Table const& part(std::size_t endpoint) const { return parts_[endpoint]; }
     [[nodiscard]] std::size_t parts() const { return parts_.size(); }
+    // Whether no other process has parts.
+    [[nodiscard]] bool of_one_process() const { return facts_.empty(); }
     // Whether any row is null there: channels carry validity only where there is some.
     [[nodiscard]] bool has_nulls(u32 column) const;
     // Of a column of texts.

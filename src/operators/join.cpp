@@ -94,13 +94,11 @@ public:
         for (u32 idle = 0; !done();) {
             bool moved = send(group, shared);
             moved = receive(group, shared) || moved;
-            if (moved) {
-                idle = 0;
-                continue;
-            }
-            // A group of the table that failed does not come to the next step.
+            // A group of the table that failed does not come to the next step, and rows that stay go through no channel that
+            // would tell.
             if (run_.failed()) return {};
-            device::backoff(idle++);
+            idle = moved ? 0 : idle + 1;
+            if (!moved) device::backoff(idle);
         }
         return probe_.finish();
     }
@@ -365,7 +363,7 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         Input const right_input("join: right", endpoints, right, talk,
                                 used(spec.right_keys, spec.right_columns));
         // Where an address means the same everywhere, texts may stay where they are: in one process.
-        // By copy everything goes through the pools, as it does between processes.
+        // By copy everything that moves goes through the pools, as it does between processes.
         JoinPlan const plan(left_input, right_input, spec, options.hash,
                             options.by_reference && talk.alone());
         Run run(runtime, talk, endpoints, options);

@@ -6,7 +6,13 @@ namespace mgi::operators {
 
 JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, Hash hash,
                    bool texts_in_place)
-    : texts_in_place_(texts_in_place), rules_("join", left, right, spec, hash, left.parts()) {
+    : texts_in_place_(texts_in_place),
+      rules_("join", left, right, spec, hash, left.parts(),
+             // One process' endpoints read them where they are.
+             [&](bool of_left, u32 column) {
+                 Input const& input = of_left ? left : right;
+                 return input.of_one_process() ? 0 : input.texts(column).bytes;
+             }) {
     if (roles().build_left) {
         add_keys(right, left);
     } else {

@@ -171,11 +171,13 @@ std::vector<JoinedColumn> joined_columns(std::string const& what, InputColumns c
 }  // namespace
 
 JoinRules::JoinRules(std::string const& what, InputColumns const& left, InputColumns const& right,
-                     JoinSpec const& spec, Hash hash, std::size_t endpoints)
+                     JoinSpec const& spec, Hash hash, std::size_t endpoints,
+                     Characters const& characters)
     : keys(what, left, right, spec, hash),
       shape(shape_of(spec.kind)),
       columns(joined_columns(what, left, right, spec, keys)),
-      roles(what, spec, size_of(left, true), size_of(right, false), endpoints) {}
+      roles(what, spec, size_of(left, true, characters), size_of(right, false, characters),
+            endpoints) {}
 
 std::vector<u32> JoinRules::needed(bool left) const {
     std::vector<u32> needed = keys.of(left);
@@ -187,11 +189,15 @@ std::vector<u32> JoinRules::needed(bool left) const {
     return needed;
 }
 
-// A text counts as a view of it.
-JoinSize JoinRules::size_of(InputColumns const& input, bool left) const {
-    u64 width = 0;
-    for (u32 const column : needed(left)) width += input.schema()[column].type.row_width();
-    return {input.rows(), input.rows() * std::max<u64>(width, 1)};
+JoinSize JoinRules::size_of(InputColumns const& input, bool left,
+                            Characters const& characters) const {
+    JoinSize size{input.rows(), 0};
+    for (u32 const column : needed(left)) {
+        Type const& type = input.schema()[column].type;
+        size.bytes += input.rows() * std::max(type.row_width(), 1u);
+        if (type.is_variable()) size.bytes += characters(left, column);
+    }
+    return size;
 }
 
 }  // namespace mgi::operators

@@ -1,6 +1,8 @@
 // What a join compares, gives out and moves: the same on CPU devices and on GPUs.
 #pragma once
 
+#include <functional>
+
 #include "operators/rules.hpp"
 
 namespace mgi::operators {
@@ -93,8 +95,11 @@ struct JoinedColumn {
 
 // All of it. Throws Error(InvalidArgument) naming the column that is missing, mismatched or named twice.
 struct JoinRules {
+    // How many characters a side's column of texts has that would be broadcast with it, the same in all processes.
+    using Characters = std::function<u64(bool left, u32 column)>;
+
     JoinRules(std::string const& what, InputColumns const& left, InputColumns const& right,
-              JoinSpec const& spec, Hash hash, std::size_t endpoints);
+              JoinSpec const& spec, Hash hash, std::size_t endpoints, Characters const& characters);
 
     // Keys and columns of a side, each once; keys come first.
     [[nodiscard]] std::vector<u32> needed(bool left) const;
@@ -105,7 +110,8 @@ struct JoinRules {
     JoinRoles roles;
 
 private:
-    [[nodiscard]] JoinSize size_of(InputColumns const& input, bool left) const;
+    [[nodiscard]] JoinSize size_of(InputColumns const& input, bool left,
+                                   Characters const& characters) const;
 };
 
 }  // namespace mgi::operators

@@ -35,6 +35,13 @@ void put_in_front(std::deque<Some>& all, std::vector<Some> some) {
                std::make_move_iterator(some.end()));
 }
 
+// Of a batch; texts have offsets, too.
+u64 bytes_with_offsets(RecordBatch const& batch) {
+    u64 texts = 0;
+    for (Field const& field : batch.schema.fields()) texts += field.type.is_variable() ? 1 : 0;
+    return u64(batch.bytes()) + texts * sizeof(i64) * (u64(batch.rows) + 1);
+}
+
 // Tables that are copied to the host meanwhile.
 class Emptying {
 public:
@@ -52,7 +59,7 @@ public:
         for (std::size_t e = 0; e < tables_.size(); ++e) {
             results[e].schema = tables_[e].schema;
             if (tables_[e].rows == 0) continue;
-            memory.take(u64(batches_[e].bytes()));
+            memory.take(bytes_with_offsets(batches_[e]));
             results[e].batches.push_back(std::move(batches_[e]));
         }
     }
@@ -115,7 +122,10 @@ void add_report(OperatorReport& all, OperatorReport const& one) {
     }
     all.rows += one.rows;
     all.bytes += one.bytes;
-    if (!one.built.empty()) all.built = one.built;
+    if (!one.built.empty()) {  // the last one counts
+        all.built = one.built;
+        all.broadcast = one.broadcast;
+    }
     all.channels.insert(all.channels.end(), one.channels.begin(), one.channels.end());
     all.plans.insert(all.plans.end(), one.plans.begin(), one.plans.end());
 }
@@ -141,7 +151,7 @@ std::size_t Rounds::needed(std::vector<Side> const& sides) {
         u64 bytes = 0;
         for (Side const& side : sides) {
             Table const& part = side.input->part(e);
-            bytes += u64(part.bytes());
+            for (RecordBatch const& batch : part.batches) bytes += bytes_with_offsets(batch);
             rows = std::max(rows, u64(part.rows()));
         }
         u64 const share = std::max<u64>(places_.room(e) / kShare, 1);
@@ -255,7 +265,8 @@ std::optional<std::vector<Table>> Rounds::run(std::vector<Side> const& sides,
     std::vector<Table> results(endpoints_.size());
     std::unique_ptr<Loaded> ahead;  // of the first to do
     std::unique_ptr<Emptying> before;
-    Failure failure;  // of this process alone, until all have heard of it
+    bool lone = false;  // a round is tried with nothing beside it
+    Failure failure;    // of this process alone, until all have heard of it
     auto const alone = [&](auto const& what) {
         if (failure.what) return;
         try {
@@ -291,11 +302,15 @@ std::optional<std::vector<Table>> Rounds::run(std::vector<Side> const& sides,
         talk_.end(failure, {});
         full = first_of_all(full);
         if (full.empty()) {
-            try {
-                if (!todo.empty()) ahead = std::make_unique<Loaded>(*this, sides, todo.front());
-            } catch (Error const& error) {
-                (void)reason_of(error);  // it comes when this round is over
-            }
+            // What fails here comes out at the end of this round.
+            alone([&] {
+                try {
+                    if (todo.empty() || lone) return;
+                    ahead = std::make_unique<Loaded>(*this, sides, todo.front());
+                } catch (Error const& error) {
+                    (void)reason_of(error);
+                }
+            });
             end_phase("upload");
             try {
                 OperatorReport report;
@@ -309,12 +324,20 @@ std::optional<std::vector<Table>> Rounds::run(std::vector<Side> const& sides,
                 continue;
             } catch (Error const& error) {
                 full = reason_of(error);
+                phase_start_ = std::chrono::steady_clock::now();
             }
         }
+        // What lay beside it may be what it had no room for.
+        bool const crowded = ahead != nullptr || before != nullptr;
         ahead.reset();
         here.reset();
         take_results();
-        if (!split(round, full, todo)) return std::nullopt;
+        lone = most_of_all(crowded ? 1 : 0) != 0;
+        if (lone) {
+            todo.push_front(round);
+        } else if (!split(round, full, todo)) {
+            return std::nullopt;
+        }
     }
     take_results();
     talk_.end(failure, {});

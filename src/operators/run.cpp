@@ -174,7 +174,8 @@ void Run::close_channels(std::size_t left) {
 }
 
 void Run::check() const {
-    if (failed()) throw Error(ErrorCode::Interrupted, what_ + ": another group has failed");
+    if (!failed() && !any_failed(channels_)) return;
+    throw Error(ErrorCode::Interrupted, what_ + ": another group has failed");
 }
 
 void Run::Kernel::operator()(device::Group const& group, device::Shared& shared) const {

@@ -69,7 +69,7 @@ public:
     [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
     // For tables, and for results that are not kept segments, which the channel counts.
     [[nodiscard]] Budget& budget() { return budget_; }
-    // Throws Error(Interrupted) then: long loops that call no channel ask now and then.
+    // Throws Error(Interrupted) then, or where a channel has failed: long loops that call no channel ask now and then.
     void check() const;
     // Fills in the report, if there is one; before the channels are gone.
     void report(OperatorReport* report) const;

@@ -15,6 +15,9 @@ namespace {
 // Rows of each group that its endpoint's ranges follow from.
 constexpr u64 kSamplesOfGroup = 64;
 
+// Rows between two looks at whether to go on.
+constexpr u64 kCheckEvery = u64{1} << 16;
+
 // What is the same at all endpoints.
 struct SortPlan {
     Schema schema;                // of the result
@@ -44,16 +47,21 @@ public:
     // A group's part, once it has received `batches`.
     void sort(u32 group, std::vector<RecordBatch> batches) {
         received_[group] = std::move(batches);
-        if (!meet(all_received_, [&] { take_rows(); })) return;
-        rows_.fill(share(group), share(group + 1), entries_ + share(group));
-        if (!meet(filled_, [&] { choose_pivots(); })) return;
+        meet(all_received_, [&] { take_rows(); });
+        for (u64 first = share(group); first != share(group + 1);) {
+            u64 const last = std::min(first + kCheckEvery, share(group + 1));
+            rows_.fill(first, last, entries_ + first);
+            first = last;
+            run_.check();
+        }
+        meet(filled_, [&] { choose_pivots(); });
         SortEntry* sorted = entries_;
         SortEntry* scratch = other_;
         if (groups_ != 1) {
             std::vector<u16> const ranges = count_ranges(group);
-            if (!meet(counted_, [&] { place_ranges(); })) return;
+            meet(counted_, [&] { place_ranges(); });
             deal_out(group, ranges);
-            if (!meet(dealt_out_, [] {})) return;
+            meet(dealt_out_, [] {});
             std::swap(sorted, scratch);
         }
         u64 const begin = begins_[group];
@@ -76,25 +84,23 @@ private:
         Meeting open;
     };
 
-    // False where another group has failed.
+    // Throws where another group has failed, or another process.
     template <class Last>
-    bool meet(Gate& gate, Last const& last) {
+    void meet(Gate& gate, Last const& last) {
         if (gate.came.arrive()) {
             last();
             gate.open.arrive();
-            return true;
         }
         for (u32 idle = 0; !gate.open.complete();) {
-            if (run_.failed()) return false;
+            run_.check();
             device::backoff(idle++);
         }
-        return true;
     }
 
     void take_rows() {
         rows_.take(std::move(received_));
         u64 const bytes = rows_.rows() * sizeof(SortEntry);
-        charge_.hold(2 * bytes);
+        charge_.hold(2 * bytes + rows_.rows() * sizeof(u16));
         memory_ = Buffer(2 * bytes, false);
         entries_ = memory_.as<SortEntry>();
         other_ = entries_ + rows_.rows();
@@ -132,6 +138,7 @@ private:
                 [&](SortEntry const& a, SortEntry const& b) { return before(a, b); });
             ranges.push_back(u16(at - pivots_.begin()));
             ++counts_[u64{group} * groups_ + ranges.back()];
+            if (ranges.size() % kCheckEvery == 0) run_.check();
         }
         return ranges;
     }

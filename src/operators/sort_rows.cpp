@@ -74,7 +74,7 @@ void RowSorter::sort_by(Equal const& rows, u32 key, u32 level) {
         check_();
         since_check_ = 0;
     }
-    sort_words(rows.at, rows.scratch, rows.count);
+    sort_words(rows.at, rows.scratch, rows.count, check_);
     for_ties(rows, [&](Equal const& ties) { resolve(ties, key, level); });
 }
 
@@ -117,7 +117,7 @@ void RowSorter::resolve_texts(Equal const& rows, u32 key, u32 level) {
         SortEntry& entry = rows.at[i];
         entry.word = std::min(rows_.value(entry, key).text.size, end + 1) ^ flip;
     }
-    sort_words(rows.at, rows.scratch, rows.count);
+    sort_words(rows.at, rows.scratch, rows.count, check_);
     for_ties(rows, [&](Equal const& ties) {
         bool const longer = (ties.at->word ^ flip) > end;
         longer ? next_level(ties, key, level + 1) : next_key(ties, key + 1);

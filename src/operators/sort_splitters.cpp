@@ -136,6 +136,23 @@ void add(Samples const& samples, u32 sample, Splitters& to) {
     }
 }
 
+// Rows that equal a splitter come behind it, so a run of equal samples has all of its rows on one side: that sample before or
+// behind the run of `next`, ahead of which `before` rows lie, which is nearer to `share`.
+std::size_t nearest(device::RangeTable const& table, Samples const& samples,
+                    std::vector<u32> const& sorted, std::size_t next, double before, double share) {
+    auto const equal = [&](std::size_t at) { return table.compare(sorted[at], sorted[next]) == 0; };
+    double begin = before;
+    for (std::size_t at = next; at != 0 && equal(at - 1); --at) {
+        begin -= samples.weights[sorted[at - 1]];
+    }
+    double end = before;
+    std::size_t behind = next;
+    for (; behind != sorted.size() && equal(behind); ++behind) {
+        end += samples.weights[sorted[behind]];
+    }
+    return behind != sorted.size() && end - share < share - begin ? behind : next;
+}
+
 }  // namespace
 
 Splitters choose_splitters(Conversation& talk, Input const& input,
@@ -143,6 +160,7 @@ Splitters choose_splitters(Conversation& talk, Input const& input,
     auto const keys = key_orders("sort", order, input.schema());
     Splitters chosen;
     for (auto const& key : keys) chosen.types.push_back(input.schema()[key.column].type);
+    if (input.parts() == 1) return chosen;
     Samples const own = sample(input, order, bytes_of_sample(keys), talk.alone());
     Samples all;
     all.rows.types = chosen.types;
@@ -165,7 +183,7 @@ Splitters choose_splitters(Conversation& talk, Input const& input,
         while (next + 1 < sorted.size() && before + all.weights[sorted[next]] <= share) {
             before += all.weights[sorted[next++]];
         }
-        add(all, sorted[next], chosen);
+        add(all, sorted[nearest(table, all, sorted, next, before, share)], chosen);
     }
     return chosen;
 }

@@ -38,7 +38,8 @@ void count_digits(SortEntry const* from, u64 count, u32 shift, u64* counts) {
 }
 
 // `into_other`: the result is to lie in `other`, else where the entries are.
-void sort_into(SortEntry* from, SortEntry* other, u64 count, bool into_other);
+void sort_into(SortEntry* from, SortEntry* other, u64 count, bool into_other,
+               std::function<void()> const& check);
 
 // Words differ in the bits of `varying` alone.
 void sort_from_last(SortEntry* from, SortEntry* other, u64 count, u64 varying, bool into_other) {
@@ -55,7 +56,9 @@ void sort_from_last(SortEntry* from, SortEntry* other, u64 count, u64 varying, b
     if (into_other) std::copy_n(from, count, other);
 }
 
-void sort_from_first(SortEntry* from, SortEntry* other, u64 count, u64 varying, bool into_other) {
+void sort_from_first(SortEntry* from, SortEntry* other, u64 count, u64 varying, bool into_other,
+                     std::function<void()> const& check) {
+    check();
     u32 const width = u32(std::bit_width(varying));
     u32 const shift = width > kDigitBits ? width - kDigitBits : 0;
     u64 counts[kDigits];
@@ -65,16 +68,17 @@ void sort_from_first(SortEntry* from, SortEntry* other, u64 count, u64 varying, 
     deal_out(from, other, count, shift, begins);
     for (u32 d = 0; d < kDigits; ++d) {
         u64 const begin = begins[d] - counts[d];
-        sort_into(other + begin, from + begin, counts[d], !into_other);
+        sort_into(other + begin, from + begin, counts[d], !into_other, check);
     }
 }
 
-void sort_into(SortEntry* from, SortEntry* other, u64 count, bool into_other) {
+void sort_into(SortEntry* from, SortEntry* other, u64 count, bool into_other,
+               std::function<void()> const& check) {
     if (count == 0) return;
     u64 varying = 0;
     for (u64 i = 1; i < count; ++i) varying |= from[i].word ^ from[0].word;
     if (varying != 0 && count > kInCache) {
-        return sort_from_first(from, other, count, varying, into_other);
+        return sort_from_first(from, other, count, varying, into_other, check);
     }
     if (varying != 0 && count > kFew) {
         return sort_from_last(from, other, count, varying, into_other);
@@ -88,8 +92,8 @@ void sort_into(SortEntry* from, SortEntry* other, u64 count, bool into_other) {
 
 }  // namespace
 
-void sort_words(SortEntry* at, SortEntry* scratch, u64 count) {
-    sort_into(at, scratch, count, false);
+void sort_words(SortEntry* at, SortEntry* scratch, u64 count, std::function<void()> const& check) {
+    sort_into(at, scratch, count, false, check);
 }
 
 }  // namespace mgi::operators

@@ -1,6 +1,8 @@
 // Rows as words that order them, sorted by radix.
 #pragma once
 
+#include <functional>
+
 #include "operators/text.hpp"
 
 namespace mgi::operators {
@@ -14,7 +16,8 @@ struct SortEntry {
     [[nodiscard]] u64 place() const { return u64{batch} << 32 | row; }
 };
 
-// Sorts entries by their words, in `at`; equal ones come in any order. `scratch` has room for as many.
-void sort_words(SortEntry* at, SortEntry* scratch, u64 count);
+// Sorts entries by their words, in `at`; equal ones come in any order. `scratch` has room for as many. `check` is called now and
+// then, and may throw.
+void sort_words(SortEntry* at, SortEntry* scratch, u64 count, std::function<void()> const& check);
 
 }  // namespace mgi::operators

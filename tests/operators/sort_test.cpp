@@ -228,7 +228,7 @@ TEST(SortWords, SortsWordsOfAnyWidth) {
         }
         auto expected = entries;
         std::vector<operators::SortEntry> scratch(count);
-        operators::sort_words(entries.data(), scratch.data(), count);
+        operators::sort_words(entries.data(), scratch.data(), count, [] {});
         auto const before = [](auto const& a, auto const& b) {
             return std::pair(a.word, a.batch) < std::pair(b.word, b.batch);
         };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 import sys
 import xml.etree.ElementTree
 from argparse import Namespace
@@ -100,7 +101,7 @@ def test_other_libraries_have_a_column(monkeypatch: pytest.MonkeyPatch, tmp_path
         f"import sys\nopen(sys.argv[sys.argv.index('--json') + 1], 'w').write('''"
         f"{json.dumps(results)}''')\n"
     )
-    monkeypatch.setattr(gpu_operators.gpu_libraries, "__file__", str(program))
+    monkeypatch.setattr(gpu_operators, "_LIBRARIES", program)
     options = Namespace(peers=["nccl", "torch", "cupy"], rounds=3)
     assert gpu_operators._by_libraries(1000, options) == {
         "join": {"ms_torch": 30.5},
@@ -108,6 +109,17 @@ def test_other_libraries_have_a_column(monkeypatch: pytest.MonkeyPatch, tmp_path
         "group_by_4": {"ms_torch": 12.0},
     }
     assert gpu_operators._by_libraries(1000, Namespace(peers=["nccl"], rounds=3)) == {}
+
+
+def test_the_program_of_other_libraries_starts(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    words = ["--lines", "1000", "--repeats", "1", "--json", str(file)]
+    ended = subprocess.run(
+        [sys.executable, str(gpu_operators._LIBRARIES), *words], capture_output=True, text=True
+    )
+    # No library is an empty list; each result names its library.
+    assert file.exists(), ended.stderr
+    assert all("." in line["name"] for line in json.loads(file.read_text()))
 
 
 def test_more_gpus_than_there_are(perf: Perf) -> None:

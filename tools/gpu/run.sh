@@ -103,7 +103,7 @@ python3 bench/gpu/torch_partition.py "${options[@]}" --json "$build/torch.json" 
 lines=60000000
 [ "$how" != quick ] || lines=6000000
 [ "$how" != large ] || lines=600000000
-python3 python/mgi/perf/gpu_libraries.py --lines "$lines" --json "$build/torch_operators.json" >/dev/null || failed=1
+python3 python/mgi/perf/programs/gpu_libraries.py --lines "$lines" --json "$build/torch_operators.json" >/dev/null || failed=1
 for part in exchange movers bench torch torch_operators; do
     [ -s "$build/$part.json" ] || echo '[]' >"$build/$part.json"
 done

@@ -13,7 +13,7 @@ from typing import Any
 from mgi import _mgi
 from mgi.demo.svg import label, tag, text_width
 from mgi.errors import Error, InvalidArgument, NotFound
-from mgi.perf import gpu, gpu_libraries, gpu_program
+from mgi.perf import gpu, gpu_program
 from mgi.perf.numbers import add_number, peers_among
 
 SUMMARY = "exchange, join and group-by of tables on GPUs, beside NCCL, PyTorch and CuPy"
@@ -30,6 +30,8 @@ WRONG = "rows are missing or changed, or an operator failed"
 
 PEERS = ("nccl", "torch", "cupy")
 _LINES_OF_SF = 6_000_000
+#: A program of its own, since those libraries take long to import, and the GPU's memory.
+_LIBRARIES = Path(__file__).parent / "programs" / "gpu_libraries.py"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,9 +68,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise InvalidArgument(f"--chart {options.chart}: there is no such folder")
     program = gpu_program.find_or_build()
     found: list[dict[str, Any]] = []
+    by_lines: dict[int, dict[str, dict[str, float]]] = {}
     for gpus in _counts(most, options.scaling):
         lines = _LINES_OF_SF * options.sf // (gpus if options.scaling == "strong" else 1)
-        of_libraries = _by_libraries(lines, options)
+        if lines not in by_lines:
+            by_lines[lines] = _by_libraries(lines, options)
+        of_libraries = by_lines[lines]
         for line in _by_mgi(program, gpus, lines, options):
             found.append(line | of_libraries.get(line.get("operator", ""), {}))
     _add_scaling(found, options.scaling)
@@ -120,11 +125,13 @@ def _by_libraries(lines: int, options: argparse.Namespace) -> dict[str, dict[str
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.json"
         words = ["--lines", lines, "--repeats", options.rounds, "--libraries", ",".join(wanted)]
-        subprocess.run(
-            [sys.executable, gpu_libraries.__file__, *map(str, words), "--json", str(file)],
+        ended = subprocess.run(
+            [sys.executable, str(_LIBRARIES), *map(str, words), "--json", str(file)],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        print(ended.stderr, end="", file=sys.stderr)
         try:
             results = json.loads(file.read_text())
         except (OSError, ValueError):

@@ -52,7 +52,9 @@ struct Facts {
         u64 characters = 0;
         for (auto const& of_text : characters_of_part_for) {
             for (auto const& of_part : of_text) {
-                characters = std::accumulate(of_part.begin(), of_part.end(), characters);
+                // What goes to all is sent once.
+                auto const end = going == Going::ToAll ? of_part.begin() + 1 : of_part.end();
+                characters = std::accumulate(of_part.begin(), end, characters);
             }
         }
         return TextNeeds::of(characters, rows, longest_row);

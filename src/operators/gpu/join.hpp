@@ -108,9 +108,10 @@ private:
         pairs_ = place_.download(counts_, 1)[0].pairs;
         operation_.check();
         if (pairs_ > kMostRows) {
-            refuse(operation_.what(), "an endpoint's result has " + std::to_string(pairs_) +
-                                          " rows, more than " + std::to_string(kMostRows) +
-                                          "; use more endpoints");
+            throw Error(ErrorCode::OutOfMemory, operation_.what() + ": an endpoint's result has " +
+                                                    std::to_string(pairs_) + " rows, more than " +
+                                                    std::to_string(kMostRows) +
+                                                    "; use more endpoints");
         }
     }
 
@@ -184,8 +185,11 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
                                      JoinSpec const& spec) {
     Input const left(operation, left_parts, ": left");
     Input const right(operation, right_parts, ": right");
-    JoinRules const rules(operation.what(), left, right, spec, operation.options().hash,
-                          operation.size());
+    // Characters are counted only once it is known where they go: a side of any is not small, but for those of its keys.
+    JoinKeys const keys(operation.what(), left, right, spec, operation.options().hash);
+    JoinRules const rules(
+        operation.what(), left, right, spec, operation.options().hash, operation.size(),
+        [&](bool of_left, u32 column) { return keys.has(of_left, column) ? 0 : u64{1} << 40; });
     JoinRoles const& roles = rules.roles;
     bool const one = operation.size() == 1;  // where nothing moves
     auto const facts_of = [&](Input const& input) {

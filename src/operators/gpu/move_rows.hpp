@@ -37,10 +37,10 @@ public:
     void make_room() {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
             if (facts_.rows_for(e) > kMostRows) {
-                refuse(operation_.what(), "endpoint " + std::to_string(e) + " would get " +
-                                              std::to_string(facts_.rows_for(e)) +
-                                              " rows, more than " + std::to_string(kMostRows) +
-                                              "; use more endpoints");
+                throw Error(ErrorCode::OutOfMemory,
+                            operation_.what() + ": endpoint " + std::to_string(e) + " would get " +
+                                std::to_string(facts_.rows_for(e)) + " rows, more than " +
+                                std::to_string(kMostRows) + "; use more endpoints");
             }
         }
         operation_.each([&](std::size_t e) {
@@ -185,7 +185,9 @@ private:
         try {
             operation_.each([&](std::size_t p) {
                 if (input_.rows(p) == 0) return;
-                for (Placing const& one : placings[p]) {
+                // Not all to the same endpoint first.
+                for (std::size_t i = 0; i < placings[p].size(); ++i) {
+                    Placing const& one = placings[p][(p + i) % placings[p].size()];
                     if (has_long(schema_)) {
                         place<true>(p, one.args);
                     } else {

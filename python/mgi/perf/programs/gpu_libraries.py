@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Group-by and join on one GPU by PyTorch and by CuPy, of tables like those of mgi_gpu_bench.
 
-    python3 python/mgi/perf/gpu_libraries.py [--lines N] [--libraries torch,cupy] [--json FILE]
+    gpu_libraries.py [--lines N] [--libraries torch,cupy] [--json FILE]
 
 A program of its own, which needs no MGI. Prints a JSON array of results like mgi_gpu_bench's, empty
 where neither library is there with a GPU.
