@@ -16,7 +16,7 @@ namespace {
 constexpr u64 kSamplesOfGroup = 64;
 
 // Rows between two looks at whether to go on.
-constexpr u64 kCheckEvery = u64{1} << 16;
+constexpr u64 kRowsBetweenChecks = u64{1} << 16;
 
 // What is the same at all endpoints.
 struct SortPlan {
@@ -49,7 +49,7 @@ public:
         received_[group] = std::move(batches);
         meet(all_received_, [&] { take_rows(); });
         for (u64 first = share(group); first != share(group + 1);) {
-            u64 const last = std::min(first + kCheckEvery, share(group + 1));
+            u64 const last = std::min(first + kRowsBetweenChecks, share(group + 1));
             rows_.fill(first, last, entries_ + first);
             first = last;
             run_.check();
@@ -138,7 +138,7 @@ private:
                 [&](SortEntry const& a, SortEntry const& b) { return before(a, b); });
             ranges.push_back(u16(at - pivots_.begin()));
             ++counts_[u64{group} * groups_ + ranges.back()];
-            if (ranges.size() % kCheckEvery == 0) run_.check();
+            if (ranges.size() % kRowsBetweenChecks == 0) run_.check();
         }
         return ranges;
     }

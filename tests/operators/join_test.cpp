@@ -284,6 +284,26 @@ TEST(Join, CancelStopsALongProbe) {
     stopper.join();
 }
 
+// Rows that stay go through no channel that would tell of it, and rows without a partner fill no result.
+TEST(Join, CancelStopsAProbeWithoutMatches) {
+    Cluster cluster(1);
+    std::vector<Row> rows(200'000, Row{cell(std::int64_t{1})});
+    Random random(1);
+    auto left = deal({{"k", int64()}}, rows, 1, random);
+    for (Row& row : rows) row = {cell(std::int64_t{2})};
+    auto const right = deal({{"q", int64()}}, {rows[0]}, 1, random);
+    std::vector<RecordBatch> const once = left[0].batches;
+    while (left[0].rows() < 400'000'000) {
+        left[0].batches.insert(left[0].batches.end(), once.begin(), once.end());
+    }
+    std::atomic<bool> cancel{true};
+    OperatorOptions options;
+    options.cancel = &cancel;
+    expect_error(ErrorCode::Interrupted, {"join"}, [&] {
+        join(cluster.runtime, cluster.endpoints, left, right, {{"k"}, {"q"}, {}, {}}, options);
+    });
+}
+
 TEST(Join, ColumnsAndNames) {
     Random random(1);
     Cluster cluster(2);

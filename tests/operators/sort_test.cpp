@@ -132,6 +132,11 @@ TEST(Sort, EndpointsShareRowsWhateverTheirOrder) {
     EXPECT_LT(most_share(numbers, 4), 4.0 / 3 + 1.2);
     numbers.assign(kCount, 5);
     EXPECT_EQ(most_share(numbers, 4), 4.0);
+    // Few keys: each goes whole to where it is nearest to an even share.
+    for (auto& number : numbers) number = random.below(10) < 6 ? 0 : 1;
+    EXPECT_LT(most_share(numbers, 2), 1.3);
+    for (auto& number : numbers) number = static_cast<std::int64_t>(random.below(4));
+    EXPECT_LT(most_share(numbers, 4), 1.2);
 }
 
 TEST(Sort, GroupsShareTheRowsOfOneKey) {
