@@ -3,7 +3,7 @@
 # architecture, without a GPU and without linking: the proof that device code is one source for both compilers.
 
 # mgi_gpu_operators: <mgi/gpu_operators.hpp>, linked beside mgi, with CUDA's runtime inside.
-mgi_glob(gpu_operator_sources src/operators/gpu/*.cu src/operators/gpu/*.cpp)
+mgi_glob(gpu_operator_sources src/operators/gpu/*.cu)
 add_library(mgi_gpu_operators STATIC ${gpu_operator_sources})
 add_library(mgi::gpu_operators ALIAS mgi_gpu_operators)
 mgi_target_defaults(mgi_gpu_operators)

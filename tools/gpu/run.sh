@@ -51,7 +51,7 @@ core=(src/core/{schema,error,text}.cpp src/memory/segment_layout.cpp)
     printf "$build/tests %s\n" tests/gpu/{exchange.cu,managed.cpp} "${core[@]}" \
         src/memory/segment_ranges.cpp
     printf "$build/runtime %s\n" tests/gpu/runtime*.cu tests/support/{meeting,shared_channel}.cpp
-    printf "$build/operators %s\n" src/operators/gpu/*.{cu,cpp}
+    printf "$build/operators %s\n" src/operators/gpu/*.cu
     printf "$build/operator_tests %s\n" tests/gpu/operators*.cu
     printf "$build/bench %s\n" bench/gpu/*.cu tests/support/meeting.cpp
 } | xargs -P "$(nproc)" -I{} bash -c "set -e; compile $architecture {}"
@@ -71,7 +71,7 @@ if ! timeout 180 "$build/runtime/runtime" 2>"$build/runtime.log"; then
     tail -n 30 "$build/runtime.log"
 fi
 timeout 90 "$build/runtime/runtime" --movers "$build/movers.json" >/dev/null || failed=1
-timeout 120 "$build/operators/operators" || failed=1
+timeout 240 "$build/operators/operators" || failed=1
 checks=
 sanitize() { # name, tool, program...
     local name=$1 tool=$2 verdict=clean

@@ -1,4 +1,5 @@
-// The operators over tables in the host's memory, at endpoints on GPUs.
+// The operators over tables in the host's memory, at endpoints on GPUs. It has no kernel, and is compiled as the others are:
+// nvcc lays out what a lambda captures in another order than g++, so inline functions of both may not meet.
 #include <mgi/gpu_operators.hpp>
 
 #include "operators/callers_memory.hpp"
