@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/block_cache.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/pinned_copies.hpp"
 
@@ -90,7 +91,15 @@ Values fixed_values(Type const& type, GpuColumn const& column) {
     return {static_cast<char const*>(column.values) + std::size_t(column.offset) * width, width};
 }
 
+/// Large ones in huge pages: to get each of the small ones for the first time takes longer than to copy it.
 std::shared_ptr<std::byte> host_block(std::size_t bytes) {
+    if (bytes >= BlockCache::kHugePage / 2) {
+        BlockCache::Block block = BlockCache::shared().take(bytes);
+        if (block.data == nullptr) throw std::bad_alloc();
+        block.used = block.bytes;
+        return {reinterpret_cast<std::byte*>(block.data),
+                [block](std::byte*) { BlockCache::shared().give(block); }};
+    }
     constexpr std::align_val_t alignment{kAlignment};
     return {static_cast<std::byte*>(::operator new(std::max(bytes, kAlignment), alignment)),
             [](std::byte* at) { ::operator delete(at, std::align_val_t{kAlignment}); }};

@@ -159,10 +159,11 @@ PATTERNS = {
     ),
     "gpu-partition": GpuPattern("other ways to partition rows on a GPU", "partition"),
     "gpu-tables": GpuPattern(
-        "operators over tables of one GPU: by endpoints, kinds of joins, texts",
+        "operators over tables of one GPU: by endpoints, kinds of joins, texts, and from the host",
         "mgi_group_by",
         "mgi_join",
         "mgi_exchange_tables",
+        "mgi_host_tables",
     ),
     "gpu-moving": GpuPattern("flags and copies beside resident kernels", "flags", "resident"),
     "gpu-all": GpuPattern("all benchmarks of the GPU"),
