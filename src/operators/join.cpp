@@ -72,7 +72,6 @@ public:
     Joiner(JoinPlan const& plan, JoinChannels const& channels, Endpoint endpoint, bool receives,
            EndpointJoin& here, u32 group, Run& run)
         : plan_(plan),
-          here_(here),
           table_(here.table),
           number_(here.groups_before + group),
           run_(run),
@@ -220,7 +219,6 @@ private:
     }
 
     JoinPlan const& plan_;
-    EndpointJoin& here_;
     SharedTable& table_;
     u32 const number_;  // among the groups that make the table
     Run const& run_;
