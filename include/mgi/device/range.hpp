@@ -15,7 +15,7 @@ struct SplitterValue {
     u32 size = 0;   ///< and how many they are; kNull of a null
     static constexpr u32 kNull = 0xffffffffu;
 
-    friend bool operator==(SplitterValue const&, SplitterValue const&) = default;
+    MGI_HD friend constexpr bool operator==(SplitterValue const&, SplitterValue const&) = default;
 };
 
 /// The splitters of a Range channel, in order. Destination i gets the rows that are at or behind splitter i - 1
