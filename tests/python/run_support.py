@@ -22,13 +22,17 @@ LAUNCHERS = ("MGI_", "SLURM_", "PMI_", "OMPI_", "MPI_", "RANK", "WORLD_SIZE", "L
 SHOW = 'echo "$MGI_RANK/$MGI_SIZE $MGI_LOCAL_RANK/$MGI_LOCAL_SIZE $MGI_SERVER $MGI_JOB"'
 
 JOINS = """
+import time
+
 import mgi
 job = mgi.job()
 with mgi.ClusterClient(timeout=30) as client, mgi.Runtime.connect(timeout=30) as runtime:
     runtime.create_endpoint("cpu")
     assert client.server == job.server
-    known = {server["name"] for server in client.status()["servers"]}
-    assert job.server in known
+    known, end = set(), time.monotonic() + 20
+    while job.server not in known:  # the controller may not have heard of it yet
+        assert time.monotonic() < end, (job.server, known)
+        known = {server["name"] for server in client.status()["servers"]}
     print(job.rank, job.size, job.server, job.launcher, *sorted(known))
 """
 """A program that finds its cluster."""
