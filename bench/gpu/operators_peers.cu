@@ -257,7 +257,7 @@ void operators_on_peers(Context& context) {
     std::vector<std::string> const all{"exchange", "join", "group_by", "group_by_4"};
     std::map<std::string, double> peer_ms;
     for (std::string const& name : all) {
-        // Whoever makes few groups of many lines exchanges groups, not lines.
+        // A program that makes few groups of many lines exchanges groups, not lines.
         if (lines_by_nccl == 0 || name == "group_by_4") continue;
         peer_ms[name] = lines_by_nccl + (name == "join" ? orders_by_nccl : 0) +
                         alone_ms(*one, name, wanted.rounds);

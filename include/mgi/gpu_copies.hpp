@@ -1,5 +1,5 @@
 /// \file
-/// Rows of host tables on their way to a GPU, for whoever chooses the rows or brings the memory: what copy_to_gpu of
+/// Rows of host tables on their way to a GPU, for callers that choose the rows or bring the memory: what copy_to_gpu of
 /// <mgi/gpu_table.hpp> and the operators over host tables do. Bytes go through a few pinned buffers that threads of the
 /// host fill, so that they move as fast as the link to the GPU is.
 #pragma once

@@ -333,34 +333,11 @@ def gpu_join(
     broadcast: str,
     options: Mapping[str, Any],
 ) -> tuple[list[GpuTable], dict[str, Any]]: ...
-def exchange_on_gpus(
-    runtime: Runtime,
-    endpoints: Sequence[_Pair],
-    parts: Sequence[Table],
-    keys: Sequence[str],
-    options: Mapping[str, Any],
-) -> tuple[list[Table], dict[str, Any]]: ...
-def group_by_on_gpus(
-    runtime: Runtime,
-    endpoints: Sequence[_Pair],
-    parts: Sequence[Table],
-    keys: Sequence[str],
-    aggregates: Sequence[tuple[str, str, str]],
-    options: Mapping[str, Any],
-) -> tuple[list[Table], dict[str, Any]]: ...
-def join_on_gpus(
-    runtime: Runtime,
-    endpoints: Sequence[_Pair],
-    left: Sequence[Table],
-    right: Sequence[Table],
-    left_keys: Sequence[str],
-    right_keys: Sequence[str],
-    left_columns: Sequence[str],
-    right_columns: Sequence[str],
-    kind: str,
-    broadcast: str,
-    options: Mapping[str, Any],
-) -> tuple[list[Table], dict[str, Any]]: ...
+
+exchange_on_gpus = exchange
+group_by_on_gpus = group_by
+join_on_gpus = join
+
 def trim_gpu_memory(gpu: int) -> int: ...
 def perf_exchange(options: Mapping[str, Any]) -> dict[str, Any]: ...
 def perf_plan(options: Mapping[str, Any]) -> dict[str, Any]: ...

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mgi import _mgi
-from mgi.demo.svg import label, tag, text_width
 from mgi.errors import Error, InvalidArgument, NotFound
-from mgi.perf import gpu, gpu_program
+from mgi.perf import bars, gpu, gpu_program
 from mgi.perf.exchange import dist, theta_of
 from mgi.perf.numbers import add_number, peers_among
 from mgi.perf.processes import SHAPES
@@ -79,8 +78,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise InvalidArgument(f"one-to-one is between 2 GPUs: give --gpus 2, not {gpus}")
     if options.processes and gpus == 1:
         raise InvalidArgument("--processes is between GPUs: give --gpus 2 or more")
-    if options.chart is not None and not options.chart.parent.is_dir():
-        raise InvalidArgument(f"--chart {options.chart}: there is no such folder")
+    bars.check_folder(options)
     words = {
         "gpus": gpus,
         "processes": int(options.processes),
@@ -99,10 +97,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise Error(lines[0]["error"] if lines else "mgi_gpu_bench gave no result")
     found = {"dist": options.dist, **result, "verified": result["exact"]}
     if options.chart is not None:
-        try:
-            options.chart.write_text(chart(found))
-        except OSError as error:
-            raise InvalidArgument(f"--chart {options.chart}: {error.strerror}") from error
+        bars.write(options, chart(found))
     return found
 
 
@@ -116,9 +111,9 @@ def table(result: dict[str, Any]) -> list[str]:
         "",
         f"{'GB/s':<24}{'median':>9}{'MGI is':>9}",
     ]
-    bars = [(key, name) for key, name in _BARS if result[key] is not None]
-    most = max(result[key] for key, _ in bars)
-    for key, name in bars:
+    shown_bars = [(key, name) for key, name in _BARS if result[key] is not None]
+    most = max(result[key] for key, _ in shown_bars)
+    for key, name in shown_bars:
         ratio = result.get(key.replace("gbps_", "ratio_to_"))
         shown = "" if ratio is None else f"{ratio:.2f}"
         bar = "#" * round(30 * result[key] / most)
@@ -135,44 +130,13 @@ def table(result: dict[str, Any]) -> list[str]:
 
 def chart(result: dict[str, Any]) -> str:
     """The same as a picture (SVG)."""
-    bars = [
-        (name, result[key], key == "gbps_median") for key, name in _BARS if result[key] is not None
-    ]
     title = (
         f"{result['pattern']}, {result['gpus']} GPUs, {result['row_bytes']}-byte "
         f"{result['layout']}, {result['dist']} keys: GB/s, median of {result['rounds']} rounds"
     )
-    left = max(text_width(name) for name, *_ in bars) + 16
-    most = max(gbps for _, gbps, _ in bars)
-    width, step, top = max(left + 460, text_width(title) + 24), 26, 44
-    drawn = [label(12, 24, title, anchor="start")]
-    for number, (name, gbps, ours) in enumerate(bars):
-        y = top + step * number
-        drawn += [
-            label(left - 8, y + 14, name, anchor="end"),
-            tag(
-                "rect",
-                x=float(left),
-                y=float(y),
-                width=380 * gbps / most,
-                height="18",
-                rx="3",
-                fill="#c2410c" if ours else "#56b4e9",
-            ),
-            label(left + 380 * gbps / most + 6, y + 14, f"{gbps:.0f}", anchor="start"),
-        ]
-    height = top + step * len(bars) + 10
-    ground = tag("rect", width="100%", height="100%", fill="#ffffff")
-    return (
-        tag(
-            "svg",
-            ground + "".join(drawn),
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width:.0f} {height:.0f}",
-            width=f"{width:.0f}",
-            height=f"{height:.0f}",
-            font_family="sans-serif",
-            font_size="13",
-        )
-        + "\n"
-    )
+    drawn = [
+        (name, result[key], f"{result[key]:.0f}", "#c2410c" if key == "gbps_median" else "#56b4e9")
+        for key, name in _BARS
+        if result[key] is not None
+    ]
+    return bars.chart(title, drawn)

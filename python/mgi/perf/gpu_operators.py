@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mgi import _mgi
-from mgi.demo.svg import label, tag, text_width
-from mgi.errors import Error, InvalidArgument, NotFound
-from mgi.perf import gpu, gpu_program
+from mgi.errors import Error, NotFound
+from mgi.perf import bars, gpu, gpu_program
 from mgi.perf.numbers import add_number, peers_among
 
 SUMMARY = "exchange, join and group-by of tables on GPUs, beside NCCL, PyTorch and CuPy"
@@ -64,8 +63,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise NotFound(f"this needs a GPU: {_mgi.gpu_absence()}")
     if most > there:
         raise NotFound(f"--gpus is {most}, and there are {there}")
-    if options.chart is not None and not options.chart.parent.is_dir():
-        raise InvalidArgument(f"--chart {options.chart}: there is no such folder")
+    bars.check_folder(options)
     program = gpu_program.find_or_build()
     found: list[dict[str, Any]] = []
     by_lines: dict[int, dict[str, dict[str, float]]] = {}
@@ -85,10 +83,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "verified": all("error" not in line and line.get("exact") for line in found),
     }
     if options.chart is not None:
-        try:
-            options.chart.write_text(chart(result))
-        except OSError as error:
-            raise InvalidArgument(f"--chart {options.chart}: {error.strerror}") from error
+        bars.write(options, chart(result))
     return result
 
 
@@ -215,38 +210,12 @@ _BARS = (
 
 def chart(result: dict[str, Any]) -> str:
     """The same as a picture (SVG): bars of milliseconds."""
-    bars = [
-        (f"{line['operator']}, {line['gpus']} GPUs: {name}", line[key], colour)
+    title = f"milliseconds of a call, SF {result['sf']}, {result['scaling']} scaling"
+    drawn = [
+        (f"{line['operator']}, {line['gpus']} GPUs: {name}", line[key], f"{line[key]:.2f}", colour)
         for line in result["results"]
         if "error" not in line
         for key, name, colour in _BARS
         if line.get(key) is not None
     ]
-    title = f"milliseconds of a call, SF {result['sf']}, {result['scaling']} scaling"
-    left = max((text_width(name) for name, *_ in bars), default=0) + 16
-    most = max((ms for _, ms, _ in bars), default=1)
-    width, step, top = max(left + 460, text_width(title) + 24), 22, 44
-    drawn = [label(12, 24, title, anchor="start")]
-    for number, (name, ms, colour) in enumerate(bars):
-        y = top + step * number
-        length = 380 * ms / most
-        drawn += [
-            label(left - 8, y + 13, name, anchor="end"),
-            tag("rect", x=float(left), y=float(y), width=length, height="16", rx="3", fill=colour),
-            label(left + length + 6, y + 13, f"{ms:.2f}", anchor="start"),
-        ]
-    height = top + step * len(bars) + 10
-    ground = tag("rect", width="100%", height="100%", fill="#ffffff")
-    return (
-        tag(
-            "svg",
-            ground + "".join(drawn),
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width:.0f} {height:.0f}",
-            width=f"{width:.0f}",
-            height=f"{height:.0f}",
-            font_family="sans-serif",
-            font_size="13",
-        )
-        + "\n"
-    )
+    return bars.chart(title, drawn)

@@ -156,7 +156,7 @@ public:
         threads().run_all(all);
     }
 
-    // Each row to who owns its keys.
+    // Each row to the endpoint that owns its keys.
     [[nodiscard]] Routing partition(std::vector<std::string> const& keys) const {
         return Routing::partition(keys, options_.hash);
     }

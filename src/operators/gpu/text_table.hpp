@@ -1,4 +1,4 @@
-// The hash table of a join whose key is one text. An entry has the text's word and where its characters lie; whoever comes to
+// The hash table of a join whose key is one text. An entry has the text's word and where its characters lie; a thread that comes to
 // a word like its own compares those. One source for g++ and nvcc.
 //
 // Nothing here acquires: that empties a GPU's first-level cache, where a warp's neighbours in the characters are. An entry is
@@ -120,7 +120,7 @@ MGI_HD inline u64 insert_text(HashTable const& table, TextKey const& key) {
         }
         if (found != key.word) continue;
         if (size == 0) return index;
-        // Whoever has claimed it waits for nobody.
+        // The thread that has claimed it waits for nobody.
         u64 at = 0;
         while (at == 0) at = begin.load(device::relaxed);
         if (same_bytes(key.characters, reinterpret_cast<char const*>(at), size)) return index;
