@@ -5,7 +5,9 @@
   of the public API: their own folder, core/ and <mgi/...>.
 - include/mgi/device/ includes only itself, the standard library and libcu++ (<cuda/...>, and the
   toolkit's own headers under nvcc), never the host side.
-- Public headers never include from src/, and name no third-party library but libcu++.
+- Public headers never include from src/, and name no third-party library but libcu++. Their lambdas
+  name what they capture: nvcc and g++ lay implicit captures out in different orders, and the linker
+  takes one of two inline functions for both.
 - A source file holds one idea: at most 500 lines.
 - What docs/protocols.md maps to code, models and Relacy scenarios is there.
 - The formatters' versions in .pre-commit-config.yaml are those of requirements-test.txt.
@@ -36,6 +38,7 @@ ROOMS = [
 MAX_LINES = 500
 SOURCES = {".cpp", ".hpp", ".cu", ".cuh", ".h", ".inl", ".py", ".sh"}
 FOLDERS = ["include", "src", "python", "bench", "tests", "examples", "tools", "cmake"]
+IMPLICIT_CAPTURE = re.compile(r"\[(&|=)[],]")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(<[^>]+>|"[^"]+")')
 # A header of the C++ or C standard library: no folder, and no ending but .h.
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")
@@ -74,6 +77,9 @@ def check_public(path: Path) -> Iterator[str]:
                 yield f"{path}:{number}: device headers know nothing of <{name}>"
         elif not STANDARD.match(name) and not TOOLKIT.match(name):
             yield f"{path}:{number}: <{name}> is third-party; public headers use libcu++ alone"
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if IMPLICIT_CAPTURE.search(line):
+            yield f"{path}:{number}: a lambda that both nvcc and g++ compile names its captures"
 
 
 def check_length(path: Path) -> Iterator[str]:

@@ -40,14 +40,15 @@ inline void check(cudaError_t error, char const* what) {
 template <class Source, class Take, class Give>
 GpuAllocator allocator_of(std::map<int, Source> sources, Take take, Give give) {
     GpuAllocator all;
-    all.allocate_in_stream = [=](int gpu, std::uint64_t bytes, void* stream) {
+    all.allocate_in_stream = [sources, take](int gpu, std::uint64_t bytes, void* stream) {
         auto const source = sources.find(gpu);
         if (source == sources.end()) {
             throw std::runtime_error("it was given nothing for cuda:" + std::to_string(gpu));
         }
         return take(source->second, bytes, static_cast<cudaStream_t>(stream));
     };
-    all.deallocate_in_stream = [=](int gpu, void* at, std::uint64_t bytes, void* stream) {
+    all.deallocate_in_stream = [sources, give](int gpu, void* at, std::uint64_t bytes,
+                                               void* stream) {
         give(sources.at(gpu), at, bytes, static_cast<cudaStream_t>(stream));
     };
     // Channels want memory that every stream can use.

@@ -84,7 +84,7 @@ MGI_HD MGI_COLD bool collect(ChannelState<A> const& state, Lane<A>& lane) {
     MGI_ASSERT(moved - first <= u64(lane.mask) + 1, moved, first, lane.mask);
     for (u64 at = first; at != moved; ++at) {
         release_reads(lane.slots[u32(at) & lane.mask], lane.moves, lane.mask + 1,
-                      [&](Slot<A>& slot) {
+                      [&state](Slot<A>& slot) {
                           if (state.layout.bit_bytes != 0) {
                               memset(state.pool + slot.offset, 0, state.layout.bit_bytes);
                           }
@@ -133,7 +133,7 @@ MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
-    from.deliver_ready([&](u64 sequence, Slot<A>& slot, u64 content) {
+    from.deliver_ready([&state, &from, source, lane](u64 sequence, Slot<A>& slot, u64 content) {
         u32 const chunks = state.chunks_of(Content::rows(content));
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
         // Somebody gives the slot back.
@@ -170,19 +170,20 @@ MGI_HD MGI_COLD void publish_slot(ChannelState<A>& state, u32 source, u32 lane, 
     if (state.one_order() && from.moves == 0) {
         deliver_alone(
             state.delivering_all,
-            [&] {
+            [&state] {
                 for (u32 s = 0; s < state.source_count; ++s) {
                     if (state.sources[s].lanes[0].ready()) return true;
                 }
                 return false;
             },
-            [&] {
+            [&state] {
                 for (u32 s = 0; s < state.source_count; ++s) deliver_lane(state, s, 0);
             });
         return;
     }
     deliver_alone(
-        from.delivering, [&] { return from.ready(); }, [&] { deliver_lane(state, source, lane); });
+        from.delivering, [&from] { return from.ready(); },
+        [&state, source, lane] { deliver_lane(state, source, lane); });
 }
 
 /// Which open segments are published: all, or what a group that merely waits publishes. Of a lane whose segments are copied it

@@ -52,7 +52,7 @@ MGI_HD MGI_COLD Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, 
     };
     u32 const next = tile.next[l];
     u32 const wanted = tile.end[l] - next;
-    auto const fit = [&](u32 rows, u32 units) -> Fitting {
+    auto const fit = [&tile, next, wanted](u32 rows, u32 units) -> Fitting {
         u32 const most = min_of(rows, wanted);
         u64 sum = 0;
         u32 k = 0;
@@ -64,7 +64,9 @@ MGI_HD MGI_COLD Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, 
         return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
     };
     Lane<A>& lane = state.sources[source].lanes[l];
-    auto const publish = [&](u64 sequence) { publish_slot(state, source, l, sequence); };
+    auto const publish = [&state, source, l](u64 sequence) {
+        publish_slot(state, source, l, sequence);
+    };
     Claim taken = lane.claim_fitting(fit, publish);
     if (taken.rows == 0 && finds_room(state, lane)) taken = lane.claim_fitting(fit, publish);
     lay_text(tile, next, taken);

@@ -265,7 +265,9 @@ private:
                               router.parts, tile.lane);
         }
         for_rows_at_once(
-            workers, rows, [&](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
+            workers, rows,
+            [&tile, &router, keys, stride, rows, lanes](u32 const(&row)[kRowsAtOnce],
+                                                        bool const(&counts)[kRowsAtOnce]) {
                 u32 lane[kRowsAtOnce];
                 if (router.plain) {
                     u64 key[kRowsAtOnce];
@@ -364,7 +366,7 @@ private:
         PassPlan<A> const& plan = this->plan();
         Tile const tile = this->tile(number);
         u32 const lanes = plan.shape.lanes;
-        auto const target_of = [&](u32 lane, u32 position) {
+        auto const target_of = [&tile, lanes](u32 lane, u32 position) {
             LaneTarget const first = tile.targets[lane];
             return first.has(position) ? first : tile.targets[lanes + lane];
         };
@@ -377,7 +379,7 @@ private:
             write_packed<u32>(writers, tile, plan.moves, target_of);
         } else {
             write_together(
-                writers, tile, plan.moves, [&](u32 c) { return tile.moves[c]; }, target_of);
+                writers, tile, plan.moves, [&tile](u32 c) { return tile.moves[c]; }, target_of);
         }
         if (plan.layout.bit_bytes != 0) {
             write_bits_and_views(writers, tile, plan.shape.lanes, plan.batch, first_of(number),

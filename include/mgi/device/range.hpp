@@ -106,8 +106,8 @@ MGI_HD inline void find_ranges(Group const& group, RangeTable const& range, Batc
     if (by_words && key.kind == OrderKind::Signed) {
         char const* const at = batch.fixed(layout, key.column, first);
         u32 const stride = batch.fixed_stride(layout);
-        auto const word_at = [&](u32 i) {
-            return u64(load_signed(at + u64(i) * stride, key.width)) ^ kSignBit;
+        auto const word_at = [at, stride, width = key.width](u32 i) {
+            return u64(load_signed(at + u64(i) * stride, width)) ^ kSignBit;
         };
         return find_ranges_by(group, range, rows, word_at, part);
     }

@@ -131,14 +131,15 @@ private:
         u32 first = me.first.load(relaxed);
         found.looks = looks = of_leader(group_, looks);
         first = of_leader(group_, first);
-        auto const at_others = [&] {
+        auto const at_others = [this, looks] {
             Found const held = look_at_others(group_, state_, here_);
             return Found{held.source, held.group, looks};
         };
         if (looks % kLooks == kLooks - 1) found = at_others();
         if (found.source != sources) return found;
-        u32 const turn = first_of_warp(group_, sources,
-                                       [&](u32 k) { return seems_to_have(me, in_turn(first, k)); });
+        u32 const turn = first_of_warp(group_, sources, [this, &me, first](u32 k) {
+            return seems_to_have(me, in_turn(first, k));
+        });
         if (turn != sources) {
             found.source = in_turn(first, turn);
         } else if (looks % kIdleLooks == kIdleLooks - 1) {
@@ -168,11 +169,12 @@ private:
             Inbox<A> const* const inbox = here.rings[s].inbox;
             if (inbox == nullptr || of_leader(group, inbox->has_open() ? 1 : 0) == 0) continue;
             u64 const numbers = numbers_of(here, s);
-            u32 const holder = first_of_warp(group, state.max_groups, [&](u32 g) {
-                u64 const held = here.inbox_receivers[g].holds[s].load(relaxed);
-                return held != 0 &&
-                       (Receiver<A>::is_above(held, numbers) || has_come(*inbox, held));
-            });
+            u32 const holder =
+                first_of_warp(group, state.max_groups, [&here, inbox, s, numbers](u32 g) {
+                    u64 const held = here.inbox_receivers[g].holds[s].load(relaxed);
+                    return held != 0 &&
+                           (Receiver<A>::is_above(held, numbers) || has_come(*inbox, held));
+                });
             if (holder != state.max_groups) return {s, holder};
         }
         return {state.source_count, group.block};
@@ -245,7 +247,7 @@ private:
     /// never be empty.
     MGI_HD bool take_by_turns(ReceivedBatch& batch, Found found) {
         Receiver<A>& me = here_.inbox_receivers[group_.block];
-        auto const from_queue = [&] { return here_.has_queue && take_queued(batch); };
+        auto const from_queue = [this, &batch] { return here_.has_queue && take_queued(batch); };
         // An addition: groups of several launches may be this block. Nobody waits for it.
         (void)me.looks.fetch_add(1, relaxed);
         bool const turn = found.looks % kOthersTurn == 0;
@@ -438,7 +440,7 @@ private:
             }
             // release: every reader is done before the source writes into the slot again.
             read.sequence.store(batch.sequence + ring.size, cuda::std::memory_order_release);
-        } else if (!release_reads(read, 1, ring.size, [&](Slot<A>& slot) {
+        } else if (!release_reads(read, 1, ring.size, [this, clears](Slot<A>& slot) {
                        if (clears) memset(state_.pool + slot.offset, 0, state_.layout.bit_bytes);
                    })) {
             return;

@@ -162,7 +162,7 @@ MGI_HD void write_column(Tile const& tile, u32 lanes, ColumnMove const& move, Ti
                          Base const& base) {
     bool const power = (move.width & (move.width - 1)) == 0 && move.width <= 64;
     if (ops != nullptr && power && move.packed()) return write_runs(tile, lanes, move, *ops, base);
-    for_each_claimed(Group{}, tile, lanes, [&](u32 d, u32 position, u32 row) {
+    for_each_claimed(Group{}, tile, lanes, [&tile, &move, &base](u32 d, u32 position, u32 row) {
         memcpy(base(d) + move.to_offset + u64(row) * move.to_stride,
                move.from + u64(tile.row_at(position)) * move.from_stride, move.width);
     });
@@ -292,31 +292,32 @@ MGI_HD void write_bits(Group const& group, Tile const& tile, u32 lanes, u32 to_o
 template <class Base>
 MGI_HD void write_views(Group const& group, Tile const& tile, u32 lanes, Batch const& batch,
                         u64 first, SegmentLayout const& layout, Base const& base) {
-    for_each_claimed(group, tile, lanes, [&](u32 d, u32 position, u32 row) {
-        char* const segment = base(d);
-        u32 const source_row = tile.row_at(position);
-        u32 at = tile.text[source_row];
-        for (u32 c = 0; c < layout.column_count; ++c) {
-            ColumnLayout const& column = layout.columns[c];
-            if (column.storage != Storage::Views) continue;
-            Text const text = batch.text(column, c, first + source_row);
-            StringView16 view;
-            view.length = text.size;
-            if (text.size <= StringView16::kInline) {
-                memset(view.text, 0, StringView16::kInline);
-                if (text.size != 0) memcpy(view.text, text.data, text.size);
-            } else {
-                MGI_ASSERT(layout.bytes_offset + u64(at) + text.size <= layout.size, at, text.size,
-                           layout.bytes_offset, layout.size);
-                memcpy(view.ref.prefix, text.data, 4);
-                view.ref.buffer = 0;
-                view.ref.offset = at;
-                memcpy(segment + layout.bytes_offset + at, text.data, text.size);
-                at += text.size;
+    for_each_claimed(
+        group, tile, lanes, [&tile, &batch, first, &layout, &base](u32 d, u32 position, u32 row) {
+            char* const segment = base(d);
+            u32 const source_row = tile.row_at(position);
+            u32 at = tile.text[source_row];
+            for (u32 c = 0; c < layout.column_count; ++c) {
+                ColumnLayout const& column = layout.columns[c];
+                if (column.storage != Storage::Views) continue;
+                Text const text = batch.text(column, c, first + source_row);
+                StringView16 view;
+                view.length = text.size;
+                if (text.size <= StringView16::kInline) {
+                    memset(view.text, 0, StringView16::kInline);
+                    if (text.size != 0) memcpy(view.text, text.data, text.size);
+                } else {
+                    MGI_ASSERT(layout.bytes_offset + u64(at) + text.size <= layout.size, at,
+                               text.size, layout.bytes_offset, layout.size);
+                    memcpy(view.ref.prefix, text.data, 4);
+                    view.ref.buffer = 0;
+                    view.ref.offset = at;
+                    memcpy(segment + layout.bytes_offset + at, text.data, text.size);
+                    at += text.size;
+                }
+                memcpy(segment + column.offset + u64(row) * column.stride, &view, sizeof(view));
             }
-            memcpy(segment + column.offset + u64(row) * column.stride, &view, sizeof(view));
-        }
-    });
+        });
 }
 
 /// What of `write_claimed` is of no fixed width.
@@ -328,12 +329,13 @@ MGI_HD MGI_COLD void write_bits_and_views(Group group, Tile tile, u32 lanes, Bat
         if (column.nullable()) {
             write_bits(
                 group, tile, lanes, column.validity,
-                [&](u32 row) { return batch.valid(c, first + row); }, base);
+                [&batch, c, first](u32 row) { return batch.valid(c, first + row); }, base);
         }
         if (column.storage == Storage::Bits) {
             write_bits(
                 group, tile, lanes, column.offset,
-                [&](u32 row) { return batch.bit(column, c, first + row); }, base);
+                [&batch, &column, c, first](u32 row) { return batch.bit(column, c, first + row); },
+                base);
         }
     }
     if (layout.has_views) write_views(group, tile, lanes, batch, first, layout, base);
@@ -349,11 +351,12 @@ MGI_HD void write_claimed(Group const& group, Tile const& tile, u32 lanes, Batch
         ColumnMove const rows{batch.rows + first * batch.row_stride, batch.row_stride,
                               layout.columns[0].offset - layout.columns[0].row_offset,
                               layout.row_bytes, layout.row_bytes};
-        return write_columns(group, tile, lanes, 1, [&](u32) { return rows; }, ops, base);
+        return write_columns(group, tile, lanes, 1, [&rows](u32) { return rows; }, ops, base);
     }
     write_columns(
         group, tile, lanes, layout.column_count,
-        [&](u32 c) { return move_of(layout.columns[c], batch, c, first); }, ops, base);
+        [&batch, first, &layout](u32 c) { return move_of(layout.columns[c], batch, c, first); },
+        ops, base);
     if (layout.bit_bytes != 0 || layout.has_views) {
         write_bits_and_views(group, tile, lanes, batch, first, layout, base);
     }

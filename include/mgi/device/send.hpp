@@ -432,7 +432,9 @@ private:
         if (state_.layout.units != 0 || !state_.takes_ahead) return;
         u32 const groups = source_.words->groups_expected.load(relaxed);
         count = min_of(count, groups);
-        auto const other = [&](u32 k) { return (group_.block + 1 + first + k) % groups; };
+        auto const other = [block = group_.block, first, groups](u32 k) {
+            return (block + 1 + first + k) % groups;
+        };
         bool any = false;
         for (u32 k = group_.thread; k < count; k += group_.threads) {
             u32 const g = other(k);

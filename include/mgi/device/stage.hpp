@@ -157,7 +157,7 @@ private:
         tile.rows = 1;
         tile.next = &next;
         tile.claims = &claim;
-        write_bits_and_views(Group{}, tile, 1, row, 0, layout, [=](u32) { return segment; });
+        write_bits_and_views(Group{}, tile, 1, row, 0, layout, [segment](u32) { return segment; });
     }
 
     /// A row with long strings, which are claimed with it.
@@ -182,8 +182,10 @@ private:
             u32 units;
         };
         return lane().claim_fitting(
-            [&](u32, u32 room) { return units <= room ? Room{1, units} : Room{0, 0}; },
-            [&](u64 sequence) { publish_slot(stage_, 0, stage_lane(stage_, group_), sequence); });
+            [units](u32, u32 room) { return units <= room ? Room{1, units} : Room{0, 0}; },
+            [this](u64 sequence) {
+                publish_slot(stage_, 0, stage_lane(stage_, group_), sequence);
+            });
     }
 
     /// Writes the batch's rows from `first` on into a claim, and commits it.
@@ -198,7 +200,7 @@ private:
         tile.claims = &claims;
         tile.text = &at;
         write_claimed(Group{}, tile, 1, batch, first, stage_.layout, stage_.ops(),
-                      [&](u32) { return stage_.pool + claim.offset; });
+                      [this, &claim](u32) { return stage_.pool + claim.offset; });
         commit(l, claim);
     }
 

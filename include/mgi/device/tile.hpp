@@ -311,19 +311,20 @@ MGI_HD inline void order_rows(Group const& group, Tile const& tile, u32 lanes, u
         }
         return;
     }
-    for_rows_at_once(group, tile.rows,
-                     [&](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
-                         u32 lane[kRowsAtOnce];
-                         u32 rank[kRowsAtOnce];
-                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
-                             lane[k] = counts[k] ? tile.lane[row[k]] : 0;
-                             rank[k] = counts[k] ? tile.rank[row[k]] : 0;
-                         }
-                         for (u32 k = 0; k < kRowsAtOnce; ++k) rank[k] += start[lane[k]];
-                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
-                             if (counts[k]) tile.order[rank[k]] = u16(row[k]);
-                         }
-                     });
+    for_rows_at_once(
+        group, tile.rows,
+        [&tile, start](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
+            u32 lane[kRowsAtOnce];
+            u32 rank[kRowsAtOnce];
+            for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                lane[k] = counts[k] ? tile.lane[row[k]] : 0;
+                rank[k] = counts[k] ? tile.rank[row[k]] : 0;
+            }
+            for (u32 k = 0; k < kRowsAtOnce; ++k) rank[k] += start[lane[k]];
+            for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                if (counts[k]) tile.order[rank[k]] = u16(row[k]);
+            }
+        });
 }
 
 /// Behind `route_rows`, without a barrier between: sorts the rows by lane, which fills `order`, `next`
@@ -341,17 +342,17 @@ MGI_HD inline void sort_tile(Group const& group, Tile& tile, u32 lanes, bool sta
     }
     for (u32 d = group.thread; d < lanes; d += group.threads) tile.count[d] = 0;
     group.sync();
-    for_rows_at_once(group, tile.rows,
-                     [&](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
-                         u32 lane[kRowsAtOnce];
-                         u32 rank[kRowsAtOnce];
-                         for (u32 k = 0; k < kRowsAtOnce; ++k)
-                             lane[k] = counts[k] ? tile.lane[row[k]] : 0;
-                         shared_ranks(tile.count, lanes, lane, counts, rank);
-                         for (u32 k = 0; k < kRowsAtOnce; ++k) {
-                             if (counts[k]) tile.rank[row[k]] = u16(rank[k]);
-                         }
-                     });
+    for_rows_at_once(
+        group, tile.rows,
+        [&tile, lanes](u32 const(&row)[kRowsAtOnce], bool const(&counts)[kRowsAtOnce]) {
+            u32 lane[kRowsAtOnce];
+            u32 rank[kRowsAtOnce];
+            for (u32 k = 0; k < kRowsAtOnce; ++k) lane[k] = counts[k] ? tile.lane[row[k]] : 0;
+            shared_ranks(tile.count, lanes, lane, counts, rank);
+            for (u32 k = 0; k < kRowsAtOnce; ++k) {
+                if (counts[k]) tile.rank[row[k]] = u16(rank[k]);
+            }
+        });
     group.sync();
     shared_sums(group, tile.count, lanes, tile.next);
     group.sync();
