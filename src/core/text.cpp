@@ -35,6 +35,30 @@ std::string_view take_word(std::string_view& left, char mark) {
     return word;
 }
 
+std::string without_controls(std::string_view text) {
+    auto const byte = [text](std::size_t i) {
+        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+    };
+    std::string clean;
+    clean.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        unsigned const first = byte(i);
+        unsigned const second = byte(i + 1);
+        unsigned const third = byte(i + 2);
+        bool const c1 = first == 0xc2 && second >= 0x80 && second <= 0x9f;
+        // U+2028 to U+202E, and U+2066 to U+2069.
+        bool const turns = first == 0xe2 && ((second == 0x80 && third >= 0xa8 && third <= 0xae) ||
+                                             (second == 0x81 && third >= 0xa6 && third <= 0xa9));
+        if (first >= 0x20 && first != 0x7f && !c1 && !turns) {
+            clean += text[i];
+            continue;
+        }
+        clean += ' ';
+        i += c1 ? 1 : turns ? 2 : 0;
+    }
+    return clean;
+}
+
 std::uint64_t text_hash(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -18,6 +18,10 @@ std::string list_text(std::vector<std::uint32_t> const& numbers);
 /// What stands before the next `mark`, or all that is left; takes both away from `left`.
 std::string_view take_word(std::string_view& left, char mark);
 
+/// UTF-8 with a space for each character that moves a terminal or a log elsewhere: control characters of ASCII and beyond it (C1), line
+/// and paragraph separators, and those that turn the direction of what follows.
+std::string without_controls(std::string_view text);
+
 /// FNV-1a, the same in all processes: against damage and confusion, not against anybody.
 std::uint64_t text_hash(std::string_view text);
 

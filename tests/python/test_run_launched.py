@@ -177,6 +177,29 @@ def test_a_first_rank_that_says_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         first.close()
 
 
+def test_folders_of_others_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launched, "private_base", lambda: tmp_path)
+    meetings = [launched.Meeting(Job("name", rank, 2, rank, 2, "here", "test")) for rank in (0, 1)]
+    taken = meetings[0]._folders[0]
+    taken.mkdir()
+    taken.chmod(0o777)  # as one that somebody else has made
+    assert meetings[0].join() is None
+    meetings[0].tell("/an/agent.sock")
+    ended: list[str | None] = []
+    joins = threading.Thread(target=lambda: ended.append(meetings[1].join()), daemon=True)
+    joins.start()
+    watched = Watched()
+    meetings[0].watch(watched, lambda: None)  # type: ignore[arg-type]
+    next(iter(watched.values()))()
+    joins.join(30)
+    assert ended == ["/an/agent.sock"]
+    assert meetings[0].own_folder == meetings[0]._folders[1]
+    for meeting in meetings:
+        meeting.close()
+    assert not meetings[0]._folders[1].exists()
+    assert taken.exists()
+
+
 class Watched(dict[int, Callable[[], None]]):
     """What a supervisor is asked to watch; the test says when there is something to read."""
 

@@ -13,7 +13,6 @@ import math
 import os
 import shutil
 import socket
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +20,12 @@ from pathlib import Path
 from mgi.errors import Error, InvalidArgument, Refused
 from mgi.jobs import Job
 from mgi.run.supervisor import Supervisor
-from mgi.run.warden import private_base
+from mgi.run.warden import is_private, private_base
 
 _FAILED = "failed"
+_SOCKET = "meeting.sock"
+_NAMES = 16
+"""Folders that are tried."""
 PATIENCE = 120.0
 """Seconds that the agent of a server may take to be there."""
 _LINE_LIMIT = 1.0
@@ -58,8 +60,10 @@ class Meeting:
         self._is_first = job.local_rank == 0
         self._others = job.local_size - 1
         self._came = 0
-        self._folder = private_base() / f"mgi-run-{os.getuid()}-{_key(job)}"
-        self._path = self._folder / "meeting.sock"
+        # In /tmp another user may have made a folder of the name ahead of us.
+        base, name = private_base(), f"mgi-run-{os.getuid()}-{_key(job)}"
+        self._folders = [base / name, *(base / f"{name}.{turn}" for turn in range(1, _NAMES))]
+        self._folder: Path | None = None
         self._listener: socket.socket | None = None
         self._members: list[socket.socket] = []
         """The others; for these, the way to the first."""
@@ -77,8 +81,7 @@ class Meeting:
             member = socket.socket(socket.AF_UNIX)
             member.settimeout(PATIENCE)
             try:
-                self._check_owner()
-                member.connect(str(self._path))
+                member.connect(str(self._found()))
             except (FileNotFoundError, ConnectionError, BlockingIOError):  # not yet
                 member.close()
                 time.sleep(0.05)
@@ -98,7 +101,7 @@ class Meeting:
             return agent
         raise Error(
             f"the first mgi run of this server, with local rank 0, was not to be found at "
-            f"{self._path} in {PATIENCE:.0f} s; has it been started?"
+            f"{self._folders[0]} in {PATIENCE:.0f} s; has it been started?"
         )
 
     def watch(self, supervisor: Supervisor, failed: Callable[[], None]) -> None:
@@ -124,7 +127,7 @@ class Meeting:
     @property
     def own_folder(self) -> Path | None:
         """The meeting's place, for the first."""
-        return self._folder if self._is_first else None
+        return self._folder
 
     @property
     def last_call(self) -> float:
@@ -142,15 +145,30 @@ class Meeting:
             member.close()
         if self._listener is not None:
             self._listener.close()
+        if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make(self) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._check_owner()
-        self._path.unlink(missing_ok=True)
+        for folder in self._folders:
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            if is_private(folder):
+                break
+        else:
+            raise Refused(f"{self._folders[0]} and others like it belong to somebody else")
+        self._folder = folder
+        path = folder / _SOCKET
+        path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self._path))
+        self._listener.bind(str(path))
         self._listener.listen(self._others + 1)
+
+    def _found(self) -> Path:
+        """The socket of the first, in the one of the folders that it has made."""
+        for folder in self._folders:
+            if is_private(folder):
+                return folder / _SOCKET
+        raise FileNotFoundError
 
     def _take_in(self, supervisor: Supervisor) -> None:
         assert self._listener is not None
@@ -176,11 +194,6 @@ class Meeting:
         supervisor.unwatch(member.fileno())
         self._members.remove(member)
         member.close()
-
-    def _check_owner(self) -> None:
-        status = self._folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            raise Refused(f"{self._folder} belongs to somebody else; remove it")
 
 
 def _say(member: socket.socket, text: str) -> None:

@@ -26,6 +26,7 @@ import resource
 import selectors
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -97,12 +98,39 @@ class Frames:
         del self._buffer[:start]
 
 
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user's, no link, that nobody else may write to."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return own and status.st_mode & others == 0
+
+
 def private_base() -> Path:
-    """Where private folders are made: this user's, unless a socket in it had too long a name."""
+    """Where private folders are made: in this user's, unless a socket in it had too long a name.
+
+    What the environment names may be another user's, as behind ``su`` and ``sudo``.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and len(runtime) <= _LONGEST_BASE and os.access(runtime, os.W_OK):
+    if runtime and len(runtime) <= _LONGEST_BASE and is_private(Path(runtime)):
         return Path(runtime)
     return Path("/tmp")
+
+
+def write_private(folder: Path, name: str, text: str) -> None:
+    """Puts a file that only this user can read into a folder, in place of one that is there.
+
+    What lies under the name, a link say, is replaced, and never written through.
+    """
+    if "/" in name or name in ("", ".", ".."):
+        raise ValueError(f"{name!r} is no name of a file")
+    descriptor, fresh = tempfile.mkstemp(prefix=f"{name}.", dir=folder)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    Path(fresh).replace(folder / name)
 
 
 def adopt_orphans() -> None:
@@ -294,9 +322,7 @@ class Warden:
                 self._folders.append(Path(os.fsdecode(payload)))
             elif kind == b"F":
                 given = json.loads(payload)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                with os.fdopen(os.open(self._folder / given["name"], flags, 0o600), "w") as file:
-                    file.write(given["text"])
+                write_private(self._folder, given["name"], given["text"])
 
     def _start(self, number: int, what: dict[str, Any]) -> None:
         pipes: list[int] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mgi.errors import Error, InvalidArgument, NotFound, Refused
+from mgi.run.warden import is_private, write_private
 from mgi.testbed import kernel, layout
 from mgi.testbed.layout import Port
 from mgi.testbed.rates import LEAST, parse_rate, shape, show_rate
@@ -226,9 +227,20 @@ class Testbed:
 
     def _write_files(self, servers: int, nics: int, rate: int | None) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        (self.folder / "sys").mkdir(parents=True)
-        (self.folder / "hosts").write_text(layout.hosts_text(servers, nics))
-        self.corrections.write_text(json.dumps(self._graph_corrections(nics, rate), indent=1))
+        # Each by itself: the mode of folders above is the umask's.
+        FILES.mkdir(mode=0o755, exist_ok=True)
+        if not is_private(FILES):
+            raise Refused(f"others may write to {FILES}, or it is not this user's; remove it")
+        for folder in (self.folder, self.folder / "sys"):
+            folder.mkdir(mode=0o755)
+        self._write("hosts", layout.hosts_text(servers, nics))
+        corrections = json.dumps(self._graph_corrections(nics, rate), indent=1)
+        self._write(self.corrections.name, corrections)
+
+    def _write(self, name: str, text: str) -> None:
+        """A file that all may read, also users to whom the testbed's processes change."""
+        write_private(self.folder, name, text)
+        (self.folder / name).chmod(0o644)
 
     def _graph_corrections(self, nics: int, rate: int | None) -> dict[str, Any]:
         """A server's NICs, which are no PCI devices; those of the machine are not its own."""

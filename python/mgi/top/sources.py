@@ -14,7 +14,7 @@ from mgi.closing import Closing
 from mgi.cluster import ClusterClient
 from mgi.control import MISSING, PROGRAM
 from mgi.errors import Error, InvalidArgument, Refused
-from mgi.run.warden import private_base
+from mgi.run.warden import is_private, private_base
 from mgi.top.figures import Figures, figures
 
 PATIENCE = 10.0
@@ -95,8 +95,8 @@ def open_source(controller: str | None, agent: str | None) -> Source:
         return ControllerSource(controller)
     if (job := _job()) is not None:
         return job
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    own = [Path(runtime) / "mgi/agent.sock"] if runtime else []
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", "/"))
+    own = [runtime / "mgi/agent.sock"] if is_private(runtime) else []
     for socket in [*own, _SYSTEM_SOCKET]:
         if os.access(socket, os.W_OK):
             return AgentSource(socket)
@@ -107,9 +107,9 @@ def _job() -> Source | None:
     """The one job that mgi run has started here with a cluster of its own, if there is one."""
     found: dict[Any, tuple[Path, AgentSource]] = {}
     for socket in sorted(private_base().glob("mgi-run-*/agent.sock")):
-        with contextlib.suppress(Error, OSError):  # another user's, or left by one that was killed
-            if not os.access(socket, os.W_OK):
-                continue
+        if not is_private(socket.parent):  # root could look at it, and be told anything
+            continue
+        with contextlib.suppress(Error, OSError):  # left by one that was killed
             source = AgentSource(socket)
             try:
                 status = source.ask()

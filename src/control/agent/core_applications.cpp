@@ -9,6 +9,7 @@
 #include "control/local/use_words.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
+#include "core/text.hpp"
 
 namespace mgi::control {
 
@@ -118,7 +119,7 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                         ") version " + std::to_string(kSocketProtocol) +
                         "; update the older of the two");
     }
-    std::string const name = text_in(message, "name", 255);
+    std::string const name = without_controls(text_in(message, "name", 255));
     struct Announced {
         std::uint32_t endpoint;
         std::uint32_t vertex;

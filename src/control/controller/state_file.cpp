@@ -17,6 +17,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/private_files.hpp"
 #include "core/text.hpp"
 
 namespace mgi::control {
@@ -37,8 +38,7 @@ constexpr std::size_t kLargest = 4096;
 /// A descriptor that is closed whatever happens.
 class Descriptor {
 public:
-    Descriptor(std::filesystem::path const& path, int flags)
-        : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+    explicit Descriptor(int fd) : fd_(fd) {}
     ~Descriptor() {
         if (fd_ >= 0) close(fd_);
     }
@@ -56,6 +56,7 @@ StateFile::StateFile(std::filesystem::path path) : path_(std::move(path)) {
     if (path_.empty()) throw Error(ErrorCode::InvalidArgument, "state file: no name was given");
     lock();
     try {
+        check_folder(path_.parent_path().string(), "give --state a file in a folder of yours");
         read();
         ++epoch_;
         write();
@@ -71,7 +72,7 @@ StateFile::~StateFile() {
 
 void StateFile::lock() {
     std::filesystem::path const file = path_.string() + ".lock";
-    lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    lock_ = open_own_file(file.string(), O_RDWR);
     if (lock_ < 0) refuse_errno(file, "cannot be opened; give --state a file in a folder of yours");
     if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
     int const why = errno;
@@ -137,9 +138,9 @@ void StateFile::write() const {
     }
     text += fmt::format("check {:016x}\n", text_hash(text));
 
-    std::filesystem::path const fresh = path_.string() + ".new";
-    {
-        Descriptor const file(fresh, O_WRONLY | O_CREAT | O_TRUNC);
+    std::string fresh;
+    try {
+        Descriptor const file(open_new_file(path_.string(), fresh));
         if (file.get() < 0) refuse_errno(fresh, "cannot be written");
         for (std::size_t at = 0; at < text.size();) {
             ssize_t const wrote = ::write(file.get(), text.data() + at, text.size() - at);
@@ -148,12 +149,15 @@ void StateFile::write() const {
             at += static_cast<std::size_t>(wrote);
         }
         if (fsync(file.get()) != 0) refuse_errno(fresh, "cannot be flushed to the disk");
+        if (rename(fresh.c_str(), path_.c_str()) != 0) refuse_errno(path_, "cannot be replaced");
+    } catch (...) {
+        unlink(fresh.c_str());
+        throw;
     }
-    if (rename(fresh.c_str(), path_.c_str()) != 0) refuse_errno(path_, "cannot be replaced");
     // The new name, too, must be on the disk.
     std::filesystem::path const folder =
         path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-    Descriptor const directory(folder, O_RDONLY | O_DIRECTORY);
+    Descriptor const directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory.get() < 0 || fsync(directory.get()) != 0) {
         refuse_errno(folder, "cannot be flushed to the disk");
     }

@@ -17,6 +17,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/private_files.hpp"
+
 namespace mgi::control {
 
 namespace {
@@ -54,7 +56,7 @@ int try_connect(Fd const& fd, sockaddr_un const& address) {
 /// Two agents that start together would else take each other's socket for a dead one's.
 Fd lock_of(std::string const& path) {
     std::string const name = path + ".lock";
-    Fd lock(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    Fd lock(open_own_file(name, O_RDWR));
     if (!lock) {
         throw Error(ErrorCode::NotFound,
                     with_errno("cannot open " + name, errno) +
@@ -239,9 +241,9 @@ Fd connect_to_agent(std::string const& path) {
 
 Listener listen_for_applications(std::string const& path) {
     sockaddr_un const address = address_of(path);
-    std::error_code failed;
-    auto const folder = std::filesystem::path(path).parent_path();
-    if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+    std::string const folder = std::filesystem::path(path).parent_path().string();
+    make_folder(folder);
+    check_folder(folder, "choose another place with --socket");
     Fd lock = lock_of(path);
     make_room_at(path, address);
     Fd fd = unix_socket();

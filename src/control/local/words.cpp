@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "core/private_files.hpp"
 #include "core/variable.hpp"
 
 namespace mgi::control {
@@ -107,7 +108,9 @@ Error error_in(Json const& value) {
 std::string own_socket() {
     if (std::string path(variable("MGI_AGENT")); !path.empty()) return path;
     std::string const folder(variable("XDG_RUNTIME_DIR"));
-    return geteuid() == 0 || folder.empty() ? kSystemSocket : folder + "/mgi/agent.sock";
+    // Who else may write there could have an agent of his own wait for this user's applications.
+    bool const own = geteuid() != 0 && is_private_folder(folder);
+    return own ? folder + "/mgi/agent.sock" : kSystemSocket;
 }
 
 std::string default_socket() {

@@ -1,5 +1,6 @@
 #include "control/rpc/security.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
@@ -154,8 +155,12 @@ std::string Security::explain(std::string_view address, grpc::Status const& stat
 
 bool is_loopback(std::string_view address) {
     auto const colon = address.rfind(':');
-    std::string_view const host = address.substr(0, colon);
-    return host == "localhost" || host == "[::1]" || host == "::1" || host.rfind("127.", 0) == 0;
+    std::string const host(address.substr(0, colon));
+    // Of the numbers alone: 127.0.0.1.example.org is a name, which may lead anywhere.
+    in_addr number{};
+    bool const numeric = inet_pton(AF_INET, host.c_str(), &number) == 1;
+    return host == "localhost" || host == "[::1]" || host == "::1" ||
+           (numeric && ntohl(number.s_addr) >> 24 == 127);
 }
 
 void check_listen_address(std::string_view what, std::string_view address, Security const& security,

@@ -11,16 +11,13 @@
 #include <mgi/error.hpp>
 #include <mgi/graph.hpp>
 
+#include "core/text.hpp"
 #include "planner/limits.hpp"
 
 namespace mgi::control {
 namespace {
 
 using Ids = google::protobuf::RepeatedField<std::uint32_t>;
-
-bool is_control(char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-}
 
 std::string wrong_endpoints(char const* what, Ids const& ids, Limits const& limits) {
     auto const count = static_cast<std::size_t>(ids.size());
@@ -133,7 +130,7 @@ std::string wrong_spec(ChannelSpec const& spec, Limits const& limits) {
 }
 
 std::string wrong_name(std::string_view what, std::string_view name, std::size_t most) {
-    bool const clean = std::none_of(name.begin(), name.end(), is_control);
+    bool const clean = without_controls(name) == name;
     if (!name.empty() && name.size() <= most && clean) return {};
     return fmt::format("{} has {} bytes{}; 1 to {} without control characters are possible", what,
                        name.size(), clean ? "" : " with control characters", most);
@@ -143,8 +140,7 @@ std::string clean_text(std::string_view text, std::size_t most) {
     std::size_t end = std::min(text.size(), most);
     auto const inside = [&] { return (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80; };
     while (end > 0 && end < text.size() && inside()) --end;
-    std::string clean(text.substr(0, end));
-    std::replace_if(clean.begin(), clean.end(), is_control, ' ');
+    std::string clean = without_controls(text.substr(0, end));
     if (end < text.size()) clean += "...";
     return clean;
 }

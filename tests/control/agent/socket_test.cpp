@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -51,6 +52,30 @@ TEST_F(AgentsSocket, ADeadAgentsSocketIsReplacedAndNothingElse) {
     expect_error(ErrorCode::Refused, {"no socket", "--socket"},
                  [&] { (void)listen_for_applications(folder_.file("text")); });
     EXPECT_TRUE(std::filesystem::exists(folder_.file("text")));
+}
+
+TEST_F(AgentsSocket, OthersMayNotReplaceIt) {
+    std::string const folder = folder_.file("all");
+    std::filesystem::create_directory(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms::all);
+    expect_error(ErrorCode::Refused, {folder, "written to by everybody", "--socket"},
+                 [&] { (void)listen_for_applications(folder + "/agent.sock"); });
+    // Folders that it makes are nobody else's, whatever the umask.
+    mode_t const before = umask(0);
+    std::string const made = folder_.file("made");
+    std::optional<Listener> agent = listen_for_applications(made + "/here/agent.sock");
+    umask(before);
+    for (std::string const& one : {made, made + "/here"}) {
+        EXPECT_EQ(std::filesystem::status(one).permissions() &
+                      (std::filesystem::perms::group_write | std::filesystem::perms::others_write),
+                  std::filesystem::perms::none);
+    }
+    std::filesystem::remove(made + "/here/agent.sock.lock");
+    std::filesystem::create_symlink(folder_.file("precious"), made + "/here/agent.sock.lock");
+    agent.reset();
+    expect_error(ErrorCode::NotFound, {"agent.sock.lock"},
+                 [&] { (void)listen_for_applications(made + "/here/agent.sock"); });
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("precious")));
 }
 
 /// Two ends of one connection.

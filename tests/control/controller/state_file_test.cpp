@@ -95,5 +95,24 @@ TEST_F(ControlStateFile, AFolderThatIsNotThereIsAnError) {
                  [&] { StateFile const state(folder / "none" / "state"); });
 }
 
+// What others could have put there, or could replace.
+TEST_F(ControlStateFile, OthersLinksAndFoldersAreRefused) {
+    std::ofstream(folder / "precious") << "kept";
+    fs::create_symlink(folder / "precious", file.string() + ".lock");
+    expect_error(ErrorCode::Refused, {".lock", "cannot be opened"},
+                 [&] { StateFile const state(file); });
+    fs::remove(file.string() + ".lock");
+    fs::create_symlink(folder / "precious", file.string() + ".new");
+    {
+        StateFile const state(file);
+    }
+    EXPECT_EQ(fs::file_size(folder / "precious"), 4u);
+    fs::permissions(folder, fs::perms::all);
+    expect_error(ErrorCode::Refused, {folder.string(), "written to by everybody", "--state"},
+                 [&] { StateFile const state(file); });
+    fs::permissions(folder, fs::perms::all | fs::perms::sticky_bit);  // as /tmp
+    EXPECT_EQ(StateFile(file).epoch(), 2u);
+}
+
 }  // namespace
 }  // namespace mgi::control::test

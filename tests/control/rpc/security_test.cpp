@@ -185,6 +185,11 @@ TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrAWord) {
     }
     EXPECT_SAYS(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, false); }),
                 "--insecure");
+    // Names, whatever they begin with.
+    for (char const* const name : {"127.evil.example:1", "127.0.0.1.example:1", "127.1:1"}) {
+        EXPECT_SAYS(refusal([&] { check_listen_address("--listen", name, none, false); }),
+                    "--insecure");
+    }
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, true); }), "");
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full, false); }), "");
     // A browser shows no certificate.
