@@ -31,10 +31,15 @@
 /// the allocator; where it is of a CUDA memory pool that is closed to them, rows go through a channel, and a warning says so.
 /// An operator whose allocator had no memory can be called again.
 ///
+/// Room: where a group-by or a join finds no memory for what it needs beside the parts, all processes copy the columns that it looks at to the
+/// host, go in rounds as with tables in host memory (below), and copy the results back, for which there must be room. The copies
+/// count against `spill_limit`; a limit of 1 keeps a call from that. OperatorReport::rounds is above 0 then, and the phase "spill" says how
+/// long the copies took.
+///
 /// Of OperatorOptions `groups` are the most thread blocks of an endpoint, of which only as many are taken as
 /// have room beside what channels and sorters of the runtime need, `receive_limit` bytes of GPU memory that
 /// results and tables of an endpoint may take (0: what the GPU has).
-/// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what; Interrupted; GroupFailed
+/// Errors: InvalidArgument; OutOfMemory, that says how much was wanted of what, and what was tried; Interrupted; GroupFailed
 /// where a GPU's context is lost; those of channels.
 ///
 /// Tables in host memory: the functions `..._on_gpus` take and give these, at endpoints on GPUs, which do the work: they copy rows

@@ -38,8 +38,8 @@ struct OperatorOptions {
     TwoLevel two_level = TwoLevel::Auto;
     /// Bytes that results and tables may take; 0: what the runtime has left.
     std::uint64_t receive_limit = 0;
-    /// Of tables in host memory at GPU endpoints: bytes of this process' host memory that results, and the numbers of the rows
-    /// of each round, may take (<mgi/gpu_operators.hpp>); 0: what the runtime has left.
+    /// Of operators at GPU endpoints: bytes of this process' host memory that results, the numbers of the rows of each round, and
+    /// copies of tables on GPUs that find no room there may take (<mgi/gpu_operators.hpp>); 0: what the runtime has left.
     std::uint64_t spill_limit = 0;
     std::uint32_t segment_bytes = 0;
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
@@ -58,7 +58,7 @@ struct OperatorOptions {
 /// What a part of an operator's work took.
 struct OperatorPhase {
     /// "count", "exchange", "fold", "join"; of host tables at GPU endpoints also "partition", "upload" and "download": for how long
-    /// the GPUs waited for that
+    /// the GPUs waited for that; of GPU tables that went through the host "spill": copying them there, and results back
     std::string name;
     double seconds = 0;
 };
@@ -71,7 +71,7 @@ struct OperatorReport {
     std::uint64_t rows = 0;   ///< sent; the second of two levels does not count
     std::uint64_t bytes = 0;  ///< payload sent, likewise
     bool two_level = false;   ///< rows went in two levels
-    /// Of tables in host memory at GPU endpoints: how many rounds they went in; else 0.
+    /// Of tables in host memory at GPU endpoints, and of GPU tables that went through it: how many rounds they went in; else 0.
     std::uint64_t rounds = 0;
     std::string built;       ///< of a join: "left" or "right", the side that the table was built on
     bool broadcast = false;  ///< of a join: no rows moved but that side's, to all endpoints

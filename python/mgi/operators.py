@@ -60,8 +60,9 @@ def exchange(
     :param stats: a dictionary to be filled with ``seconds`` (of the launches), ``call_seconds``
         (of the whole call in C++), ``rows``, ``bytes``, ``two_level``, ``channels``, ``plans``,
         ``graph``, and ``phases``: of work on GPUs the seconds of each (``count``, ``exchange``,
-        ``fold``, ``join``, and how long they waited for ``partition``, ``upload``, ``download``),
-        else empty; of host tables at GPU endpoints ``rounds``, else 0.
+        ``fold``, ``join``, how long they waited for ``partition``, ``upload``, ``download``, and
+        ``spill``), else empty; of host tables at GPU endpoints, and of GPU tables that spilled,
+        ``rounds``, else 0.
     :param patience: with endpoints of several processes, how many seconds one that has come to the
         beginning or to the end waits for the others while no row moves.
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of
@@ -77,8 +78,9 @@ def exchange(
         runtime's, or else MGI itself.
     :param receive_limit: bytes that results and tables may take, on GPUs of each endpoint; None:
         what there is.
-    :param spill_limit: of host tables at GPU endpoints: bytes of this process' host memory that
-        results and the rounds' parts may take; None: what the runtime has left.
+    :param spill_limit: of work on GPUs: bytes of this process' host memory that results of host
+        tables, the rounds' parts, and GPU tables for which there is no room may take; None: what
+        the runtime has left; 1: GPU tables do not spill.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a

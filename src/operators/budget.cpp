@@ -7,10 +7,9 @@
 namespace mgi::operators {
 
 void Budget::refuse() const {
-    throw Error(ErrorCode::OutOfMemory,
-                what_ + "'s result and tables take more than the " + bytes_text(limit_) +
-                    " they may have: raise OperatorOptions::receive_limit, or the runtime's "
-                    "memory_limit where that is 0");
+    throw Error(ErrorCode::OutOfMemory, what_ + " take more than the " + bytes_text(limit_) +
+                                            " they may have: raise OperatorOptions::" + option_ +
+                                            ", or the runtime's memory_limit where that is 0");
 }
 
 }  // namespace mgi::operators

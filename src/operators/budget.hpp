@@ -1,4 +1,4 @@
-// What an operator's tables and results may take together.
+// What an operator's tables and results may take together, of the memory that they lie in.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,9 @@ namespace mgi::operators {
 // Thread-safe.
 class Budget {
 public:
-    // `what` names the operator in messages.
-    Budget(std::string what, u64 limit) : what_(std::move(what)), limit_(limit) {}
+    // `what` says in messages what takes the memory, `option` which of OperatorOptions is the limit.
+    Budget(std::string what, u64 limit, char const* option = "receive_limit")
+        : what_(std::move(what)), limit_(limit), option_(option) {}
     // Counts bytes in; throws Error(OutOfMemory), and counts nothing, when they are too many.
     void take(u64 bytes) {
         if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit_) return;
@@ -28,6 +29,7 @@ private:
 
     std::string what_;
     u64 limit_;
+    char const* option_;
     std::atomic<u64> used_{0};
 };
 

@@ -23,7 +23,7 @@ std::vector<Table> in_rounds(HostCall const& call, std::string const& what,
                       call.options);
     std::vector<Table> results = converse(talk, [&] {
         if (call.endpoints.empty()) refuse(what, "no endpoints; create one with create_endpoint");
-        auto const places = call.places();
+        auto const places = call.places(limit_of_rows(call.options));
         Rounds rounds(talk, call.endpoints, *places, call.options, call.host_memory, report);
         return work(rounds, talk);
     });
@@ -41,10 +41,8 @@ bool can_merge(std::vector<std::string> const& keys, std::vector<Aggregate> cons
     });
 }
 
-using Names = std::set<std::string>;
-
 // The same rows, of these columns alone: what no operator looks at is not copied. `input`: the tables, checked.
-std::vector<Table> with_columns(Input const& input, Names const& names) {
+std::vector<Table> with_columns(Input const& input, std::set<std::string> const& names) {
     Schema const& schema = input.schema();
     std::vector<Table> parts(input.parts());
     std::vector<std::size_t> kept;
@@ -71,22 +69,32 @@ std::vector<Table> with_columns(Input const& input, Names const& names) {
     return parts;
 }
 
-// What a join looks at of both sides. A left column that nobody wants still has its name, which a right one may not have.
-void join_names(InputColumns const& left, InputColumns const& right, JoinSpec const& spec,
-                Names& of_left, Names& of_right) {
+}  // namespace
+
+JoinColumns columns_of(InputColumns const& left, InputColumns const& right, JoinSpec const& spec) {
+    JoinColumns of;
     bool const pairs = shape_of(spec.kind).pairs;
-    of_right.insert(spec.right_keys.begin(), spec.right_keys.end());
+    of.right.insert(spec.right_keys.begin(), spec.right_keys.end());
     for (u32 const c : pairs ? right.columns_or_all(spec.right_columns) : std::vector<u32>()) {
-        of_right.insert(right.schema()[c].name);
+        of.right.insert(right.schema()[c].name);
     }
-    of_left = of_right;
-    of_left.insert(spec.left_keys.begin(), spec.left_keys.end());
+    // A left column that nobody wants still has its name, which a right one may not have.
+    of.left = of.right;
+    of.left.insert(spec.left_keys.begin(), spec.left_keys.end());
     for (u32 const c : left.columns_or_all(spec.left_columns)) {
-        of_left.insert(left.schema()[c].name);
+        of.left.insert(left.schema()[c].name);
     }
+    return of;
 }
 
-}  // namespace
+std::set<std::string> columns_of(std::vector<std::string> const& keys,
+                                 std::vector<Aggregate> const& aggregates) {
+    std::set<std::string> names(keys.begin(), keys.end());
+    for (Aggregate const& one : aggregates) {
+        if (!one.column.empty()) names.insert(one.column);
+    }
+    return names;
+}
 
 OperatorOptions options_of_round(OperatorOptions const& options) {
     OperatorOptions of_round = options;
@@ -126,11 +134,9 @@ std::vector<Table> join_from_host(
         // Throws what is wrong.
         (void)JoinRules("join", all_left, all_right, spec, call.options.hash, call.endpoints.size(),
                         [](bool, u32) { return u64{0}; });
-        Names left_names;
-        Names right_names;
-        join_names(all_left, all_right, spec, left_names, right_names);
-        std::vector<Table> const some_left = with_columns(all_left, left_names);
-        std::vector<Table> const some_right = with_columns(all_right, right_names);
+        JoinColumns const columns = columns_of(all_left, all_right, spec);
+        std::vector<Table> const some_left = with_columns(all_left, columns.left);
+        std::vector<Table> const some_right = with_columns(all_right, columns.right);
         Input const of_left("join: left", call.endpoints, some_left, talk, spec.left_keys);
         Input const of_right("join: right", call.endpoints, some_right, talk, spec.right_keys);
         JoinKeys const keys("join", of_left, of_right, spec, call.options.hash);
@@ -149,11 +155,10 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
         call, "group_by", arguments_of(keys, aggregates), [&](Rounds& rounds, Conversation& talk) {
             Input const all("group_by", call.endpoints, parts, talk, keys);
             check_keys(all, all.columns(keys), call.options.hash);
-            Names names(keys.begin(), keys.end());
             for (Aggregate const& one : aggregates) {
-                if (!one.column.empty()) names.insert(all.schema()[all.column(one.column)].name);
+                if (!one.column.empty()) (void)all.column(one.column);  // throws
             }
-            std::vector<Table> const some = with_columns(all, names);
+            std::vector<Table> const some = with_columns(all, columns_of(keys, aggregates));
             Input const input("group_by", call.endpoints, some, talk, keys);
             Rounds::Side const side{&input, input.columns(keys)};
             auto const whole = [&](std::vector<GpuTables> const& sides, OperatorReport* report) {

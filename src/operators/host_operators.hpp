@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,19 @@ struct HostCall {
     OperatorOptions const& options;
     u64 host_memory = 0;  // where the options say no limit
     OperatorReport* report = nullptr;
-    // Throws where an endpoint is no GPU.
-    std::function<std::unique_ptr<RoundPlaces>()> places;
+    // Places with so much memory for rows (0: what there is). Throws where an endpoint is no GPU.
+    std::function<std::unique_ptr<RoundPlaces>(u64 limit)> places;
 };
+
+// The columns that a join looks at, by name.
+struct JoinColumns {
+    std::set<std::string> left;
+    std::set<std::string> right;
+};
+JoinColumns columns_of(InputColumns const& left, InputColumns const& right, JoinSpec const& spec);
+// And those that a group-by does.
+std::set<std::string> columns_of(std::vector<std::string> const& keys,
+                                 std::vector<Aggregate> const& aggregates);
 
 // What a round's operator is told: half of `receive_limit` is for the rows that come from the host.
 OperatorOptions options_of_round(OperatorOptions const& options);

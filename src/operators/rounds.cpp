@@ -35,13 +35,6 @@ void put_in_front(std::deque<Some>& all, std::vector<Some> some) {
                std::make_move_iterator(some.end()));
 }
 
-// Of a batch; texts have offsets, too.
-u64 bytes_with_offsets(RecordBatch const& batch) {
-    u64 texts = 0;
-    for (Field const& field : batch.schema.fields()) texts += field.type.is_variable() ? 1 : 0;
-    return u64(batch.bytes()) + texts * sizeof(i64) * (u64(batch.rows) + 1);
-}
-
 // Tables that are copied to the host meanwhile.
 class Emptying {
 public:
@@ -54,7 +47,7 @@ public:
         });
     }
     // Adds them to the results.
-    void finish(std::vector<Table>& results, HostMemory& memory) {
+    void finish(std::vector<Table>& results, Budget& memory) {
         copying_.get();
         for (std::size_t e = 0; e < tables_.size(); ++e) {
             results[e].schema = tables_[e].schema;
@@ -81,7 +74,7 @@ public:
         for (std::size_t s = 0; s < sides.size(); ++s) {
             for (std::size_t const e : rounds.own_) {
                 CopyToGpu copy(sides[s].input->schema(), round[s][e].runs);
-                auto memory = rounds.places_.allocate(e, copy.bytes());
+                auto memory = rounds.places_.allocate(e, copy.bytes(), "rows of a round");
                 copies_.push_back({s, e, std::move(copy), std::move(memory)});
             }
         }
@@ -108,6 +101,16 @@ private:
     std::vector<Copy> copies_;
     std::future<void> copying_;  // dies first, and waits
 };
+
+u64 bytes_with_offsets(RecordBatch const& batch) {
+    u64 texts = 0;
+    for (Field const& field : batch.schema.fields()) texts += field.type.is_variable() ? 1 : 0;
+    return u64(batch.bytes()) + texts * sizeof(i64) * (u64(batch.rows) + 1);
+}
+
+Budget host_budget(std::string const& what, u64 limit) {
+    return {what + "'s results and parts in the host's memory", limit, "spill_limit"};
+}
 
 void add_report(OperatorReport& all, OperatorReport const& one) {
     for (OperatorPhase const& phase : one.phases) {
@@ -136,7 +139,8 @@ Rounds::Rounds(Conversation& talk, std::vector<Endpoint> const& endpoints, Round
       endpoints_(endpoints),
       places_(places),
       caller_(talk.what(), options.cancel),
-      memory_(talk.what(), options.spill_limit != 0 ? options.spill_limit : host_memory),
+      memory_(
+          host_budget(talk.what(), options.spill_limit != 0 ? options.spill_limit : host_memory)),
       report_(report),
       phase_start_(std::chrono::steady_clock::now()) {
     for (std::size_t e = 0; e < endpoints.size(); ++e) {
@@ -247,7 +251,8 @@ std::vector<Rounds::Round> Rounds::cut(Round const& round, std::vector<KeyHashes
     std::vector<Round> parts(std::size_t{1} << bits, Round(round.size()));
     for (std::size_t s = 0; s < round.size(); ++s) {
         for (RowSet const& set : round[s]) {
-            auto const held = memory_.hold(set.rows * kNumberBytes);
+            auto const held = std::make_shared<Charge>(memory_);
+            held->hold(set.rows * kNumberBytes);
             std::vector<RowSet> of_set = cut_by_keys(set, hashes[s], bit, bits);
             for (std::size_t p = 0; p < parts.size(); ++p) {
                 of_set[p].keep.push_back(held);

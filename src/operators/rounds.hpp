@@ -13,8 +13,8 @@
 #include <mgi/gpu_copies.hpp>
 #include <mgi/operators.hpp>
 
+#include "operators/budget.hpp"
 #include "operators/conversation.hpp"
-#include "operators/host_memory.hpp"
 #include "operators/input.hpp"
 #include "operators/row_sets.hpp"
 
@@ -32,12 +32,19 @@ public:
     [[nodiscard]] virtual u64 room(std::size_t endpoint) const = 0;
     // N of "cuda:N"; below 0: the host.
     [[nodiscard]] virtual int gpu(std::size_t endpoint) const = 0;
-    // Memory that can be used at once. Throws Error(OutOfMemory).
-    virtual std::shared_ptr<void> allocate(std::size_t endpoint, u64 bytes) = 0;
+    // Memory that can be used at once; `what` is for the error. Throws Error(OutOfMemory).
+    virtual std::shared_ptr<void> allocate(std::size_t endpoint, u64 bytes,
+                                           std::string const& what) = 0;
+    // Until what the caller has put into streams before the call is done.
+    virtual void wait_for_callers_work() {}
     // A copy of a table; called beside kernels, from other threads.
     [[nodiscard]] virtual RecordBatch to_host(GpuTable const& table) const = 0;
 };
 
+// Of a batch, as results and rounds count it: texts have offsets, too.
+u64 bytes_with_offsets(RecordBatch const& batch);
+// What the host's memory may have beside the inputs.
+Budget host_budget(std::string const& what, u64 limit);
 // A copy of what a call reports, added to what others have.
 void add_report(OperatorReport& all, OperatorReport const& one);
 
@@ -90,7 +97,7 @@ private:
     std::vector<std::size_t> own_;
     RoundPlaces& places_;
     Caller const caller_;
-    HostMemory memory_;
+    Budget memory_;  // of the host
     OperatorReport& report_;
     std::chrono::steady_clock::time_point phase_start_;
 };

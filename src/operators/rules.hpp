@@ -28,6 +28,9 @@ class InputColumns {
 public:
     // `what` starts every message: "join: left".
     explicit InputColumns(std::string what) : what_(std::move(what)) {}
+    // Of rows that are not here.
+    InputColumns(std::string what, Schema schema)
+        : what_(std::move(what)), schema_(std::move(schema)) {}
 
     // Of all parts of all processes; a column is nullable if it is in any of them.
     [[nodiscard]] Schema const& schema() const { return schema_; }

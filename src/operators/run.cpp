@@ -23,7 +23,8 @@ Run::Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endp
       endpoints_(endpoints),
       options_(options),
       memory_(runtime.memory_left()),
-      budget_(what_, options.receive_limit != 0 ? options.receive_limit : memory_) {
+      budget_(what_ + "'s result and tables",
+              options.receive_limit != 0 ? options.receive_limit : memory_) {
     auto const& devices = runtime.devices();
     for (Endpoint const& endpoint : endpoints) {
         if (!talk.processes().mine(endpoint)) {

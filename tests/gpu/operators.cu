@@ -317,7 +317,12 @@ private:
         expect_error(ErrorCode::InvalidArgument, "sum of column 'x', which is date32",
                      [&] { call({{F::Sum, "x", "s"}}); });
         bed.options.receive_limit = 3000;
-        expect_error(ErrorCode::OutOfMemory, "receive_limit", [&] { call({{F::Count, "", "n"}}); });
+        for (u64 const spill_limit : {u64{0}, u64{1}}) {
+            bed.options.spill_limit = spill_limit;
+            expect_error(ErrorCode::OutOfMemory, "receive_limit",
+                         [&] { call({{F::Count, "", "n"}}); });
+        }
+        bed.options.spill_limit = 0;
         bed.options.receive_limit = 0;
         std::atomic<bool> const cancel{true};
         bed.options.cancel = &cancel;

@@ -123,6 +123,46 @@ void joined(Bed& bed, std::size_t rows) {
     }
 }
 
+// Tables on GPUs that have no room for what an operator needs beside them.
+void spilled(Bed& bed, std::size_t rows) {
+    PlainTable const left = some_rows(rows, rows / 2, 26);
+    PlainTable const right =
+        random_table(Schema{{"id", int32(), true}, {"y", float64()}, {"note", string(), true}},
+                     rows / 2, rows / 2, 27);
+    bool const many = bed.endpoints().size() <= 2;  // the more endpoints, the less has each
+    auto const check = [&](OperatorReport const& report) {
+        if (many && report.rounds == 0) throw Wrong("there was room at once");
+        if (report.rounds != 0 && report.phases.back().name != "spill") throw Wrong("no spill");
+    };
+    bed.options.receive_limit = 160 * rows;
+    for (JoinKind const kind : {JoinKind::Inner, JoinKind::Full, JoinKind::Anti}) {
+        std::vector<std::string> some{"y", "note"};
+        if (kind == JoinKind::Anti) some.clear();
+        JoinSpec const spec{{"key"}, {"id"}, {"key", "name", "price"}, some, kind};
+        OperatorReport report;
+        expect_same(Bed::all_rows(join(bed.runtime(), bed.endpoints(), bed.parts_of(left),
+                                       bed.parts_of(right), spec, bed.options, &report)),
+                    sorted(join(left, right, spec.left_keys, spec.right_keys, spec.left_columns,
+                                spec.right_columns, kind)));
+        check(report);
+    }
+    std::vector<Aggregate> const wanted{{F::Count, "", "rows"}, {F::Sum, "price", "total"}};
+    OperatorReport report;
+    bed.options.receive_limit = 100 * rows;
+    expect_same(Bed::all_rows(group_by(bed.runtime(), bed.endpoints(), bed.parts_of(left), {"name"},
+                                       wanted, bed.options, &report)),
+                sorted(group_by(left, {"name"}, wanted)));
+    bed.options.spill_limit = 1;
+    if (report.rounds != 0) {
+        expect_error(ErrorCode::OutOfMemory, "spill_limit", [&] {
+            group_by(bed.runtime(), bed.endpoints(), bed.parts_of(left), {"name"}, wanted,
+                     bed.options);
+        });
+    }
+    bed.options.spill_limit = 0;
+    bed.options.receive_limit = 0;
+}
+
 void refused(Bed& bed, std::size_t rows) {
     PlainTable table = some_rows(rows, 50, 25);
     for (Row& row : table.rows) row[0] = {true, 7};
@@ -150,6 +190,7 @@ std::vector<GpuTest> host_tests(std::size_t rows) {
     return {{"host tables: exchanged", [rows](Bed& bed) { exchanged(bed, rows); }},
             {"host tables: grouped", [rows](Bed& bed) { grouped(bed, rows); }},
             {"host tables: joined", [rows](Bed& bed) { joined(bed, rows); }},
+            {"GPU tables: spilled", [rows](Bed& bed) { spilled(bed, rows); }},
             {"host tables: refused", [rows](Bed& bed) { refused(bed, rows); }}};
 }
 

@@ -155,6 +155,19 @@ def test_tables_in_host_memory(endpoints: int, limit: int | None) -> None:
         assert isinstance(beside, mgi.GpuTable)
 
 
+def test_tables_on_gpus_spill() -> None:
+    stats: dict[str, Any] = {}
+    wanted = [("sum", "value", "sum"), ("count", None, "rows")]
+    given = {"receive_limit": 4 << 20, "stats": stats}
+    (groups,) = mgi.group_by(of_arrow(), "key", wanted, **given)
+    assert isinstance(groups, mgi.GpuTable)
+    assert np.array_equal(rows_of([groups]), expected_groups())
+    assert stats["rounds"] > 1
+    assert "spill" in stats["phases"]
+    with pytest.raises(mgi.OutOfMemory, match="spill_limit"):
+        mgi.group_by(of_arrow(), "key", wanted, spill_limit=1, **given)
+
+
 @pytest.mark.parametrize("endpoints", [1, 2, 3, 5])
 def test_nulls_and_bits_come_through(endpoints: int) -> None:
     table = pa.table(

@@ -9,15 +9,17 @@
 #include "operators/host_operators.hpp"
 #include "operators/host_tables.hpp"
 #include "operators/job.hpp"
+#include "operators/through_host.hpp"
 
 namespace mgi::operators::on_gpu {
 
 /// Places with so much memory for rows, of which `room` is told.
 class HostRoundPlaces final : public RoundPlaces {
 public:
-    HostRoundPlaces(std::size_t endpoints, OperatorOptions const& options) : options_(options) {
+    HostRoundPlaces(std::size_t endpoints, OperatorOptions const& options, u64 limit)
+        : options_(options) {
         PlaceOptions place;
-        place.limit = limit_of_rows(options);
+        place.limit = limit;
         for (std::size_t e = 0; e < endpoints; ++e) {
             places_.push_back(std::make_unique<HostPlace>(1, 1, place));
         }
@@ -26,8 +28,9 @@ public:
         return options_.receive_limit != 0 ? options_.receive_limit : ~u64{0};
     }
     [[nodiscard]] int gpu(std::size_t) const override { return -1; }
-    std::shared_ptr<void> allocate(std::size_t endpoint, u64 bytes) override {
-        return places_[endpoint]->allocate(bytes, "rows of a round");
+    std::shared_ptr<void> allocate(std::size_t endpoint, u64 bytes,
+                                   std::string const& what) override {
+        return places_[endpoint]->allocate(bytes, what);
     }
     [[nodiscard]] RecordBatch to_host(GpuTable const& table) const override {
         return batch_of_result(table);
@@ -47,13 +50,9 @@ public:
           runtime_(runtime),
           endpoints_(endpoints),
           options_(options),
-          call_{processes,
-                endpoints,
-                options_,
-                u64{1} << 40,
-                report,
-                [this] {
-                    return std::make_unique<HostRoundPlaces>(endpoints_.size(), options_); }} {}
+          call_{processes, endpoints, options_, u64{1} << 40, report, [this](u64 limit) {
+                    return std::make_unique<HostRoundPlaces>(endpoints_.size(), options_, limit);
+                }} {}
 
     std::vector<Table> exchange(std::vector<Table> const& parts,
                                 std::vector<std::string> const& keys) {
@@ -92,12 +91,34 @@ public:
         return group_by_from_host(call_, parts, keys, wanted, on_gpus);
     }
 
+    /// The same over tables on GPUs, through the host's memory.
+    GpuTables spilled_join(GpuTables const& left, GpuTables const& right, JoinSpec const& spec) {
+        JoinColumns const columns = columns_of(InputColumns("join", left[0].schema),
+                                               InputColumns("join", right[0].schema), spec);
+        return through_host(call_, "join", {{&left, columns.left}, {&right, columns.right}},
+                            "there was no room",
+                            [&](auto const& sides, auto const& options, OperatorReport* report) {
+                                return of_rounds(options, report).join(sides[0], sides[1], spec);
+                            });
+    }
+    GpuTables spilled_group_by(GpuTables const& parts, std::vector<std::string> const& keys,
+                               std::vector<Aggregate> const& wanted) {
+        return through_host(call_, "group_by", {{&parts, columns_of(keys, wanted)}},
+                            "there was no room",
+                            [&](auto const& sides, auto const& options, OperatorReport* report) {
+                                return of_rounds(options, report).group_by(sides[0], keys, wanted);
+                            });
+    }
+
 private:
     template <class Work>
     GpuTables run(std::string const& what, OperatorReport* report, Work const& work) {
         Operation operation(processes_, what, runtime_, endpoints_, options_of_round(options_),
                             places_on_host(1), report);
         return operation.perform([&] { return work(operation); });
+    }
+    HostOperators of_rounds(OperatorOptions const& options, OperatorReport* report) {
+        return {processes_, runtime_, endpoints_, options, report};
     }
 
     Processes& processes_;

@@ -1,25 +1,20 @@
 #include "operators/gpu/group_by.hpp"
 
-#include <mgi/gpu_operators.hpp>
-
-#include "operators/gpu/group_by_parts.hpp"
+#include "operators/gpu/at_once.hpp"
 #include "operators/gpu/group_by_rounds.hpp"
 #include "operators/gpu/run.hpp"
 
-namespace mgi {
+namespace mgi::operators::on_gpu {
 
-std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
-                               std::vector<GpuTable> const& parts,
-                               std::vector<std::string> const& keys,
-                               std::vector<Aggregate> const& aggregates,
-                               OperatorOptions const& options, OperatorReport* report) {
-    using namespace operators::on_gpu;
+std::vector<GpuTable> group_by_at_once(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                       std::vector<GpuTable> const& parts,
+                                       std::vector<std::string> const& keys,
+                                       std::vector<Aggregate> const& aggregates,
+                                       OperatorOptions const& options, OperatorReport* report) {
     return run_on_gpus(
-        "group_by", runtime, endpoints, options, report, operators::arguments_of(keys, aggregates),
+        "group_by", runtime, endpoints, options, report, arguments_of(keys, aggregates),
         [&](Operation& operation) { return group_by_on(operation, parts, keys, aggregates); });
 }
-
-namespace operators::on_gpu {
 
 std::vector<GpuTable> group_round(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                   std::vector<GpuTable> const& parts,
@@ -42,6 +37,4 @@ std::vector<GpuTable> merge_rounds(Runtime& runtime, std::vector<Endpoint> const
                        });
 }
 
-}  // namespace operators::on_gpu
-
-}  // namespace mgi
+}  // namespace mgi::operators::on_gpu

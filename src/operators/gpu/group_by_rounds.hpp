@@ -6,14 +6,6 @@
 
 namespace mgi::operators::on_gpu {
 
-// Columns of rows that are not here.
-class KnownColumns : public InputColumns {
-public:
-    KnownColumns(std::string what, Schema schema) : InputColumns(std::move(what)) {
-        schema_ = std::move(schema);
-    }
-};
-
 // What of the aggregates is computed in each round, and what of that at the end: the same in all rounds.
 inline TwoSteps steps_of(InputColumns const& rows, std::vector<u32> const& keys,
                          std::vector<Item> const& items) {
@@ -46,7 +38,7 @@ inline std::vector<GpuTable> merge_rounds_on(Operation& operation,
                                              Schema const& rows,
                                              std::vector<std::string> const& key_names,
                                              std::vector<Aggregate> const& aggregates) {
-    KnownColumns const columns(operation.what(), rows);
+    InputColumns const columns(operation.what(), rows);
     std::vector<u32> const keys = columns.columns(key_names);
     Items const items(columns, keys, aggregates);
     TwoSteps const steps = steps_of(columns, keys, items.all);
