@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/ordering.hpp"
 #include "operators/join_rules.hpp"
 
 namespace mgi::operators {
@@ -138,6 +139,24 @@ std::vector<Table> join_from_host(
                               [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                   return join(sides[0], sides[1], report);
                               });
+    });
+}
+
+std::vector<Table> sort_from_host(
+    HostCall const& call, std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+    std::function<GpuTables(GpuTables const& parts, OperatorReport* report)> const& sort) {
+    return in_rounds(call, "sort", arguments_of(keys), [&](Rounds& rounds, Conversation& talk) {
+        Input const input("sort", call.endpoints, parts, talk);
+        (void)key_orders("sort", keys, input.schema());  // throws what is wrong
+        auto results = rounds.whole(
+            {{&input}}, [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
+                return sort(sides[0], report);
+            });
+        if (results) return std::move(*results);
+        throw Error(
+            ErrorCode::OutOfMemory,
+            "sort: the endpoints' GPUs have no room for all rows at once, which a sort of "
+            "host tables wants; use more GPUs, raise receive_limit, or sort on CPU devices");
     });
 }
 

@@ -116,6 +116,27 @@ TEST_P(HostOperatorsProperty, Join) {
     }
 }
 
+TEST_P(HostOperatorsProperty, Sort) {
+    PlainTable const table = random_table(schema_, random_.below(5000), 700, u64(GetParam()));
+    auto const results = run({host_parts(table, endpoints_, random_)}, 0,
+                             [&](HostOperators& operators, auto const& parts) {
+                                 return operators.sort(parts[0], {{"key"}, {"x", true}});
+                             });
+    EXPECT_EQ(report_.rounds, 1U);
+    expect_same(rows_of_all(results), sorted(table.rows));
+    // Nulls come last.
+    auto const rank = [](Row const& row) {
+        return std::tuple(!row[0].valid, i64(row[0].word), !row[1].valid, -i64(row[1].word));
+    };
+    std::vector<Row> rows;
+    for (Table const& result : results) {
+        for (RecordBatch const& batch : result.batches) {
+            for (Row& row : rows_of(batch)) rows.push_back(std::move(row));
+        }
+    }
+    for (std::size_t r = 1; r < rows.size(); ++r) ASSERT_LE(rank(rows[r - 1]), rank(rows[r]));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, HostOperatorsProperty,
                          ::testing::Range(0, test::kSanitized ? 6 : 16));
 
@@ -235,6 +256,14 @@ TEST_F(HostOperatorsAlone, OneKeyThatDoesNotFitIsAnError) {
     options_.receive_limit = 100;
     test::expect_error(ErrorCode::OutOfMemory, {"receive_limit", "one row"}, [&] {
         run([&](HostOperators& of) { return of.exchange(parts_of(table), {"key"}); });
+    });
+}
+
+TEST_F(HostOperatorsAlone, ASortThatDoesNotFitIsAnError) {
+    PlainTable const table = random_table(Schema{{"key", int64()}}, 20'000, kAnyKey, 5);
+    options_.receive_limit = 100'000;
+    test::expect_error(ErrorCode::OutOfMemory, {"sort", "at once", "receive_limit"}, [&] {
+        run([&](HostOperators& of) { return of.sort(parts_of(table), {{"key"}}); });
     });
 }
 

@@ -6,6 +6,7 @@
 
 #include "operators/gpu/group_by_rounds.hpp"
 #include "operators/gpu/join.hpp"
+#include "operators/gpu/sort.hpp"
 #include "operators/host_operators.hpp"
 #include "operators/host_tables.hpp"
 #include "operators/job.hpp"
@@ -69,6 +70,12 @@ public:
                 return run("join", report,
                            [&](Operation& operation) { return join_on(operation, l, r, spec); });
             });
+    }
+    std::vector<Table> sort(std::vector<Table> const& parts, std::vector<SortKey> const& keys) {
+        return sort_from_host(call_, parts, keys, [&](GpuTables const& of, auto* report) {
+            return run("sort", report,
+                       [&](Operation& operation) { return sort_on(operation, of, keys); });
+        });
     }
     std::vector<Table> group_by(std::vector<Table> const& parts,
                                 std::vector<std::string> const& keys,

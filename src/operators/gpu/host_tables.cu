@@ -140,4 +140,16 @@ std::vector<Table> join_on_gpus(Runtime& runtime, std::vector<Endpoint> const& e
     return call_from_host("join", runtime, endpoints, options, report, work);
 }
 
+std::vector<Table> sort_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+                                OperatorOptions const& options, OperatorReport* report) {
+    auto const work = [&](HostCall const& call, OperatorOptions const& of_round) {
+        return sort_from_host(call, parts, keys,
+                              [&](GpuTables const& rows, OperatorReport* of_one) {
+                                  return sort(runtime, endpoints, rows, keys, of_round, of_one);
+                              });
+    };
+    return call_from_host("sort", runtime, endpoints, options, report, work);
+}
+
 }  // namespace mgi
