@@ -255,9 +255,8 @@ def sort(
 
         first, second = mgi.sort(table, by=["city", ("price", "desc")], endpoints=2)
 
-    On GPUs ``phases`` of `stats` has ``sample``, ``count``, ``exchange``, ``sort`` and ``gather``;
-    what lies on the host must find room on GPUs at once. The other parameters are those of
-    :func:`exchange`.
+    On GPUs ``phases`` of `stats` has ``sample``, ``count``, ``exchange``, ``sort`` and ``gather``.
+    The other parameters are those of :func:`exchange`.
     """
     keys = sort_keys(by, nulls)
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)

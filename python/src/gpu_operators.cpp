@@ -10,6 +10,7 @@
 #include <mgi/gpu_operators.hpp>
 
 #include "operator_run.hpp"
+#include "options.hpp"
 
 namespace mgi::python {
 namespace {

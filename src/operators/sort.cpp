@@ -205,7 +205,7 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
         Routing routing;
         routing.kind = device::RoutingKind::Range;
         routing.order = keys;
-        routing.splitters = choose_splitters(talk, input, keys);
+        routing.splitters = choose_splitters(talk, input, keys, endpoints.size());
         Run run(runtime, talk, endpoints, options);
         Channel const channel =
             run.open("sort", Schema(fields), routing, measure_texts(input, all), true);

@@ -14,9 +14,9 @@ namespace mgi::operators {
 
 namespace {
 
-// Samples for each endpoint that there is, and of all: with a thousand of them an endpoint gets a tenth more than its
-// share at most, nearly always.
-constexpr u64 kSamplesOfEndpoint = 1024;
+// Samples for each range, and of all: with a thousand of them a range has a tenth more than its share at most, nearly
+// always.
+constexpr u64 kSamplesOfRange = 1024;
 constexpr u64 kMostSamples = u64{1} << 17;
 // What a process says of its samples: a gather takes so much from each with little ado.
 constexpr u64 kMostSaid = u64{48} << 10;
@@ -96,14 +96,14 @@ void hear(std::string const& words, std::size_t keys, Samples& all) {
     all.rows.bytes.append(bytes);
 }
 
-// Adds a sample to the splitters.
-void add(Samples const& samples, u32 sample, Splitters& to) {
+// Adds one of some rows to the splitters.
+void add(Splitters const& rows, std::size_t row, Splitters& to) {
     std::size_t const keys = to.types.size();
     for (std::size_t k = 0; k < keys; ++k) {
-        device::SplitterValue value = samples.rows.values[sample * keys + k];
+        device::SplitterValue value = rows.values[row * keys + k];
         if (value.size != device::SplitterValue::kNull) {
             u32 const begin = u32(to.bytes.size());
-            to.bytes.append(samples.rows.bytes, value.begin, value.size);
+            to.bytes.append(rows.bytes, value.begin, value.size);
             value.begin = begin;
         }
         to.values.push_back(value);
@@ -136,8 +136,8 @@ u64 sampled_row(u64 rows, u64 count, u64 sample) {
 }
 
 Sampling plan_samples(std::vector<device::KeyOrder> const& keys, std::vector<u64> const& own_rows,
-                      u64 all_rows, bool alone) {
-    u64 const wanted = std::min(kMostSamples, kSamplesOfEndpoint * own_rows.size());
+                      u64 all_rows, std::size_t ranges, bool alone) {
+    u64 const wanted = std::min(kMostSamples, kSamplesOfRange * ranges);
     u64 const sum = std::accumulate(own_rows.begin(), own_rows.end(), u64{0});
     Sampling plan;
     plan.longest = alone ? kLongestAlone : kLongestSaid;
@@ -153,14 +153,14 @@ Sampling plan_samples(std::vector<device::KeyOrder> const& keys, std::vector<u64
 }
 
 Splitters agree_on_splitters(std::vector<device::KeyOrder> const& keys, Samples const& own,
-                             std::size_t endpoints, Gather const& gather) {
+                             std::size_t ranges, Gather const& gather) {
     Splitters chosen;
     chosen.types = own.rows.types;
     Samples all;
     all.rows.types = chosen.types;
     for (std::string const& words : gather(say(own))) hear(words, keys.size(), all);
 
-    std::size_t const wanted = endpoints - 1;
+    std::size_t const wanted = ranges - 1;
     if (all.weights.empty()) {  // of no rows any will do
         chosen.values.resize(wanted * keys.size());
         return chosen;
@@ -177,25 +177,32 @@ Splitters agree_on_splitters(std::vector<device::KeyOrder> const& keys, Samples 
         while (next + 1 < sorted.size() && before + all.weights[sorted[next]] <= share) {
             before += all.weights[sorted[next++]];
         }
-        add(all, sorted[nearest(table, all, sorted, next, before, share)], chosen);
+        add(all.rows, sorted[nearest(table, all, sorted, next, before, share)], chosen);
     }
     return chosen;
 }
 
 Splitters choose_splitters(Conversation& talk, Input const& input,
-                           std::vector<SortKey> const& order) {
+                           std::vector<SortKey> const& order, std::size_t ranges) {
     auto const keys = key_orders("sort", order, input.schema());
     Samples own;
     for (auto const& key : keys) own.rows.types.push_back(input.schema()[key.column].type);
-    if (input.parts() == 1) return own.rows;
+    if (ranges == 1) return own.rows;
     std::vector<u64> rows;
     for (std::size_t p = 0; p < input.parts(); ++p) rows.push_back(u64(input.part(p).rows()));
-    Sampling const plan = plan_samples(keys, rows, input.rows(), talk.alone());
+    Sampling const plan = plan_samples(keys, rows, input.rows(), ranges, talk.alone());
     for (std::size_t p = 0; p < input.parts(); ++p) {
         sample_part(input.part(p), order, plan.counts[p], plan.longest, own);
     }
-    return agree_on_splitters(keys, own, input.parts(),
+    return agree_on_splitters(keys, own, ranges,
                               [&talk](std::string const& words) { return talk.gather(words); });
+}
+
+Splitters some_splitters(Splitters const& all, std::size_t first, std::size_t step) {
+    Splitters some;
+    some.types = all.types;
+    for (std::size_t s = first; s < all.count(); s += step) add(all, s, some);
+    return some;
 }
 
 }  // namespace mgi::operators

@@ -76,12 +76,17 @@ std::string random_value(Type const& type, Numbers& numbers, u64 values) {
         return bytes;
     }
     __int128 number = __int128(one) - __int128(values / 2);
-    if (one % 7 == 0) number *= __int128{1} << (8 * bytes.size() - 12);
+    if (one % 7 == 0 && bytes.size() > 1) number *= __int128{1} << (8 * bytes.size() - 12);
     std::memcpy(bytes.data(), &number, bytes.size());
     return bytes;
 }
 
 using Columns = std::vector<std::vector<Value>>;
+
+/// What the last column has.
+Value number_of(u64 row) {
+    return {true, std::string(reinterpret_cast<char const*>(&row), sizeof(row))};
+}
 
 /// Rows [first, first + count) in the host's memory, and their numbers as the last column.
 RecordBatch batch_of_values(Schema const& schema, Columns const& columns, std::size_t first,
@@ -108,8 +113,7 @@ RecordBatch batch_of_values(Schema const& schema, Columns const& columns, std::s
         if (type.is_variable()) add_offset();
         for (std::size_t i = 0; i < count; ++i) {
             if (c + 1 == schema.size()) {
-                u64 const number = first + i;
-                values.append(reinterpret_cast<char const*>(&number), 8);
+                values += number_of(first + i).bytes;
                 continue;
             }
             Value const& value = columns[c][first + i];
@@ -181,21 +185,47 @@ public:
     }
 
     void sort_by(Bed& bed, std::vector<SortKey> const& by) const {
-        std::size_t const endpoints = bed.endpoints().size();
         std::vector<GpuTable> parts;
+        for (RecordBatch const& batch : dealt(bed)) {
+            parts.push_back(copy_to_gpu(batch, bed.ordinal(parts.size())));
+        }
+        std::vector<RecordBatch> results;
+        for (GpuTable const& result :
+             sort(bed.runtime(), bed.endpoints(), parts, by, bed.options)) {
+            results.push_back(copy_to_host(result));
+        }
+        check(results, by);
+    }
+    /// In rounds, from the host and back. Returns how many.
+    u64 sort_host_by(Bed& bed, std::vector<SortKey> const& by) const {
+        std::vector<mgi::Table> parts;
+        for (RecordBatch const& batch : dealt(bed)) parts.push_back({schema_, {batch}});
+        std::vector<RecordBatch> results;
+        OperatorReport report;
+        for (mgi::Table const& result :
+             sort_on_gpus(bed.runtime(), bed.endpoints(), parts, by, bed.options, &report)) {
+            results.insert(results.end(), result.batches.begin(), result.batches.end());
+        }
+        check(results, by);
+        return report.rounds;
+    }
+
+private:
+    /// A part for each endpoint; the second one's is empty.
+    [[nodiscard]] std::vector<RecordBatch> dealt(Bed const& bed) const {
+        std::size_t const endpoints = bed.endpoints().size();
+        std::vector<RecordBatch> parts;
         std::size_t first = 0;
         for (std::size_t e = 0; e < endpoints; ++e) {
             std::size_t const left = rows_ - first;
             std::size_t const count = e + 1 == endpoints ? left : e == 1 ? 0 : left / 2;
-            parts.push_back(
-                copy_to_gpu(batch_of_values(schema_, columns_, first, count), bed.ordinal(e)));
+            parts.push_back(batch_of_values(schema_, columns_, first, count));
             first += count;
         }
-        check(sort(bed.runtime(), bed.endpoints(), parts, by, bed.options), by);
+        return parts;
     }
 
-private:
-    void check(std::vector<GpuTable> const& results, std::vector<SortKey> const& by) const {
+    void check(std::vector<RecordBatch> const& results, std::vector<SortKey> const& by) const {
         std::vector<KeyOrder> keys;
         for (SortKey const& one : by) {
             KeyOrder key;
@@ -209,8 +239,7 @@ private:
         std::vector<bool> seen(rows_);
         u64 before = 0;
         std::size_t count = 0;
-        for (GpuTable const& result : results) {
-            RecordBatch const batch = copy_to_host(result);
+        for (RecordBatch const& batch : results) {
             for (i64 i = 0; i < batch.rows; ++i, ++count) {
                 u64 const row = u64(batch.values<i64>(columns_.size())[i]);
                 if (row >= rows_ || seen[row]) throw Wrong("a row is there twice, or none");
@@ -250,9 +279,11 @@ private:
 
     [[nodiscard]] int compare(std::vector<KeyOrder> const& keys, u64 a, u64 b) const {
         for (KeyOrder const& key : keys) {
-            auto const& column = columns_[key.column];
+            auto const value = [&](u64 row) {
+                return key.column == columns_.size() ? number_of(row) : columns_[key.column][row];
+            };
             int const order =
-                device::compare_values(key, ordered(key, column[a]), ordered(key, column[b]));
+                device::compare_values(key, ordered(key, value(a)), ordered(key, value(b)));
             if (order != 0) return order;
         }
         return 0;
@@ -310,6 +341,13 @@ void of_equal_keys(Bed& bed, std::size_t rows) {
     }
 }
 
+void of_host_tables(Bed& bed, std::size_t rows) {
+    Table const table({int64(), string()}, true, rows, 1u << 30, 11);
+    if (table.sort_host_by(bed, {{"k0", true}, {"k1"}}) != 1) throw Wrong("more than one round");
+    bed.options.receive_limit = 64 * rows;
+    if (table.sort_host_by(bed, {{"k1"}, {"k0", true, true}}) == 1) throw Wrong("one round");
+}
+
 void refused(Bed& bed) {
     Table const table({int64()}, false, 5000, 1u << 30, 9);
     expect_error(ErrorCode::InvalidArgument, "no column 'x'", [&] { table.sort_by(bed, {{"x"}}); });
@@ -332,6 +370,7 @@ std::vector<GpuTest> sort_tests(std::size_t rows) {
         {"sort: several keys", [rows](Bed& bed) { by_several_keys(bed, rows); }},
         {"sort: few rows", of_few_rows},
         {"sort: equal keys", [rows](Bed& bed) { of_equal_keys(bed, rows); }},
+        {"sort: tables on the host", [rows](Bed& bed) { of_host_tables(bed, rows); }},
         {"sort: what is refused", refused},
         {"sort: through a channel",
          [rows](Bed& bed) {

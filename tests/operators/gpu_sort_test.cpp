@@ -180,6 +180,30 @@ TEST(GpuSort, TiesBySeveralWords) {
     }
 }
 
+// Columns that the sorted words have whole are made of these.
+TEST(GpuSort, KeysComeOutOfTheirWords) {
+    Schema const schema{
+        {"a", uint8()}, {"b", int32()}, {"c", int64()}, {"d", date32(), true}, {"e", uint64()}};
+    Random random(6);
+    for (int round = 0; round < 40; ++round) {
+        bool const constant = random.one_in(3);
+        u64 const high = random.next() << 20;
+        std::vector<TestRow> rows;
+        for (int i = 0; i < 500; ++i) {
+            rows.push_back(
+                {test::cell(u8(constant ? 7 : random.next())),
+                 test::cell(std::int32_t(random.below(9)) - 4),
+                 test::cell(i64(high | random.below(2) << 18 | random.below(64))),
+                 random.one_in(9) ? test::Cell() : test::cell(std::int32_t(random.below(50)) - 9),
+                 test::cell(constant ? high : random.next())});
+        }
+        auto keys = test::random_order(schema, random);
+        Endpoints at(1 + random.below(2));
+        EXPECT_TRUE(in_order(at.sort(dealt(schema, rows, at.all.size(), random), keys), schema,
+                             keys, rows));
+    }
+}
+
 TEST(GpuSort, EndpointsShareRows) {
     Schema const schema{{"n", int64()}};
     Random random(3);

@@ -72,10 +72,18 @@ public:
             });
     }
     std::vector<Table> sort(std::vector<Table> const& parts, std::vector<SortKey> const& keys) {
-        return sort_from_host(call_, parts, keys, [&](GpuTables const& of, auto* report) {
+        SortOnGpus on_gpus;
+        on_gpus.whole = [&](GpuTables const& of, OperatorReport* report) {
             return run("sort", report,
                        [&](Operation& operation) { return sort_on(operation, of, keys); });
-        });
+        };
+        on_gpus.round = [&](GpuTables const& of, Splitters const& splitters,
+                            OperatorReport* report) {
+            return run("sort", report, [&](Operation& operation) {
+                return sort_on(operation, of, keys, &splitters);
+            });
+        };
+        return sort_from_host(call_, parts, keys, on_gpus);
     }
     std::vector<Table> group_by(std::vector<Table> const& parts,
                                 std::vector<std::string> const& keys,

@@ -5,6 +5,7 @@
 #include "operators/callers_memory.hpp"
 #include "operators/gpu/group_by_parts.hpp"
 #include "operators/gpu/place.hpp"
+#include "operators/gpu/sort_parts.hpp"
 #include "operators/host_operators.hpp"
 
 namespace mgi {
@@ -144,10 +145,15 @@ std::vector<Table> sort_on_gpus(Runtime& runtime, std::vector<Endpoint> const& e
                                 std::vector<Table> const& parts, std::vector<SortKey> const& keys,
                                 OperatorOptions const& options, OperatorReport* report) {
     auto const work = [&](HostCall const& call, OperatorOptions const& of_round) {
-        return sort_from_host(call, parts, keys,
-                              [&](GpuTables const& rows, OperatorReport* of_one) {
-                                  return sort(runtime, endpoints, rows, keys, of_round, of_one);
-                              });
+        SortOnGpus on_gpus;
+        on_gpus.whole = [&](GpuTables const& rows, OperatorReport* of_one) {
+            return sort(runtime, endpoints, rows, keys, of_round, of_one);
+        };
+        on_gpus.round = [&](GpuTables const& rows, Splitters const& splitters,
+                            OperatorReport* of_one) {
+            return on_gpu::sort_round(runtime, endpoints, rows, keys, splitters, of_round, of_one);
+        };
+        return sort_from_host(call, parts, keys, on_gpus);
     };
     return call_from_host("sort", runtime, endpoints, options, report, work);
 }

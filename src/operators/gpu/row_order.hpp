@@ -8,27 +8,37 @@
 
 namespace mgi::operators::on_gpu {
 
+// Rows in order, equal ones in any, and columns that are known in that order.
+struct FoundOrder {
+    Memory rows;  // their numbers, of 32 bits
+    Memory words;
+    std::map<u32, WordColumn> in_words;  // by column
+};
+
 class RowOrder {
 public:
     // `columns`: of the rows, by which `keys` count; `nulls` says which can have any.
     RowOrder(Operation const& operation, std::size_t e, std::vector<ColumnView> const& columns,
              u64 rows, std::vector<KeyOrder> const& keys, std::vector<bool> const& nulls)
-        : operation_(operation), place_(operation.place(e)), pieces_(pieces_of(keys, nulls)) {
+        : operation_(operation),
+          place_(operation.place(e)),
+          nulls_(nulls),
+          pieces_(pieces_of(keys, nulls)) {
         has_texts_ = std::any_of(pieces_.begin(), pieces_.end(), is_text);
         std::tie(keys_.columns, keys_.pieces) = place_.upload(keep_, columns, pieces_);
         keys_.piece_count = u32(pieces_.size());
         keys_.rows = rows;
     }
 
-    // Numbers of rows, of 32 bits, in order; equal ones come in any. Throws Error(OutOfMemory).
-    Memory find() {
-        if (keys_.rows == 0) return nullptr;
+    // Throws Error(OutOfMemory).
+    FoundOrder find() {
+        if (keys_.rows == 0) return {};
         sort_all();
         while (ties_.count != 0) {
             operation_.check();
             sort_ties();
         }
-        return order_;
+        return std::move(found_);
     }
 
 private:
@@ -41,11 +51,12 @@ private:
     // Words and numbers to be sorted, in memory for twice as many. It is given back behind the kernels that use it.
     struct Pairs {
         Pairs(Place& place, u64 count, std::string const& what)
-            : words(place.allocate(2 * sizeof(u64) * count, what)),
+            : words(place.allocate(sizeof(u64) * count, what)),
+              other_words(place.allocate(sizeof(u64) * count, what)),
               rows(place.allocate(sizeof(u32) * count, what)),
               other_rows(place.allocate(sizeof(u32) * count, what)) {
             all.words = static_cast<u64*>(words.get());
-            all.other_words = all.words + count;
+            all.other_words = static_cast<u64*>(other_words.get());
             all.rows = static_cast<u32*>(rows.get());
             all.other_rows = static_cast<u32*>(other_rows.get());
             all.count = count;
@@ -55,10 +66,14 @@ private:
             all.bits = bits;
             place.sort(all);
         }
-        // The numbers as they are sorted.
+        // What is sorted.
         [[nodiscard]] Memory numbers() const { return all.rows == rows.get() ? rows : other_rows; }
+        [[nodiscard]] Memory sorted() const {
+            return all.words == words.get() ? words : other_words;
+        }
 
         Memory words;
+        Memory other_words;
         Memory rows;
         Memory other_rows;
         WordsToSort all;
@@ -113,14 +128,39 @@ private:
                    static_cast<WordBits const*>(place_.upload_one(keep_, bits)), count,
                    pairs.all.words, pairs.all.rows);
         pairs.sort(place_, all_bits);
-        order_ = pairs.numbers();
+        found_.rows = pairs.numbers();
+        find_columns(places, bits, part ? count - 1 : count, all_bits);
+        if (!found_.in_words.empty()) {
+            found_.words = pairs.sorted();
+            for (auto& [column, in_words] : found_.in_words) in_words.words = pairs.all.words;
+        }
         Sorted sorted;
         sorted.packed = pairs.all.words;
         sorted.numbers = pairs.all.rows;
         sorted.count = keys_.rows;
         // Rows that tie with a part of a word go on with all of it.
         sorted.last = places[count - (part ? 2 : 1)];
-        if (goes_on || sorted.last.piece + 1 != pieces_.size()) find_ties(sorted);
+        passed_ = sorted.last.piece + 1;
+        if (goes_on || passed_ != pieces_.size()) find_ties(sorted);
+    }
+
+    // Integers of which the word has all bits, of the first `count` places.
+    void find_columns(std::vector<PieceAt> const& places, std::vector<WordBits> const& bits,
+                      u32 count, u32 all_bits) {
+        u32 shift = all_bits;
+        for (u32 p = 0; p < count; ++p) {
+            shift -= bits[p].bits;
+            KeyOrder const& order = pieces_[places[p].piece].order;
+            bool const is_signed = order.kind == OrderKind::Signed;
+            if (!is_signed && order.kind != OrderKind::Unsigned) continue;
+            if (nulls_[order.column] || !bits[p].together || shift == 64) continue;
+            WordColumn column;
+            column.shift = shift;
+            column.mask = bits[p].mask;
+            column.least = bits[p].least;
+            column.flip = (order.descending ? ~u64{0} : 0) ^ (is_signed ? device::kSignBit : 0);
+            found_.in_words.emplace(order.column, column);
+        }
     }
 
     void sort_ties() {
@@ -139,6 +179,15 @@ private:
         place_.run(SurveyTies::scratch_bytes(), SurveyTies{}, ties_, static_cast<u64 const*>(words),
                    facts);
         WordBits const bits = WordBits::of(place_.download(facts, 1)[0]);
+        if (bits.bits == 0 && !has_texts_) {
+            // All groups are at the same piece.
+            if (++passed_ == pieces_.size()) {
+                ties_ = {};
+            } else {
+                place_.run(0, PassPiece{}, ties_);
+            }
+            return;
+        }
         u32 const group_bits = u32(std::bit_width(ties_.group_count - 1));
         bool const whole = group_bits + bits.bits <= 64;
         Pairs pairs(place_, ties_.count, what());
@@ -161,6 +210,7 @@ private:
         sorted.bits = bits;
         if (!whole) sorted.words = words;
         find_ties(sorted);
+        ++passed_;
     }
 
     // Those that are left; and puts rows that were ties where they belong.
@@ -170,7 +220,7 @@ private:
         Memory const sums = place_.allocate((tiles.tile_count() + 1) * 8, what());
         tiles.tiles = static_cast<u64*>(sums.get());
         place_.run(CountTies::scratch_bytes(), CountTies{}, keys_, sorted, tiles,
-                   static_cast<u32*>(order_.get()));
+                   static_cast<u32*>(found_.rows.get()));
         place_.run(PlaceTiles::scratch_bytes(place_.threads()), PlaceTiles{}, tiles);
         u64 const sum = place_.download(tiles.tiles + tiles.tile_count(), 1)[0];
         Ties left;
@@ -193,11 +243,13 @@ private:
 
     Operation const& operation_;
     Place& place_;
+    std::vector<bool> const& nulls_;
     std::vector<KeyPiece> const pieces_;
     bool has_texts_ = false;
     std::vector<Memory> keep_;
     RowKeys keys_;
-    Memory order_;
+    FoundOrder found_;
+    std::size_t passed_ = 0;  // pieces, where there are no texts
     Ties ties_;
     Memory ties_memory_;
 };

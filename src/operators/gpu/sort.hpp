@@ -8,25 +8,35 @@
 
 namespace mgi::operators::on_gpu {
 
-// The columns in the order of rows.
+// The columns in an order of rows.
 inline GpuTable gather_rows(Place& place, Schema const& schema, std::vector<bool> const& nulls,
-                            std::vector<ColumnView> const& columns, u64 rows, u32 const* order) {
-    OutputTable output(place, schema, nulls, rows, "the sorted rows");
+                            Arrived const& here, FoundOrder const& order) {
+    OutputTable output(place, schema, nulls, here.rows, "the sorted rows");
     std::vector<SortedColumn> gathered;
     auto const to = output.columns();
-    for (std::size_t c = 0; c < to.size(); ++c) gathered.push_back({columns[c], to[c]});
+    for (u32 c = 0; c < to.size(); ++c) {
+        auto const in_words = order.in_words.find(c);
+        gathered.push_back({here.columns[c], {}, to[c]});
+        if (in_words != order.in_words.end()) gathered.back().in_words = in_words->second;
+    }
     std::vector<Memory> keep;
     SortedColumn const* const at = place.upload_one(keep, gathered);
-    if (rows != 0 && has_long(schema)) {
-        place.run(0, GatherRows<true>{}, order, rows, at, u32(gathered.size()));
-    } else if (rows != 0) {
-        place.run(0, GatherRows<false>{}, order, rows, at, u32(gathered.size()));
+    auto const gather = [&](auto kernel) {
+        place.run(0, kernel, static_cast<u32 const*>(order.rows.get()), here.rows, at,
+                  u32(gathered.size()));
+    };
+    if (here.rows != 0 && has_long(schema)) {
+        gather(GatherRows<true>{});
+    } else if (here.rows != 0) {
+        gather(GatherRows<false>{});
     }
     return output.finish();
 }
 
+// `splitters`: between the endpoints' ranges; null: they follow from samples.
 inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable> const& parts,
-                                     std::vector<SortKey> const& order) {
+                                     std::vector<SortKey> const& order,
+                                     Splitters const* splitters = nullptr) {
     Input const input(operation, parts);
     Schema const& schema = input.schema();
     auto const keys = key_orders(operation.what(), order, schema);
@@ -36,7 +46,7 @@ inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable>
     bool const moves = operation.size() != 1;
     std::optional<Ranges> ranges;
     if (moves) {
-        ranges = RangeFinder(operation, input, order).find();
+        ranges = RangeFinder(operation, input, order).find(splitters);
         wanted.going = Going::ToOwners;
         wanted.ranges = &*ranges;
         operation.end_phase("sample");
@@ -53,7 +63,7 @@ inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable>
             here[e].rows = input.rows(e);
         }
     }
-    std::vector<Memory> orders(operation.size());
+    std::vector<FoundOrder> orders(operation.size());
     operation.each([&](std::size_t e) {
         RowOrder rows(operation, e, here[e].columns, here[e].rows, keys, facts.nulls);
         orders[e] = rows.find();
@@ -63,9 +73,8 @@ inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable>
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         operation.check();
-        results[e] = gather_rows(operation.place(e), schema, facts.nulls, here[e].columns,
-                                 here[e].rows, static_cast<u32 const*>(orders[e].get()));
-        orders[e].reset();
+        results[e] = gather_rows(operation.place(e), schema, facts.nulls, here[e], orders[e]);
+        orders[e] = {};
         here[e] = {};
     });
     operation.end_phase("gather");

@@ -50,14 +50,19 @@ MGI_HD inline void add_word(WordFacts& facts, u64 word) {
     facts.all &= word;
 }
 
-// Joins in what each thread has found. `here` is in the group's scratch.
+// Joins in what each thread has found. `here` is in the group's scratch. Most threads have found nothing that others had not, and
+// need not queue up to say so.
 MGI_HD inline void join_facts(device::Group const& group, WordFacts* here, WordFacts const& mine,
                               WordFacts* to) {
     auto const join = [](WordFacts* into, WordFacts const& more) {
-        shared_word(&into->least).fetch_min(more.least, device::relaxed);
-        shared_word(&into->most).fetch_max(more.most, device::relaxed);
-        shared_word(&into->any).fetch_or(more.any, device::relaxed);
-        shared_word(&into->all).fetch_and(more.all, device::relaxed);
+        auto const least = shared_word(&into->least);
+        auto const most = shared_word(&into->most);
+        auto const any = shared_word(&into->any);
+        auto const all = shared_word(&into->all);
+        if (least.load(device::relaxed) > more.least) least.fetch_min(more.least, device::relaxed);
+        if (most.load(device::relaxed) < more.most) most.fetch_max(more.most, device::relaxed);
+        if ((more.any & ~any.load(device::relaxed)) != 0) any.fetch_or(more.any, device::relaxed);
+        if ((all.load(device::relaxed) & ~more.all) != 0) all.fetch_and(more.all, device::relaxed);
     };
     group.sync();
     if (group.leads()) *here = {};
@@ -299,10 +304,31 @@ struct WriteTies {
     static u32 scratch_bytes(u32 threads) { return 8 * threads + 32; }
 };
 
-// A column of the result, and the one that it is gathered from.
+// Integers that the words have which rows were sorted by, so that nobody need look for them where the rows lie.
+struct WordColumn {
+    u64 const* words = nullptr;  // in order
+    u32 shift = 0;
+    u64 mask = 0;
+    u64 least = 0;  // taken off before
+    u64 flip = 0;   // bits that are another way around
+
+    [[nodiscard]] MGI_HD u64 value(u64 i) const {
+        return ((words[i] >> shift & mask) + least) ^ flip;
+    }
+};
+
+// A column of the result, and where it comes from.
 struct SortedColumn {
     ColumnView from;
+    WordColumn in_words;  // where its words are there
     OutputColumn to;
+};
+
+// Ties that did not differ at a piece which is no text.
+struct PassPiece {
+    MGI_HD void operator()(device::Group const& group, device::Shared&, Ties ties) const {
+        each_of(group, ties.group_count, [&](u64 g) { ++ties.next[g].piece; });
+    }
 };
 
 // Gathers columns in the order of rows. `kLong`: see copy_value.
@@ -312,6 +338,12 @@ struct GatherRows {
                            SortedColumn const* columns, u32 column_count) const {
         for (u32 c = 0; c < column_count; ++c) {
             SortedColumn const column = columns[c];
+            if (column.in_words.words != nullptr) {
+                each_loaded(
+                    group, count, [&](u64 i) { return column.in_words.value(i); },
+                    [&](u64 i, u64 word) { store_word(column.to, i, word); });
+                continue;
+            }
             if (kLong && (column.to.text || column.to.wide)) {
                 each_of(group, count,
                         [&](u64 i) { copy_value<kLong>(column.to, i, column.from, order[i]); });

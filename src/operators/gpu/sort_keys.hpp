@@ -173,6 +173,7 @@ struct WordBits {
     // As fits best what words are: numbers lie in a span, characters in some bits.
     static WordBits of(WordFacts const& facts) {
         WordBits made;
+        if (facts.least == facts.most) made.least = facts.least;
         if (facts.least >= facts.most) return made;
         u64 const differ = facts.any & ~facts.all;
         u32 const span = u32(std::bit_width(facts.most - facts.least));
@@ -180,6 +181,7 @@ struct WordBits {
             made.least = facts.least;
             made.mask = span == 64 ? ~u64{0} : (u64{1} << span) - 1;
         } else {
+            made.least = facts.all;
             made.mask = differ;
         }
         made.bits = u32(std::popcount(made.mask));

@@ -66,13 +66,12 @@ public:
           keys_(key_orders(operation.what(), order, input.schema())),
           layouts_(compared_columns(input.schema())) {}
 
-    Ranges find() {
+    // `splitters`: null where they follow from samples.
+    Ranges find(Splitters const* splitters) {
         Ranges ranges;
         ranges.routing.kind = device::RoutingKind::Range;
         ranges.routing.order = order_;
-        ranges.routing.splitters = agree_on_splitters(
-            keys_, sample(), operation_.size(),
-            [this](std::string const& words) { return operation_.gather(words); });
+        ranges.routing.splitters = splitters != nullptr ? *splitters : agree();
         ranges.of_part.resize(operation_.size());
         ranges.memory.resize(operation_.size());
         operation_.each([&](std::size_t p) {
@@ -105,10 +104,17 @@ private:
         return part;
     }
 
+    Splitters agree() {
+        return agree_on_splitters(
+            keys_, sample(), operation_.size(),
+            [this](std::string const& words) { return operation_.gather(words); });
+    }
+
     Samples sample() const {
         std::vector<u64> rows(operation_.size());
         for (std::size_t const p : operation_.own()) rows[p] = input_.rows(p);
-        Sampling plan = plan_samples(keys_, rows, input_.rows(), operation_.alone());
+        Sampling plan =
+            plan_samples(keys_, rows, input_.rows(), operation_.size(), operation_.alone());
         plan.longest = std::min(plan.longest, kLongest);
         std::vector<Samples> of_part(operation_.size());
         operation_.each([&](std::size_t p) {
