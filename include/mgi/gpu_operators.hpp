@@ -6,7 +6,7 @@
 /// Endpoints are on GPUs, one or several a GPU, of this process or of several, as <mgi/operators.hpp> says: then each process
 /// gives the parts at its own endpoints, and the results at others' have no rows. Columns are of any type, each with or without nulls;
 /// String and Binary by offsets, since `gpu_table` takes no others. With one endpoint no row moves. An endpoint takes and gets
-/// at most 2^32 - 2 rows of each table. Keys are at most 16 columns; a Decimal128, a String and a Binary count twice, a FixedSizeBinary
+/// at most 2^32 - 2 rows of each table. Keys, but those of a sort, are at most 16 columns; a Decimal128, a String and a Binary count twice, a FixedSizeBinary
 /// once for every 8 bytes.
 ///
 /// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into

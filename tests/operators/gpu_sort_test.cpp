@@ -59,14 +59,6 @@ std::vector<GpuTable> dealt(Schema const& schema, std::vector<TestRow> const& ro
     return parts;
 }
 
-std::vector<Table> tables_of(std::vector<GpuTable> const& results) {
-    std::vector<Table> tables;
-    for (GpuTable const& result : results) {
-        tables.push_back({result.schema, {batch_of_result(result)}});
-    }
-    return tables;
-}
-
 /// Endpoints on CPU devices.
 struct Endpoints {
     explicit Endpoints(std::size_t count) : runtime(runtime_of_cpus(2)) {
