@@ -6,7 +6,7 @@
 /// Endpoints are on GPUs, one or several a GPU, of this process or of several, as <mgi/operators.hpp> says: then each process
 /// gives the parts at its own endpoints, and the results at others' have no rows. Columns are of any type, each with or without nulls;
 /// String and Binary by offsets, since `gpu_table` takes no others. With one endpoint no row moves. An endpoint takes and gets
-/// at most 2^32 - 2 rows of each table. Keys are at most 16 columns; a Decimal128, a String and a Binary count twice, a FixedSizeBinary
+/// at most 2^32 - 2 rows of each table. Keys, but those of a sort, are at most 16 columns; a Decimal128, a String and a Binary count twice, a FixedSizeBinary
 /// once for every 8 bytes.
 ///
 /// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into
@@ -47,7 +47,7 @@
 /// results have offsets, in one batch a round. What the GPUs have no memory for at once goes in rounds, whose number follows from
 /// the bytes of the rows and the GPUs' memory: while one is worked on, the next one's rows come and the results of the one before
 /// go. An exchange and a group-by have rounds of as many rows each, and a group-by merges what the rounds have found; a join, and a group-by that
-/// counts different values, have rounds of whole keys, by two more bytes of host memory for each row. A round for which there is
+/// counts different values, have rounds of whole keys, by two more bytes of host memory for each row; a sort has rounds of ranges of the keys, likewise, and does not halve them. A round for which there is
 /// no memory all the same is halved, until it has one row, or one key; then the call fails with OutOfMemory. `receive_limit` counts the rows
 /// that come as well: half of it is for them. `spill_limit` are the bytes of host memory that results and rounds may take beside
 /// the inputs, also OutOfMemory. OperatorReport::rounds says how many there were. `gpu_allocator` provides the memory of the rows, too.
@@ -87,6 +87,14 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            JoinSpec const& spec, OperatorOptions const& options = {},
                            OperatorReport* report = nullptr);
 
+/// Sorts, as `sort` of <mgi/operators.hpp> does: result i is sorted, and all of its rows come before those of result i + 1. Keys are of any
+/// type and as many as there are columns. Rows with equal keys come in any order, and all of them to one endpoint. Beside the rows that
+/// arrive and the result an endpoint takes 24 bytes a row while it sorts, and up to 64 more for each row that ties with another one.
+/// `OperatorReport::phases` has "sample", "count", "exchange", "sort" and "gather".
+std::vector<GpuTable> sort(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                           std::vector<GpuTable> const& parts, std::vector<SortKey> const& keys,
+                           OperatorOptions const& options = {}, OperatorReport* report = nullptr);
+
 /// The same over tables in host memory, at endpoints on GPUs; part i is what endpoint i gives, and so is result i. An exchange of one
 /// endpoint moves nothing, and returns the part.
 std::vector<Table> exchange_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
@@ -103,6 +111,10 @@ std::vector<Table> group_by_on_gpus(Runtime& runtime, std::vector<Endpoint> cons
 std::vector<Table> join_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                 std::vector<Table> const& left, std::vector<Table> const& right,
                                 JoinSpec const& spec, OperatorOptions const& options = {},
+                                OperatorReport* report = nullptr);
+std::vector<Table> sort_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+                                OperatorOptions const& options = {},
                                 OperatorReport* report = nullptr);
 
 }  // namespace mgi

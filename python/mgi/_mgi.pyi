@@ -333,10 +333,18 @@ def gpu_join(
     broadcast: str,
     options: Mapping[str, Any],
 ) -> tuple[list[GpuTable], dict[str, Any]]: ...
+def gpu_sort(
+    runtime: Runtime,
+    endpoints: Sequence[_Pair],
+    parts: Sequence[GpuTable],
+    keys: Sequence[tuple[str, bool, bool]],
+    options: Mapping[str, Any],
+) -> tuple[list[GpuTable], dict[str, Any]]: ...
 
 exchange_on_gpus = exchange
 group_by_on_gpus = group_by
 join_on_gpus = join
+sort_on_gpus = sort
 
 def trim_gpu_memory(gpu: int) -> int: ...
 def perf_exchange(options: Mapping[str, Any]) -> dict[str, Any]: ...

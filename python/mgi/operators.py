@@ -238,7 +238,11 @@ def sort(
     groups: int | None = None,
     stats: dict[str, Any] | None = None,
     patience: float = 60.0,
-) -> list[Table]:
+    stream: Any = None,
+    allocator: GpuAllocator | None = None,
+    receive_limit: int | None = None,
+    spill_limit: int | None = None,
+) -> list[Table] | list[GpuTable]:
     """Sorts; returns one table per endpoint, which together, in this order, are the sorted table.
 
     `by` is a column, or a list of columns and pairs ``(column, direction)``, the first one first;
@@ -253,24 +257,19 @@ def sort(
 
         first, second = mgi.sort(table, by=["city", ("price", "desc")], endpoints=2)
 
-    Endpoints are on CPU devices, and tables in the host's memory: :meth:`GpuTable.to_arrow` copies.
+    On GPUs ``phases`` of `stats` has ``sample``, ``count``, ``exchange``, ``sort`` and ``gather``.
     The other parameters are those of :func:`exchange`.
     """
     keys = sort_keys(by, nulls)
-    inputs = inputs_of(endpoints, Caller.of(None, None), tables=tables)
-    if inputs.on_gpus or inputs.at_gpus:
-        raise InvalidArgument(
-            "sort works on CPU devices: give endpoints there, and copy tables in GPU memory with "
-            "mgi.GpuTable(table).to_arrow()"
-        )
-    options = _options("murmur3", by_reference, groups, patience, None, None)
+    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
+    options = _options("murmur3", by_reference, groups, patience, receive_limit, spill_limit)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("sort")(
             place.runtime._native,
             place.pairs,
             *inputs.dealt(place.pairs),
             list(keys),
-            options,
+            options | inputs.options(place.runtime),
         )
         return _results(outcome, place, stats)
 

@@ -311,6 +311,16 @@ Conversation::Call arguments_of(JoinSpec const& spec) {
             {"right columns", names_text(spec.right_columns)}};
 }
 
+Conversation::Call arguments_of(std::vector<SortKey> const& keys) {
+    std::vector<std::string> texts;
+    texts.reserve(keys.size());
+    for (SortKey const& key : keys) {
+        texts.push_back(key.column + (key.descending ? " desc" : " asc") +
+                        (key.nulls_first ? " nulls first" : " nulls last"));
+    }
+    return {{"keys", names_text(texts)}};
+}
+
 std::string names_text(std::vector<std::string> const& names) {
     std::string text;
     for (std::string const& name : names) text += (text.empty() ? "" : ", ") + name;

@@ -88,10 +88,11 @@ enum class TableMemory : u8 {
 // Arguments that all operators have, and `more`.
 Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptions const& options,
                            TableMemory memory, Conversation::Call const& more);
-// A group-by's own arguments, and a join's.
+// A group-by's own arguments, a join's, and a sort's.
 Conversation::Call arguments_of(std::vector<std::string> const& keys,
                                 std::vector<Aggregate> const& aggregates);
 Conversation::Call arguments_of(JoinSpec const& spec);
+Conversation::Call arguments_of(std::vector<SortKey> const& keys);
 // "a, b"
 std::string names_text(std::vector<std::string> const& names);
 

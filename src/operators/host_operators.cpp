@@ -6,11 +6,16 @@
 #include <string>
 #include <utility>
 
+#include "core/ordering.hpp"
 #include "operators/join_rules.hpp"
+#include "operators/sort_splitters.hpp"
 
 namespace mgi::operators {
 
 namespace {
+
+constexpr std::size_t kMostRanges = 1u
+                                    << 15;  // of which a sort has one for each endpoint and round
 
 // Runs `work(rounds, talk)` in a conversation with the other processes, and tells the report how long it took.
 template <class Work>
@@ -144,6 +149,44 @@ std::vector<Table> join_from_host(
                               [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                   return join(sides[0], sides[1], report);
                               });
+    });
+}
+
+std::vector<Table> sort_from_host(HostCall const& call, std::vector<Table> const& parts,
+                                  std::vector<SortKey> const& keys, SortOnGpus const& sort) {
+    return in_rounds(call, "sort", arguments_of(keys), [&](Rounds& rounds, Conversation& talk) {
+        Input const input("sort", call.endpoints, parts, talk);
+        auto const order = key_orders("sort", keys, input.schema());
+        Rounds::Side const side{&input};
+        std::size_t needed = rounds.needed({side});
+        if (needed == 1) {
+            auto results = rounds.whole(
+                {side}, [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
+                    return sort.whole(sides[0], report);
+                });
+            if (results) return std::move(*results);
+            needed = 2;
+        }
+        // Each endpoint has a range of the keys for each round, one behind the other.
+        std::size_t const count = call.endpoints.size();
+        needed = std::min(needed, kMostRanges / count);
+        Splitters const splitters = choose_splitters(talk, input, keys, needed * count);
+        auto const table = range_table(order, splitters);
+        auto const columns = compared_columns(input.schema());
+        return rounds.by_numbers(
+            side, needed,
+            [&](RecordBatch const& batch, i64 first, i64 rows, u32* to) {
+                BatchInput const compared(batch, first);
+                for (i64 i = 0; i < rows; ++i) {
+                    u32 const range = table.destination(compared.get(), columns.data(), u64(i));
+                    to[i] = range % u32(needed);
+                }
+            },
+            [&](std::vector<GpuTables> const& sides, std::size_t round, OperatorReport* report) {
+                // An endpoint's range begins at the splitter of the number before its own.
+                return sort.round(sides[0], some_splitters(splitters, needed + round - 1, needed),
+                                  report);
+            });
     });
 }
 

@@ -51,6 +51,16 @@ std::vector<Table> join_from_host(
     std::function<GpuTables(GpuTables const& left, GpuTables const& right,
                             OperatorReport* report)> const& join);
 
+// The sort of all rows, and of a round's, whose ranges the splitters part.
+struct SortOnGpus {
+    std::function<GpuTables(GpuTables const& parts, OperatorReport* report)> whole;
+    std::function<GpuTables(GpuTables const& parts, Splitters const& splitters,
+                            OperatorReport* report)>
+        round;
+};
+std::vector<Table> sort_from_host(HostCall const& call, std::vector<Table> const& parts,
+                                  std::vector<SortKey> const& keys, SortOnGpus const& sort);
+
 // The group-by of all rows; of a round's rows into groups with states; and of those into results, which are made of rows of
 // such columns.
 struct GroupByOnGpus {

@@ -238,6 +238,31 @@ std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, NullKeys null
     return *run(sides, std::move(todo), work, split);
 }
 
+std::vector<Table> Rounds::by_numbers(Side const& side, std::size_t rounds, FindSets const& find,
+                                      NumberedWork const& work) {
+    std::vector<Round> parts(rounds, Round(1));
+    Round const all = all_rows({side});
+    for (RowSet const& set : all[0]) {
+        auto const held = std::make_shared<Charge>(memory_);
+        held->hold(set.rows * kNumberBytes);
+        std::vector<RowSet> of_set = cut_by(set, rounds, find);
+        for (std::size_t r = 0; r < rounds; ++r) {
+            of_set[r].keep.push_back(held);
+            parts[r][0].push_back(std::move(of_set[r]));
+        }
+    }
+    std::deque<Round> todo;
+    put_in_front(todo, std::move(parts));
+    return *run(
+        {side}, std::move(todo),
+        [&](std::vector<std::vector<GpuTable>> const& sides, OperatorReport* report) {
+            return work(sides, report_.rounds, report);  // those before are done
+        },
+        [](Round const&, std::string const& why, std::deque<Round>&) -> bool {
+            throw Error(ErrorCode::OutOfMemory, why + " (in a round of one range of keys)");
+        });
+}
+
 Rounds::Round Rounds::all_rows(std::vector<Side> const& sides) const {
     Round all(sides.size(), std::vector<RowSet>(endpoints_.size()));
     for (std::size_t s = 0; s < sides.size(); ++s) {

@@ -74,6 +74,12 @@ public:
     // Rounds that have all rows of some keys; halved where there is no room, until they have one key. `nulls`: what null
     // keys are.
     std::vector<Table> by_keys(std::vector<Side> const& sides, NullKeys nulls, Work const& work);
+    // So many rounds, in the order of their numbers, of which `find` says each row's; `work` is told its round's.
+    using NumberedWork =
+        std::function<std::vector<GpuTable>(std::vector<std::vector<GpuTable>> const& sides,
+                                            std::size_t round, OperatorReport* report)>;
+    std::vector<Table> by_numbers(Side const& side, std::size_t rounds, FindSets const& find,
+                                  NumberedWork const& work);
 
 private:
     // By side and endpoint.

@@ -57,19 +57,40 @@ struct Dealt {
     std::vector<u32> starts;
 };
 
-Dealt deal(HostRows const& block, KeyHashes const& hashes, u32 bit, u32 bits) {
-    std::vector<u32> const all = hashes_of(block, hashes);
-    auto const part_of = [&](u32 hash) { return (hash << bit) >> (32 - bits); };
+// `part_of`: by row of the block.
+Dealt deal(HostRows const& block, std::vector<u32> const& part_of, std::size_t parts) {
     Dealt dealt;
-    dealt.starts.resize((std::size_t{1} << bits) + 1);
-    for (u32 const hash : all) ++dealt.starts[part_of(hash) + 1];
+    dealt.starts.resize(parts + 1);
+    for (u32 const part : part_of) ++dealt.starts[part + 1];
     for (std::size_t p = 1; p < dealt.starts.size(); ++p) dealt.starts[p] += dealt.starts[p - 1];
     std::vector<u32> next = dealt.starts;
-    dealt.numbers.resize(all.size());
-    for (std::size_t row = 0; row < all.size(); ++row) {
-        dealt.numbers[next[part_of(all[row])]++] = std::uint16_t(number_of(block, i64(row)));
+    dealt.numbers.resize(part_of.size());
+    for (std::size_t row = 0; row < part_of.size(); ++row) {
+        dealt.numbers[next[part_of[row]]++] = std::uint16_t(number_of(block, i64(row)));
     }
     return dealt;
+}
+
+// `find(block)` says the part of each of its rows.
+template <class Find>
+std::vector<RowSet> cut_blocks(RowSet const& set, std::size_t pieces, Find const& find) {
+    std::vector<HostRows> const blocks = blocks_of(set);
+    auto const dealt = std::make_shared<std::vector<Dealt>>(blocks.size());
+    in_parallel(blocks.size(), memory_threads(), [&](std::size_t b, std::size_t) {
+        (*dealt)[b] = deal(blocks[b], find(blocks[b]), pieces);
+    });
+    std::vector<RowSet> parts(pieces);
+    for (RowSet& part : parts) part.keep.push_back(dealt);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        Dealt const& of_block = (*dealt)[b];
+        for (std::size_t p = 0; p < parts.size(); ++p) {
+            HostRows run = blocks[b];
+            run.rows = of_block.starts[p + 1] - of_block.starts[p];
+            run.numbers = of_block.numbers.data() + of_block.starts[p];
+            parts[p].add(run);
+        }
+    }
+    return parts;
 }
 
 }  // namespace
@@ -144,23 +165,19 @@ void KeyHashes::hash(RecordBatch const& batch, i64 first, i64 count, u32* to) co
 }
 
 std::vector<RowSet> cut_by_keys(RowSet const& set, KeyHashes const& hashes, u32 bit, u32 bits) {
-    std::vector<HostRows> const blocks = blocks_of(set);
-    auto const dealt = std::make_shared<std::vector<Dealt>>(blocks.size());
-    in_parallel(blocks.size(), memory_threads(), [&](std::size_t b, std::size_t) {
-        (*dealt)[b] = deal(blocks[b], hashes, bit, bits);
+    return cut_blocks(set, std::size_t{1} << bits, [&](HostRows const& block) {
+        std::vector<u32> all = hashes_of(block, hashes);
+        for (u32& hash : all) hash = (hash << bit) >> (32 - bits);
+        return all;
     });
-    std::vector<RowSet> parts(std::size_t{1} << bits);
-    for (RowSet& part : parts) part.keep.push_back(dealt);
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-        Dealt const& of_block = (*dealt)[b];
-        for (std::size_t p = 0; p < parts.size(); ++p) {
-            HostRows run = blocks[b];
-            run.rows = of_block.starts[p + 1] - of_block.starts[p];
-            run.numbers = of_block.numbers.data() + of_block.starts[p];
-            parts[p].add(run);
-        }
-    }
-    return parts;
+}
+
+std::vector<RowSet> cut_by(RowSet const& set, std::size_t pieces, FindSets const& find) {
+    return cut_blocks(set, pieces, [&](HostRows const& block) {
+        std::vector<u32> all(std::size_t(block.rows));
+        find(*block.batch, block.first, block.rows, all.data());
+        return all;
+    });
 }
 
 HashSpread spread_of(RowSet const& set, KeyHashes const& hashes) {

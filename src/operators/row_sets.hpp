@@ -1,6 +1,8 @@
-// Rows of host tables in parts that are worked on one after the other: cut by their number, or by a hash of their keys.
+// Rows of host tables in parts that are worked on one after the other: cut by their number, by a hash of their keys, or by ranges of
+// them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -45,6 +47,11 @@ private:
 // for each row, until the last of them dies.
 inline constexpr u64 kNumberBytes = sizeof(std::uint16_t);
 std::vector<RowSet> cut_by_keys(RowSet const& set, KeyHashes const& hashes, u32 bit, u32 bits);
+
+// So many sets, of all rows of a table; `find` writes which one each of rows [first, first + count) of a batch is for. They keep as
+// much for each row.
+using FindSets = std::function<void(RecordBatch const& batch, i64 first, i64 count, u32* to)>;
+std::vector<RowSet> cut_by(RowSet const& set, std::size_t pieces, FindSets const& find);
 
 // The bits in which hashes differ.
 struct HashSpread {

@@ -180,15 +180,6 @@ private:
     Gate dealt_out_;
 };
 
-std::string text_of(std::vector<SortKey> const& keys) {
-    std::vector<std::string> texts;
-    for (SortKey const& key : keys) {
-        texts.push_back(key.column + (key.descending ? " desc" : " asc") +
-                        (key.nulls_first ? " nulls first" : " nulls last"));
-    }
-    return names_text(texts);
-}
-
 }  // namespace
 
 std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
@@ -196,8 +187,7 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
                               std::vector<Table> const& parts, std::vector<SortKey> const& keys,
                               OperatorOptions const& options, OperatorReport* report) {
     Conversation talk(processes, "sort",
-                      call_of(endpoints, options, TableMemory::Host, {{"keys", text_of(keys)}}),
-                      options);
+                      call_of(endpoints, options, TableMemory::Host, arguments_of(keys)), options);
     return converse(talk, [&] {
         refuse_two_levels(talk.what(), options);
         Input const input("sort", endpoints, parts, talk);
@@ -215,7 +205,7 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
         Routing routing;
         routing.kind = device::RoutingKind::Range;
         routing.order = keys;
-        routing.splitters = choose_splitters(talk, input, keys);
+        routing.splitters = choose_splitters(talk, input, keys, endpoints.size());
         Run run(runtime, talk, endpoints, options);
         Channel const channel =
             run.open("sort", Schema(fields), routing, measure_texts(input, all), true);

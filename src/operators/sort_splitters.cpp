@@ -14,21 +14,15 @@ namespace mgi::operators {
 
 namespace {
 
-// Samples for each endpoint that there is, and of all: with a thousand of them an endpoint gets a tenth more than its
-// share at most, nearly always.
-constexpr u64 kSamplesOfEndpoint = 1024;
+// Samples for each range, and of all: with a thousand of them a range has a tenth more than its share at most, nearly
+// always.
+constexpr u64 kSamplesOfRange = 1024;
 constexpr u64 kMostSamples = u64{1} << 17;
 // What a process says of its samples: a gather takes so much from each with little ado.
 constexpr u64 kMostSaid = u64{48} << 10;
 // Bytes of a sample's text: what begins like it lies close, and any value will do for a splitter.
 constexpr u32 kLongestAlone = 4096;
 constexpr u32 kLongestSaid = 64;
-
-// Samples, and how many rows each stands for.
-struct Samples {
-    Splitters rows;
-    std::vector<double> weights;
-};
 
 u64 bytes_of_sample(std::vector<device::KeyOrder> const& keys) {
     u64 bytes = sizeof(double);
@@ -40,7 +34,7 @@ u64 bytes_of_sample(std::vector<device::KeyOrder> const& keys) {
     return bytes;
 }
 
-// Rows of a part, one at random from each of `count` runs of equal length.
+// Adds a part's samples.
 void sample_part(Table const& part, std::vector<SortKey> const& order, u64 count, u32 longest,
                  Samples& to) {
     u64 const rows = u64(part.rows());
@@ -50,9 +44,7 @@ void sample_part(Table const& part, std::vector<SortKey> const& order, u64 count
         u64 const end = begin + u64(batch.rows);
         std::optional<OrderedRows> ordered;
         for (; next != count; ++next) {
-            u64 const first = u64(u128{rows} * next / count);
-            u64 const last = u64(u128{rows} * (next + 1) / count);
-            u64 const at = first + device::murmur3_mix(next + 1) % (last - first);
+            u64 const at = sampled_row(rows, count, next);
             if (at >= end) break;
             if (!ordered) ordered.emplace("sort", order, batch);
             ordered->append(at - begin, longest, to.rows);
@@ -60,24 +52,6 @@ void sample_part(Table const& part, std::vector<SortKey> const& order, u64 count
         }
         begin = end;
     }
-}
-
-// Those of this process' parts.
-Samples sample(Input const& input, std::vector<SortKey> const& order, u64 bytes, bool alone) {
-    u64 const wanted = std::min(kMostSamples, kSamplesOfEndpoint * input.parts());
-    u64 own_rows = 0;
-    for (std::size_t p = 0; p < input.parts(); ++p) own_rows += u64(input.part(p).rows());
-    Samples samples;
-    for (std::size_t p = 0; p < input.parts(); ++p) {
-        u64 const rows = u64(input.part(p).rows());
-        if (rows == 0) continue;
-        u64 const share = u64(u128{wanted} * rows / input.rows()) + 1;
-        u64 const said = u64(u128{kMostSaid / bytes} * rows / own_rows);
-        u64 const most = alone ? share : std::min(share, std::max<u64>(said, 1));
-        sample_part(input.part(p), order, std::min(rows, most),
-                    alone ? kLongestAlone : kLongestSaid, samples);
-    }
-    return samples;
 }
 
 std::string say(Samples const& samples) {
@@ -122,14 +96,14 @@ void hear(std::string const& words, std::size_t keys, Samples& all) {
     all.rows.bytes.append(bytes);
 }
 
-// Adds a sample to the splitters.
-void add(Samples const& samples, u32 sample, Splitters& to) {
+// Adds one of some rows to the splitters.
+void add(Splitters const& rows, std::size_t row, Splitters& to) {
     std::size_t const keys = to.types.size();
     for (std::size_t k = 0; k < keys; ++k) {
-        device::SplitterValue value = samples.rows.values[sample * keys + k];
+        device::SplitterValue value = rows.values[row * keys + k];
         if (value.size != device::SplitterValue::kNull) {
             u32 const begin = u32(to.bytes.size());
-            to.bytes.append(samples.rows.bytes, value.begin, value.size);
+            to.bytes.append(rows.bytes, value.begin, value.size);
             value.begin = begin;
         }
         to.values.push_back(value);
@@ -155,18 +129,38 @@ std::size_t nearest(device::RangeTable const& table, Samples const& samples,
 
 }  // namespace
 
-Splitters choose_splitters(Conversation& talk, Input const& input,
-                           std::vector<SortKey> const& order) {
-    auto const keys = key_orders("sort", order, input.schema());
+u64 sampled_row(u64 rows, u64 count, u64 sample) {
+    u64 const first = u64(u128{rows} * sample / count);
+    u64 const last = u64(u128{rows} * (sample + 1) / count);
+    return first + device::murmur3_mix(sample + 1) % (last - first);
+}
+
+Sampling plan_samples(std::vector<device::KeyOrder> const& keys, std::vector<u64> const& own_rows,
+                      u64 all_rows, std::size_t ranges, bool alone) {
+    u64 const wanted = std::min(kMostSamples, kSamplesOfRange * ranges);
+    u64 const sum = std::accumulate(own_rows.begin(), own_rows.end(), u64{0});
+    Sampling plan;
+    plan.longest = alone ? kLongestAlone : kLongestSaid;
+    for (u64 const rows : own_rows) {
+        plan.counts.push_back(0);
+        if (rows == 0) continue;
+        u64 const share = u64(u128{wanted} * rows / all_rows) + 1;
+        u64 const said = u64(u128{kMostSaid / bytes_of_sample(keys)} * rows / sum);
+        u64 const most = alone ? share : std::min(share, std::max<u64>(said, 1));
+        plan.counts.back() = std::min(rows, most);
+    }
+    return plan;
+}
+
+Splitters agree_on_splitters(std::vector<device::KeyOrder> const& keys, Samples const& own,
+                             std::size_t ranges, Gather const& gather) {
     Splitters chosen;
-    for (auto const& key : keys) chosen.types.push_back(input.schema()[key.column].type);
-    if (input.parts() == 1) return chosen;
-    Samples const own = sample(input, order, bytes_of_sample(keys), talk.alone());
+    chosen.types = own.rows.types;
     Samples all;
     all.rows.types = chosen.types;
-    for (std::string const& words : talk.gather(say(own))) hear(words, keys.size(), all);
+    for (std::string const& words : gather(say(own))) hear(words, keys.size(), all);
 
-    std::size_t const wanted = input.parts() - 1;
+    std::size_t const wanted = ranges - 1;
     if (all.weights.empty()) {  // of no rows any will do
         chosen.values.resize(wanted * keys.size());
         return chosen;
@@ -183,9 +177,32 @@ Splitters choose_splitters(Conversation& talk, Input const& input,
         while (next + 1 < sorted.size() && before + all.weights[sorted[next]] <= share) {
             before += all.weights[sorted[next++]];
         }
-        add(all, sorted[nearest(table, all, sorted, next, before, share)], chosen);
+        add(all.rows, sorted[nearest(table, all, sorted, next, before, share)], chosen);
     }
     return chosen;
+}
+
+Splitters choose_splitters(Conversation& talk, Input const& input,
+                           std::vector<SortKey> const& order, std::size_t ranges) {
+    auto const keys = key_orders("sort", order, input.schema());
+    Samples own;
+    for (auto const& key : keys) own.rows.types.push_back(input.schema()[key.column].type);
+    if (ranges == 1) return own.rows;
+    std::vector<u64> rows;
+    for (std::size_t p = 0; p < input.parts(); ++p) rows.push_back(u64(input.part(p).rows()));
+    Sampling const plan = plan_samples(keys, rows, input.rows(), ranges, talk.alone());
+    for (std::size_t p = 0; p < input.parts(); ++p) {
+        sample_part(input.part(p), order, plan.counts[p], plan.longest, own);
+    }
+    return agree_on_splitters(keys, own, ranges,
+                              [&talk](std::string const& words) { return talk.gather(words); });
+}
+
+Splitters some_splitters(Splitters const& all, std::size_t first, std::size_t step) {
+    Splitters some;
+    some.types = all.types;
+    for (std::size_t s = first; s < all.count(); s += step) add(all, s, some);
+    return some;
 }
 
 }  // namespace mgi::operators

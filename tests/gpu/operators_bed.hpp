@@ -150,6 +150,7 @@ public:
     OperatorOptions options;
     [[nodiscard]] Runtime& runtime() const { return runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+    [[nodiscard]] int ordinal(std::size_t endpoint) const { return ordinals_[endpoint]; }
 
 private:
     Runtime& runtime_;
@@ -166,5 +167,7 @@ struct GpuTest {
 std::vector<GpuTest> caller_tests(bool small);
 /// Of tables of so many rows in the host's memory.
 std::vector<GpuTest> host_tests(std::size_t rows);
+/// Of sorts of so many rows.
+std::vector<GpuTest> sort_tests(std::size_t rows);
 
 }  // namespace mgi::test::on_gpu

@@ -86,6 +86,42 @@ def test_group_by(source: Any, endpoints: int) -> None:
     assert stats["call_seconds"] > 0
 
 
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("endpoints", [1, 4])
+def test_sort(source: Any, endpoints: int) -> None:
+    stats: dict[str, Any] = {}
+    by = [("key", "desc"), "value", "weight"]
+    parts = mgi.sort(source(), by, endpoints=endpoints, stats=stats)
+    assert all(isinstance(part, mgi.GpuTable) for part in parts)
+    whole = pa.concat_tables([part.to_arrow() for part in parts])
+    order = np.lexsort((WEIGHTS, VALUES, -KEYS))
+    for name, values in HOST.items():
+        assert np.array_equal(whole[name].to_numpy(), values[order])
+    assert {"sort", "gather"} <= stats["phases"].keys()
+
+
+@pytest.mark.parametrize("endpoints", [1, 3])
+@pytest.mark.parametrize("nulls", ["first", "last"])
+def test_sort_as_on_cpus(endpoints: int, nulls: Any) -> None:
+    names = [None if key % 7 == 0 else f"name {key % 1000}" for key in KEYS.tolist()]
+    floats = np.where(VALUES % 9 == 0, np.nan, VALUES / 4)
+    table = pa.table({"name": names, "x": floats, "row": np.arange(ROWS)})
+    by = [("name", "desc"), "x", ("row", "desc")]
+    with mgi.Runtime.local() as runtime:
+        places = [runtime.create_endpoint("cuda:0") for _ in range(endpoints)]
+        results = [
+            pa.concat_tables(part.to_arrow() for part in parts)
+            for parts in (
+                mgi.sort(mgi.GpuTable.from_host(table), by, nulls, endpoints=endpoints),
+                mgi.sort(table, by, nulls, endpoints=places, runtime=runtime),
+                mgi.sort(table, by, nulls, endpoints=endpoints),
+            )
+        ]
+    for result in results[:2]:
+        assert result["row"].to_pylist() == results[2]["row"].to_pylist()
+        assert result["name"].to_pylist() == results[2]["name"].to_pylist()
+
+
 @pytest.mark.parametrize("endpoints", [1, 4])
 def test_aggregates_as_on_cpus(endpoints: int) -> None:
     table = pa.table({"key": KEYS % 1000, "value": VALUES % 77, "x": VALUES / 4 + 1e9})

@@ -44,14 +44,6 @@ std::vector<GpuTable> deal(PlainTable const& table, std::size_t endpoints, Rando
     return parts;
 }
 
-std::vector<Table> tables_of(std::vector<GpuTable> const& results) {
-    std::vector<Table> tables;
-    for (GpuTable const& result : results) {
-        tables.push_back({result.schema, {batch_of_result(result)}});
-    }
-    return tables;
-}
-
 /// Runs an operator in every process of a job, each with its own of the parts.
 std::vector<Came> run(Job& job, std::string const& what,
                       std::vector<std::vector<GpuTable>> const& tables, Work const& work,

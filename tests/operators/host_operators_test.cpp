@@ -116,6 +116,26 @@ TEST_P(HostOperatorsProperty, Join) {
     }
 }
 
+TEST_P(HostOperatorsProperty, Sort) {
+    PlainTable const table = random_table(schema_, random_.below(5000), 700, u64(GetParam()));
+    auto const results = run({host_parts(table, endpoints_, random_)}, 400'000,
+                             [&](HostOperators& operators, auto const& parts) {
+                                 return operators.sort(parts[0], {{"key"}, {"x", true}});
+                             });
+    expect_same(rows_of_all(results), sorted(table.rows));
+    // Nulls come last.
+    auto const rank = [](Row const& row) {
+        return std::tuple(!row[0].valid, i64(row[0].word), !row[1].valid, -i64(row[1].word));
+    };
+    std::vector<Row> rows;
+    for (Table const& result : results) {
+        for (RecordBatch const& batch : result.batches) {
+            for (Row& row : rows_of(batch)) rows.push_back(std::move(row));
+        }
+    }
+    for (std::size_t r = 1; r < rows.size(); ++r) ASSERT_LE(rank(rows[r - 1]), rank(rows[r]));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, HostOperatorsProperty,
                          ::testing::Range(0, test::kSanitized ? 6 : 16));
 
@@ -235,6 +255,32 @@ TEST_F(HostOperatorsAlone, OneKeyThatDoesNotFitIsAnError) {
     options_.receive_limit = 100;
     test::expect_error(ErrorCode::OutOfMemory, {"receive_limit", "one row"}, [&] {
         run([&](HostOperators& of) { return of.exchange(parts_of(table), {"key"}); });
+    });
+}
+
+TEST_F(HostOperatorsAlone, SortsInRoundsOfRanges) {
+    PlainTable const table = random_table(Schema{{"key", int64()}}, 20'000, kAnyKey, 5);
+    options_.receive_limit = 100'000;
+    auto const results =
+        run([&](HostOperators& of) { return of.sort(parts_of(table), {{"key", true}}); });
+    EXPECT_GT(report_.rounds, 3U);
+    std::vector<i64> keys;
+    for (Table const& result : results) {
+        EXPECT_LT(result.rows(), 20'000 / 3 * 1.3);
+        for (RecordBatch const& batch : result.batches) {
+            for (Row const& row : rows_of(batch)) keys.push_back(i64(row[0].word));
+        }
+    }
+    EXPECT_TRUE(std::is_sorted(keys.rbegin(), keys.rend()));
+    expect_same(rows_of_all(results), sorted(table.rows));
+}
+
+// Rows of one key come to one endpoint in one round.
+TEST_F(HostOperatorsAlone, ASortWhoseRangeDoesNotFitIsAnError) {
+    PlainTable const table = random_table(Schema{{"key", int64()}}, 20'000, 1, 5);
+    options_.receive_limit = 100'000;
+    test::expect_error(ErrorCode::OutOfMemory, {"one range of keys", "receive_limit"}, [&] {
+        run([&](HostOperators& of) { return of.sort(parts_of(table), {{"key"}}); });
     });
 }
 

@@ -6,6 +6,7 @@
 
 #include "operators/gpu/group_by_rounds.hpp"
 #include "operators/gpu/join.hpp"
+#include "operators/gpu/sort.hpp"
 #include "operators/host_operators.hpp"
 #include "operators/host_tables.hpp"
 #include "operators/job.hpp"
@@ -68,6 +69,20 @@ public:
                 return run("join", report,
                            [&](Operation& operation) { return join_on(operation, l, r, spec); });
             });
+    }
+    std::vector<Table> sort(std::vector<Table> const& parts, std::vector<SortKey> const& keys) {
+        SortOnGpus on_gpus;
+        on_gpus.whole = [&](GpuTables const& of, OperatorReport* report) {
+            return run("sort", report,
+                       [&](Operation& operation) { return sort_on(operation, of, keys); });
+        };
+        on_gpus.round = [&](GpuTables const& of, Splitters const& splitters,
+                            OperatorReport* report) {
+            return run("sort", report, [&](Operation& operation) {
+                return sort_on(operation, of, keys, &splitters);
+            });
+        };
+        return sort_from_host(call_, parts, keys, on_gpus);
     }
     std::vector<Table> group_by(std::vector<Table> const& parts,
                                 std::vector<std::string> const& keys,

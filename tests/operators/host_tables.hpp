@@ -57,6 +57,14 @@ inline RecordBatch batch_of_result(GpuTable const& table) {
     return batch;
 }
 
+inline std::vector<Table> tables_of(std::vector<GpuTable> const& results) {
+    std::vector<Table> tables;
+    for (GpuTable const& result : results) {
+        tables.push_back({result.schema, {batch_of_result(result)}});
+    }
+    return tables;
+}
+
 // Both sorted. Says what differs first, not all of it. `rounded`: columns that may differ by that.
 inline void expect_same(Rows const& got, Rows const& expected,
                         std::vector<bool> const& rounded = {}) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "operators/gpu/keys.hpp"
+#include "operators/gpu/ranges.hpp"
 #include "operators/gpu/survey.hpp"
 #include "operators/gpu/tables.hpp"
 
@@ -20,10 +21,13 @@ struct Wanted {
     // How many rows go to each endpoint, and how many characters of each text column that moves.
     Going going = Going::Nowhere;
     std::vector<u32> moving;  // columns
+    // Of rows that go to the owners of ranges of the keys. Null: to those of their hashes.
+    Ranges const* ranges = nullptr;
 };
 
 struct Facts {
     Going going = Going::Nowhere;
+    Ranges const* ranges = nullptr;                  // as was wanted
     std::vector<bool> nulls;                         // by column
     std::vector<u64> magnitudes;                     // by column; 0 where not wanted
     std::vector<u64> uppers;                         // by column, see SurveyCounts
@@ -87,6 +91,7 @@ public:
         args.rows = input.rows(part);
         args.owners = operation.owners(wanted.keys.size());
         args.owners.count = u32(destinations_);
+        if (wanted.ranges != nullptr) args.owners.ranges = wanted.ranges->of_part[part];
         TextArgs text;
         std::tie(args.columns, args.looked_at, args.owners.layouts, args.owners.keys, text.texts,
                  counts_, registers_, rows_for_, texts_) =
@@ -193,6 +198,7 @@ inline Facts find_facts(Operation& operation, Input const& input, Wanted const& 
     u32 const columns = u32(input.schema().size());
     Facts facts;
     facts.going = wanted.going;
+    facts.ranges = wanted.ranges;
     facts.nulls.resize(columns);
     facts.magnitudes.resize(columns);
     facts.uppers.resize(columns);

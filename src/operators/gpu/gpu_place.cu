@@ -6,6 +6,8 @@
 #include <mgi/gpu_table.hpp>
 #include <mgi/gpu_windows.hpp>
 
+#include "operators/gpu/radix_sort.hpp"
+
 #include <chrono>
 #include <exception>
 #include <map>
@@ -263,6 +265,13 @@ public:
         GpuOfThread const here(gpu_);
         check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), gpu_,
                    "copy within its memory");
+    }
+    void sort(WordsToSort& all) override {
+        GpuOfThread const here(gpu_);
+        u64 bytes = 0;
+        check_cuda(radix_sort(stream_, all, nullptr, bytes), gpu_, "plan a sort");
+        Memory const scratch = allocate(bytes, "scratch of a sort");
+        check_cuda(radix_sort(stream_, all, scratch.get(), bytes), gpu_, "sort");
     }
     void copy_out(void* to, void const* from, u64 bytes) override {
         // What the caller had put in before may take long. It is over from the first wait on.

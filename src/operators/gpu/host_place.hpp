@@ -1,10 +1,12 @@
 // The place of tests: groups are threads, memory is the host's.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "operators/gpu/place.hpp"
 
@@ -43,6 +45,20 @@ public:
     void copy(void* to, void const* from, u64 bytes) override { copy_in(to, from, bytes); }
     void copy_out(void* to, void const* from, u64 bytes) override {
         if (bytes != 0) std::memcpy(to, from, bytes);
+    }
+    void sort(WordsToSort& all) override {
+        u64 const mask = all.bits == 64 ? ~u64{0} : (u64{1} << all.bits) - 1;
+        std::vector<std::pair<u64, u32>> pairs(all.count);
+        for (u64 i = 0; i < all.count; ++i) pairs[i] = {all.words[i], all.rows[i]};
+        std::stable_sort(pairs.begin(), pairs.end(), [mask](auto const& a, auto const& b) {
+            return (a.first & mask) < (b.first & mask);
+        });
+        std::swap(all.words, all.other_words);
+        std::swap(all.rows, all.other_rows);
+        for (u64 i = 0; i < all.count; ++i) {
+            all.words[i] = pairs[i].first;
+            all.rows[i] = pairs[i].second;
+        }
     }
     void wait() override {}
 

@@ -4,6 +4,7 @@
 
 #include "operators/gpu/at_once.hpp"
 #include "operators/gpu/round_places.hpp"
+#include "operators/gpu/sort_parts.hpp"
 
 namespace mgi {
 
@@ -74,6 +75,23 @@ std::vector<Table> join_on_gpus(Runtime& runtime, std::vector<Endpoint> const& e
             });
     };
     return call_from_host("join", runtime, endpoints, options, report, work);
+}
+
+std::vector<Table> sort_on_gpus(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                std::vector<Table> const& parts, std::vector<SortKey> const& keys,
+                                OperatorOptions const& options, OperatorReport* report) {
+    auto const work = [&](HostCall const& call, OperatorOptions const& of_round) {
+        SortOnGpus on_gpus;
+        on_gpus.whole = [&](GpuTables const& rows, OperatorReport* of_one) {
+            return sort(runtime, endpoints, rows, keys, of_round, of_one);
+        };
+        on_gpus.round = [&](GpuTables const& rows, Splitters const& splitters,
+                            OperatorReport* of_one) {
+            return on_gpu::sort_round(runtime, endpoints, rows, keys, splitters, of_round, of_one);
+        };
+        return sort_from_host(call, parts, keys, on_gpus);
+    };
+    return call_from_host("sort", runtime, endpoints, options, report, work);
 }
 
 }  // namespace mgi

@@ -264,6 +264,7 @@ private:
         PlaceArgs& args = placing.args;
         args.owners = operation_.owners(keys_.size());
         args.owners.count = u32(first.size());
+        if (facts_.ranges != nullptr) args.owners.ranges = facts_.ranges->of_part[p];
         u64 const* ends = nullptr;
         std::tie(args.columns, args.owners.layouts, args.owners.keys, args.results, args.next,
                  ends) =
@@ -300,13 +301,8 @@ private:
         std::vector<Field> travelling = schema_.fields();
         // A column without a null travels without validity, whatever its schema allows.
         for (std::size_t c = 0; c < travelling.size(); ++c) travelling[c].nullable = nulls_[c];
-        std::vector<std::string> key_names;
-        for (u32 const key : keys_) key_names.push_back(schema_[key].name);
-        bool const to_all = facts_.going == Going::ToAll;
-        Channel const channel =
-            operation_.open(name, Schema(travelling),
-                            to_all ? Routing::broadcast() : operation_.partition(key_names),
-                            input_.rows(), facts_.text_needs(input_.rows()));
+        Channel const channel = operation_.open(name, Schema(travelling), routing(), input_.rows(),
+                                                facts_.text_needs(input_.rows()));
         struct Flowing {
             UploadedPart part;
             std::vector<Memory> keep;
@@ -342,6 +338,14 @@ private:
                                                  " in place of " +
                                                  std::to_string(facts_.rows_for(e)));
         }
+    }
+
+    [[nodiscard]] Routing routing() const {
+        if (facts_.going == Going::ToAll) return Routing::broadcast();
+        if (facts_.ranges != nullptr) return facts_.ranges->routing;
+        std::vector<std::string> key_names;
+        for (u32 const key : keys_) key_names.push_back(schema_[key].name);
+        return operation_.partition(key_names);
     }
 
     void check_characters(std::size_t e, Arriving const& arriving) const {

@@ -43,6 +43,16 @@ struct PlaceOptions {
     std::map<int, void*> streams;  // those of all GPUs of the call, by GPU
 };
 
+// Words, each with the number of a row, to be sorted by bits [0, bits) of the words; equal ones stay in their order.
+struct WordsToSort {
+    u64* words = nullptr;
+    u64* other_words = nullptr;  // room for as many
+    u32* rows = nullptr;
+    u32* other_rows = nullptr;
+    u64 count = 0;
+    u32 bits = 64;
+};
+
 class Place {
 public:
     explicit Place(PlaceOptions const& options)
@@ -122,6 +132,9 @@ public:
     virtual void copy_in(void* to, void const* from, u64 bytes) = 0;
     // Within the place's memory.
     virtual void copy(void* to, void const* from, u64 bytes) = 0;
+    // Sorts, behind what was put in before; `words` and `rows` are then where the sorted ones lie, and the others trade places
+    // with them.
+    virtual void sort(WordsToSort& all) = 0;
     // Over when it comes back, as all that was put in before.
     virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
     // Until all that was put in is done.
