@@ -60,6 +60,7 @@ public:
         test("Arrow device arrays", [this](Bed& bed) { arrow(bed); });
         for (GpuTest const& one : caller_tests(rows_ < 1000)) test(one.name, one.body);
         for (GpuTest const& one : host_tests(rows_)) test(one.name, one.body);
+        for (GpuTest const& one : long_value_tests(rows_)) test(one.name, one.body);
     }
 
     [[nodiscard]] int failed() const { return failed_; }

@@ -150,6 +150,8 @@ public:
     OperatorOptions options;
     [[nodiscard]] Runtime& runtime() const { return runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
+    // Of an endpoint's GPU.
+    [[nodiscard]] int ordinal(std::size_t e) const { return ordinals_[e]; }
 
 private:
     Runtime& runtime_;
@@ -166,5 +168,7 @@ struct GpuTest {
 std::vector<GpuTest> caller_tests(bool small);
 /// Of tables of so many rows in the host's memory.
 std::vector<GpuTest> host_tests(std::size_t rows);
+/// Of extremes of values longer than a word, among so many rows.
+std::vector<GpuTest> long_value_tests(std::size_t rows);
 
 }  // namespace mgi::test::on_gpu

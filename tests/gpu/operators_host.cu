@@ -83,7 +83,8 @@ void grouped(Bed& bed, std::size_t rows) {
     std::vector<Aggregate> wanted{
         {F::Count, "", "rows"},    {F::Sum, "x", "sum"},       {F::Avg, "x", "avg"},
         {F::Min, "x", "min"},      {F::Max, "flag", "max"},    {F::Variance, "x", "var"},
-        {F::First, "flag", "any"}, {F::Sum, "price", "total"}, {F::Avg, "price", "mean"}};
+        {F::First, "flag", "any"}, {F::Sum, "price", "total"}, {F::Avg, "price", "mean"},
+        {F::Min, "name", "first"}, {F::Max, "code", "last"},   {F::Max, "price", "most"}};
     for (u64 const keys : {u64{5}, u64(rows)}) {
         for (std::string const key : {"key", "name"}) {
             PlainTable const table = some_rows(rows, keys, 22);

@@ -79,7 +79,8 @@ public:
     // Once all rows are folded.
     [[nodiscard]] GroupCounts counts() { return place_.download(args_.counts, 1)[0]; }
 
-    GpuTable write(u64 groups) {
+    // `part`: the columns of the rows that states name, in the place's memory.
+    GpuTable write(u64 groups, ColumnView const* part = nullptr) {
         if (groups > kMostRows) {
             refuse(operation_.what(), "more than " + std::to_string(kMostRows) +
                                           " groups at an endpoint; use more endpoints");
@@ -96,8 +97,12 @@ public:
         write.rows = groups;
         std::tie(write.results, write.cursor, write.overflows) = place_.upload(
             keep, plan_.results(), std::vector<u64>{0}, std::vector<u32>(write.count));
+        write.part = part;
         WriteArgs const* const write_at = place_.upload_one(keep, std::vector<WriteArgs>{write});
-        place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
+        auto const run = [&](auto kernel) {
+            place_.run(decltype(kernel)::scratch_bytes(), kernel, write_at);
+        };
+        plan_.keeps_rows() ? run(WriteGroups<true>{}) : run(WriteGroups<false>{});
         check_written(groups, write.cursor);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
@@ -116,10 +121,14 @@ private:
     void fold(GroupByArgs const& args, GroupByArgs const* at, PartToSend const& part) {
         u32 const scratch = group_by_scratch(args, plan_.wide(), part.column_count);
         auto const run = [&](auto kernel) { place_.run(scratch, kernel, at, part); };
-        if (plan_.wide()) {
-            args.states.rare ? run(FoldPart<true, true>{}) : run(FoldPart<true, false>{});
-        } else {
-            args.states.rare ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
+        using Kinds = StateKinds;
+        auto const run_of = [&]<Kinds kKinds>(std::integral_constant<Kinds, kKinds>) {
+            plan_.wide() ? run(FoldPart<true, kKinds>{}) : run(FoldPart<false, kKinds>{});
+        };
+        switch (args.states.kinds) {
+            case Kinds::Common: return run_of(std::integral_constant<Kinds, Kinds::Common>{});
+            case Kinds::Rare: return run_of(std::integral_constant<Kinds, Kinds::Rare>{});
+            case Kinds::Rows: return run_of(std::integral_constant<Kinds, Kinds::Rows>{});
         }
     }
 
@@ -144,7 +153,7 @@ private:
         GroupByArgs args = args_;
         args.states.all[0] = count;
         args.states.count = 1;
-        args.states.rare = false;
+        args.states.kinds = StateKinds::Common;
         UploadedPart part(place_, views_of(pairs), u64(pairs.rows));
         GroupByArgs const* const at = place_.upload_one(keep, std::vector<GroupByArgs>{args});
         fold(args, at, part.to_send);
