@@ -181,10 +181,10 @@ void group_extremes(Context& context) {
     Runtime runtime = Runtime::local(local);
     DeviceArray<u64> keys(lines);
     DeviceArray<u64> unused(lines);
-    for (auto const& [name, kind] : {std::pair{"integers", Values::Integers},
-                                     std::pair{"texts", Values::Texts},
-                                     std::pair{"texts that share 9", Values::TextsWithFront},
-                                     std::pair{"decimals", Values::Decimals}}) {
+    for (auto const& [name, kind] :
+         {std::pair{"integers", Values::Integers}, std::pair{"texts", Values::Texts},
+          std::pair{"texts that share 9", Values::TextsWithFront},
+          std::pair{"decimals", Values::Decimals}}) {
         Column const column(context, lines, kind);
         GpuTable const table = gpu_table(
             0, i64(lines), {{"key", int64(), keys.get(), nullptr, 0}, column.source}, nullptr);

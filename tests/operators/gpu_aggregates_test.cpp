@@ -127,19 +127,19 @@ TEST_P(GpuAggregates, OfColumnsOfEachType) {
 
 // Values longer than a word: states name the rows that have them.
 TEST_P(GpuAggregates, OfTextsAndBinaries) {
-    for (Type const& type :
-         {string(), binary(), fixed_size_binary(3), fixed_size_binary(300)}) {
+    for (Type const& type : {string(), binary(), fixed_size_binary(3), fixed_size_binary(300)}) {
         for (u64 const keys : {1u, 7u, 100'000u}) {
             SCOPED_TRACE(type.to_string() + " " + std::to_string(keys));
             Schema const fields{{"key", int32()}, {"x", type, keys != 7}, {"n", int16(), true}};
             PlainTable table = random_table(fields, 2500, keys == 7 ? 9 : 2000, 21);
             skew(table, keys);
-            expect_as_plain(table, {"key"}, {{F::Min, "x", "min"},
-                                             {F::Sum, "n", "sum"},
-                                             {F::Max, "x", "max"},
-                                             {F::First, "x", "any"},
-                                             {F::Count, "x", "count"},
-                                             {F::StdDev, "n", "std"}});
+            expect_as_plain(table, {"key"},
+                            {{F::Min, "x", "min"},
+                             {F::Sum, "n", "sum"},
+                             {F::Max, "x", "max"},
+                             {F::First, "x", "any"},
+                             {F::Count, "x", "count"},
+                             {F::StdDev, "n", "std"}});
         }
     }
 }
@@ -150,9 +150,10 @@ TEST_P(GpuAggregates, OfTextsByTexts) {
                         {"x", string(), true},
                         {"y", binary()},
                         {"z", fixed_size_binary(12), true}};
-    std::vector<Aggregate> const wanted{
-        {F::Min, "x", "a"}, {F::Max, "y", "b"},           {F::First, "z", "c"}, {F::Max, "key", "d"},
-        {F::Max, "n", "e"}, {F::CountDistinct, "x", "f"}, {F::Avg, "n", "g"}};
+    std::vector<Aggregate> const wanted{{F::Min, "x", "a"},   {F::Max, "y", "b"},
+                                        {F::First, "z", "c"}, {F::Max, "key", "d"},
+                                        {F::Max, "n", "e"},   {F::CountDistinct, "x", "f"},
+                                        {F::Avg, "n", "g"}};
     for (u64 const values : {8u, 3000u}) {
         PlainTable const table = random_table(fields, 3000, values, 27);
         expect_as_plain(table, {"key"}, wanted);
@@ -265,13 +266,12 @@ TEST_P(GpuAggregates, SayWhatMoved) {
 }
 
 TEST_P(GpuAggregates, HaveTypesAsOnCpuDevices) {
-    PlainTable const table =
-        random_table(Schema{{"key", int32()},
-                            {"x", float32()},
-                            {"y", date32(), true},
-                            {"s", string(), true},
-                            {"b", fixed_size_binary(7)}},
-                     50, 9, 25);
+    PlainTable const table = random_table(Schema{{"key", int32()},
+                                                 {"x", float32()},
+                                                 {"y", date32(), true},
+                                                 {"s", string(), true},
+                                                 {"b", fixed_size_binary(7)}},
+                                          50, 9, 25);
     (void)group(table, {"key"},
                 {{F::Variance, "x", "var"},
                  {F::First, "y", "any"},

@@ -26,7 +26,8 @@ protected:
         std::vector<std::uint8_t> valid(values.size() / 8 + 1, 0xff);
         for (std::size_t i = 0; i < values.size(); ++i) {
             keys.push_back(i64(i % groups));
-            if (last_is_null && i % groups == groups - 1) valid[i / 8] &= std::uint8_t(~(1u << (i % 8)));
+            if (last_is_null && i % groups == groups - 1)
+                valid[i / 8] &= std::uint8_t(~(1u << (i % 8)));
         }
         std::size_t const parts_with_rows = endpoint_count() == 1 ? 1 : 2;
         std::vector<GpuTable> parts(endpoint_count());

@@ -27,7 +27,9 @@ struct State {
     u32 column = 0;  // among the columns of a row; of MomentsOfMany the first
     u32 place = 0;   // its first word among a group's states
     u32 bytes = 0;   // of MinRow and MaxRow: of a value of fixed size
-    u32 shift = 0;   // and of a decimal: how many of its lower bits its front leaves out, of others 0
+    u32 shift =
+        0;  // and of a decimal: how many of its lower bits its front leaves out, of others 0
+    u32 const* fronts = nullptr;  // and by row of the part
 
     [[nodiscard]] MGI_HD bool is_decimal() const { return shift != 0; }
 };
@@ -37,8 +39,8 @@ inline constexpr u32 kMostStates = 32;
 // What some states are: kernels have fewer registers without.
 enum class StateKinds : u8 {
     Common,
-    Rare,  // some are moments, or sums of long decimals
-    Rows,  // some name rows, and some may be rare
+    Rare,  // moments, or sums of long decimals
+    Rows,  // those that name rows; some may be rare
 };
 
 struct States {

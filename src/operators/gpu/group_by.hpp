@@ -21,6 +21,7 @@ inline GpuTable group_part(Operation const& operation, std::size_t e,
     Place& place = operation.place(e);
     UploadedPart const part(place, columns, rows);
     Groups groups(operation, e, plan, keys * 2 < double(rows) ? LocalGroups::kMostBytes : 0);
+    groups.find_fronts(part.to_send);
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
@@ -358,8 +359,8 @@ private:
         known.uppers.resize(groups.schema().size());
         for (std::size_t p = 0; p < partial.size(); ++p) {
             Item const& item = partial[p];
-            bool const extreme = item.function == AggregateFunction::Min ||
-                                 item.function == AggregateFunction::Max;
+            bool const extreme =
+                item.function == AggregateFunction::Min || item.function == AggregateFunction::Max;
             if (!extreme) continue;
             known.magnitudes[keys_.size() + p] = facts_.magnitudes[item.column];
             known.uppers[keys_.size() + p] = facts_.uppers[item.column];

@@ -102,6 +102,7 @@ private:
             State const state = args_.states.all[s];
             if constexpr (kKinds == StateKinds::Rows) {
                 if (names_row(state.fold)) {
+                    if (!is_valid(views[state.column], row)) continue;
                     fold_row_of(state, at + state.place * step, part_, first_ + row);
                     continue;
                 }
@@ -138,6 +139,13 @@ struct FoldPart {
         }
         folder.finish();
     }
+};
+
+// With states that name rows. The compiler would take more registers, and a multiprocessor would have fewer rows on their way.
+template <bool kWide>
+struct FoldRows : FoldPart<kWide, StateKinds::Rows> {
+    static constexpr u32 kMostThreads = 256;
+    static constexpr u32 kLeastGroups = 4;
 };
 
 // Sends a part, and folds what comes from all of them where it has arrived (the paper's Figure 3). It has all registers

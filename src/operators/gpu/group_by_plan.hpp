@@ -218,7 +218,8 @@ private:
         }
         wanted.place = states_.words;
         states_.words += words_of(fold);
-        bool const rare = is_moments(fold) || wanted.value.kind == KeyKind::Bytes;
+        bool const of_bytes = wanted.value.kind == KeyKind::Bytes;
+        bool const rare = is_moments(fold) || (fold == Fold::SumWide && of_bytes);
         states_.kinds = std::max(states_.kinds, names_row(fold) ? StateKinds::Rows
                                                 : rare          ? StateKinds::Rare
                                                                 : StateKinds::Common);

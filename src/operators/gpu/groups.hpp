@@ -46,6 +46,31 @@ public:
         texts.end = characters;
     }
 
+    // For states that name rows: finds the fronts of all rows, before `make`.
+    void find_fronts(PartToSend const& part) {
+        States& states = args_.states;
+        for (u32 s = 0; s < states.count; ++s) {
+            State& state = states.all[s];
+            if (!names_row(state.fold)) continue;
+            State const* const same = std::find_if(states.all, &state, [&](State const& other) {
+                return names_row(other.fold) && other.column == state.column;
+            });
+            if (same != &state) {
+                state.fronts = same->fronts;
+                continue;
+            }
+            u32* const fronts = new_words(part.rows, "the fronts of values");
+            u32* common = nullptr;
+            if (!state.is_decimal()) {
+                common = new_words(1, "a counter");
+                place_.fill(common, 0xff, sizeof(u32));
+                place_.run(0, FindCommon{}, state, part.columns, part.rows, common);
+            }
+            place_.run(0, WriteFronts{}, state, part.columns, part.rows, common, fronts);
+            state.fronts = fronts;
+        }
+    }
+
     // An empty table.
     void make(TableSize const& size) {
         if (size.entries > 0xfffffff0u) {
@@ -118,17 +143,24 @@ public:
     }
 
 private:
+    u32* new_words(u64 count, std::string const& what) {
+        keep_.push_back(place_.allocate(count * sizeof(u32), what));
+        return static_cast<u32*>(keep_.back().get());
+    }
+
     void fold(GroupByArgs const& args, GroupByArgs const* at, PartToSend const& part) {
         u32 const scratch = group_by_scratch(args, plan_.wide(), part.column_count);
         auto const run = [&](auto kernel) { place_.run(scratch, kernel, at, part); };
         using Kinds = StateKinds;
-        auto const run_of = [&]<Kinds kKinds>(std::integral_constant<Kinds, kKinds>) {
-            plan_.wide() ? run(FoldPart<true, kKinds>{}) : run(FoldPart<false, kKinds>{});
-        };
+        bool const wide = plan_.wide();
         switch (args.states.kinds) {
-            case Kinds::Common: return run_of(std::integral_constant<Kinds, Kinds::Common>{});
-            case Kinds::Rare: return run_of(std::integral_constant<Kinds, Kinds::Rare>{});
-            case Kinds::Rows: return run_of(std::integral_constant<Kinds, Kinds::Rows>{});
+            case Kinds::Common:
+                return wide ? run(FoldPart<true, Kinds::Common>{})
+                            : run(FoldPart<false, Kinds::Common>{});
+            case Kinds::Rare:
+                return wide ? run(FoldPart<true, Kinds::Rare>{})
+                            : run(FoldPart<false, Kinds::Rare>{});
+            case Kinds::Rows: return wide ? run(FoldRows<true>{}) : run(FoldRows<false>{});
         }
     }
 

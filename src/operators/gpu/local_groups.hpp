@@ -112,7 +112,7 @@ public:
                     u64 const* const word = from + u64{state.place} * copies_ + c;
                     if constexpr (kKinds == StateKinds::Rows) {
                         if (names_row(state.fold)) {
-                            fold_named_row(state, to, part[state.column], *word);
+                            fold_named_row(state, to, part, *word);
                             continue;
                         }
                     }
