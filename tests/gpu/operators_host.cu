@@ -93,7 +93,7 @@ void grouped(Bed& bed, std::size_t rows) {
                 if (distinct) all.push_back({F::CountDistinct, "code", "codes"});
                 // A few keys have most of the rows: those that are cut by them want room for that.
                 if (distinct && keys < 10) continue;
-                with_and_without_limit(bed, 160 * rows, [&](OperatorReport& report) {
+                with_and_without_limit(bed, 320 * rows, [&](OperatorReport& report) {
                     expect_same(all_rows(group_by_on_gpus(bed.runtime(), bed.endpoints(),
                                                           parts_of(bed, table), {key}, all,
                                                           bed.options, &report)),

@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mgi/batch.hpp>
@@ -60,19 +61,18 @@ inline bool is_wide(Type const& type) {
 }
 
 /// A text's cell is a number that its characters say, some of them at length, with zeros, or behind a front that they share.
-inline std::string const& common_front() {
-    static std::string const front("a front\0 of texts ", 18);
-    return front;
-}
+inline constexpr std::string_view kCommonFront("a front\0 of texts ", 18);
 inline std::string text_of_word(u64 word) {
-    if (word == 0) return "";
-    std::string const front = word % 3 == 1 ? common_front() : "";
-    return front + std::to_string(word) + std::string(word % 41, word % 5 == 0 ? '\0' : 'x');
+    std::string text;
+    if (word == 0) return text;
+    if (word % 3 == 1) text = kCommonFront;
+    text += std::to_string(word);
+    return text.append(word % 41, word % 5 == 0 ? '\0' : 'x');
 }
 inline Cell cell_of_text(std::string_view text) {
     Cell cell;
-    bool const common = text.substr(0, common_front().size()) == common_front();
-    for (char const digit : text.substr(common ? common_front().size() : 0)) {
+    bool const common = text.substr(0, kCommonFront.size()) == kCommonFront;
+    for (char const digit : text.substr(common ? kCommonFront.size() : 0)) {
         if (digit == 'x' || digit == 0) break;
         cell.word = 10 * cell.word + u64(digit - '0');
     }
