@@ -20,6 +20,28 @@ __global__ void gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint3
     kernel(group, shared, args...);
 }
 
+/// The same for a kernel that says, by constants of its type, of how many threads its groups are at most and how many of them a
+/// multiprocessor has room for at least: the compiler gives its threads no more registers than that.
+template <class Kernel, class... Args>
+__global__ void __launch_bounds__(Kernel::kMostThreads, Kernel::kLeastGroups)
+    bounded_gpu_kernel(Kernel kernel, std::uint64_t first_number, std::uint32_t shared_bytes,
+                       Args... args) {
+    extern __shared__ __align__(16) unsigned char mgi_scratch[];
+    device::Group const group{
+        blockIdx.x, gridDim.x, threadIdx.x, blockDim.x, first_number + blockIdx.x, nullptr};
+    device::Shared shared{reinterpret_cast<std::byte*>(mgi_scratch), shared_bytes};
+    kernel(group, shared, args...);
+}
+
+template <class Kernel, class... Args>
+constexpr auto gpu_kernel_of() {
+    if constexpr (requires { Kernel::kLeastGroups; }) {
+        return &bounded_gpu_kernel<Kernel, Args...>;
+    } else {
+        return &gpu_kernel<Kernel, Args...>;
+    }
+}
+
 inline void check_gpu_launch(cudaError_t error, int gpu, char const* what) {
     if (error == cudaSuccess) return;
     cudaGetLastError();
@@ -62,7 +84,7 @@ inline std::mutex& gpu_limit_mutex() {
 template <class Kernel, class... Args>
 std::uint32_t fitting_gpu_groups(GpuLaunch const& launch) {
     int const gpu = launch.gpu;  // the calling thread's
-    auto* const code = &gpu_kernel<Kernel, Args...>;
+    auto* const code = gpu_kernel_of<Kernel, Args...>();
     check_gpu_launch(
         cudaFuncSetAttribute(code, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(launch.shared_bytes)),
@@ -101,8 +123,9 @@ void start_gpu_kernel(GpuLaunch const& launch, Kernel const& kernel, Args const&
     config.dynamicSmemBytes = launch.shared_bytes;
     config.stream = static_cast<cudaStream_t>(launch.stream);
     // Its own result: the thread's last error may be an older one, of a call that is none of ours.
-    check_gpu_launch(cudaLaunchKernelEx(&config, &gpu_kernel<Kernel, Args...>, kernel,
-                                        launch.first_number, launch.shared_bytes, args...),
+    auto* const code = gpu_kernel_of<Kernel, Args...>();
+    check_gpu_launch(cudaLaunchKernelEx(&config, code, kernel, launch.first_number,
+                                        launch.shared_bytes, args...),
                      gpu, "start a kernel");
 }
 

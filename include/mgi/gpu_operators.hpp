@@ -71,8 +71,9 @@ std::vector<GpuTable> exchange(Runtime& runtime, std::vector<Endpoint> const& en
                                OperatorReport* report = nullptr);
 
 /// Hash group-by. Null keys form one group, as in SQL; so do all NaNs. Sums of floats are added up in no
-/// particular order. Sum, Avg, Variance and StdDev take integers, floats and decimals; Min, Max and First these, Date32 and Bool, but
-/// of decimals only those of 64 bits; Count and CountDistinct any type. Others are Error(InvalidArgument), which names the column.
+/// particular order. Sum, Avg, Variance and StdDev take integers, floats and decimals, the others any type, as on CPU devices; else it is
+/// Error(InvalidArgument), which names the column. Min, Max and First of String, Binary and FixedSizeBinary, and of decimals beyond 64
+/// bits, want all rows of an endpoint in its GPU's memory, and 4 bytes more a row and column, and take 1024 endpoints at most.
 /// CountDistinct takes 15 keys at most.
 std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                std::vector<GpuTable> const& parts,

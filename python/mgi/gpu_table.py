@@ -223,7 +223,10 @@ class GpuTable(Rows):
 
     @classmethod
     def from_host(cls, table: Any, device: str = "cuda:0") -> GpuTable:
-        """A copy of a host's table (pyarrow, Polars, NumPy arrays) in a GPU's memory."""
+        """A copy of a host's table (pyarrow, Polars, NumPy arrays) in a GPU's memory.
+
+        Arrow's ``string_view`` and ``binary_view`` come as ``string`` and ``binary``.
+        """
         from mgi.table import as_table
 
         name, _, number = device.partition(":")

@@ -143,8 +143,7 @@ def group_by(
     - ``first`` (``any_value``) of any type: one of the values, the same in every run.
     - ``count_distinct`` of any type: int64, how many values differ; all NaNs are equal.
 
-    Without values a group has null, but ``count`` and ``count_distinct`` 0. On GPUs ``min``,
-    ``max`` and ``first`` take no texts or binary, nor decimals of more than 64 bits. See
+    Without values a group has null, but ``count`` and ``count_distinct`` 0. See
     docs/aggregates.md for accuracy and cost.
 
     The other parameters are those of :func:`exchange`.

@@ -61,6 +61,7 @@ public:
         for (GpuTest const& one : caller_tests(rows_ < 1000)) test(one.name, one.body);
         for (GpuTest const& one : host_tests(rows_)) test(one.name, one.body);
         for (GpuTest const& one : sort_tests(rows_)) test(one.name, one.body);
+        for (GpuTest const& one : long_value_tests(rows_)) test(one.name, one.body);
     }
 
     [[nodiscard]] int failed() const { return failed_; }

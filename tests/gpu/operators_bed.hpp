@@ -151,6 +151,8 @@ public:
     [[nodiscard]] Runtime& runtime() const { return runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
     [[nodiscard]] int ordinal(std::size_t endpoint) const { return ordinals_[endpoint]; }
+    // Of an endpoint's GPU.
+    [[nodiscard]] int ordinal(std::size_t e) const { return ordinals_[e]; }
 
 private:
     Runtime& runtime_;
@@ -169,5 +171,7 @@ std::vector<GpuTest> caller_tests(bool small);
 std::vector<GpuTest> host_tests(std::size_t rows);
 /// Of sorts of so many rows.
 std::vector<GpuTest> sort_tests(std::size_t rows);
+/// Of extremes of values longer than a word, among so many rows.
+std::vector<GpuTest> long_value_tests(std::size_t rows);
 
 }  // namespace mgi::test::on_gpu

@@ -83,7 +83,8 @@ void grouped(Bed& bed, std::size_t rows) {
     std::vector<Aggregate> wanted{
         {F::Count, "", "rows"},    {F::Sum, "x", "sum"},       {F::Avg, "x", "avg"},
         {F::Min, "x", "min"},      {F::Max, "flag", "max"},    {F::Variance, "x", "var"},
-        {F::First, "flag", "any"}, {F::Sum, "price", "total"}, {F::Avg, "price", "mean"}};
+        {F::First, "flag", "any"}, {F::Sum, "price", "total"}, {F::Avg, "price", "mean"},
+        {F::Min, "name", "first"}, {F::Max, "code", "last"},   {F::Max, "price", "most"}};
     for (u64 const keys : {u64{5}, u64(rows)}) {
         for (std::string const key : {"key", "name"}) {
             PlainTable const table = some_rows(rows, keys, 22);
@@ -92,7 +93,7 @@ void grouped(Bed& bed, std::size_t rows) {
                 if (distinct) all.push_back({F::CountDistinct, "code", "codes"});
                 // A few keys have most of the rows: those that are cut by them want room for that.
                 if (distinct && keys < 10) continue;
-                with_and_without_limit(bed, 160 * rows, [&](OperatorReport& report) {
+                with_and_without_limit(bed, 320 * rows, [&](OperatorReport& report) {
                     expect_same(all_rows(group_by_on_gpus(bed.runtime(), bed.endpoints(),
                                                           parts_of(bed, table), {key}, all,
                                                           bed.options, &report)),

@@ -139,6 +139,40 @@ def test_aggregates_as_on_cpus(endpoints: int) -> None:
         assert np.allclose(on_gpu, on_cpu, rtol=1e-9, atol=0, equal_nan=True), name
 
 
+# Of texts some share their first characters, and some are empty, null, or have zeros.
+@pytest.mark.parametrize("limit", [None, 8 << 20])
+@pytest.mark.parametrize("groups", [3, 100_000])
+@pytest.mark.parametrize("endpoints", [1, 4])
+def test_extremes_of_long_values_as_on_cpus(endpoints: int, groups: int, limit: int | None) -> None:
+    words = [None, "", "\0", "a text", "a text\0", *(f"a text with {n}" for n in range(500))]
+    texts = [words[value] for value in VALUES % len(words)]
+    table = pa.table(
+        {
+            "key": VALUES * 7919 % groups,
+            "text": pa.array(texts, pa.string_view()),
+            "bytes": pa.array([text and text.encode() for text in texts], pa.large_binary()),
+            "code": pa.array([b"%04d" % (value % 3000) for value in KEYS], pa.binary(4)),
+            "price": pa.array(KEYS * 1000 - 7_000_000).cast(pa.decimal128(38, 18)),
+        }
+    )
+    columns = ("text", "bytes", "code", "price")
+    wanted = [(f, c, f"{f} {c}") for f in ("min", "max", "first") for c in columns]
+    if limit is None:  # else all rows of a key would have to fit
+        wanted.append(("count_distinct", "code", "codes"))
+
+    def by_key(parts: Any) -> dict[int, tuple[Any, ...]]:
+        whole = [row for part in parts for row in part.to_arrow().to_pylist()]
+        return {row["key"]: tuple(row.values()) for row in whole}
+
+    expected = by_key(mgi.group_by(table, "key", wanted, endpoints=endpoints))
+    assert len(expected) == min(groups, 2000)
+    with mgi.Runtime.local() as runtime:
+        gpus = [runtime.create_endpoint("cuda:0") for _ in range(endpoints)]
+        given = {"endpoints": gpus, "runtime": runtime, "receive_limit": limit}
+        for source in [table] if limit else [table, mgi.GpuTable.from_host(table)]:
+            assert by_key(mgi.group_by(source, "key", wanted, **given)) == expected
+
+
 @pytest.mark.parametrize("endpoints", [1, 4])
 def test_join(endpoints: int) -> None:
     keys = np.arange(0, 20_000, 2, dtype=np.int32)

@@ -125,6 +125,44 @@ TEST_P(GpuAggregates, OfColumnsOfEachType) {
     }
 }
 
+// Values longer than a word: states name the rows that have them.
+TEST_P(GpuAggregates, OfTextsAndBinaries) {
+    for (Type const& type : {string(), binary(), fixed_size_binary(3), fixed_size_binary(300)}) {
+        for (u64 const keys : {1u, 7u, 100'000u}) {
+            SCOPED_TRACE(type.to_string() + " " + std::to_string(keys));
+            Schema const fields{{"key", int32()}, {"x", type, keys != 7}, {"n", int16(), true}};
+            PlainTable table = random_table(fields, 2500, keys == 7 ? 9 : 2000, 21);
+            skew(table, keys);
+            expect_as_plain(table, {"key"},
+                            {{F::Min, "x", "min"},
+                             {F::Sum, "n", "sum"},
+                             {F::Max, "x", "max"},
+                             {F::First, "x", "any"},
+                             {F::Count, "x", "count"},
+                             {F::StdDev, "n", "std"}});
+        }
+    }
+}
+
+TEST_P(GpuAggregates, OfTextsByTexts) {
+    Schema const fields{{"key", string(), true},
+                        {"n", int16(), true},
+                        {"x", string(), true},
+                        {"y", binary()},
+                        {"z", fixed_size_binary(12), true}};
+    std::vector<Aggregate> const wanted{{F::Min, "x", "a"},   {F::Max, "y", "b"},
+                                        {F::First, "z", "c"}, {F::Max, "key", "d"},
+                                        {F::Max, "n", "e"},   {F::CountDistinct, "x", "f"},
+                                        {F::Avg, "n", "g"}};
+    for (u64 const values : {8u, 3000u}) {
+        PlainTable const table = random_table(fields, 3000, values, 27);
+        expect_as_plain(table, {"key"}, wanted);
+        expect_as_plain(table, {"key", "n"}, wanted);
+        expect_as_plain(PlainTable{fields, {}}, {"key"}, wanted);
+        expect_as_plain(PlainTable{fields, {table.rows[1]}}, {"key"}, wanted);
+    }
+}
+
 TEST_P(GpuAggregates, OfBoolsAndDates) {
     PlainTable table = random_table(
         Schema{{"key", int64(), true}, {"flag", boolean(), true}, {"day", date32(), true}}, 2000,
@@ -228,18 +266,26 @@ TEST_P(GpuAggregates, SayWhatMoved) {
 }
 
 TEST_P(GpuAggregates, HaveTypesAsOnCpuDevices) {
-    PlainTable const table =
-        random_table(Schema{{"key", int32()}, {"x", float32()}, {"y", date32(), true}}, 50, 9, 25);
+    PlainTable const table = random_table(Schema{{"key", int32()},
+                                                 {"x", float32()},
+                                                 {"y", date32(), true},
+                                                 {"s", string(), true},
+                                                 {"b", fixed_size_binary(7)}},
+                                          50, 9, 25);
     (void)group(table, {"key"},
                 {{F::Variance, "x", "var"},
                  {F::First, "y", "any"},
                  {F::First, "x", "one"},
-                 {F::CountDistinct, "y", "n"}});
+                 {F::CountDistinct, "y", "n"},
+                 {F::Min, "s", "text"},
+                 {F::Max, "b", "bytes"}});
     Schema const expected{{"key", int32()},
                           {"var", float64(), true},
                           {"any", date32(), true},
                           {"one", float32()},
-                          {"n", int64()}};
+                          {"n", int64()},
+                          {"text", string(), true},
+                          {"bytes", fixed_size_binary(7)}};
     EXPECT_EQ(schema, expected) << schema.to_string();
 }
 
@@ -247,6 +293,9 @@ TEST_P(GpuAggregates, SayWhatTheyCannotTake) {
     PlainTable const table = random_table(Schema{{"key", int32()}, {"day", date32()}}, 10, 9, 26);
     test::expect_error(ErrorCode::InvalidArgument, {"var of column 'day', which is date32"},
                        [&] { (void)group(table, {"key"}, {{F::Variance, "day", "v"}}); });
+    PlainTable const texts = random_table(Schema{{"key", int32()}, {"s", string()}}, 10, 9, 26);
+    test::expect_error(ErrorCode::InvalidArgument, {"sum of column 's', which is string"},
+                       [&] { (void)group(texts, {"key"}, {{F::Sum, "s", "v"}}); });
     std::vector<Field> fields;
     std::vector<std::string> keys;
     for (u32 k = 0; k < kMostKeys; ++k) {

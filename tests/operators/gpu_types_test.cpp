@@ -9,48 +9,95 @@ namespace {
 
 class GpuTypes : public GpuOperators {};
 
-TEST_P(GpuTypes, SumsDecimalsOfMoreThanAWord) {
-    using Long = __int128;
+using Long = __int128;
+
+Long power_of_ten(int digits) {
     Long power = 1;
-    for (int digit = 0; digit < 30; ++digit) power *= 10;
-    auto const sums_of = [&](std::vector<Long> const& values,
-                             std::vector<Aggregate> const& wanted) {
-        auto const memory = std::make_shared<std::vector<Long>>(values);
-        std::vector<std::int64_t> keys;
-        for (std::size_t i = 0; i < values.size(); ++i) keys.push_back(i64(i % 2));
-        GpuTable table;
-        table.schema = Schema{{"key", int64()}, {"x", decimal128(38, 2)}};
-        table.rows = i64(values.size());
-        table.columns = {{keys.data()}, {memory->data()}};
-        table.gpu = -1;
+    for (int digit = 0; digit < digits; ++digit) power *= 10;
+    return power;
+}
+
+class GpuDecimals : public GpuTypes {
+protected:
+    // A result by key, of which there are so many, in turn; nulls are left out.
+    std::map<i64, Long> of(std::vector<Long> const& values, Aggregate const& wanted,
+                           std::size_t groups = 3, bool last_is_null = false) {
+        std::vector<i64> keys;
+        std::vector<std::uint8_t> valid(values.size() / 8 + 1, 0xff);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            keys.push_back(i64(i % groups));
+            if (last_is_null && i % groups == groups - 1)
+                valid[i / 8] &= std::uint8_t(~(1u << (i % 8)));
+        }
+        std::size_t const parts_with_rows = endpoint_count() == 1 ? 1 : 2;
         std::vector<GpuTable> parts(endpoint_count());
-        parts[0] = table;
+        for (std::size_t p = 0; p < parts_with_rows; ++p) {
+            std::size_t const first = values.size() * p / parts_with_rows;
+            GpuTable& part = parts[p];
+            part.schema = Schema{{"key", int64()}, {"x", decimal128(38, 2), last_is_null}};
+            part.rows = i64(values.size() * (p + 1) / parts_with_rows - first);
+            part.columns = {{keys.data() + first}, {values.data() + first}};
+            if (last_is_null) {
+                part.columns[1] = {values.data(), valid.data(), i64(first)};
+            }
+            part.gpu = -1;
+        }
         auto const operation = this->operation("group_by");
-        std::map<i64, Long> sums;
-        for (GpuTable const& result : group_by_on(*operation, parts, {"key"}, wanted)) {
+        std::map<i64, Long> found;
+        for (GpuTable const& result : group_by_on(*operation, parts, {"key"}, {wanted})) {
             auto const* const key = static_cast<i64 const*>(result.columns[0].values);
-            auto const* const sum = static_cast<Long const*>(result.columns[1].values);
-            for (i64 row = 0; row < result.rows; ++row) sums[key[row]] = sum[row];
+            auto const* const value = static_cast<Long const*>(result.columns[1].values);
+            RecordBatch const batch = batch_of_result(result);
+            for (i64 row = 0; row < result.rows; ++row) {
+                if (batch.is_valid(1, row)) found[key[row]] = value[row];
+            }
             EXPECT_EQ(result.schema[1].type, decimal128(38, 2));
         }
-        return sums;
-    };
+        return found;
+    }
+};
+
+TEST_P(GpuDecimals, SumsOfMoreThanAWord) {
+    Long const power = power_of_ten(30);
     std::vector<Long> values;
     std::map<i64, Long> expected;
     for (int i = 0; i < 1000; ++i) {
         values.push_back((i * i % 777 - 300) * power + i);
-        expected[i % 2] += values.back();
+        expected[i % 3] += values.back();
     }
-    EXPECT_TRUE(sums_of(values, {{F::Sum, "x", "sum"}}) == expected);
-    test::expect_error(ErrorCode::InvalidArgument, {"min of column 'x'", "64 bits"},
-                       [&] { sums_of(values, {{F::Min, "x", "min"}}); });
+    EXPECT_TRUE(of(values, {F::Sum, "x", "sum"}) == expected);
     // Of more than 38 digits: what fits two words is found out, what might not is refused before.
     test::expect_error(
         ErrorCode::InvalidArgument, {"a sum of column 'x' does not fit 38 digits"},
-        [&] { sums_of(std::vector<Long>(3, 55'000'000 * power), {{F::Sum, "x", "sum"}}); });
+        [&] { of(std::vector<Long>(3, 55'000'000 * power), {F::Sum, "x", "sum"}, 1); });
     test::expect_error(ErrorCode::InvalidArgument, {"'x' might not fit 38 digits"}, [&] {
-        sums_of(std::vector<Long>(100, 40'000'000 * power), {{F::Sum, "x", "sum"}});
+        of(std::vector<Long>(100, 40'000'000 * power), {F::Sum, "x", "sum"});
     });
+}
+
+// From just longer than a word to as long as can be; some differ in their lower words alone.
+TEST_P(GpuDecimals, ExtremesOfMoreThanAWord) {
+    for (int const digits : {3, 15, 19, 24, 30, 37}) {
+        for (int const rows : {2400, 12}) {
+            SCOPED_TRACE(std::to_string(digits) + " digits, " + std::to_string(rows) + " rows");
+            std::vector<Long> values;
+            std::map<i64, Long> least;
+            std::map<i64, Long> most;
+            for (int i = 0; i < rows; ++i) {
+                int const some = int(device::murmur3_mix(u64(i)) % 19) - 9;
+                values.push_back(some * power_of_ten(digits) + i * 7919 % 1009 - 500);
+                auto const before = least.find(i % 3);
+                bool const first = before == least.end();
+                if (first || values.back() < before->second) least[i % 3] = values.back();
+                if (first || values.back() > most[i % 3]) most[i % 3] = values.back();
+            }
+            EXPECT_TRUE(of(values, {F::Min, "x", "min"}) == least);
+            EXPECT_TRUE(of(values, {F::First, "x", "any"}) == least);
+            EXPECT_TRUE(of(values, {F::Max, "x", "max"}) == most);
+            most.erase(2);
+            EXPECT_TRUE(of(values, {F::Max, "x", "max"}, 3, true) == most);
+        }
+    }
 }
 
 // More than a segment holds that knows of none.
@@ -115,13 +162,19 @@ TEST_P(GpuTypes, GroupsAndJoinsByTexts) {
     }
 }
 
+std::string name_of_shape(::testing::TestParamInfo<std::tuple<u32, u32>> const& of) {
+    return std::to_string(std::get<0>(of.param)) + "Endpoints" +
+           std::to_string(std::get<1>(of.param)) + "Threads";
+}
+
 INSTANTIATE_TEST_SUITE_P(EndpointsAndThreads, GpuTypes,
                          ::testing::Values(std::tuple{1u, 1u}, std::tuple{1u, 2u},
                                            std::tuple{3u, 1u}, std::tuple{3u, 2u}),
-                         [](auto const& of) {
-                             return std::to_string(std::get<0>(of.param)) + "Endpoints" +
-                                    std::to_string(std::get<1>(of.param)) + "Threads";
-                         });
+                         name_of_shape);
+INSTANTIATE_TEST_SUITE_P(EndpointsAndThreads, GpuDecimals,
+                         ::testing::Values(std::tuple{1u, 1u}, std::tuple{1u, 2u},
+                                           std::tuple{3u, 1u}, std::tuple{3u, 2u}),
+                         name_of_shape);
 
 }  // namespace
 }  // namespace mgi::operators::on_gpu

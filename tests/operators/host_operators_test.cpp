@@ -75,11 +75,12 @@ TEST_P(HostOperatorsProperty, GroupBy) {
                                   {F::Variance, "x", "var"},   {F::StdDev, "x", "std"},
                                   {F::First, "flag", "any"},   {F::Sum, "price", "total"},
                                   {F::Avg, "price", "mean"},   {F::Max, "price", "most"},
+                                  {F::Min, "name", "least"},   {F::Max, "code", "last"},
                                   {F::Count, "name", "names"}, {F::CountDistinct, key_, "keys"}};
     if (random_.below(2) == 0) wanted.push_back({F::CountDistinct, "code", "codes"});
     for (u64 const keys : {u64{9}, u64{700}, kAnyKey}) {
         PlainTable const table = random_table(schema_, random_.below(5000), keys, u64(GetParam()));
-        auto const results = run({host_parts(table, endpoints_, random_)}, 400'000,
+        auto const results = run({host_parts(table, endpoints_, random_)}, 600'000,
                                  [&](HostOperators& operators, auto const& parts) {
                                      return operators.group_by(parts[0], {key_}, wanted);
                                  });

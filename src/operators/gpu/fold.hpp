@@ -16,6 +16,8 @@ enum class Fold : u8 {
     Max,
     Moments,        // four words, those of Moments
     MomentsOfMany,  // of moments, whose words are in four columns
+    MinRow,         // of values longer than a word: which row has it, see row_states.hpp
+    MaxRow,
 };
 
 // One state of a group.
@@ -24,17 +26,32 @@ struct State {
     ValueKind value;
     u32 column = 0;  // among the columns of a row; of MomentsOfMany the first
     u32 place = 0;   // its first word among a group's states
+    u32 bytes = 0;   // of MinRow and MaxRow: of a value of fixed size
+    u32 shift =
+        0;  // and of a decimal: how many of its lower bits its front leaves out, of others 0
+    u32 const* fronts = nullptr;  // and by row of the part
+
+    [[nodiscard]] MGI_HD bool is_decimal() const { return shift != 0; }
 };
 
 inline constexpr u32 kMostStates = 32;
+
+// What some states are: kernels have fewer registers without.
+enum class StateKinds : u8 {
+    Common,
+    Rare,  // moments, or sums of long decimals
+    Rows,  // those that name rows; some may be rare
+};
 
 struct States {
     State all[kMostStates];
     u32 count = 0;
     u32 words = 0;
-    bool rare =
-        false;  // some are moments, or sums of long decimals: kernels have fewer registers without
+    StateKinds kinds = StateKinds::Common;
 };
+
+// A state that names no row yet.
+inline constexpr u64 kNoRow = ~u64{0};
 
 // A pivot of no value; a NaN that stands for no value either.
 inline constexpr u64 kNoPivot = ~u64{0};
@@ -43,11 +60,15 @@ inline constexpr u32 kMomentWords = 4;
 MGI_HD constexpr bool is_moments(Fold fold) {
     return fold == Fold::Moments || fold == Fold::MomentsOfMany;
 }
+MGI_HD constexpr bool names_row(Fold fold) {
+    return fold == Fold::MinRow || fold == Fold::MaxRow;
+}
 MGI_HD constexpr u32 words_of(Fold fold) {
     return is_moments(fold) ? kMomentWords : fold == Fold::SumWide ? 2 : 1;
 }
 MGI_HD constexpr u64 empty_word(Fold fold, u32 word) {
     if (is_moments(fold)) return word == 1 ? kNoPivot : 0;
+    if (names_row(fold)) return kNoRow;
     if (fold == Fold::Min) return 0x7fffffffffffffffULL;
     if (fold == Fold::Max) return 0x8000000000000000ULL;
     return 0;
@@ -162,7 +183,7 @@ MGI_HD inline void fold_moments(State const& state, u64* at, u64 step, ColumnVie
     add_moments(at, step, {word(0), double_of(word(1)), double_of(word(2)), double_of(word(3))});
 }
 
-// Folds a row's value into a state whose words are `step` apart.
+// Folds a row's value into a state whose words are `step` apart, and which names no row.
 template <bool kRare>
 MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView const* views,
                               u64 row) {
@@ -198,7 +219,7 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
     }
 }
 
-// Folds a state of other rows into one; the words of `from` are `step` apart, nobody else touches them.
+// Folds a state of other rows, which names none, into one; the words of `from` are `step` apart, nobody else touches them.
 template <bool kRare>
 MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
     if constexpr (kRare) {

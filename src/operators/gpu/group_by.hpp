@@ -21,12 +21,13 @@ inline GpuTable group_part(Operation const& operation, std::size_t e,
     Place& place = operation.place(e);
     UploadedPart const part(place, columns, rows);
     Groups groups(operation, e, plan, keys * 2 < double(rows) ? LocalGroups::kMostBytes : 0);
+    groups.find_fronts(part.to_send);
     for (TableSize size(keys, rows);; size.grow()) {
         operation.check();
         groups.make(size);
         groups.fold(part.to_send);
         GroupCounts const counts = groups.counts();
-        if (counts.overfull == 0) return groups.write(counts.groups);
+        if (counts.overfull == 0) return groups.write(counts.groups, part.to_send.columns);
     }
 }
 
@@ -54,7 +55,7 @@ inline std::optional<std::vector<GpuTable>> group_moved(Operation& operation, In
         try {
             moving.make_room();
         } catch (Error const& error) {
-            if (error.code() != ErrorCode::OutOfMemory) throw;
+            if (error.code() != ErrorCode::OutOfMemory || plan.keeps_rows()) throw;
             full = true;
         }
         if (operation.in_any(full)) return std::nullopt;
@@ -145,10 +146,19 @@ inline std::vector<GpuTable> group_arriving(Operation& operation, Input const& i
     }
 }
 
-// One or the other: the first where rows were counted for their endpoints, and there is room.
+// One or the other: the first where rows were counted for their endpoints, and there is room, or rows have to stay.
 inline std::vector<GpuTable> group_moving(Operation& operation, Input const& input,
                                           std::vector<u32> const& keys, GroupPlan const& plan,
                                           Facts const& facts) {
+    if (plan.keeps_rows()) {
+        if (facts.rows_of_part_for.empty()) {
+            refuse(operation.what(), "at most " + std::to_string(Survey::kMostDestinations) +
+                                         " endpoints on GPUs for min, max and first of values "
+                                         "longer than 64 bits, not " +
+                                         std::to_string(operation.size()));
+        }
+        return *group_moved(operation, input, keys, plan, facts);
+    }
     bool counted = !facts.rows_of_part_for.empty();
     for (std::size_t e = 0; e < operation.size(); ++e) {
         counted = counted && facts.rows_for(e) <= kMostRows;
@@ -200,7 +210,8 @@ struct TwoSteps {
             } else {
                 bool const average = item.function == F::Avg;
                 merged.column = column_of(average ? F::Sum : item.function, item.column);
-                if (average || nulls) merged.counts = column_of(F::Count, counted);
+                bool const says_null = always_names_rows(item, input.schema()[item.column].type);
+                if (average || (nulls && !says_null)) merged.counts = column_of(F::Count, counted);
             }
             merging.push_back(merged);
         }
@@ -270,12 +281,11 @@ public:
         std::vector<GpuTable> folded = group_parts(input_, partial, facts_);
         Input const groups(operation_, folded);
         // All else that a survey would find is known: the keys are the same, and where no sum leaves 64 bits no sum of sums does.
-        Facts known;
-        known.magnitudes.resize(groups.schema().size());
-        count_rows(known, groups, routes(first_columns()), first_columns());
+        Facts known = known_of(groups, steps.partial);
         known.nulls = partial.nulls();
         known.keys = facts_.keys;
         GroupPlan const merged(groups, first_columns(), steps.merging, known, &pairs_);
+        count_rows(known, groups, routes(first_columns()), merged);
         return group_moving(operation_, groups, routes(first_columns()), merged, known);
     }
 
@@ -286,7 +296,7 @@ public:
     std::vector<GpuTable> run_moving() {
         if (operation_.size() == 1) return run_parts();
         if (facts_.rows_of_part_for.empty()) {
-            count_rows(facts_, input_, routes(keys_), plan_.columns());
+            count_rows(facts_, input_, routes(keys_), plan_);
         }
         return group_moving(operation_, input_, routes(keys_), plan_, facts_);
     }
@@ -294,8 +304,7 @@ public:
     // Where rows say no more than tables of pairs, which are at their groups' endpoints already.
     std::vector<GpuTable> run_on_pairs() {
         Input const rows(operation_, pairs_[0]);
-        Facts known;
-        known.magnitudes.resize(rows.schema().size());
+        Facts known = known_of(rows, {});
         for (u32 const key : keys_) known.nulls.push_back(facts_.nulls[key]);
         known.nulls.push_back(false);  // of values, which are counted elsewhere
         known.keys_of_part.assign(operation_.size(), share_of(facts_.keys, operation_.size()));
@@ -310,7 +319,12 @@ private:
         wanted.keys = keys_;
         wanted.magnitudes = magnitudes_wanted(input_, items_);
         wanted.sketch = true;
-        bool const counts = on_rows && counts_rows(keys_) && routed_ == keys_.size();
+        bool stay = false;
+        for (Item const& item : items_) {
+            bool const rows = item.column == Item::kNoColumn;
+            stay = stay || (!rows && always_names_rows(item, input_.schema()[item.column].type));
+        }
+        bool const counts = on_rows && counts_rows(stay) && routed_ == keys_.size();
         if (counts) wanted.going = Going::ToOwners;
         wanted.moving = keys_;
         for (Item const& item : items_) {
@@ -319,24 +333,39 @@ private:
         }
         return wanted;
     }
-    // Whether rows are counted for their endpoints before they go, and their characters.
-    [[nodiscard]] bool counts_rows(std::vector<u32> const& keys) const {
+    // Whether rows are counted for their endpoints before they go, and their characters. `stay`: states name rows.
+    [[nodiscard]] bool counts_rows(bool stay) const {
         return operation_.size() > 1 && operation_.size() <= Survey::kMostDestinations &&
-               (operation_.places_rows() || !texts_among(input_, keys).empty());
+               (operation_.places_rows() || stay || !texts_among(input_, keys_).empty());
     }
-    // Adds to the facts how many rows each endpoint gets, by the keys that own them, and how many characters of some columns.
+    // Adds to the facts how many rows each endpoint gets, by the keys that own them, and how many characters of the plan's columns.
     void count_rows(Facts& facts, Input const& rows, std::vector<u32> const& owning,
-                    std::vector<u32> const& moving) const {
-        if (!counts_rows(keys_)) return;
+                    GroupPlan const& plan) const {
+        if (!counts_rows(plan.keeps_rows())) return;
         Wanted wanted;
         wanted.keys = owning;
         wanted.going = Going::ToOwners;
-        wanted.moving = moving;
+        wanted.moving = plan.columns();
         Facts counted = find_facts(operation_, rows, wanted);
         facts.going = counted.going;
         facts.rows_of_part_for = std::move(counted.rows_of_part_for);
         facts.texts = std::move(counted.texts);
         facts.characters_of_part_for = std::move(counted.characters_of_part_for);
+    }
+    // How large numbers are among the groups of a part, of which only extremes are as large as those of rows.
+    [[nodiscard]] Facts known_of(Input const& groups, std::vector<Item> const& partial) const {
+        Facts known;
+        known.magnitudes.resize(groups.schema().size());
+        known.uppers.resize(groups.schema().size());
+        for (std::size_t p = 0; p < partial.size(); ++p) {
+            Item const& item = partial[p];
+            bool const extreme =
+                item.function == AggregateFunction::Min || item.function == AggregateFunction::Max;
+            if (!extreme) continue;
+            known.magnitudes[keys_.size() + p] = facts_.magnitudes[item.column];
+            known.uppers[keys_.size() + p] = facts_.uppers[item.column];
+        }
+        return known;
     }
     [[nodiscard]] std::vector<u32> routes(std::vector<u32> keys) const {
         keys.resize(routed_);

@@ -28,8 +28,7 @@ inline u32 group_by_scratch(GroupByArgs const& args, bool wide, u32 columns) {
            columns * u32(sizeof(ColumnView)) + 32;
 }
 
-// `kRare`: some states are moments.
-template <bool kWide, bool kRare>
+template <bool kWide, StateKinds kKinds>
 class Folder {
 public:
     MGI_HD Folder(device::Group const& group, device::Shared& shared, GroupByArgs const& args)
@@ -37,8 +36,14 @@ public:
           args_(args),
           local_(group, shared, args.code, kWide, args.states, args.local_copies) {}
 
-    // Rows [0, rows) of what `views` name. By the whole group.
-    MGI_HD void fold(ColumnView const* views, u32 rows) {
+    // Rows [0, rows) of what `views` name. `part`, `first`: the columns of the part that stays, and its row that comes first, for
+    // states that name rows. By the whole group.
+    MGI_HD void fold(ColumnView const* views, u32 rows, ColumnView const* part = nullptr,
+                     u64 first = 0) {
+        if constexpr (kKinds == StateKinds::Rows) {
+            part_ = part;
+            first_ = first;
+        }
         bool const looking = local_.looking();
         u32 missed = 0;
         // A table that is too full is made anew: no use in searching all of it for each row.
@@ -51,7 +56,9 @@ public:
 
     // Once there are no more rows.
     MGI_HD void finish() {
-        if (!local_.merge<kWide, kRare>(group_, args_.table, args_.code, added_)) overfull();
+        if (!local_.merge<kWide, kKinds>(group_, args_.table, args_.code, part_, added_)) {
+            overfull();
+        }
         if (added_ != 0) shared_word(&args_.counts->groups).fetch_add(u64{added_}, device::relaxed);
     }
 
@@ -93,7 +100,15 @@ private:
     MGI_HD void fold_states(ColumnView const* views, u32 row, u64* at, u64 step) const {
         for (u32 s = 0; s < args_.states.count; ++s) {
             State const state = args_.states.all[s];
-            fold_value<kRare>(state, at + state.place * step, step, views, row);
+            if constexpr (kKinds == StateKinds::Rows) {
+                if (names_row(state.fold)) {
+                    if (!is_valid(views[state.column], row)) continue;
+                    fold_row_of(state, at + state.place * step, part_, first_ + row);
+                    continue;
+                }
+            }
+            fold_value<kKinds != StateKinds::Common>(state, at + state.place * step, step, views,
+                                                     row);
         }
     }
 
@@ -102,29 +117,39 @@ private:
     device::Group const& group_;
     GroupByArgs const& args_;
     LocalGroups local_;
+    ColumnView const* part_ = nullptr;
+    u64 first_ = 0;
     u32 added_ = 0;
 };
 
 // Folds a part where it lies.
-template <bool kWide, bool kRare>
+template <bool kWide, StateKinds kKinds>
 struct FoldPart {
     static constexpr u32 kTileRows = 4096;
 
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
                            GroupByArgs const* args, PartToSend part) const {
         ColumnView* const views = shared.take<ColumnView>(part.column_count);
-        Folder<kWide, kRare> folder(group, shared, *args);
+        Folder<kWide, kKinds> folder(group, shared, *args);
         u64 const step = u64{group.blocks} * kTileRows;
         for (u64 first = u64{group.block} * kTileRows; first < part.rows; first += step) {
             aim(group, part.columns, part.column_count, first, views);
-            folder.fold(views, u32(device::min_of<u64>(kTileRows, part.rows - first)));
+            folder.fold(views, u32(device::min_of<u64>(kTileRows, part.rows - first)), part.columns,
+                        first);
         }
         folder.finish();
     }
 };
 
+// With states that name rows. The compiler would take more registers, and a multiprocessor would have fewer rows on their way.
+template <bool kWide>
+struct FoldRows : FoldPart<kWide, StateKinds::Rows> {
+    static constexpr u32 kMostThreads = 256;
+    static constexpr u32 kLeastGroups = 4;
+};
+
 // Sends a part, and folds what comes from all of them where it has arrived (the paper's Figure 3). It has all registers
-// that there are in any case.
+// that there are in any case. No state names rows, which do not stay.
 template <bool kWide>
 struct FoldArriving {
     MGI_HD void operator()(device::Group const& group, device::Shared& shared,
@@ -132,7 +157,7 @@ struct FoldArriving {
                            PartToSend part) const {
         ColumnView* const outgoing = shared.take<ColumnView>(part.column_count);
         ColumnView* const views = shared.take<ColumnView>(part.column_count);
-        Folder<kWide, true> folder(group, shared, *args);
+        Folder<kWide, StateKinds::Rare> folder(group, shared, *args);
         bool const all = send_and_receive(group, shared, channel, part, outgoing,
                                           [&](device::ReceivedBatch const& batch) {
                                               aim(group, batch, views);
@@ -155,6 +180,7 @@ enum class Make : u8 {
     AvgFloat,
     Variance,
     Deviation,
+    Row,       // the value of the row that the state names
     KeyCount,  // how many different values of a key the group has: one, or none where that is null
 };
 
@@ -163,6 +189,7 @@ struct ResultColumn {
     Make make = Make::Word;
     u32 part = 0;       // of a key
     u32 place = 0;      // of the first word of the state
+    u32 column = 0;     // of Row: among the columns of a row
     u32 count = kNone;  // place of how many values there were
     u32 least = 1;      // fewer of them make a null
     ValueKind value;    // of the result
@@ -180,9 +207,11 @@ struct WriteArgs {
     u64 rows = 0;              // that there is room for
     u64* cursor = nullptr;     // rows that there are, more where keys have changed meanwhile
     u32* overflows = nullptr;  // by result: a sum has left 64 bits
+    ColumnView const* part = nullptr;  // the columns of the rows that states name
 };
 
-// Writes the groups of a table, one after the other.
+// Writes the groups of a table, one after the other. `kRows`: some states name rows.
+template <bool kRows>
 class WriteGroups {
 public:
     static constexpr u32 kEach = 4;  // entries of a thread at a time
@@ -244,6 +273,12 @@ private:
                 write_long_key(args, result.part, index, key, to, row);
                 continue;
             }
+            if constexpr (kRows) {
+                if (result.make == Make::Row) {
+                    write_row(args, result, states[result.place], to, row);
+                    continue;
+                }
+            }
             if (result.make == Make::Key) {
                 valid = !is_null(args, result.part, index, key);
                 if (valid) word = key_value(args, result, index, key);
@@ -278,6 +313,13 @@ private:
         u64* const to = reinterpret_cast<u64*>(args.columns[column].values) + 2 * row;
         to[0] = low;
         to[1] = high;
+    }
+
+    MGI_HD static void write_row(WriteArgs const& args, ResultColumn const& result, u64 state,
+                                 OutputColumn const& to, u64 row) {
+        if (state != kNoRow) return copy_value<true>(to, row, args.part[result.column], u32(state));
+        // Without validity each group has a value, unless keys change meanwhile, which is found out.
+        if (to.valid != nullptr) store_null(to, row);
     }
 
     // All pieces of a key, from part `k` on.

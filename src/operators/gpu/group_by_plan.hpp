@@ -1,6 +1,7 @@
 // What a group-by on GPUs keeps of each group, and how its results are made of that.
 #pragma once
 
+#include <bit>
 #include <cmath>
 
 #include "operators/gpu/facts.hpp"
@@ -36,6 +37,13 @@ inline bool counts(AggregateFunction function) {
     return function == AggregateFunction::Count || function == AggregateFunction::CountDistinct;
 }
 
+// Of Min, Max and First: whether values of this type are never words, so that states name rows that have them.
+inline bool always_names_rows(Item const& item, Type const& type) {
+    bool const extreme =
+        item.function == AggregateFunction::Min || item.function == AggregateFunction::Max;
+    return extreme && (type.id == TypeId::FixedSizeBinary || type.is_variable());
+}
+
 // Where a column is among some.
 inline u32 place_among(std::vector<u32> const& columns, u32 column) {
     return u32(std::find(columns.begin(), columns.end(), column) - columns.begin());
@@ -55,13 +63,6 @@ struct Items {
             item.field =
                 aggregated(input.what(), aggregate, rows ? nullptr : &input.schema()[item.column]);
             Type const type = rows ? int64() : input.schema()[item.column].type;
-            bool const bytes = type.id == TypeId::FixedSizeBinary || type.is_variable();
-            if (bytes && !counts(item.function)) {
-                refuse(input.what(),
-                       std::string(name_of(aggregate.function)) + " of column '" +
-                           aggregate.column + "', which is " + type.to_string() +
-                           "; on GPUs it takes integers, floats, decimals, dates and bools");
-            }
             if (type.id == TypeId::Decimal128) item.unit = std::pow(10.0, type.scale);
             // The least one is a value like any other, and does not depend on the rows' order.
             if (item.function == F::First) item.function = F::Min;
@@ -131,6 +132,8 @@ public:
     [[nodiscard]] KeyCode const& code() const { return code_; }
     [[nodiscard]] bool wide() const { return code_.words > 1; }
     [[nodiscard]] States const& states() const { return states_; }
+    // Whether some states name rows, which then have to stay where they are until groups are written.
+    [[nodiscard]] bool keeps_rows() const { return states_.kinds == StateKinds::Rows; }
     // The tables of pairs, and the place of the word that counts each one's values.
     [[nodiscard]] std::vector<Pairs> const& pairs() const { return *pairs_; }
     [[nodiscard]] std::vector<u32> const& pair_counts() const { return pair_counts_; }
@@ -176,6 +179,11 @@ private:
         sources_.push_back(source);
     }
 
+    // Of decimals whose upper words are that large: how many lower bits are left out for 32 to be left.
+    static u32 shift_of(u64 upper) {
+        return std::min(64 + u32(std::bit_width(upper)) + 1, 128u) - 32;
+    }
+
     // A decimal is as good as an integer where all of the column's fit one.
     [[nodiscard]] bool is_long(u32 input_column) const {
         return facts_.magnitudes[input_column] == SurveyCounts::kLong &&
@@ -196,6 +204,10 @@ private:
             wanted.column = column_of(input_column);
             wanted.value = value_kind(input_column);
         }
+        if (names_row(fold)) {
+            wanted.bytes = input_.schema()[input_column].type.row_width();
+            if (is_long(input_column)) wanted.shift = shift_of(facts_.uppers[input_column]);
+        }
         for (u32 s = 0; s < states_.count; ++s) {
             State const& there = states_.all[s];
             if (there.fold == fold && there.column == wanted.column) return there.place;
@@ -206,7 +218,11 @@ private:
         }
         wanted.place = states_.words;
         states_.words += words_of(fold);
-        states_.rare = states_.rare || is_moments(fold) || wanted.value.kind == KeyKind::Bytes;
+        bool const of_bytes = wanted.value.kind == KeyKind::Bytes;
+        bool const rare = is_moments(fold) || (fold == Fold::SumWide && of_bytes);
+        states_.kinds = std::max(states_.kinds, names_row(fold) ? StateKinds::Rows
+                                                : rare          ? StateKinds::Rare
+                                                                : StateKinds::Common);
         states_.all[states_.count++] = wanted;
         return wanted.place;
     }
@@ -273,23 +289,28 @@ private:
                 nulls = false;
                 add_distinct(result, item);
                 break;
-            default:
-                if (is_long(item.column)) {
-                    refuse(input_.what(), std::string(name_of(item.function)) + " of column '" +
-                                              input_.schema()[item.column].name +
-                                              "', which has decimals of more than 64 bits; on "
-                                              "GPUs it takes shorter ones");
-                }
-                result.make = Make::Extreme;
-                result.place = state(
-                    item.function == AggregateFunction::Max ? Fold::Max : Fold::Min, item.column);
+            default: add_extreme(result, item);
         }
-        if (nulls && result.count == ResultColumn::kNone) result.count = count_of(item);
+        // A state that names no row says so itself.
+        bool const counted = nulls && result.make != Make::Row;
+        if (counted && result.count == ResultColumn::kNone) result.count = count_of(item);
         std::string source = item.source;
         if (source.empty() && item.column != Item::kNoColumn) {
             source = input_.schema()[item.column].name;
         }
         add(result, item.field, nulls, source);
+    }
+
+    void add_extreme(ResultColumn& result, Item const& item) {
+        bool const most = item.function == AggregateFunction::Max;
+        if (always_names_rows(item, input_.schema()[item.column].type) || is_long(item.column)) {
+            result.make = Make::Row;
+            result.place = state(most ? Fold::MaxRow : Fold::MinRow, item.column);
+            result.column = column_of(item.column);
+        } else {
+            result.make = Make::Extreme;
+            result.place = state(most ? Fold::Max : Fold::Min, item.column);
+        }
     }
 
     void add_moments(ResultColumn& result, Item const& item) {

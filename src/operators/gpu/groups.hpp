@@ -46,6 +46,31 @@ public:
         texts.end = characters;
     }
 
+    // For states that name rows: finds the fronts of all rows, before `make`.
+    void find_fronts(PartToSend const& part) {
+        States& states = args_.states;
+        for (u32 s = 0; s < states.count; ++s) {
+            State& state = states.all[s];
+            if (!names_row(state.fold)) continue;
+            State const* const same = std::find_if(states.all, &state, [&](State const& other) {
+                return names_row(other.fold) && other.column == state.column;
+            });
+            if (same != &state) {
+                state.fronts = same->fronts;
+                continue;
+            }
+            u32* const fronts = new_words(part.rows, "the fronts of values");
+            u32* common = nullptr;
+            if (!state.is_decimal()) {
+                common = new_words(1, "a counter");
+                place_.fill(common, 0xff, sizeof(u32));
+                place_.run(0, FindCommon{}, state, part.columns, part.rows, common);
+            }
+            place_.run(0, WriteFronts{}, state, part.columns, part.rows, common, fronts);
+            state.fronts = fronts;
+        }
+    }
+
     // An empty table.
     void make(TableSize const& size) {
         if (size.entries > 0xfffffff0u) {
@@ -79,7 +104,8 @@ public:
     // Once all rows are folded.
     [[nodiscard]] GroupCounts counts() { return place_.download(args_.counts, 1)[0]; }
 
-    GpuTable write(u64 groups) {
+    // `part`: the columns of the rows that states name, in the place's memory.
+    GpuTable write(u64 groups, ColumnView const* part = nullptr) {
         if (groups > kMostRows) {
             refuse(operation_.what(), "more than " + std::to_string(kMostRows) +
                                           " groups at an endpoint; use more endpoints");
@@ -96,8 +122,12 @@ public:
         write.rows = groups;
         std::tie(write.results, write.cursor, write.overflows) = place_.upload(
             keep, plan_.results(), std::vector<u64>{0}, std::vector<u32>(write.count));
+        write.part = part;
         WriteArgs const* const write_at = place_.upload_one(keep, std::vector<WriteArgs>{write});
-        place_.run(WriteGroups::scratch_bytes(), WriteGroups{}, write_at);
+        auto const run = [&](auto kernel) {
+            place_.run(decltype(kernel)::scratch_bytes(), kernel, write_at);
+        };
+        plan_.keeps_rows() ? run(WriteGroups<true>{}) : run(WriteGroups<false>{});
         check_written(groups, write.cursor);
         GpuTable table = output.finish();
         auto const overflows = place_.download(write.overflows, write.count);
@@ -113,13 +143,24 @@ public:
     }
 
 private:
+    u32* new_words(u64 count, std::string const& what) {
+        keep_.push_back(place_.allocate(count * sizeof(u32), what));
+        return static_cast<u32*>(keep_.back().get());
+    }
+
     void fold(GroupByArgs const& args, GroupByArgs const* at, PartToSend const& part) {
         u32 const scratch = group_by_scratch(args, plan_.wide(), part.column_count);
         auto const run = [&](auto kernel) { place_.run(scratch, kernel, at, part); };
-        if (plan_.wide()) {
-            args.states.rare ? run(FoldPart<true, true>{}) : run(FoldPart<true, false>{});
-        } else {
-            args.states.rare ? run(FoldPart<false, true>{}) : run(FoldPart<false, false>{});
+        using Kinds = StateKinds;
+        bool const wide = plan_.wide();
+        switch (args.states.kinds) {
+            case Kinds::Common:
+                return wide ? run(FoldPart<true, Kinds::Common>{})
+                            : run(FoldPart<false, Kinds::Common>{});
+            case Kinds::Rare:
+                return wide ? run(FoldPart<true, Kinds::Rare>{})
+                            : run(FoldPart<false, Kinds::Rare>{});
+            case Kinds::Rows: return wide ? run(FoldRows<true>{}) : run(FoldRows<false>{});
         }
     }
 
@@ -144,7 +185,7 @@ private:
         GroupByArgs args = args_;
         args.states.all[0] = count;
         args.states.count = 1;
-        args.states.rare = false;
+        args.states.kinds = StateKinds::Common;
         UploadedPart part(place_, views_of(pairs), u64(pairs.rows));
         GroupByArgs const* const at = place_.upload_one(keep, std::vector<GroupByArgs>{args});
         fold(args, at, part.to_send);

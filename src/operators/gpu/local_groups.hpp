@@ -5,6 +5,7 @@
 
 #include "operators/gpu/fold.hpp"
 #include "operators/gpu/hash_table.hpp"
+#include "operators/gpu/row_states.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -82,10 +83,10 @@ public:
     }
     [[nodiscard]] MGI_HD bool looking() const { return looking_ && on(); }
 
-    // Folds all that is here into the table. False if that is too full.
-    template <bool kWide, bool kRare>
+    // Folds all that is here into the table. `part`: the columns of the rows that states name. False if the table is too full.
+    template <bool kWide, StateKinds kKinds>
     MGI_HD bool merge(device::Group const& group, HashTable const& table, KeyCode const& code,
-                      u32& added) {
+                      ColumnView const* part, u32& added) {
         group.sync();
         bool there = true;
         if (!on()) return there;
@@ -106,9 +107,16 @@ public:
             u64 const* const from = at_ + u64{slot} * states_.words * copies_;
             for (u32 s = 0; s < states_.count; ++s) {
                 State const& state = states_.all[s];
+                u64* const to = table.values(index) + state.place;
                 for (u32 c = 0; c < copies_; ++c) {
-                    fold_state<kRare>(state.fold, table.values(index) + state.place,
-                                      from + u64{state.place} * copies_ + c, copies_);
+                    u64 const* const word = from + u64{state.place} * copies_ + c;
+                    if constexpr (kKinds == StateKinds::Rows) {
+                        if (names_row(state.fold)) {
+                            fold_named_row(state, to, part, *word);
+                            continue;
+                        }
+                    }
+                    fold_state<kKinds != StateKinds::Common>(state.fold, to, word, copies_);
                 }
             }
         }

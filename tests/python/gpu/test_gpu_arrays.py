@@ -254,12 +254,20 @@ def test_texts_and_decimals_are_no_arrays(driver: Driver) -> None:
         _ = table["s"].values
 
 
-def test_views_come_from_the_host_as_strings(driver: Driver) -> None:
-    texts = ["a", None, "longer than any view holds in place", ""]
-    views = pa.table({"a": pa.array(texts, pa.string_view())})
-    back = mgi.GpuTable.from_host(views).to_arrow()
-    assert back["a"].type == pa.string()
-    assert back["a"].to_pylist() == texts
+def test_views_come_from_the_host_by_offsets(driver: Driver) -> None:
+    texts = ["a", None, "longer than any view holds in place", "", "another one that is long"]
+    chunks = [texts, texts[::-1] * 9, []]  # of a buffer each
+    binary = [[None if text is None else text.encode() for text in chunk] for chunk in chunks]
+    views = pa.table(
+        {
+            "a": pa.chunked_array(chunks, pa.string_view()),
+            "b": pa.chunked_array(binary, pa.binary_view()),
+        }
+    )
+    for table in (views, views.slice(2, 31), views.combine_chunks(), views.slice(0, 0)):
+        back = mgi.GpuTable.from_host(table).to_arrow()
+        assert (back["a"].type, back["b"].type) == (pa.string(), pa.binary())
+        assert back.to_pydict() == table.to_pydict()
 
 
 def test_host_tables_go_their_way_on_a_machine_with_gpus(driver: Driver) -> None:
