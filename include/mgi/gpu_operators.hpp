@@ -31,7 +31,7 @@
 /// the allocator; where it is of a CUDA memory pool that is closed to them, rows go through a channel, and a warning says so.
 /// An operator whose allocator had no memory can be called again.
 ///
-/// Room: where a group-by or a join finds no memory for what it needs beside the parts, all processes copy the columns that it looks at to the
+/// Room: where a group-by, a join or a sort finds no memory for what it needs beside the parts, all processes copy the columns that it looks at to the
 /// host, go in rounds as with tables in host memory (below), and copy the results back, for which there must be room. The copies
 /// count against `spill_limit`; a limit of 1 keeps a call from that. OperatorReport::rounds is above 0 then, and the phase "spill" says how
 /// long the copies took.

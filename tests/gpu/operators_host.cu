@@ -153,6 +153,9 @@ void spilled(Bed& bed, std::size_t rows) {
     expect_same(Bed::all_rows(group_by(bed.runtime(), bed.endpoints(), bed.parts_of(left), {"name"},
                                        wanted, bed.options, &report)),
                 sorted(group_by(left, {"name"}, wanted)));
+    auto const sorted_parts =
+        sort(bed.runtime(), bed.endpoints(), bed.parts_of(left), {{"name"}, {"x"}}, bed.options);
+    expect_same(Bed::all_rows(sorted_parts), sorted(left.rows));
     bed.options.spill_limit = 1;
     if (report.rounds != 0) {
         expect_error(ErrorCode::OutOfMemory, "spill_limit", [&] {

@@ -1,5 +1,5 @@
-// Operators over tables on GPUs that have room for all that is needed at once, and the halves of a group-by that is done in rounds
-// (group_by_rounds.hpp): each is compiled by itself, which takes minutes.
+// Operators over tables on GPUs that have room for all that is needed at once, and what of a
+// group-by (group_by_rounds.hpp) and of a sort is done in rounds: each is compiled by itself, which takes minutes.
 #pragma once
 
 #include <mgi/gpu_operators.hpp>
@@ -16,6 +16,11 @@ std::vector<GpuTable> join_at_once(Runtime& runtime, std::vector<Endpoint> const
                                    std::vector<GpuTable> const& right, JoinSpec const& spec,
                                    OperatorOptions const& options, OperatorReport* report);
 
+std::vector<GpuTable> sort_at_once(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                   std::vector<GpuTable> const& parts,
+                                   std::vector<SortKey> const& keys, OperatorOptions const& options,
+                                   OperatorReport* report);
+
 std::vector<GpuTable> group_round(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                   std::vector<GpuTable> const& parts,
                                   std::vector<std::string> const& keys,
@@ -26,5 +31,11 @@ std::vector<GpuTable> merge_rounds(Runtime& runtime, std::vector<Endpoint> const
                                    std::vector<std::string> const& keys,
                                    std::vector<Aggregate> const& aggregates,
                                    OperatorOptions const& options, OperatorReport* report);
+
+// As a sort, but endpoint e gets the rows between splitters e - 1 and e.
+std::vector<GpuTable> sort_round(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                                 std::vector<GpuTable> const& rows,
+                                 std::vector<SortKey> const& keys, Splitters const& splitters,
+                                 OperatorOptions const& options, OperatorReport* report);
 
 }  // namespace mgi::operators::on_gpu

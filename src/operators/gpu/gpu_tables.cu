@@ -78,4 +78,16 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
         });
 }
 
+std::vector<GpuTable> sort(Runtime& runtime, std::vector<Endpoint> const& endpoints,
+                           std::vector<GpuTable> const& parts, std::vector<SortKey> const& keys,
+                           OperatorOptions const& options, OperatorReport* report) {
+    return with_room(
+        "sort", runtime, endpoints, options, report,
+        [&] { return on_gpu::sort_at_once(runtime, endpoints, parts, keys, options, report); },
+        [&] { return std::vector<SpilledSide>{{&parts}}; },
+        [&](auto const& sides, OperatorOptions const& of_rounds, OperatorReport* of_one) {
+            return sort_on_gpus(runtime, endpoints, sides[0], keys, of_rounds, of_one);
+        });
+}
+
 }  // namespace mgi

@@ -4,7 +4,6 @@
 
 #include "operators/gpu/at_once.hpp"
 #include "operators/gpu/round_places.hpp"
-#include "operators/gpu/sort_parts.hpp"
 
 namespace mgi {
 
@@ -83,7 +82,7 @@ std::vector<Table> sort_on_gpus(Runtime& runtime, std::vector<Endpoint> const& e
     auto const work = [&](HostCall const& call, OperatorOptions const& of_round) {
         SortOnGpus on_gpus;
         on_gpus.whole = [&](GpuTables const& rows, OperatorReport* of_one) {
-            return sort(runtime, endpoints, rows, keys, of_round, of_one);
+            return on_gpu::sort_at_once(runtime, endpoints, rows, keys, of_round, of_one);
         };
         on_gpus.round = [&](GpuTables const& rows, Splitters const& splitters,
                             OperatorReport* of_one) {
