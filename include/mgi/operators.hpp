@@ -57,7 +57,7 @@ struct OperatorOptions {
 
 /// What a part of an operator's work took.
 struct OperatorPhase {
-    /// "count", "exchange", "fold", "join"; of host tables at GPU endpoints also "partition", "upload" and "download": for how long
+    /// "count", "exchange", "fold", "join", "sample", "sort", "gather"; of host tables at GPU endpoints also "partition", "upload" and "download": for how long
     /// the GPUs waited for that
     std::string name;
     double seconds = 0;
