@@ -57,8 +57,9 @@ struct OperatorOptions {
 
 /// What a part of an operator's work took.
 struct OperatorPhase {
-    /// "count", "exchange", "fold", "join"; of host tables at GPU endpoints also "partition", "upload" and "download": for how long
-    /// the GPUs waited for that; of GPU tables that went through the host "spill": copying them there, and results back
+    /// "count", "exchange", "fold", "join", "sample", "sort", "gather"; of host tables at GPU endpoints also "partition", "upload" and
+    /// "download": for how long the GPUs waited for that; of GPU tables that went through the host "spill": copying them there, and
+    /// results back
     std::string name;
     double seconds = 0;
 };
