@@ -5,7 +5,7 @@
 
 #include "bindings.hpp"
 #include "gpu_allocator.hpp"
-#include "operator_run.hpp"
+#include "operator_bindings.hpp"
 #include "operators/rules.hpp"
 #include "options.hpp"
 
@@ -85,74 +85,18 @@ std::vector<Aggregate> aggregates_of(std::vector<AggregateTuple> const& wanted) 
 
 namespace {
 
-nb::tuple exchange_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
-                          std::vector<Table> const& parts, std::vector<std::string> const& keys,
-                          nb::dict const& options) {
-    return run_operator<Table>(
-        holder, options,
-        [at = endpoints_of(endpoints), parts, keys](Runtime& runtime, OperatorOptions const& chosen,
-                                                    OperatorReport* report) {
-            return exchange(runtime, at, parts, keys, chosen, report);
-        });
-}
-
-nb::tuple group_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
-                       std::vector<Table> const& parts, std::vector<std::string> const& keys,
-                       std::vector<AggregateTuple> const& wanted, nb::dict const& options) {
-    std::vector<Aggregate> const aggregates = aggregates_of(wanted);
-    return run_operator<Table>(
-        holder, options,
-        [at = endpoints_of(endpoints), parts, keys, aggregates](
-            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
-            return group_by(runtime, at, parts, keys, aggregates, chosen, report);
-        });
-}
-
-nb::tuple join_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
-                      std::vector<Table> const& left, std::vector<Table> const& right,
-                      std::vector<std::string> const& left_keys,
-                      std::vector<std::string> const& right_keys,
-                      std::vector<std::string> const& left_columns,
-                      std::vector<std::string> const& right_columns, std::string const& kind,
-                      std::string const& broadcast, nb::dict const& options) {
-    JoinSpec const spec{left_keys,
-                        right_keys,
-                        left_columns,
-                        right_columns,
-                        join_kind_named(kind),
-                        broadcast_named(broadcast)};
-    return run_operator<Table>(
-        holder, options,
-        [at = endpoints_of(endpoints), left, right, spec](
-            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
-            return join(runtime, at, left, right, spec, chosen, report);
-        });
-}
-
-nb::tuple sort_tables(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
-                      std::vector<Table> const& parts, std::vector<SortKeyTuple> const& keys,
-                      nb::dict const& options) {
-    return run_operator<Table>(
-        holder, options,
-        [at = endpoints_of(endpoints), parts, order = sort_keys_of(keys)](
-            Runtime& runtime, OperatorOptions const& chosen, OperatorReport* report) {
-            return sort(runtime, at, parts, order, chosen, report);
-        });
-}
+struct OnHost {
+    using AnyTable = Table;
+    static auto exchange(auto&&... given) { return mgi::exchange(given...); }
+    static auto group_by(auto&&... given) { return mgi::group_by(given...); }
+    static auto join(auto&&... given) { return mgi::join(given...); }
+    static auto sort(auto&&... given) { return mgi::sort(given...); }
+};
 
 }  // namespace
 
 void bind_operators(nb::module_& module) {
-    module.def("exchange", exchange_tables, nb::arg("runtime"), nb::arg("endpoints"),
-               nb::arg("parts"), nb::arg("keys"), nb::arg("options"));
-    module.def("group_by", group_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("parts"),
-               nb::arg("keys"), nb::arg("aggregates"), nb::arg("options"));
-    module.def("join", join_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("left"),
-               nb::arg("right"), nb::arg("left_keys"), nb::arg("right_keys"),
-               nb::arg("left_columns"), nb::arg("right_columns"), nb::arg("kind"),
-               nb::arg("broadcast"), nb::arg("options"));
-    module.def("sort", sort_tables, nb::arg("runtime"), nb::arg("endpoints"), nb::arg("parts"),
-               nb::arg("keys"), nb::arg("options"));
+    OperatorBindings<OnHost>::define(module, "", "");
 }
 
 }  // namespace mgi::python
