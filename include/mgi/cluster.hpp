@@ -18,7 +18,7 @@ namespace mgi {
 
 struct ClusterOptions {
     /// Path of the agent's socket; empty: $MGI_AGENT, else that of this user's agent
-    /// ($XDG_RUNTIME_DIR/mgi/agent.sock) if there is one, else /run/mgi/agent.sock.
+    /// ($XDG_RUNTIME_DIR/mgi/agent.sock, where that folder is this user's alone) if there is one, else /run/mgi/agent.sock.
     std::string agent;
     /// The application's name in logs and status; empty: the program's.
     std::string name;

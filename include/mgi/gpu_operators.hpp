@@ -12,7 +12,7 @@
 /// Where the endpoints' GPUs reach each other's memory, kernels store each row at its final place there, also into
 /// another process' result where the driver shares memory between the processes;
 /// else, and with `by_reference=false`, rows go through a channel, as a group-by's do for which there is no room. Results are complete
-/// when a call returns, on every stream. Rows come in no particular order. Nobody may write into the columns until
+/// when a call returns, on every stream. Rows come in no particular order, but a sort's. Nobody may write into the columns until
 /// then; keys that change meanwhile are an error. Calls wait for the GPU and may come from several threads, but while one
 /// sends through a channel no other call should run on the same GPUs: groups that wait for each other must all find room.
 ///

@@ -46,15 +46,18 @@ std::string without_controls(std::string_view text) {
         unsigned const second = byte(i + 1);
         unsigned const third = byte(i + 2);
         bool const c1 = first == 0xc2 && second >= 0x80 && second <= 0x9f;
-        // U+2028 to U+202E, and U+2066 to U+2069.
-        bool const turns = first == 0xe2 && ((second == 0x80 && third >= 0xa8 && third <= 0xae) ||
-                                             (second == 0x81 && third >= 0xa6 && third <= 0xa9));
-        if (first >= 0x20 && first != 0x7f && !c1 && !turns) {
+        // U+061C; U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069.
+        bool const letter_mark = first == 0xd8 && second == 0x9c;
+        bool const marks = second == 0x80 && (third == 0x8e || third == 0x8f);
+        bool const turns =
+            first == 0xe2 && (marks || (second == 0x80 && third >= 0xa8 && third <= 0xae) ||
+                              (second == 0x81 && third >= 0xa6 && third <= 0xa9));
+        if (first >= 0x20 && first != 0x7f && !c1 && !letter_mark && !turns) {
             clean += text[i];
             continue;
         }
         clean += ' ';
-        i += c1 ? 1 : turns ? 2 : 0;
+        i += c1 || letter_mark ? 1 : turns ? 2 : 0;
     }
     return clean;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <mgi/error.hpp>
+
 #include "core/ordering.hpp"
 #include "operators/join_rules.hpp"
 #include "operators/sort_splitters.hpp"
@@ -16,6 +18,9 @@ namespace {
 
 constexpr std::size_t kMostRanges = 1u
                                     << 15;  // of which a sort has one for each endpoint and round
+constexpr u32 kMostCuts = 4;                // of rows into ranges, each into twice as many
+constexpr u64 kSortedBeside =
+    40;  // bytes of a row's words and number, twice, and of what is gathered
 
 // Runs `work(rounds, talk)` in a conversation with the other processes, and tells the report how long it took.
 template <class Work>
@@ -158,7 +163,7 @@ std::vector<Table> sort_from_host(HostCall const& call, std::vector<Table> const
         Input const input("sort", call.endpoints, parts, talk);
         auto const order = key_orders("sort", keys, input.schema());
         Rounds::Side const side{&input};
-        std::size_t needed = rounds.needed({side});
+        std::size_t needed = rounds.needed({side}, kSortedBeside);
         if (needed == 1) {
             auto results = rounds.whole(
                 {side}, [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
@@ -167,26 +172,36 @@ std::vector<Table> sort_from_host(HostCall const& call, std::vector<Table> const
             if (results) return std::move(*results);
             needed = 2;
         }
-        // Each endpoint has a range of the keys for each round, one behind the other.
+        // Each endpoint has a range of the keys for each round, one behind the other. Where a round has no room there are more.
         std::size_t const count = call.endpoints.size();
-        needed = std::min(needed, kMostRanges / count);
-        Splitters const splitters = choose_splitters(talk, input, keys, needed * count);
-        auto const table = range_table(order, splitters);
+        std::size_t const most = std::max<std::size_t>(kMostRanges / count, 1);
         auto const columns = compared_columns(input.schema());
-        return rounds.by_numbers(
-            side, needed,
-            [&](RecordBatch const& batch, i64 first, i64 rows, u32* to) {
-                BatchInput const compared(batch, first);
-                for (i64 i = 0; i < rows; ++i) {
-                    u32 const range = table.destination(compared.get(), columns.data(), u64(i));
-                    to[i] = range % u32(needed);
-                }
-            },
-            [&](std::vector<GpuTables> const& sides, std::size_t round, OperatorReport* report) {
-                // An endpoint's range begins at the splitter of the number before its own.
-                return sort.round(sides[0], some_splitters(splitters, needed + round - 1, needed),
-                                  report);
-            });
+        std::string why;
+        for (u32 tried = 0; tried < kMostCuts; ++tried, needed *= 2) {
+            needed = std::min(needed, most);
+            Splitters const splitters = choose_splitters(talk, input, keys, needed * count);
+            auto const table = range_table(order, splitters);
+            auto results = rounds.by_numbers(
+                side, needed,
+                [&](RecordBatch const& batch, i64 first, i64 rows, u32* to) {
+                    BatchInput const compared(batch, first);
+                    for (i64 i = 0; i < rows; ++i) {
+                        u32 const range = table.destination(compared.get(), columns.data(), u64(i));
+                        to[i] = range % u32(needed);
+                    }
+                },
+                [&](std::vector<GpuTables> const& sides, std::size_t round,
+                    OperatorReport* report) {
+                    // An endpoint's range begins at the splitter of the number before its own.
+                    return sort.round(
+                        sides[0], some_splitters(splitters, needed + round - 1, needed), report);
+                },
+                why);
+            if (results) return std::move(*results);
+        }
+        throw Error(ErrorCode::OutOfMemory, why + " (in a round of one range of keys, of " +
+                                                std::to_string(needed / 2) +
+                                                "; maybe most of its rows have one key)");
     });
 }
 

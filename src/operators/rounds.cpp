@@ -148,16 +148,20 @@ Rounds::Rounds(Conversation& talk, std::vector<Endpoint> const& endpoints, Round
     }
 }
 
-std::size_t Rounds::needed(std::vector<Side> const& sides) {
+std::size_t Rounds::needed(std::vector<Side> const& sides, u64 beside) {
     u64 rounds = 1;
     u64 rows = 1;
     for (std::size_t const e : own_) {
         u64 bytes = 0;
+        u64 others = 0;
         for (Side const& side : sides) {
             Table const& part = side.input->part(e);
             for (RecordBatch const& batch : part.batches) bytes += bytes_with_offsets(batch);
             rows = std::max(rows, u64(part.rows()));
+            others += u64(part.rows()) * beside;
         }
+        // The share that the rows have leaves three more of its size to the operator, but for results and what comes next.
+        if (beside != 0) bytes = std::max(bytes, bytes / 2 + others / 4);
         u64 const share = std::max<u64>(places_.room(e) / kShare, 1);
         rounds = std::max(rounds, bytes / share + (bytes % share != 0 ? 1 : 0));
     }
@@ -238,29 +242,39 @@ std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, NullKeys null
     return *run(sides, std::move(todo), work, split);
 }
 
-std::vector<Table> Rounds::by_numbers(Side const& side, std::size_t rounds, FindSets const& find,
-                                      NumberedWork const& work) {
-    std::vector<Round> parts(rounds, Round(1));
-    Round const all = all_rows({side});
-    for (RowSet const& set : all[0]) {
-        auto const held = std::make_shared<Charge>(memory_);
-        held->hold(set.rows * kNumberBytes);
+std::optional<std::vector<Table>> Rounds::by_numbers(Side const& side, std::size_t rounds,
+                                                     FindSets const& find, NumberedWork const& work,
+                                                     std::string& why) {
+    u64 const before = memory_.used();
+    std::size_t const first = report_.rounds;
+    std::deque<Round> todo(rounds, Round(1));
+    for (RowSet const& set : all_rows({side})[0]) {
         std::vector<RowSet> of_set = cut_by(set, rounds, find);
+        auto const held = held_by_cut(set.rows, of_set);
         for (std::size_t r = 0; r < rounds; ++r) {
             of_set[r].keep.push_back(held);
-            parts[r][0].push_back(std::move(of_set[r]));
+            todo[r][0].push_back(std::move(of_set[r]));
         }
     }
-    std::deque<Round> todo;
-    put_in_front(todo, std::move(parts));
-    return *run(
+    auto results = run(
         {side}, std::move(todo),
         [&](std::vector<std::vector<GpuTable>> const& sides, OperatorReport* report) {
-            return work(sides, report_.rounds, report);  // those before are done
+            return work(sides, report_.rounds - first, report);  // those before are done
         },
-        [](Round const&, std::string const& why, std::deque<Round>&) -> bool {
-            throw Error(ErrorCode::OutOfMemory, why + " (in a round of one range of keys)");
+        [&](Round const&, std::string const& full, std::deque<Round>&) {
+            why = full;
+            return false;
         });
+    if (!results) memory_.give(memory_.used() - before);  // of results that are no more
+    return results;
+}
+
+std::shared_ptr<Charge> Rounds::held_by_cut(u64 rows, std::vector<RowSet> const& sets) {
+    u64 runs = 0;
+    for (RowSet const& set : sets) runs += set.runs.size();
+    auto held = std::make_shared<Charge>(memory_);
+    held->hold(rows * kNumberBytes + runs * sizeof(HostRows));
+    return held;
 }
 
 Rounds::Round Rounds::all_rows(std::vector<Side> const& sides) const {
@@ -276,9 +290,8 @@ std::vector<Rounds::Round> Rounds::cut(Round const& round, std::vector<KeyHashes
     std::vector<Round> parts(std::size_t{1} << bits, Round(round.size()));
     for (std::size_t s = 0; s < round.size(); ++s) {
         for (RowSet const& set : round[s]) {
-            auto const held = std::make_shared<Charge>(memory_);
-            held->hold(set.rows * kNumberBytes);
             std::vector<RowSet> of_set = cut_by_keys(set, hashes[s], bit, bits);
+            auto const held = held_by_cut(set.rows, of_set);
             for (std::size_t p = 0; p < parts.size(); ++p) {
                 of_set[p].keep.push_back(held);
                 parts[p][s].push_back(std::move(of_set[p]));

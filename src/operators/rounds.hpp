@@ -64,8 +64,9 @@ public:
     Rounds(Conversation& talk, std::vector<Endpoint> const& endpoints, RoundPlaces& places,
            OperatorOptions const& options, u64 host_memory, OperatorReport& report);
 
-    // How many rounds rows may need, by their bytes and the room that there is, in all processes alike.
-    std::size_t needed(std::vector<Side> const& sides);
+    // How many rounds rows may need, by their bytes and the room that there is, in all processes alike. `beside`: bytes that the
+    // operator takes for each row, and twice its result, beside the rows that come.
+    std::size_t needed(std::vector<Side> const& sides, u64 beside = 0);
 
     // One round of all rows; none where there is no room for it.
     std::optional<std::vector<Table>> whole(std::vector<Side> const& sides, Work const& work);
@@ -74,12 +75,14 @@ public:
     // Rounds that have all rows of some keys; halved where there is no room, until they have one key. `nulls`: what null
     // keys are.
     std::vector<Table> by_keys(std::vector<Side> const& sides, NullKeys nulls, Work const& work);
-    // So many rounds, in the order of their numbers, of which `find` says each row's; `work` is told its round's.
+    // So many rounds, in the order of their numbers, of which `find` says each row's; `work` is told its round's. None where one has no
+    // room, and `why`.
     using NumberedWork =
         std::function<std::vector<GpuTable>(std::vector<std::vector<GpuTable>> const& sides,
                                             std::size_t round, OperatorReport* report)>;
-    std::vector<Table> by_numbers(Side const& side, std::size_t rounds, FindSets const& find,
-                                  NumberedWork const& work);
+    std::optional<std::vector<Table>> by_numbers(Side const& side, std::size_t rounds,
+                                                 FindSets const& find, NumberedWork const& work,
+                                                 std::string& why);
 
 private:
     // By side and endpoint.
@@ -90,6 +93,8 @@ private:
     class Loaded;
 
     [[nodiscard]] Round all_rows(std::vector<Side> const& sides) const;
+    // What the sets that a set was cut into keep beside its rows, until the last one dies.
+    [[nodiscard]] std::shared_ptr<Charge> held_by_cut(u64 rows, std::vector<RowSet> const& sets);
     std::optional<std::vector<Table>> run(std::vector<Side> const& sides, std::deque<Round> todo,
                                           Work const& work, Split const& split);
     [[nodiscard]] std::vector<Round> cut(Round const& round, std::vector<KeyHashes> const& hashes,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -9,10 +10,14 @@
 
 #include "core/log.hpp"
 #include "core/parallel.hpp"
+#include "operators/message.hpp"
+#include "operators/schema_message.hpp"
 
 namespace mgi::operators {
 
 namespace {
+
+constexpr u64 kMostRows = 0xfffffffe;  // of a table at an endpoint on a GPU
 
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
@@ -45,17 +50,22 @@ public:
         }
     }
 
-    std::vector<std::vector<Table>> spill(std::vector<SpilledSide> const& sides) {
+    std::vector<std::vector<Table>> spill(std::vector<SpilledSide> const& sides,
+                                          LookedAt const& looked_at) {
         std::vector<std::vector<Table>> host(sides.size(),
                                              std::vector<Table>(call_.endpoints.size()));
-        together("copy to the host", [&](RoundPlaces& places) {
+        together("copy to the host", [&](Conversation& talk, RoundPlaces& places) {
+            auto const names = looked_at(schemas_of(talk, sides));
             places.wait_for_callers_work();
             each_own(sides.size(), [&](std::size_t s, std::size_t e) {
-                GpuTable const some = with_columns((*sides[s].parts)[e], sides[s].columns);
+                GpuTable const some = with_columns((*sides[s])[e], names[s]);
                 host[s][e].schema = some.schema;
                 if (some.rows == 0) return;
+                auto const known = u64(some.bytes());
+                memory_.take(known);
                 RecordBatch batch = places.to_host(some);
-                memory_.take(bytes_with_offsets(batch));
+                u64 const all = bytes_with_offsets(batch);  // characters as well
+                memory_.take(all - std::min(all, known));
                 host[s][e].batches.push_back(std::move(batch));
             });
         });
@@ -71,8 +81,14 @@ public:
 
     std::vector<GpuTable> restore(std::vector<Table> tables) {
         std::vector<GpuTable> results(tables.size());
-        together("copy results back", [&](RoundPlaces& places) {
+        together("copy results back", [&](Conversation&, RoundPlaces& places) {
             each_own(1, [&](std::size_t, std::size_t e) {
+                if (u64(tables[e].rows()) > kMostRows) {
+                    throw Error(ErrorCode::OutOfMemory,
+                                what_ + ": a result of " + std::to_string(tables[e].rows()) +
+                                    " rows at one endpoint, of which there may be " +
+                                    std::to_string(kMostRows) + "; use more endpoints");
+                }
                 std::vector<HostRows> rows;
                 for (RecordBatch const& batch : tables[e].batches) {
                     rows.push_back({&batch, 0, batch.rows});
@@ -91,7 +107,7 @@ public:
     }
 
 private:
-    // Runs `work(places)` in each process, which ends well in all of them or in none.
+    // Runs `work(talk, places)` in each process, which ends well in all of them or in none.
     template <class Work>
     void together(char const* step, Work const& work) {
         Conversation talk(
@@ -99,9 +115,32 @@ private:
             call_of(call_.endpoints, call_.options, TableMemory::Gpu, {{"step", step}}),
             call_.options);
         converse(talk, [&] {
-            work(*call_.places(call_.options.receive_limit));
+            work(talk, *call_.places(call_.options.receive_limit));
             talk.end({}, {});
         });
+    }
+    // The columns of each side: those of the first process that has any, since all have the same. A process without rows may not say
+    // which there are.
+    [[nodiscard]] std::vector<Schema> schemas_of(Conversation& talk,
+                                                 std::vector<SpilledSide> const& sides) const {
+        MessageWriter mine;
+        for (SpilledSide const side : sides) {
+            auto const has_columns = [&](std::size_t e) { return !(*side)[e].schema.empty(); };
+            auto const at = std::find_if(own_.begin(), own_.end(), has_columns);
+            Schema const schema = at == own_.end() ? Schema() : (*side)[*at].schema;
+            mine.number(schema.size());
+            for (Field const& field : schema.fields()) say_field(mine, field);
+        }
+        std::vector<Schema> schemas(sides.size());
+        for (std::string const& said : talk.gather(mine.take())) {
+            MessageReader from(said);
+            for (Schema& schema : schemas) {
+                std::vector<Field> fields(from.number(kMostColumns));
+                for (Field& field : fields) field = hear_field(from);
+                if (schema.empty()) schema = Schema(std::move(fields));
+            }
+        }
+        return schemas;
     }
     // Calls `work(side, endpoint)` for all endpoints of this process, in threads.
     template <class Work>
@@ -120,10 +159,11 @@ private:
 };
 
 std::vector<GpuTable> run(HostCall const& call, std::string const& what,
-                          std::vector<SpilledSide> const& sides, FromHost const& from_host) {
+                          std::vector<SpilledSide> const& sides, LookedAt const& looked_at,
+                          FromHost const& from_host) {
     auto const start = Clock::now();
     ThroughHost through(call, what);
-    auto host = through.spill(sides);
+    auto host = through.spill(sides, looked_at);
     OperatorReport report;
     auto const spilled = Clock::now();
     std::vector<Table> made = from_host(host, through.of_rounds(), &report);
@@ -142,16 +182,21 @@ std::vector<GpuTable> run(HostCall const& call, std::string const& what,
 }  // namespace
 
 std::vector<GpuTable> through_host(HostCall const& call, std::string const& what,
-                                   std::vector<SpilledSide> const& sides, std::string const& why,
-                                   FromHost const& from_host) {
+                                   std::vector<SpilledSide> const& sides, LookedAt const& looked_at,
+                                   std::string const& why, FromHost const& from_host) {
     log::info("{}: goes in rounds through the host's memory, since {}", what, why);
+    auto const fail = [&](std::string const& text) {
+        throw Error(ErrorCode::OutOfMemory, text + "; that was tried since " + why);
+    };
     try {
-        return run(call, what, sides, from_host);
+        return run(call, what, sides, looked_at, from_host);
     } catch (Error const& error) {
         if (error.code() != ErrorCode::OutOfMemory) throw;
-        throw Error(ErrorCode::OutOfMemory,
-                    std::string(error.what()) + "; that was tried since " + why);
+        fail(error.what());
+    } catch (std::bad_alloc const&) {
+        fail(what + ": the host has no memory for what does not fit the GPUs");
     }
+    return {};
 }
 
 }  // namespace mgi::operators

@@ -12,11 +12,11 @@
 namespace mgi::operators {
 
 // A table of such an operator.
-struct SpilledSide {
-    std::vector<GpuTable> const* parts = nullptr;
-    // What the operator looks at; other columns stay where they are. None: all of them.
-    std::set<std::string> columns = {};
-};
+using SpilledSide = std::vector<GpuTable> const*;
+// What the operator looks at, by side, of columns that the sides have in all processes; other columns stay where they are. Of a
+// side without a name: all of them.
+using LookedAt =
+    std::function<std::vector<std::set<std::string>>(std::vector<Schema> const& sides)>;
 
 // The operator over tables in the host's memory, at the same endpoints.
 using FromHost =
@@ -24,7 +24,7 @@ using FromHost =
                                      OperatorOptions const& options, OperatorReport* report)>;
 // What `from_host` makes of the tables. All processes of the operator call it. `why`: what there was no room for.
 std::vector<GpuTable> through_host(HostCall const& call, std::string const& what,
-                                   std::vector<SpilledSide> const& sides, std::string const& why,
-                                   FromHost const& from_host);
+                                   std::vector<SpilledSide> const& sides, LookedAt const& looked_at,
+                                   std::string const& why, FromHost const& from_host);
 
 }  // namespace mgi::operators

@@ -41,23 +41,42 @@ TEST_F(PrivateFiles, AFolderOfOthersIsNotPrivate) {
     if (geteuid() != 0) return;
     ASSERT_EQ(chown(folder_.c_str(), 12345, 0), 0);
     EXPECT_FALSE(is_private_folder(folder_.string()));
-    test::expect_error(ErrorCode::Refused, {folder_.string(), "belongs to user 12345", "advice"},
-                       [&] { check_folder(folder_.string(), "advice"); });
+    fs::create_directory(folder_ / "within");
+    for (mode_t const mode : {0755, 01777}) {  // whose owner may rename what others have there
+        chmod(folder_.c_str(), mode);
+        for (std::string const& path : {folder_.string(), at("within")}) {
+            test::expect_error(ErrorCode::Refused,
+                               {folder_.string(), "belongs to user 12345", "advice"},
+                               [&] { check_folder(path, "advice"); });
+        }
+    }
+}
+
+TEST_F(PrivateFiles, AFolderWithinOneThatAllMayWriteToIsRefused) {
+    fs::create_directories(folder_ / "a" / "b");
+    check_folder(at("a/b"), "advice");
+    check_folder(at("none"), "advice");
+    chmod(at("a").c_str(), 0777);
+    test::expect_error(ErrorCode::Refused, {at("a"), "written to by everybody", "advice"},
+                       [&] { check_folder(at("a/b"), "advice"); });
+    chmod(at("a").c_str(), 01777);
+    check_folder(at("a/b"), "advice");
 }
 
 TEST_F(PrivateFiles, FoldersAreMadeForOthersToReadWhateverTheUmask) {
     mode_t const before = umask(0);
-    make_folder(at("a/b/c"));
-    make_folder(at("a/b/c"));
+    make_folder(at("a/b/c"), "advice");
+    make_folder(at("a/b/c"), "advice");
     umask(before);
     EXPECT_TRUE(is_private_folder(at("a")));
     EXPECT_TRUE(is_private_folder(at("a/b/c")));
     std::ofstream(at("file")) << "no folder";
-    test::expect_error(ErrorCode::NotFound, {at("file/d")}, [&] { make_folder(at("file/d")); });
+    test::expect_error(ErrorCode::NotFound, {at("file/d"), "advice"},
+                       [&] { make_folder(at("file/d"), "advice"); });
 }
 
 TEST_F(PrivateFiles, FilesAreNeitherLinksNorOthers) {
-    int const fd = open_own_file(at("mine"), O_RDWR);
+    int const fd = open_own_file(at("mine"), O_RDWR | O_CREAT);
     ASSERT_GE(fd, 0);
     close(fd);
     EXPECT_EQ(fs::status(at("mine")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
@@ -67,22 +86,12 @@ TEST_F(PrivateFiles, FilesAreNeitherLinksNorOthers) {
     ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
     EXPECT_EQ(open_own_file(at("pipe"), O_RDWR), -1);  // and does not wait for its other end
     EXPECT_EQ(errno, EPERM);
+    EXPECT_EQ(open_own_file(at("none"), O_RDONLY), -1);
+    EXPECT_EQ(errno, ENOENT);
     if (geteuid() != 0) return;
     ASSERT_EQ(chown(at("mine").c_str(), 12345, 0), 0);
     EXPECT_EQ(open_own_file(at("mine"), O_RDWR), -1);
     EXPECT_EQ(errno, EPERM);
-}
-
-TEST_F(PrivateFiles, NewFilesHaveNamesOfTheirOwn) {
-    std::string first;
-    std::string second;
-    for (std::string* const name : {&first, &second}) {
-        int const fd = open_new_file(at("state"), *name);
-        ASSERT_GE(fd, 0);
-        close(fd);
-        EXPECT_TRUE(name->starts_with(at("state.")));
-    }
-    EXPECT_NE(first, second);
 }
 
 }  // namespace

@@ -43,12 +43,12 @@ VALUES: dict[pa.DataType, Callable[[int], Any]] = {
     pa.bool_(): lambda i: i % 3 == 0,
     pa.date32(): lambda i: DAY + datetime.timedelta(days=i % 5000),
     pa.decimal128(9, 2): lambda i: fixed(2, i - 1000),
-    pa.decimal128(30, 3): lambda i: fixed(3, (i - 1000) * 10**15),
+    pa.decimal128(38, 3): lambda i: fixed(3, (i - 1000) * 10**18),
     pa.binary(3): lambda i: f"{i % 1000:03}".encode(),
     pa.string(): text,
-    pa.large_string(): text,
+    pa.large_string(): lambda i: f"https://example.org/\N{LATIN SMALL LETTER E WITH ACUTE}/{i}",
     pa.string_view(): text,
-    pa.binary(): lambda i: text(i).encode(),
+    pa.binary(): lambda i: i.to_bytes(3, "big") + bytes(i % 3),
 }
 NUMBERS = [kind for kind in VALUES if pa.types.is_integer(kind) or pa.types.is_decimal(kind)]
 FLOATS = [pa.float32(), pa.float64()]

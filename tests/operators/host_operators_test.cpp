@@ -276,6 +276,18 @@ TEST_F(HostOperatorsAlone, SortsInRoundsOfRanges) {
     expect_same(rows_of_all(results), sorted(table.rows));
 }
 
+// What a sort takes beside its rows does not depend on how wide they are.
+TEST_F(HostOperatorsAlone, SortsNarrowRowsInRounds) {
+    for (Type const type : {int8(), int32()}) {
+        PlainTable const table = random_table(Schema{{"key", type}}, 20'000, 200, 6);
+        options_.receive_limit = 100'000;
+        expect_same(rows_of_all(run(
+                        [&](HostOperators& of) { return of.sort(parts_of(table), {{"key"}}); })),
+                    sorted(table.rows));
+        EXPECT_GT(report_.rounds, 3U);
+    }
+}
+
 // Rows of one key come to one endpoint in one round.
 TEST_F(HostOperatorsAlone, ASortWhoseRangeDoesNotFitIsAnError) {
     PlainTable const table = random_table(Schema{{"key", int64()}}, 20'000, 1, 5);

@@ -108,21 +108,34 @@ public:
 
     /// The same over tables on GPUs, through the host's memory.
     GpuTables spilled_join(GpuTables const& left, GpuTables const& right, JoinSpec const& spec) {
-        JoinColumns const columns = columns_of(InputColumns("join", left[0].schema),
-                                               InputColumns("join", right[0].schema), spec);
-        return through_host(call_, "join", {{&left, columns.left}, {&right, columns.right}},
-                            "there was no room",
-                            [&](auto const& sides, auto const& options, OperatorReport* report) {
-                                return of_rounds(options, report).join(sides[0], sides[1], spec);
-                            });
+        return through_host(
+            call_, "join", {&left, &right},
+            [&](std::vector<Schema> const& sides) {
+                JoinColumns const columns = columns_of(InputColumns("join", sides[0]),
+                                                       InputColumns("join", sides[1]), spec);
+                return std::vector{columns.left, columns.right};
+            },
+            "there was no room",
+            [&](auto const& sides, auto const& options, OperatorReport* report) {
+                return of_rounds(options, report).join(sides[0], sides[1], spec);
+            });
     }
     GpuTables spilled_group_by(GpuTables const& parts, std::vector<std::string> const& keys,
                                std::vector<Aggregate> const& wanted) {
-        return through_host(call_, "group_by", {{&parts, columns_of(keys, wanted)}},
-                            "there was no room",
-                            [&](auto const& sides, auto const& options, OperatorReport* report) {
-                                return of_rounds(options, report).group_by(sides[0], keys, wanted);
-                            });
+        return through_host(
+            call_, "group_by", {&parts},
+            [&](auto const&) { return std::vector{columns_of(keys, wanted)}; }, "there was no room",
+            [&](auto const& sides, auto const& options, OperatorReport* report) {
+                return of_rounds(options, report).group_by(sides[0], keys, wanted);
+            });
+    }
+    GpuTables spilled_sort(GpuTables const& parts, std::vector<SortKey> const& keys) {
+        return through_host(
+            call_, "sort", {&parts},
+            [](auto const&) { return std::vector<std::set<std::string>>(1); }, "there was no room",
+            [&](auto const& sides, auto const& options, OperatorReport* report) {
+                return of_rounds(options, report).sort(sides[0], keys);
+            });
     }
 
 private:

@@ -107,6 +107,34 @@ TEST_P(ThroughHost, GroupBy) {
     }
 }
 
+TEST_P(ThroughHost, Sort) {
+    Schema const schema{{"key", int64(), true}, {"name", string(), true}};
+    PlainTable const table = random_table(schema, 4000, kAnyKey, u64(GetParam()));
+    options_.receive_limit = 400'000;
+    auto const parts = parts_of(table);
+    auto const results = results_of([&](HostOperators& of, auto const& own) {
+        return of.spilled_sort(own(parts), {{"name"}, {"key", true}});
+    });
+    expect_same(rows_of_all(results), sorted(table.rows));
+}
+
+// A process without rows may not say which columns there are.
+TEST_P(ThroughHost, ColumnsAreKnownToAllProcesses) {
+    PlainTable const left = random_table(Schema{{"key", int64()}, {"x", int32()}}, 900, 50, 3);
+    PlainTable const right = random_table(Schema{{"id", int64()}, {"x", int32()}}, 90, 50, 4);
+    JoinSpec const spec{{"key"}, {"id"}, {"key"}, {}, JoinKind::Inner};
+    GpuTables lefts(owners_.size());
+    GpuTables rights(owners_.size());
+    lefts[0] = on_host(batch_of(left, 0, 900));
+    rights[0] = on_host(batch_of(right, 0, 90));
+    auto const results = results_of([&](HostOperators& of, auto const& own) {
+        return of.spilled_join(own(lefts), own(rights), spec);
+    });
+    expect_same(rows_of_all(results),
+                sorted(join(left, right, {"key"}, {"id"}, {"key"}, {"id", "x"}, JoinKind::Inner)));
+    EXPECT_EQ(results[0].schema.to_string(), "key: int64, id: int64, x_right: int32");
+}
+
 TEST_P(ThroughHost, StaysWithinBothLimits) {
     PlainTable const table =
         random_table(Schema{{"key", int64()}, {"x", int64()}}, 9000, kAnyKey, 4);

@@ -133,11 +133,11 @@ MGI_HD Claim take_and_claim(ChannelState<A> const& state, Lane<A>& lane, u64& at
 template <class A>
 MGI_HD void deliver_lane(ChannelState<A>& state, u32 source, u32 lane) {
     Lane<A>& from = state.sources[source].lanes[lane];
-    from.deliver_ready([&state, &from, source, lane](u64 sequence, Slot<A>& slot, u64 content) {
+    from.deliver_ready([&state, &from, source](u64 sequence, Slot<A>& slot, u64 content) {
         u32 const chunks = state.chunks_of(Content::rows(content));
         u64 const what = ChannelState<A>::describe(source, u32(&slot - from.slots));
         // Somebody gives the slot back.
-        MGI_ASSERT(from.reader_count + from.moves != 0, source, lane, sequence);
+        MGI_ASSERT(from.reader_count + from.moves != 0, source, sequence);
         // All readers have one, or none.
         bool const inboxes = from.reader_count != 0 &&
                              state.destinations[from.readers[0]].rings[source].inbox != nullptr;

@@ -155,7 +155,10 @@ class Meeting:
             if is_private(folder):
                 break
         else:
-            raise Refused(f"{self._folders[0]} and others like it belong to somebody else")
+            raise Refused(
+                f"{self._folders[0]} and {_NAMES - 1} others like it belong to somebody else; set "
+                "XDG_RUNTIME_DIR to a folder of this user's"
+            )
         self._folder = folder
         path = folder / _SOCKET
         path.unlink(missing_ok=True)

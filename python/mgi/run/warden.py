@@ -115,8 +115,10 @@ def private_base() -> Path:
     What the environment names may be another user's, as behind ``su`` and ``sudo``.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and len(runtime) <= _LONGEST_BASE and is_private(Path(runtime)):
-        return Path(runtime)
+    folder = Path(runtime)
+    fits = runtime and len(runtime) <= _LONGEST_BASE
+    if fits and is_private(folder) and os.access(folder, os.W_OK):
+        return folder
     return Path("/tmp")
 
 

@@ -95,8 +95,8 @@ def open_source(controller: str | None, agent: str | None) -> Source:
         return ControllerSource(controller)
     if (job := _job()) is not None:
         return job
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", "/"))
-    own = [runtime / "mgi/agent.sock"] if is_private(runtime) else []
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    own = [Path(runtime, "mgi/agent.sock")] if runtime and is_private(Path(runtime)) else []
     for socket in [*own, _SYSTEM_SOCKET]:
         if os.access(socket, os.W_OK):
             return AgentSource(socket)

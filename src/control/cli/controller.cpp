@@ -26,6 +26,7 @@
 #include "control/http/server.hpp"
 #include "control/rpc/limits.hpp"
 #include "core/log.hpp"
+#include "core/private_files.hpp"
 
 namespace mgi::control {
 
@@ -140,7 +141,10 @@ int run_controller(ControllerOptions& options) {
     std::unique_ptr<StateFile> storage;
     if (options.etcd.members.empty()) {
         std::filesystem::path const path(options.state.empty() ? default_state() : options.state);
-        if (options.state.empty()) std::filesystem::create_directories(path.parent_path());
+        if (options.state.empty()) {
+            make_folder(path.parent_path().string(),
+                        "give --state a file in a folder of this user's");
+        }
         storage = std::make_unique<StateFile>(path);
     } else {
         for (std::string const& member : options.etcd.members) check_address("--etcd", member);

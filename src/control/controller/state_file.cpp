@@ -56,7 +56,6 @@ StateFile::StateFile(std::filesystem::path path) : path_(std::move(path)) {
     if (path_.empty()) throw Error(ErrorCode::InvalidArgument, "state file: no name was given");
     lock();
     try {
-        check_folder(path_.parent_path().string(), "give --state a file in a folder of yours");
         read();
         ++epoch_;
         write();
@@ -72,7 +71,8 @@ StateFile::~StateFile() {
 
 void StateFile::lock() {
     std::filesystem::path const file = path_.string() + ".lock";
-    lock_ = open_own_file(file.string(), O_RDWR);
+    check_folder(path_.parent_path().string(), "give --state a file in a folder of this user's");
+    lock_ = open_own_file(file.string(), O_RDWR | O_CREAT);
     if (lock_ < 0) refuse_errno(file, "cannot be opened; give --state a file in a folder of yours");
     if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
     int const why = errno;
@@ -85,16 +85,18 @@ void StateFile::lock() {
 }
 
 void StateFile::read() {
-    std::error_code missing;
-    if (!std::filesystem::exists(path_, missing)) {
-        if (missing) refuse(path_, missing.message());
-        return;
+    Descriptor const file(open_own_file(path_.string(), O_RDONLY));
+    if (file.get() < 0) {
+        if (errno == ENOENT) return;
+        refuse_errno(path_, "cannot be opened as a file of this user's");
     }
-    std::ifstream file(path_, std::ios::binary);
     std::string text(kLargest + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad() || (!file && !file.eof())) refuse(path_, "cannot be read");
-    text.resize(static_cast<std::size_t>(file.gcount()));
+    std::size_t have = 0;
+    for (ssize_t got = 1; got > 0 && have < text.size(); have += std::size_t(got)) {
+        got = ::read(file.get(), text.data() + have, text.size() - have);
+        if (got < 0) refuse_errno(path_, "cannot be read");
+    }
+    text.resize(have);
     auto const damaged = [this](int line, std::string_view expected) {
         throw Error(ErrorCode::InvalidArgument,
                     fmt::format("state file {}, line {}: {} was expected. It is damaged or no "
@@ -138,9 +140,10 @@ void StateFile::write() const {
     }
     text += fmt::format("check {:016x}\n", text_hash(text));
 
-    std::string fresh;
-    try {
-        Descriptor const file(open_new_file(path_.string(), fresh));
+    std::string const fresh = path_.string() + ".new";
+    unlink(fresh.c_str());  // of one that was killed
+    {
+        Descriptor const file(open_own_file(fresh, O_WRONLY | O_CREAT | O_EXCL));
         if (file.get() < 0) refuse_errno(fresh, "cannot be written");
         for (std::size_t at = 0; at < text.size();) {
             ssize_t const wrote = ::write(file.get(), text.data() + at, text.size() - at);
@@ -149,11 +152,8 @@ void StateFile::write() const {
             at += static_cast<std::size_t>(wrote);
         }
         if (fsync(file.get()) != 0) refuse_errno(fresh, "cannot be flushed to the disk");
-        if (rename(fresh.c_str(), path_.c_str()) != 0) refuse_errno(path_, "cannot be replaced");
-    } catch (...) {
-        unlink(fresh.c_str());
-        throw;
     }
+    if (rename(fresh.c_str(), path_.c_str()) != 0) refuse_errno(path_, "cannot be replaced");
     // The new name, too, must be on the disk.
     std::filesystem::path const folder =
         path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");

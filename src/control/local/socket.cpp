@@ -56,7 +56,7 @@ int try_connect(Fd const& fd, sockaddr_un const& address) {
 /// Two agents that start together would else take each other's socket for a dead one's.
 Fd lock_of(std::string const& path) {
     std::string const name = path + ".lock";
-    Fd lock(open_own_file(name, O_RDWR));
+    Fd lock(open_own_file(name, O_RDWR | O_CREAT));
     if (!lock) {
         throw Error(ErrorCode::NotFound,
                     with_errno("cannot open " + name, errno) +
@@ -242,8 +242,9 @@ Fd connect_to_agent(std::string const& path) {
 Listener listen_for_applications(std::string const& path) {
     sockaddr_un const address = address_of(path);
     std::string const folder = std::filesystem::path(path).parent_path().string();
-    make_folder(folder);
-    check_folder(folder, "choose another place with --socket");
+    std::string const advice = "choose a place of this user's with --socket";
+    make_folder(folder, advice);
+    check_folder(folder, advice);
     Fd lock = lock_of(path);
     make_room_at(path, address);
     Fd fd = unix_socket();

@@ -26,7 +26,7 @@ Json error_value(ErrorCode code, std::string const& message);
 Error error_in(Json const& value);
 
 /// Where an agent that this user starts puts its socket: $MGI_AGENT, $XDG_RUNTIME_DIR/mgi/agent.sock;
-/// for root, and without such a folder, /run/mgi/agent.sock.
+/// for root, and where that folder is not there or not this user's alone, /run/mgi/agent.sock.
 std::string own_socket();
 /// Where an application looks for one: the same, if there is one, else /run/mgi/agent.sock.
 std::string default_socket();

@@ -1,6 +1,8 @@
 // The operators over tables on GPUs: at once where there is room for that, else through the host's memory.
 #include <mgi/gpu_operators.hpp>
 
+#include <new>
+
 #include "operators/gpu/at_once.hpp"
 #include "operators/gpu/round_places.hpp"
 #include "operators/through_host.hpp"
@@ -11,32 +13,25 @@ namespace {
 
 using namespace operators;
 
-// What `at_once()` returns, or, where it has no room, what `from_host` makes of the tables in the host's memory. `sides_of()`: the
-// tables.
-template <class AtOnce, class SidesOf>
+// What `at_once()` returns, or, where it has no room, what `from_host` makes of the tables in the host's memory.
+template <class AtOnce>
 std::vector<GpuTable> with_room(std::string const& what, Runtime& runtime,
                                 std::vector<Endpoint> const& endpoints,
                                 OperatorOptions const& options, OperatorReport* report,
-                                AtOnce const& at_once, SidesOf const& sides_of,
-                                FromHost const& from_host) {
+                                std::vector<SpilledSide> const& sides, AtOnce const& at_once,
+                                LookedAt const& looked_at, FromHost const& from_host) {
     std::string full;
     try {
         return at_once();
     } catch (Error const& error) {
         if (error.code() != ErrorCode::OutOfMemory) throw;
         full = error.what();
+    } catch (std::bad_alloc const&) {  // which the other processes take for the same
+        full = what + ": the host has no memory";
     }
     auto const processes = processes_of(runtime, endpoints);
     return through_host(on_gpu::host_call(what, *processes, runtime, endpoints, options, report),
-                        what, sides_of(), full, from_host);
-}
-
-// The columns of a side's parts.
-Schema schema_of(std::vector<GpuTable> const& parts) {
-    for (GpuTable const& part : parts) {
-        if (!part.schema.empty()) return part.schema;
-    }
-    return {};
+                        what, sides, looked_at, full, from_host);
 }
 
 }  // namespace
@@ -47,12 +42,12 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
                                std::vector<Aggregate> const& aggregates,
                                OperatorOptions const& options, OperatorReport* report) {
     return with_room(
-        "group_by", runtime, endpoints, options, report,
+        "group_by", runtime, endpoints, options, report, {&parts},
         [&] {
             return on_gpu::group_by_at_once(runtime, endpoints, parts, keys, aggregates, options,
                                             report);
         },
-        [&] { return std::vector<SpilledSide>{{&parts, columns_of(keys, aggregates)}}; },
+        [&](auto const&) { return std::vector{columns_of(keys, aggregates)}; },
         [&](auto const& sides, OperatorOptions const& of_rounds, OperatorReport* of_one) {
             return group_by_on_gpus(runtime, endpoints, sides[0], keys, aggregates, of_rounds,
                                     of_one);
@@ -64,14 +59,14 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            JoinSpec const& spec, OperatorOptions const& options,
                            OperatorReport* report) {
     return with_room(
-        "join", runtime, endpoints, options, report,
+        "join", runtime, endpoints, options, report, {&left, &right},
         [&] {
             return on_gpu::join_at_once(runtime, endpoints, left, right, spec, options, report);
         },
-        [&] {
-            JoinColumns const columns = columns_of(InputColumns("join", schema_of(left)),
-                                                   InputColumns("join", schema_of(right)), spec);
-            return std::vector<SpilledSide>{{&left, columns.left}, {&right, columns.right}};
+        [&](std::vector<Schema> const& sides) {
+            JoinColumns const columns =
+                columns_of(InputColumns("join", sides[0]), InputColumns("join", sides[1]), spec);
+            return std::vector{columns.left, columns.right};
         },
         [&](auto const& sides, OperatorOptions const& of_rounds, OperatorReport* of_one) {
             return join_on_gpus(runtime, endpoints, sides[0], sides[1], spec, of_rounds, of_one);
@@ -82,9 +77,9 @@ std::vector<GpuTable> sort(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            std::vector<GpuTable> const& parts, std::vector<SortKey> const& keys,
                            OperatorOptions const& options, OperatorReport* report) {
     return with_room(
-        "sort", runtime, endpoints, options, report,
+        "sort", runtime, endpoints, options, report, {&parts},
         [&] { return on_gpu::sort_at_once(runtime, endpoints, parts, keys, options, report); },
-        [&] { return std::vector<SpilledSide>{{&parts}}; },
+        [](auto const&) { return std::vector<std::set<std::string>>(1); },
         [&](auto const& sides, OperatorOptions const& of_rounds, OperatorReport* of_one) {
             return sort_on_gpus(runtime, endpoints, sides[0], keys, of_rounds, of_one);
         });

@@ -35,19 +35,24 @@ public:
             }
             own.push_back(e);
             ++shares[device.ordinal];
+            auto const stream = options.gpu_streams.find(device.ordinal);
+            if (stream != options.gpu_streams.end()) streams_.insert(*stream);
         }
         PlaceOptions wanted;
         wanted.limit = limit;
         wanted.allocator = callers_allocator(options.gpu_allocator, runtime.gpu_allocator());
+        wanted.streams = streams_;
         for (std::size_t const e : own) {
             int const gpu = devices[endpoints[e].device].ordinal;
             // What a caller's allocator has left nobody knows.
             auto const [free, total] = memory_of_gpu(gpu);
             shares_[e].room = (wanted.allocator ? total / 2 : free) / shares[gpu];
+            // Results that outlive the call give their memory back in the caller's stream.
+            auto const stream = streams_.find(gpu);
+            wanted.stream.reset();
+            if (stream != streams_.end()) wanted.stream = stream->second;
             shares_[e].place = gpu_place(gpu, wanted);
             prepare_gpu_copies(gpu);  // rounds are copied beside kernels
-            auto const stream = options.gpu_streams.find(gpu);
-            if (stream != options.gpu_streams.end()) streams_.insert(*stream);
         }
     }
 

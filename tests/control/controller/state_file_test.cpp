@@ -107,6 +107,11 @@ TEST_F(ControlStateFile, OthersLinksAndFoldersAreRefused) {
         StateFile const state(file);
     }
     EXPECT_EQ(fs::file_size(folder / "precious"), 4u);
+    fs::rename(file, folder / "elsewhere");
+    fs::create_symlink(folder / "elsewhere", file);
+    expect_error(ErrorCode::Refused, {file.string(), "a file of this user's"},
+                 [&] { StateFile const state(file); });
+    fs::rename(folder / "elsewhere", file);
     fs::permissions(folder, fs::perms::all);
     expect_error(ErrorCode::Refused, {folder.string(), "written to by everybody", "--state"},
                  [&] { StateFile const state(file); });

@@ -16,11 +16,11 @@ TEST(ControlTexts, AreCutBetweenCharactersAndHaveNoControlCharacters) {
     EXPECT_EQ(clean_text("a\nb\tc\x1b[31md\x7f", 100), "a b c [31md ");
     // Controls beyond ASCII, a line's end that is none of ASCII's, and what turns the direction; letters beside them stay.
     EXPECT_EQ(clean_text("a\xc2\x9b"
-                         "1m\xe2\x80\xa8z\xe2\x80\xae\xe2\x81\xa6.",
+                         "1m\xe2\x80\xa8z\xe2\x80\xae\xe2\x81\xa6.\xe2\x80\x8f\xd8\x9c",
                          100),
-              "a 1m z  .");
-    EXPECT_EQ(clean_text("\xc2\xa0\xe2\x80\xa7\xe2\x82\xac\xc2", 100),
-              "\xc2\xa0\xe2\x80\xa7\xe2\x82\xac\xc2");
+              "a 1m z  .  ");
+    EXPECT_EQ(clean_text("\xc2\xa0\xe2\x80\xa7\xe2\x82\xac\xd8\x9b\xc2", 100),
+              "\xc2\xa0\xe2\x80\xa7\xe2\x82\xac\xd8\x9b\xc2");
     EXPECT_NE(wrong_name("a name", "a\xc2\x85", 100), "");
     EXPECT_EQ(clean_text("one and more", 3), "one...");
     EXPECT_EQ(clean_text("a\xc3\xa4z", 2), "a...");  // half a letter is none
