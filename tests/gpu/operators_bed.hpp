@@ -150,7 +150,6 @@ public:
     OperatorOptions options;
     [[nodiscard]] Runtime& runtime() const { return runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
-    [[nodiscard]] int ordinal(std::size_t endpoint) const { return ordinals_[endpoint]; }
     // Of an endpoint's GPU.
     [[nodiscard]] int ordinal(std::size_t e) const { return ordinals_[e]; }
 
