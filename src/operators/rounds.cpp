@@ -248,7 +248,8 @@ std::optional<std::vector<Table>> Rounds::by_numbers(Side const& side, std::size
     u64 const before = memory_.used();
     std::size_t const first = report_.rounds;
     std::deque<Round> todo(rounds, Round(1));
-    for (RowSet const& set : all_rows({side})[0]) {
+    Round const all = all_rows({side});
+    for (RowSet const& set : all[0]) {
         std::vector<RowSet> of_set = cut_by(set, rounds, find);
         auto const held = held_by_cut(set.rows, of_set);
         for (std::size_t r = 0; r < rounds; ++r) {

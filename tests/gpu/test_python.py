@@ -228,7 +228,7 @@ def test_tables_in_host_memory(endpoints: int, limit: int | None) -> None:
 def test_tables_on_gpus_spill() -> None:
     stats: dict[str, Any] = {}
     wanted = [("sum", "value", "sum"), ("count", None, "rows")]
-    given = {"receive_limit": 4 << 20, "stats": stats}
+    given = {"receive_limit": 1 << 20, "stats": stats}
     (groups,) = mgi.group_by(of_arrow(), "key", wanted, **given)
     assert isinstance(groups, mgi.GpuTable)
     assert np.array_equal(rows_of([groups]), expected_groups())
