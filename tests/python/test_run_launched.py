@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -177,8 +177,17 @@ def test_a_first_rank_that_says_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         first.close()
 
 
-def test_folders_of_others_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launched, "private_base", lambda: tmp_path)
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Of whose name a socket's may begin, wherever the tests run."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_folders_of_others_are_passed_by(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launched, "private_base", lambda: short_folder)
     meetings = [launched.Meeting(Job("name", rank, 2, rank, 2, "here", "test")) for rank in (0, 1)]
     taken = meetings[0]._folders[0]
     taken.mkdir()
