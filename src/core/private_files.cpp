@@ -19,8 +19,8 @@ namespace {
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 
-// The number that a user has for whom this process' user namespace has none, as root of the machine in a container without root;
-// none in the machine's own namespace, where such a number is a user.
+// A container without root has a user namespace, in which the kernel shows the machine's root, and every other user that has no
+// number there, as one user: this one. None in the machine's own namespace, where that number is a user's.
 std::optional<uid_t> user_without_number() {
     std::uint64_t first = 0;
     std::uint64_t outside = 0;

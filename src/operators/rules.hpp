@@ -12,6 +12,9 @@ namespace mgi::operators {
 using device::u32;
 using device::u64;
 
+// Most rows of a table at an endpoint on a GPU: kernels count them in 32 bits, and 0 is none.
+inline constexpr u64 kMostGpuRows = 0xfffffffeu;
+
 // Throws Error(InvalidArgument, "what: why").
 [[noreturn]] void refuse(std::string const& what, std::string const& why);
 

@@ -17,8 +17,6 @@ namespace mgi::operators {
 
 namespace {
 
-constexpr u64 kMostRows = 0xfffffffe;  // of a table at an endpoint on a GPU
-
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
 
@@ -83,11 +81,11 @@ public:
         std::vector<GpuTable> results(tables.size());
         together("copy results back", [&](Conversation&, RoundPlaces& places) {
             each_own(1, [&](std::size_t, std::size_t e) {
-                if (u64(tables[e].rows()) > kMostRows) {
+                if (u64(tables[e].rows()) > kMostGpuRows) {
                     throw Error(ErrorCode::OutOfMemory,
                                 what_ + ": a result of " + std::to_string(tables[e].rows()) +
                                     " rows at one endpoint, of which there may be " +
-                                    std::to_string(kMostRows) + "; use more endpoints");
+                                    std::to_string(kMostGpuRows) + "; use more endpoints");
                 }
                 std::vector<HostRows> rows;
                 for (RecordBatch const& batch : tables[e].batches) {

@@ -161,7 +161,7 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
     }
     bool counted = !facts.rows_of_part_for.empty();
     for (std::size_t e = 0; e < operation.size(); ++e) {
-        counted = counted && facts.rows_for(e) <= kMostRows;
+        counted = counted && facts.rows_for(e) <= kMostGpuRows;
     }
     if (counted) {
         try {

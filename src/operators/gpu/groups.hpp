@@ -106,8 +106,8 @@ public:
 
     // `part`: the columns of the rows that states name, in the place's memory.
     GpuTable write(u64 groups, ColumnView const* part = nullptr) {
-        if (groups > kMostRows) {
-            refuse(operation_.what(), "more than " + std::to_string(kMostRows) +
+        if (groups > kMostGpuRows) {
+            refuse(operation_.what(), "more than " + std::to_string(kMostGpuRows) +
                                           " groups at an endpoint; use more endpoints");
         }
         OutputTable output(place_, plan_.schema(), plan_.nulls(), groups, "the groups");

@@ -107,10 +107,10 @@ private:
         }
         pairs_ = place_.download(counts_, 1)[0].pairs;
         operation_.check();
-        if (pairs_ > kMostRows) {
+        if (pairs_ > kMostGpuRows) {
             throw Error(ErrorCode::OutOfMemory, operation_.what() + ": an endpoint's result has " +
                                                     std::to_string(pairs_) + " rows, more than " +
-                                                    std::to_string(kMostRows) +
+                                                    std::to_string(kMostGpuRows) +
                                                     "; use more endpoints");
         }
     }

@@ -36,11 +36,11 @@ public:
     // is any. Throws Error(OutOfMemory).
     void make_room() {
         for (std::size_t e = 0; e < operation_.size(); ++e) {
-            if (facts_.rows_for(e) > kMostRows) {
+            if (facts_.rows_for(e) > kMostGpuRows) {
                 throw Error(ErrorCode::OutOfMemory,
                             operation_.what() + ": endpoint " + std::to_string(e) + " would get " +
                                 std::to_string(facts_.rows_for(e)) + " rows, more than " +
-                                std::to_string(kMostRows) + "; use more endpoints");
+                                std::to_string(kMostGpuRows) + "; use more endpoints");
             }
         }
         operation_.each([&](std::size_t e) {

@@ -8,9 +8,6 @@
 
 namespace mgi::operators::on_gpu {
 
-// Most rows of a table at an endpoint: kernels count them in 32 bits, and 0 is none.
-inline constexpr u64 kMostRows = 0xfffffffeu;
-
 // Whether values are bytes to the operators, and longer than a word mostly.
 inline bool is_wide(Type const& type) {
     return type.id == TypeId::Decimal128 || type.id == TypeId::FixedSizeBinary;
@@ -148,9 +145,9 @@ private:
         std::string const where = "part " + std::to_string(p);
         // A part that says nothing about its columns and has no rows is an empty one.
         if (part.schema.empty() && part.rows == 0) return;
-        if (u64(part.rows) > kMostRows) {
+        if (u64(part.rows) > kMostGpuRows) {
             refuse(what_, where + " has " + std::to_string(part.rows) +
-                              " rows; an endpoint takes at most " + std::to_string(kMostRows) +
+                              " rows; an endpoint takes at most " + std::to_string(kMostGpuRows) +
                               ": spread them over more endpoints");
         }
         if (part.rows != 0 && part.gpu != place.gpu()) {
