@@ -24,6 +24,10 @@ struct ClusterOptions {
     std::string name;
     /// Which of the processes that were started together this one is; none: what the environment says.
     std::optional<Job> job;
+    /// What all processes of a job know, and nobody else: at least 32 random characters. Its endpoints, channels and gathers are
+    /// then that job's alone, on whatever server and as whatever user its processes run. Empty: $MGI_JOB_SECRET, else that of the
+    /// file $MGI_JOB_SECRET_FILE; without any, they are this user's (as of the user's number, on all servers).
+    std::string job_secret;
     /// The longest that a call takes. While agent or controller are away, calls wait for them so long.
     std::chrono::milliseconds timeout{10'000};
 };

@@ -19,20 +19,18 @@ namespace {
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
 
-// A container without root has a user namespace, in which the kernel shows the machine's root, and every other user that has no
-// number there, as one user: this one. None in the machine's own namespace, where that number is a user's.
-std::optional<uid_t> user_without_number() {
+}  // namespace
+
+std::optional<std::uint32_t> user_without_number() {
     std::uint64_t first = 0;
     std::uint64_t outside = 0;
     std::uint64_t count = 0;
     std::ifstream("/proc/self/uid_map") >> first >> outside >> count;
     if (first == 0 && outside == 0 && count == 0xffffffff) return std::nullopt;
-    uid_t uid = 65534;
+    std::uint32_t uid = 65534;
     std::ifstream("/proc/sys/kernel/overflowuid") >> uid;
     return uid;
 }
-
-}  // namespace
 
 bool is_private_folder(std::string const& path) {
     struct stat found{};

@@ -3,9 +3,15 @@
 /// a folder of theirs that is there before, or because they may write there, whatever the umask.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace mgi {
+
+/// A container without root has a user namespace, in which the kernel shows the machine's root, and every other user that has no
+/// number there, as one user: this one. None in the machine's own namespace, where that number is a user's.
+std::optional<std::uint32_t> user_without_number();
 
 /// A folder that is no link, belongs to this user, and that nobody else may write to.
 bool is_private_folder(std::string const& path);

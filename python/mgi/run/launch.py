@@ -90,6 +90,7 @@ class Launch:
         self._unwritten = ""
         """Why the output could not be written."""
         self._name = plan.name or f"{Path(plan.argv[0]).name}-{secrets.token_hex(3)}"
+        self._secret = _secret(plan)
         self._coloured = {
             stream: is_coloured(descriptor, os.environ) for stream, descriptor in _STREAMS.items()
         }
@@ -183,7 +184,7 @@ class Launch:
                 env = _ours() if place.is_remote else {}
                 if place.nics:
                     env["MGI_ADDRESSES"] = ",".join(place.nics)
-                env |= self._plan.env | _variables(job)
+                env |= self._secret | self._plan.env | _variables(job)
                 if agent is not None:
                     env["MGI_AGENT"] = agent
                 share = (0, 1)
@@ -378,6 +379,15 @@ def _variables(job: Job) -> dict[str, str]:
         "MGI_LOCAL_SIZE": str(job.local_size),
         "MGI_SERVER": job.server,
     }
+
+
+def _secret(plan: Plan) -> dict[str, str]:
+    """What proves that a process is of this job: one of its own, where the user has given none.
+
+    Another launcher's ranks have an `mgi run` each, which cannot agree on one.
+    """
+    given = {"MGI_JOB_SECRET", "MGI_JOB_SECRET_FILE"} & (os.environ.keys() | plan.env.keys())
+    return {} if given or plan.job is not None else {"MGI_JOB_SECRET": secrets.token_hex(32)}
 
 
 def _ours() -> dict[str, str]:

@@ -11,6 +11,7 @@
 
 #include "control/local/words.hpp"
 #include "core/log.hpp"
+#include "core/private_files.hpp"
 
 namespace mgi::control {
 
@@ -48,6 +49,9 @@ CoreOptions core_options(AgentOptions const& options) {
     core.session.controllers = options.controllers;
     core.session.seed = std::uint64_t(device()) << 32 | device();
     core.instance = std::to_string(core.session.seed) + "-" + std::to_string(getpid());
+    core.ticket_key = ticket_key(options.socket + ".key");
+    core.nobody = user_without_number();
+    core.operator_uid = geteuid();
     return core;
 }
 
@@ -83,7 +87,6 @@ ServerGraph message_of(topology::Infrastructure const& infrastructure) {
 
 Agent::Agent(AgentOptions options) : options_(completed(std::move(options))) {
     auto const security = std::make_shared<Security const>(options_.security);
-    core_ = std::make_unique<AgentCore>(core_options(options_), static_cast<AgentPorts&>(*this));
     auto const now = [] { return std::chrono::steady_clock::now(); };
     applications_ = std::make_unique<ApplicationServer>(
         options_.socket, ApplicationServer::Events{
@@ -96,6 +99,8 @@ Agent::Agent(AgentOptions options) : options_(completed(std::move(options))) {
                              [this, now](ApplicationId id, std::string const& why) {
                                  core_->application_left(id, why, now());
                              }});
+    // Behind it: whoever has the socket has its key.
+    core_ = std::make_unique<AgentCore>(core_options(options_), static_cast<AgentPorts&>(*this));
     link_ = std::make_unique<ControllerLink>(
         security, inbox_,
         LinkEvents{[this, now](std::uint64_t session, ControllerMessage const& message) {

@@ -14,7 +14,9 @@
 
 #include <mgi/cluster.hpp>
 
+#include "control/agent/hello.hpp"
 #include "control/agent/holdings.hpp"
+#include "control/agent/owner.hpp"
 #include "control/agent/ports.hpp"
 #include "control/agent/session.hpp"
 #include "control/agent/usage.hpp"
@@ -26,7 +28,11 @@ struct CoreOptions {
     std::string instance;  ///< random, of this process
     std::string version;
     ServerGraph graph;
-    Usage::NicNames nics;  ///< of the graph
+    Usage::NicNames nics;    ///< of the graph
+    std::string ticket_key;  ///< as of Tickets
+    /// The kernel's number for users that it has no number for here: that many of them may be.
+    std::optional<std::uint32_t> nobody;
+    std::uint32_t operator_uid = 0;  ///< whose applications see all that goes on, as root's do
     SessionOptions session;
     /// Of what applications hold, in one message: a registration says it in as many as it takes. Well
     /// below what a message may have, for its last channel goes beyond it.
@@ -37,8 +43,9 @@ struct CoreOptions {
 class AgentCore {
 public:
     static constexpr std::size_t kMostApplications = 1024;
-    static constexpr std::size_t kMostRequests = 256;          ///< waiting, of one application
-    static constexpr std::size_t kMostEndpointsEach = 65'536;  ///< of one application
+    static constexpr std::size_t kMostApplicationsOfUser = 768;  ///< others find a place, too
+    static constexpr std::size_t kMostRequests = 256;            ///< waiting, of one application
+    static constexpr std::size_t kMostEndpointsEach = 65'536;    ///< of one application
     static constexpr std::size_t kMostNamed = 1u
                                               << 22;  ///< endpoints that one hello's channels name
     static constexpr Milliseconds kHelloLimit{5000};
@@ -91,6 +98,7 @@ private:
         std::string name;  ///< empty until its hello
         std::uint32_t pid = 0;
         std::uint32_t uid = 0;
+        std::string owner;  ///< of what it names, since its hello
         Time since{};
         std::size_t requests = 0;  ///< that wait
     };
@@ -122,6 +130,10 @@ private:
     // core_applications.cpp
     void said(ApplicationId id, Application& application, Json const& message, Time now, Fd fd);
     void hello(ApplicationId id, Application& application, Json const& message);
+    [[nodiscard]] std::string owner_in(Application const& application, Json const& message) const;
+    void take_endpoint(ApplicationId id, HelloEndpoint const& claim);
+    void take_channel(ApplicationId id, HelloChannel const& claim);
+    void log_unproven(Application const& application, std::string const& what) const;
     void create_endpoint(Request request, Json const& message);
     void delete_endpoint(Request request, Json const& message);
     void create_channel(Request request, Json const& message);
@@ -186,9 +198,17 @@ private:
                    google::protobuf::RepeatedPtrField<HeldChannel>& channels);
     void announce();
     [[nodiscard]] std::string name_of(ApplicationId application) const;
+    [[nodiscard]] std::string owner_of(ApplicationId application) const;
+    /// The cluster's status as that application may see it.
+    [[nodiscard]] std::string status_for(ApplicationId application,
+                                         std::string const& status) const;
+    /// A plan as an application is told of it, with the tickets that prove it.
+    [[nodiscard]] Json told_plan(HeldPlans const& held, ClusterPlan const& plan,
+                                 ApplicationId application) const;
     void add_figures(Heartbeat& heartbeat) const;
 
     CoreOptions const options_;
+    Tickets const tickets_{options_.ticket_key};
     ServerGraph graph_;  ///< with what links do now
     AgentPorts& ports_;
     Holdings holdings_;

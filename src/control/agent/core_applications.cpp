@@ -32,12 +32,17 @@ std::uint32_t id_in(Json const& message, char const* field) {
 
 void AgentCore::application_came(ApplicationId id, std::uint32_t pid, std::uint32_t uid, Time now) {
     now_ = now;
-    if (applications_.size() >= kMostApplications) {
-        ports_.tell(id,
-                    {{"id", 0u},
-                     {"error", error_value(ErrorCode::Refused,
-                                           "this agent has " + std::to_string(kMostApplications) +
-                                               " applications already, its most")}});
+    auto const of_user =
+        std::size_t(std::count_if(applications_.begin(), applications_.end(),
+                                  [uid](auto const& entry) { return entry.second.uid == uid; }));
+    bool const full = applications_.size() >= kMostApplications;
+    if (full || of_user >= kMostApplicationsOfUser) {
+        std::string const what =
+            full ? std::to_string(kMostApplications) + " applications already, its most"
+                 : std::to_string(kMostApplicationsOfUser) + " applications of user " +
+                       std::to_string(uid) + " already, the most of one user";
+        ports_.tell(
+            id, {{"id", 0u}, {"error", error_value(ErrorCode::Refused, "this agent has " + what)}});
         ports_.dismiss(id);
         return;
     }
@@ -120,43 +125,10 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                         "; update the older of the two");
     }
     std::string const name = without_controls(text_in(message, "name", 255));
-    struct Announced {
-        std::uint32_t endpoint;
-        std::uint32_t vertex;
-    };
-    std::vector<Announced> endpoints;
-    struct AnnouncedChannel {
-        ClusterPlan plan;
-        bool created;
-        Json const& message;
-    };
-    std::vector<AnnouncedChannel> channels;
-    if (has(message, "endpoints")) {
-        if (message["endpoints"].size() > kMostEndpointsEach) {
-            throw Error(ErrorCode::Refused, "a hello with more than " +
-                                                std::to_string(kMostEndpointsEach) +
-                                                " endpoints, the most that an application has");
-        }
-        for (Json const& held : message["endpoints"]) {
-            endpoints.push_back({id_in(held, "endpoint"), id_in(held, "vertex")});
-        }
-    }
-    if (has(message, "channels")) {
-        std::size_t named = 0;
-        for (Json const& held : message["channels"]) {
-            ClusterPlan plan;
-            plan.channel = id_in(held, "channel");
-            plan.generation = number_in(held, "generation", UINT64_MAX);
-            plan.spec = spec_in(held);
-            plan.request = text_in(held, "request");
-            named += plan.spec.sources.size() + plan.spec.destinations.size();
-            if (named > kMostNamed) {
-                throw Error(ErrorCode::Refused, "a hello whose channels name more than " +
-                                                    std::to_string(kMostNamed) + " endpoints");
-            }
-            channels.push_back({std::move(plan), flag_in(held, "created"), held});
-        }
-    }
+    std::string const owner = owner_in(application, message);
+    auto const endpoints = endpoints_in_hello(message);
+    auto const channels = channels_in_hello(message);
+    application.owner = owner;
     application.name = name.empty() ? "process " + std::to_string(application.pid) : name;
     Json devices = Json::array();
     for (int v = 0; v < graph_.vertices_size(); ++v) {
@@ -174,35 +146,68 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                      {"agent", session_.sender().agent()},
                      {"server", options_.name},
                      {"devices", std::move(devices)}});
-    for (auto const& [endpoint, vertex] : endpoints) {
-        auto const held = holdings_.endpoints().find(endpoint);
-        bool const others = held != holdings_.endpoints().end() && held->second.application != id;
-        bool const known = vertex < std::uint32_t(graph_.vertices_size()) &&
-                           is_device(graph_.vertices(static_cast<int>(vertex)));
-        if (!others && known) {
-            holdings_.add_endpoint(endpoint, {vertex, id, false});
-            continue;
-        }
-        ports_.tell(id, {{"notice", "endpoint_lost"},
-                         {"endpoint", endpoint},
-                         {"why", others ? "another application holds it"
-                                        : "this server has no such device any more"}});
-    }
-    for (auto& [plan, created, held] : channels) {
-        std::uint32_t const channel = plan.channel;
-        std::string const why = holdings_.announce(std::move(plan), created ? id : 0);
-        if (why.empty()) {
-            take_left(id, channel, held);
-            continue;
-        }
-        ports_.tell(
-            id,
-            {{"notice", "channel_ended"}, {"channel", channel}, {"failed", true}, {"why", why}});
-    }
+    for (HelloEndpoint const& claim : endpoints) take_endpoint(id, claim);
+    for (HelloChannel const& claim : channels) take_channel(id, claim);
     announce();
     if (!session_.joined()) {
         ports_.tell(id, {{"notice", "controller"}, {"reached", false}, {"why", session_.away()}});
     }
+}
+
+// Whoever has a job's secret acts for that job, on whatever server and as whatever user.
+std::string AgentCore::owner_in(Application const& application, Json const& message) const {
+    std::string const secret =
+        has(message, "job_secret") ? text_in(message, "job_secret", 1024) : "";
+    if (secret.empty() && application.uid == options_.nobody) {
+        throw Error(ErrorCode::Refused,
+                    "this agent sees this process' user as " + std::to_string(application.uid) +
+                        ", as it sees all who have no number in its user namespace; give the "
+                        "job's processes a secret of their own (MGI_JOB_SECRET)");
+    }
+    return control::owner_of(application.uid, secret);
+}
+
+// What an application says that it holds, it holds where this agent, in this life or an earlier one, has
+// given it to the same owner.
+void AgentCore::take_endpoint(ApplicationId id, HelloEndpoint const& claim) {
+    Application const& application = applications_.at(id);
+    std::string const ticket =
+        tickets_.of_endpoint(application.owner, claim.endpoint, claim.vertex);
+    auto const held = holdings_.endpoints().find(claim.endpoint);
+    bool const others = held != holdings_.endpoints().end() && held->second.application != id;
+    bool const known = claim.vertex < std::uint32_t(graph_.vertices_size()) &&
+                       is_device(graph_.vertices(static_cast<int>(claim.vertex)));
+    bool const proven = is_same_ticket(ticket, claim.ticket);
+    if (proven && !others && known) {
+        holdings_.add_endpoint(claim.endpoint, {claim.vertex, id, false, application.owner});
+        return;
+    }
+    if (!proven) log_unproven(application, "endpoint " + std::to_string(claim.endpoint));
+    ports_.tell(id, {{"notice", "endpoint_lost"},
+                     {"endpoint", claim.endpoint},
+                     {"why", !proven  ? "nothing proves that it was given to this application"
+                             : others ? "another application holds it"
+                                      : "this server has no such device any more"}});
+}
+
+void AgentCore::take_channel(ApplicationId id, HelloChannel const& claim) {
+    Application const& application = applications_.at(id);
+    std::string const& owner = application.owner;
+    std::uint32_t const channel = claim.plan.channel;
+    bool const proven = is_same_ticket(tickets_.of_plan(owner, claim.plan), claim.ticket) &&
+                        (!claim.created ||
+                         is_same_ticket(tickets_.of_creator(owner, channel), claim.creator_ticket));
+    std::string why = "nothing proves that this application has a part in it";
+    if (proven) why = holdings_.announce(claim.plan, claim.created ? id : 0, owner);
+    if (why.empty()) return take_left(id, channel, claim.message);
+    if (!proven) log_unproven(application, "channel " + std::to_string(channel));
+    ports_.tell(
+        id, {{"notice", "channel_ended"}, {"channel", channel}, {"failed", true}, {"why", why}});
+}
+
+void AgentCore::log_unproven(Application const& application, std::string const& what) const {
+    log::warn("application {} (process {}, user {}) says that it holds {}, without proof: refused",
+              application.name, application.pid, application.uid, what);
 }
 
 void AgentCore::application_left(ApplicationId id, std::string const& why, Time now) {
@@ -300,6 +305,7 @@ void AgentCore::create_endpoint(Request request, Json const& message) {
     asked.set_vertex(place_for(has(message, "device") ? text_in(message, "device", 255) : ""));
     asked.set_request(text_in(message, "request", 128));
     asked.set_application(name_of(request.application));
+    asked.set_owner(owner_of(request.application));
     request.message = std::move(asked);
     ask(std::move(request));
 }
@@ -324,6 +330,7 @@ void AgentCore::create_channel(Request request, Json const& message) {
     CreateChannelRequest asked;
     *asked.mutable_spec() = proto_of(spec_in(message));
     asked.set_request(text_in(message, "request", 128));
+    asked.set_owner(owner_of(request.application));
     request.message = std::move(asked);
     ask(std::move(request));
 }

@@ -5,6 +5,7 @@
 #include <mgi/device/assert.hpp>
 
 #include "control/agent/core.hpp"
+#include "control/agent/own_status.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
 
@@ -84,6 +85,29 @@ Time AgentCore::next() const {
 std::string AgentCore::name_of(ApplicationId application) const {
     auto const found = applications_.find(application);
     return found == applications_.end() ? "" : found->second.name;
+}
+
+std::string AgentCore::owner_of(ApplicationId application) const {
+    auto const found = applications_.find(application);
+    return found == applications_.end() ? "" : found->second.owner;
+}
+
+std::string AgentCore::status_for(ApplicationId application, std::string const& status) const {
+    auto const found = applications_.find(application);
+    if (found == applications_.end()) return "";
+    std::uint32_t const uid = found->second.uid;
+    bool const sees_all = uid == 0 || uid == options_.operator_uid;
+    return sees_all ? status : own_status(status, found->second.owner);
+}
+
+Json AgentCore::told_plan(HeldPlans const& held, ClusterPlan const& plan,
+                          ApplicationId application) const {
+    Json told = json_of(plan);
+    told["ticket"] = bytes_value(tickets_.of_plan(held.owner, plan));
+    if (held.creator == application) {
+        told["creator_ticket"] = bytes_value(tickets_.of_creator(held.owner, plan.channel));
+    }
+    return told;
 }
 
 Register AgentCore::registration() {
@@ -192,7 +216,7 @@ void AgentCore::prepare(PreparePlan const& prepare) {
     plan.directory = prepare.directory();
     plan.table = prepare.table();
     plan.request = prepare.request();
-    std::string const why = holdings_.prepare(std::move(plan));
+    std::string const why = holdings_.prepare(std::move(plan), prepare.owner());
     log::info("channel {}, generation {}: {}", prepare.channel(), prepare.generation(),
               why.empty() ? "prepared" : "refused: " + why);
     AgentMessage message;
@@ -231,10 +255,12 @@ void AgentCore::commit(CommitPlan const& commit) {
             answer_channel(request);
         }
     }
-    Json notice = json_of(*plan);
-    notice["notice"] = "plan";
-    for (ApplicationId const id : holdings_.parties(*holdings_.channel(commit.channel()))) {
-        if (id != asked) ports_.tell(id, notice);
+    HeldPlans const& held = *holdings_.channel(commit.channel());
+    for (ApplicationId const id : holdings_.parties(held)) {
+        if (id == asked) continue;
+        Json notice = told_plan(held, *plan, id);
+        notice["notice"] = "plan";
+        ports_.tell(id, notice);
     }
 }
 

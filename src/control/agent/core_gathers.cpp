@@ -17,6 +17,7 @@ void AgentCore::gather(Request request, Json const& message) {
     asked.set_rank(static_cast<std::uint32_t>(number_in(message, "rank", UINT32_MAX)));
     asked.set_size(static_cast<std::uint32_t>(number_in(message, "size", UINT32_MAX)));
     asked.set_data(bytes_in(message, "data"));
+    asked.set_owner(owner_of(request.application));
     request.message = std::move(asked);
     ask(std::move(request));
 }

@@ -26,11 +26,13 @@ Message const* get_if(UnaryRequest const& request) {
 bool same_request(UnaryRequest const& one, UnaryRequest const& other) {
     if (auto const* endpoint = get_if<CreateEndpointRequest>(one)) {
         auto const* again = get_if<CreateEndpointRequest>(other);
-        return again != nullptr && again->request() == endpoint->request();
+        return again != nullptr && again->request() == endpoint->request() &&
+               again->owner() == endpoint->owner();
     }
     auto const* channel = get_if<CreateChannelRequest>(one);
     auto const* again = get_if<CreateChannelRequest>(other);
     return channel != nullptr && again != nullptr && again->request() == channel->request() &&
+           again->owner() == channel->owner() &&
            again->spec().SerializeAsString() == channel->spec().SerializeAsString();
 }
 
@@ -212,17 +214,20 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
             message.mutable_endpoints_gone()->set_why("its application has ended");
             return session_.send(std::move(message));
         }
-        holdings_.add_endpoint(outcome.id, {made->vertex(), request.application, true});
+        holdings_.add_endpoint(outcome.id,
+                               {made->vertex(), request.application, true, made->owner()});
         answer(request, {{"endpoint", outcome.id},
                          {"vertex", made->vertex()},
-                         {"device", graph_.vertices(static_cast<int>(made->vertex())).name()}});
+                         {"device", graph_.vertices(static_cast<int>(made->vertex())).name()},
+                         {"ticket", bytes_value(tickets_.of_endpoint(made->owner(), outcome.id,
+                                                                     made->vertex()))}});
     } else if (auto const* gone = get_if<DeleteEndpointRequest>(request.message)) {
         holdings_.remove_endpoint(gone->endpoint());
         answer(request, Json::object());
     } else if (auto const* channel = get_if<CreateChannelRequest>(request.message)) {
         std::string const wrong = holdings_.created(
             {outcome.id, outcome.generation, spec_of(channel->spec()), "", "", channel->request()},
-            request.application);
+            request.application, channel->owner());
         if (request.application == 0 || !wrong.empty()) {
             DeleteChannelRequest undo;
             undo.set_channel(outcome.id);
@@ -246,7 +251,7 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
     } else if (is_gather(request)) {
         return gathered(at, *outcome.gathered);
     } else {
-        answer(request, {{"status", outcome.text}});
+        answer(request, {{"status", status_for(request.application, outcome.text)}});
     }
     forget(at);
 }
@@ -254,7 +259,7 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
 void AgentCore::answer_channel(Requests::iterator at) {
     Request const& request = at->second;
     HeldPlans const* const held = holdings_.channel(request.made);
-    answer(request, json_of(*held->running));
+    answer(request, told_plan(*held, *held->running, request.application));
     forget(at);
 }
 

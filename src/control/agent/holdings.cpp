@@ -17,6 +17,7 @@ std::size_t add_held(google::protobuf::RepeatedPtrField<HeldChannel>& channels, 
     held.set_generation(plan.generation);
     held.set_committed(committed);
     held.set_request(plan.request);
+    held.set_owner(of.owner);
     held.set_creator(of.created);
     held.set_creator_left(of.creator_left);
     held.mutable_left()->Assign(of.left.begin(), of.left.end());
@@ -88,8 +89,23 @@ bool Holdings::has_endpoint_of(ClusterChannelSpec const& spec) const {
            std::any_of(spec.destinations.begin(), spec.destinations.end(), here);
 }
 
-std::string Holdings::prepare(ClusterPlan plan) {
+std::string Holdings::wrong_owner(ClusterPlan const& plan, std::string const& owner) const {
+    auto const held = channels_.find(plan.channel);
+    if (held != channels_.end() && held->second.owner != owner) return "it is somebody else's";
+    for (auto const* ids : {&plan.spec.sources, &plan.spec.destinations}) {
+        for (std::uint32_t const id : *ids) {
+            auto const found = endpoints_.find(id);
+            if (found == endpoints_.end() || found->second.owner == owner) continue;
+            return "endpoint " + std::to_string(id) + " is somebody else's";
+        }
+    }
+    return "";
+}
+
+std::string Holdings::prepare(ClusterPlan plan, std::string const& owner) {
     if (!has_endpoint_of(plan.spec)) return "none of its endpoints is here (any more)";
+    std::string const wrong = wrong_owner(plan, owner);
+    if (!wrong.empty()) return wrong;
     auto const found = channels_.find(plan.channel);
     if (found != channels_.end() && found->second.running &&
         found->second.running->generation > plan.generation) {
@@ -97,6 +113,7 @@ std::string Holdings::prepare(ClusterPlan plan) {
                " runs here already";
     }
     HeldPlans& held = channels_[plan.channel];
+    held.owner = owner;
     held.prepared = std::move(plan);
     held.told = true;
     return "";
@@ -123,10 +140,12 @@ void Holdings::abort(std::uint32_t channel, std::uint64_t generation) {
     if (!held.running && !held.prepared && !held.created) channels_.erase(found);
 }
 
-std::string Holdings::announce(ClusterPlan plan, ApplicationId creator) {
+std::string Holdings::announce(ClusterPlan plan, ApplicationId creator, std::string const& owner) {
     std::string why = wrong_generation(plan);
+    if (why.empty()) why = wrong_owner(plan, owner);
     if (!why.empty()) return why;
     HeldPlans& held = channels_[plan.channel];
+    held.owner = owner;
     if (creator != 0 && held.creator != creator) {
         held.creator = creator;
         held.created = true;
@@ -139,14 +158,16 @@ std::string Holdings::announce(ClusterPlan plan, ApplicationId creator) {
     return "";
 }
 
-std::string Holdings::created(ClusterPlan plan, ApplicationId creator) {
+std::string Holdings::created(ClusterPlan plan, ApplicationId creator, std::string const& owner) {
     std::string why = wrong_generation(plan);
+    if (why.empty()) why = wrong_owner(plan, owner);
     if (!why.empty()) return why;
     bool const gets_plans = has_endpoint_of(plan.spec);
     HeldPlans& held = channels_[plan.channel];
+    held.owner = owner;
     held.creator = creator;
     held.created = true;
-    if (!gets_plans) return announce(std::move(plan), creator);
+    if (!gets_plans) return announce(std::move(plan), creator, owner);
     if (held.running || held.prepared) return "";
     plan.generation = 0;
     held.awaited = std::move(plan);
@@ -205,6 +226,7 @@ bool Holdings::tell(std::size_t most_bytes,
         held.set_id(id);
         held.set_vertex(place.vertex);
         held.set_application(name_of(place.application));
+        held.set_owner(place.owner);
         bytes += held.ByteSizeLong();
     }
     for (auto& [id, channel] : channels_) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mgi/cluster.hpp>
@@ -21,9 +22,11 @@ struct HeldPlace {
     std::uint32_t vertex = 0;
     ApplicationId application = 0;
     bool told = false;  ///< this session's controller knows of it
+    std::string owner = {};
 };
 
 struct HeldPlans {
+    std::string owner;                    ///< of it and of all of its endpoints
     std::optional<ClusterPlan> running;   ///< committed
     std::optional<ClusterPlan> prepared;  ///< a newer one
     std::optional<ClusterPlan> awaited;   ///< what was created here, until its plan comes (again)
@@ -54,7 +57,7 @@ public:
     [[nodiscard]] Endpoints const& endpoints() const { return endpoints_; }
     [[nodiscard]] Channels const& channels() const { return channels_; }
 
-    void add_endpoint(std::uint32_t id, HeldPlace place) { endpoints_[id] = place; }
+    void add_endpoint(std::uint32_t id, HeldPlace place) { endpoints_[id] = std::move(place); }
     void remove_endpoint(std::uint32_t id) { endpoints_.erase(id); }
     [[nodiscard]] std::size_t endpoints_at(std::uint32_t vertex) const;
     [[nodiscard]] std::vector<std::uint32_t> endpoints_of(ApplicationId application) const;
@@ -67,20 +70,22 @@ public:
                                                        ApplicationId application) const;
     [[nodiscard]] std::vector<std::uint32_t> created_by(ApplicationId application) const;
     [[nodiscard]] bool has_endpoint_of(ClusterChannelSpec const& spec) const;
+    /// Why a channel of that owner cannot be here with these endpoints, or nothing.
+    [[nodiscard]] std::string wrong_owner(ClusterPlan const& plan, std::string const& owner) const;
 
     /// First step; why not, or nothing: accepted.
-    std::string prepare(ClusterPlan plan);
+    std::string prepare(ClusterPlan plan, std::string const& owner);
     /// Second step: the plan that now runs; nothing if it was not prepared here (or runs already).
     ClusterPlan const* commit(std::uint32_t channel, std::uint64_t generation);
     void abort(std::uint32_t channel, std::uint64_t generation);
     /// What an application says that it holds, after the agent's restart, or has created without an
     /// endpoint here: such a channel gets no plans. A newer plan stays. Why it cannot be held, or
     /// nothing.
-    std::string announce(ClusterPlan plan, ApplicationId creator);
+    std::string announce(ClusterPlan plan, ApplicationId creator, std::string const& owner);
     /// An application of this server has created it (0: one that has ended meanwhile), whatever plan of
     /// it is here. Until it is removed it counts as created here, also when its creator has ended:
     /// nobody but this server ends it then. As announce.
-    std::string created(ClusterPlan plan, ApplicationId creator);
+    std::string created(ClusterPlan plan, ApplicationId creator, std::string const& owner);
     /// An application's endpoints leave it, and so does a creator; whether that is new.
     bool leave(std::uint32_t channel, ApplicationId application);
     /// Endpoints that have left it elsewhere, or under an earlier agent.

@@ -16,7 +16,7 @@ namespace mgi::control {
 using Json = nlohmann::json;
 
 /// Of the socket's messages; another one is refused by name.
-inline constexpr std::uint32_t kSocketProtocol = 1;
+inline constexpr std::uint32_t kSocketProtocol = 2;
 /// A channel has at most so many sources, and so many destinations.
 inline constexpr std::uint64_t kMostEndpoints = 1u << 20;
 inline constexpr std::size_t kMostRequestBytes = 1u << 20;

@@ -55,6 +55,7 @@ std::string program_name() {
 ClusterOptions completed(ClusterOptions options) {
     if (options.agent.empty()) options.agent = control::default_socket();
     if (options.name.empty()) options.name = program_name();
+    if (options.job_secret.empty()) options.job_secret = control::default_job_secret();
     if (options.timeout.count() <= 0) {
         throw Error(ErrorCode::InvalidArgument, "ClusterOptions::timeout is not more than 0");
     }

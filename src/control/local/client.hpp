@@ -59,6 +59,11 @@ private:
         bool gone = false;  // this client's have all left, and wait for the channel's end
         bool creator = false;
     };
+    /// What proves to an agent that was started again that this client holds a channel, and has created it.
+    struct Tickets {
+        std::string plan;
+        std::string creator;
+    };
     struct End {
         bool failed = false;
         std::string why;
@@ -77,10 +82,12 @@ private:
     void take_answer(Json const& message, control::Fd fd);
     void take_notice(Json const& message, News& news);
     void note_made(Json const& request, Json const& answer);
+    void note_tickets(std::uint32_t channel, Json const& message);
     void undo(Json const& request, Json const& answer);
     void note_left(std::uint32_t channel);
     void put_parts_again();
     void put_again(Json request, control::Fd const& fd);
+    void forget_endpoint(std::uint32_t id);
     void forget_channel(std::uint32_t id);
     void send(Json const& message) { socket_->queue(control::frame_of(message)); }
     void send(Call const& call);
@@ -110,8 +117,10 @@ private:
     std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
     std::string server_;
     std::vector<ClusterDevice> devices_;
-    std::map<std::uint32_t, ClusterEndpoint> endpoints_;   // held
-    std::map<std::uint32_t, ClusterPlan> channels_;        // held
+    std::map<std::uint32_t, ClusterEndpoint> endpoints_;  // held
+    std::map<std::uint32_t, ClusterPlan> channels_;       // held
+    std::map<std::uint32_t, std::string> endpoint_tickets_;
+    std::map<std::uint32_t, Tickets> channel_tickets_;
     std::map<std::uint32_t, Left> left_;                   // of those
     std::map<std::uint32_t, control::Fd> parts_;           // of those: put by this client
     control::Fd board_;                                    // as the agent gave it

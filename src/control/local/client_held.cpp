@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::size_t kMostEnded = 1024;
 
+std::string ticket_in(Json const& message, char const* field) {
+    return control::has(message, field) ? control::bytes_in(message, field) : std::string();
+}
+
 }  // namespace
 
 Json ClusterClient::Impl::hello() const {
@@ -21,9 +25,12 @@ Json ClusterClient::Impl::hello() const {
                     {"version", MGI_VERSION},
                     {"name", options_.name},
                     {"pid", static_cast<std::uint32_t>(getpid())}};
+    if (!options_.job_secret.empty()) message["job_secret"] = options_.job_secret;
     Json endpoints = Json::array();
     for (auto const& [id, endpoint] : endpoints_) {
-        endpoints.push_back(Json{{"endpoint", id}, {"vertex", endpoint.vertex}});
+        endpoints.push_back(Json{{"endpoint", id},
+                                 {"vertex", endpoint.vertex},
+                                 {"ticket", control::bytes_value(endpoint_tickets_.at(id))}});
     }
     Json channels = Json::array();
     for (auto const& [id, plan] : channels_) {
@@ -32,6 +39,9 @@ Json ClusterClient::Impl::hello() const {
                      {"request", plan.request},
                      {"created", created_.contains(id)}};
         control::add_spec(held, plan.spec);
+        Tickets const& tickets = channel_tickets_.at(id);
+        held["ticket"] = control::bytes_value(tickets.plan);
+        held["creator_ticket"] = control::bytes_value(tickets.creator);
         if (auto const left = left_.find(id); left != left_.end()) {
             auto const& gone = left->second.endpoints;
             held["left"] = control::runs_of(std::vector<std::uint32_t>(gone.begin(), gone.end()));
@@ -69,17 +79,27 @@ void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
         auto const vertex =
             static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX));
         endpoints_[id] = {id, vertex, control::text_in(answer, "device")};
+        endpoint_tickets_[id] = ticket_in(answer, "ticket");
     } else if (op == "create_channel") {
         ClusterPlan plan = control::plan_in(answer);
         created_.try_emplace(plan.channel);
+        note_tickets(plan.channel, answer);
         channels_[plan.channel] = std::move(plan);
     } else if (op == "delete_endpoint") {
-        endpoints_.erase(request["endpoint"].get<std::uint32_t>());
+        forget_endpoint(request["endpoint"].get<std::uint32_t>());
     } else if (op == "delete_channel") {
         forget_channel(request["channel"].get<std::uint32_t>());
         created_.erase(request["channel"].get<std::uint32_t>());
     } else if (op == "leave_channel") {
         note_left(request["channel"].get<std::uint32_t>());
+    }
+}
+
+void ClusterClient::Impl::note_tickets(std::uint32_t channel, Json const& message) {
+    Tickets& tickets = channel_tickets_[channel];
+    tickets.plan = ticket_in(message, "ticket");
+    if (control::has(message, "creator_ticket")) {
+        tickets.creator = ticket_in(message, "creator_ticket");
     }
 }
 
@@ -99,8 +119,14 @@ void ClusterClient::Impl::note_left(std::uint32_t channel) {
     }
 }
 
+void ClusterClient::Impl::forget_endpoint(std::uint32_t id) {
+    endpoints_.erase(id);
+    endpoint_tickets_.erase(id);
+}
+
 void ClusterClient::Impl::forget_channel(std::uint32_t id) {
     channels_.erase(id);
+    channel_tickets_.erase(id);
     left_.erase(id);
     parts_.erase(id);
 }
@@ -122,6 +148,7 @@ void ClusterClient::Impl::take_notice(Json const& message, News& news) {
     if (notice == "plan") {
         ClusterPlan plan = control::plan_in(message);
         channels_[plan.channel] = plan;
+        note_tickets(plan.channel, message);
         news.emplace_back(
             [plan = std::move(plan)](ClusterListener& listener) { listener.plan_changed(plan); });
     } else if (notice == "channel_ended") {
@@ -145,7 +172,7 @@ void ClusterClient::Impl::take_notice(Json const& message, News& news) {
         if (channels_.contains(id)) left_[id].endpoints.insert(endpoints.begin(), endpoints.end());
     } else if (notice == "endpoint_lost") {
         auto const id = static_cast<std::uint32_t>(number_in(message, "endpoint", UINT32_MAX));
-        endpoints_.erase(id);
+        forget_endpoint(id);
         news.emplace_back([id, why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
             listener.endpoint_lost(id, why);
         });

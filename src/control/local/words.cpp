@@ -1,7 +1,14 @@
 #include "control/local/words.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "control/local/socket.hpp"
 #include "core/private_files.hpp"
 #include "core/variable.hpp"
 
@@ -103,6 +110,27 @@ Error error_in(Json const& value) {
     auto const code = number_in(value, "code", static_cast<std::uint32_t>(ErrorCode::Internal));
     return {code == 0 ? ErrorCode::Internal : static_cast<ErrorCode>(code),
             text_in(value, "message", kMostRequestBytes)};
+}
+
+std::string default_job_secret() {
+    if (std::string secret(variable("MGI_JOB_SECRET")); !secret.empty()) return secret;
+    std::string const file(variable("MGI_JOB_SECRET_FILE"));
+    if (file.empty()) return "";
+    auto const refuse = [&](std::string const& why) {
+        return Error(ErrorCode::InvalidArgument, "MGI_JOB_SECRET_FILE=" + file + ": " + why);
+    };
+    Fd const fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found{};
+    if (!fd || fstat(fd.get(), &found) != 0) throw refuse(std::system_category().message(errno));
+    if ((found.st_mode & 0077) != 0) {
+        throw refuse("others than its owner may read it: chmod 600 " + file);
+    }
+    std::string secret(1024, '\0');
+    ssize_t const size = read(fd.get(), secret.data(), secret.size());
+    secret.resize(std::size_t(std::max<ssize_t>(size, 0)));
+    secret.resize(std::min(secret.find('\n'), secret.size()));
+    if (secret.empty()) throw refuse("its first line, which is to be the secret, is empty");
+    return secret;
 }
 
 std::string own_socket() {

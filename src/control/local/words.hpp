@@ -25,6 +25,10 @@ std::vector<std::string> shares_in(Json const& message, std::uint32_t size);
 Json error_value(ErrorCode code, std::string const& message);
 Error error_in(Json const& value);
 
+/// $MGI_JOB_SECRET, else the first line of the file $MGI_JOB_SECRET_FILE; empty: neither is set. Throws Error(InvalidArgument) for a
+/// file that cannot be read, or that others than its owner may read.
+std::string default_job_secret();
+
 /// Where an agent that this user starts puts its socket: $MGI_AGENT, $XDG_RUNTIME_DIR/mgi/agent.sock;
 /// for root, and where that folder is not there or not this user's alone, /run/mgi/agent.sock.
 std::string own_socket();

@@ -37,7 +37,16 @@ ControllerMessage whole(Send send) {
     return message;
 }
 
-Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
+bool Cluster::has_endpoint_of_others(ChannelSpec const& spec, std::string const& owner) const {
+    auto const is_of_others = [&](std::uint32_t id) {
+        auto const endpoint = endpoints_.find(id);
+        return endpoint != endpoints_.end() && endpoint->second.owner != owner;
+    };
+    return std::any_of(spec.sources().begin(), spec.sources().end(), is_of_others) ||
+           std::any_of(spec.destinations().begin(), spec.destinations().end(), is_of_others);
+}
+
+Cluster::Failure Cluster::check_spec(ChannelSpec const& spec, std::string const& owner) const {
     std::string const wrong = wrong_spec(spec, settings_.limits);
     if (!wrong.empty()) return {Problem::InvalidArgument, wrong};
     for (auto const* ends : {&spec.sources(), &spec.destinations()}) {
@@ -49,7 +58,8 @@ Cluster::Failure Cluster::check_spec(ChannelSpec const& spec) const {
                                     "controller was restarted",
                                     id)};
             }
-            if (endpoint == endpoints_.end()) {
+            // Whether somebody else has it is nobody's business.
+            if (endpoint == endpoints_.end() || endpoint->second.owner != owner) {
                 return {Problem::NotFound, fmt::format("there is no endpoint {}", id)};
             }
             ServerRecord const& server = servers_.at(endpoint->second.server);
@@ -89,7 +99,8 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
     std::string const spec = request.spec().SerializeAsString();
     auto const over = over_.find(request.request());
     if (over != over_.end()) {
-        bool const same = over->second.spec == std::hash<std::string>{}(spec);
+        bool const same = over->second.spec == std::hash<std::string>{}(spec) &&
+                          over->second.owner == request.owner();
         answer(call, same ? over->second.failure : Failure{Problem::InvalidArgument, kOther},
                effects);
         return true;
@@ -97,7 +108,7 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
     auto const known = channel_requests_.find(request.request());
     if (known == channel_requests_.end()) return false;
     ChannelRecord& channel = channels_.at(known->second);
-    if (channel.spec.SerializeAsString() != spec) {
+    if (channel.spec.SerializeAsString() != spec || channel.owner != request.owner()) {
         answer(call, {Problem::InvalidArgument, kOther}, effects);
         return true;
     }
@@ -128,13 +139,14 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
     ++counters_.calls;
     ServerRecord* const creator = sender_of(call, request.sender(), effects);
     if (creator == nullptr) return;
-    std::string const wrong = wrong_token("the request's name", request.request());
+    std::string wrong = wrong_token("the request's name", request.request());
+    if (wrong.empty()) wrong = wrong_owner(request.owner());
     if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
     if (calls_.size() >= settings_.limits.waiting_calls) {
         return answer(call, {Problem::Unavailable, "too many calls wait: repeat"}, effects);
     }
     if (answer_known_request(call, request, effects)) return;
-    Failure failure = check_spec(request.spec());
+    Failure failure = check_spec(request.spec(), request.owner());
     if (failure.problem != Problem::None) {
         failure.text = fmt::format("channel '{}': {}", request.spec().name(), failure.text);
         return answer(call, std::move(failure), effects);
@@ -146,6 +158,7 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
     ChannelRecord& channel = channels_[*id];
     channel.id = *id;
     channel.spec = request.spec();
+    channel.owner = request.owner();
     channel.request = request.request();
     set_creator(channel, *creator);
     add_channel(channel);
@@ -274,6 +287,7 @@ void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan,
     *prepare.mutable_spec() = channel.spec;
     prepare.set_directory(std::move(plan.directory));
     prepare.set_request(channel.request);
+    prepare.set_owner(channel.owner);
     auto const shared = std::make_shared<ControllerMessage const>(std::move(common));
     for (std::uint32_t agent : channel.servers) {
         SessionId const session = servers_.at(agent).session;

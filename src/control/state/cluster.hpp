@@ -73,6 +73,7 @@ private:
     struct Remembered {
         Failure failure;
         std::size_t spec = 0;  ///< hash of what it was asked with
+        std::string owner;
     };
     struct HeldPlans {
         HeldChannel const* any = nullptr;
@@ -131,6 +132,7 @@ private:
               google::protobuf::RepeatedPtrField<HeldChannel> const& channels, Lost& lost,
               Effects& effects);
     bool hold_endpoint(ServerRecord& server, HeldEndpoint const& held);
+    [[nodiscard]] bool is_awaited_of_others(HeldEndpoint const& held) const;
     bool hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
                       Effects& effects);
     void note_unnamed(ServerRecord& server, Telling telling,
@@ -158,7 +160,9 @@ private:
     void remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects);
 
     // channels.cpp: creation, two steps, end
-    [[nodiscard]] Failure check_spec(ChannelSpec const& spec) const;
+    [[nodiscard]] Failure check_spec(ChannelSpec const& spec, std::string const& owner) const;
+    [[nodiscard]] bool has_endpoint_of_others(ChannelSpec const& spec,
+                                              std::string const& owner) const;
     [[nodiscard]] bool may_come_back(std::uint32_t endpoint) const;
     bool answer_known_request(CallId call, CreateChannelRequest const& request, Effects& effects);
     /// Milliseconds; 0 is the controller's own.

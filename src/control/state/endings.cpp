@@ -133,8 +133,8 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
 
     auto const request = channel_requests_.find(channel.request);
     if (request != channel_requests_.end() && request->second == id) {
-        over_[channel.request] = {failure,
-                                  std::hash<std::string>{}(channel.spec.SerializeAsString())};
+        over_[channel.request] = {
+            failure, std::hash<std::string>{}(channel.spec.SerializeAsString()), channel.owner};
         over_order_.push_back(channel.request);
         channel_requests_.erase(request);
         if (over_order_.size() > limits.remembered) {
@@ -144,6 +144,7 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
     }
     ended_.push_back({id,
                       channel.spec.name(),
+                      channel.owner,
                       state,
                       channel.generation,
                       static_cast<std::size_t>(channel.spec.sources_size()),

@@ -18,10 +18,13 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
     if (server == nullptr) return;
     std::string const wrong = wrong_token("the request's name", request.request());
     if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
+    std::string const owner = wrong_owner(request.owner());
+    if (!owner.empty()) return answer(call, {Problem::InvalidArgument, owner}, effects);
     auto const known = endpoint_requests_.find(request.request());
     if (known != endpoint_requests_.end()) {
-        if (endpoints_.at(known->second).server != server->id) {
-            return answer(call, {Problem::InvalidArgument, "another server used this request"},
+        EndpointRecord const& endpoint = endpoints_.at(known->second);
+        if (endpoint.server != server->id || endpoint.owner != request.owner()) {
+            return answer(call, {Problem::InvalidArgument, "somebody else used this request"},
                           effects);
         }
         if (server->unnamed_endpoints.contains(known->second)) {
@@ -59,6 +62,7 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
     endpoint.server = server->id;
     endpoint.vertex = request.vertex();
     endpoint.application = clean_text(request.application(), settings_.limits.text);
+    endpoint.owner = request.owner();
     endpoint.request = request.request();
     endpoint_requests_.emplace(request.request(), *id);
     server->endpoints.insert(*id);

@@ -23,6 +23,7 @@ void answer(CallId call, Problem problem, std::string text, Effects& effects) {
 
 std::string Gathers::wrong(GatherRequest const& request) const {
     std::string text = wrong_token("the request's name", request.request());
+    if (text.empty()) text = wrong_owner(request.owner());
     if (text.empty()) text = wrong_name("the key", request.key(), limits_.text);
     if (!text.empty()) return text;
     if (request.size() == 0 || request.size() > limits_.gather_ranks) {
@@ -41,7 +42,7 @@ std::string Gathers::wrong(GatherRequest const& request) const {
 
 // Of this rank with those who came first, who are right.
 std::string Gathers::contradiction(GatherRequest const& request) const {
-    auto const found = meetings_.find(request.key());
+    auto const found = meetings_.find({request.owner(), request.key()});
     if (found == meetings_.end()) return "";
     Meeting const& meeting = found->second;
     if (meeting.size != request.size()) {
@@ -66,7 +67,8 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
         // The key itself may be what is wrong.
         return answer(call, Problem::InvalidArgument, "gather: " + text, effects);
     }
-    auto const known = answers_.find(request.request());
+    Key const key{request.owner(), request.key()};
+    auto const known = answers_.find({request.owner(), request.request()});
     if (known != answers_.end()) {
         effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, known->second});
         return;
@@ -75,7 +77,7 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
     if (!text.empty() && request.answered()) return fail(Problem::Aborted, "it is over");
     if (!text.empty()) {
         // A share of a meeting that is over elsewhere must not stand in a new one's way.
-        auto const& shares = meetings_.at(request.key()).shares;
+        auto const& shares = meetings_.at(key).shares;
         bool const all_over = std::all_of(shares.begin(), shares.end(),
                                           [](auto const& share) { return share.second.answered; });
         if (!all_over) return fail(Problem::InvalidArgument, text);
@@ -90,7 +92,7 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
         return fail(Problem::Unavailable, "too many calls wait: repeat");
     }
     std::size_t const bytes = request.data().size();
-    auto const met = meetings_.find(request.key());
+    auto const met = meetings_.find(key);
     if (met != meetings_.end() && met->second.bytes + bytes > limits_.gather_bytes) {
         return fail(Problem::ResourceExhausted,
                     fmt::format("all ranks together say more than {} bytes", limits_.gather_bytes));
@@ -99,7 +101,7 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
         return fail(Problem::ResourceExhausted,
                     fmt::format("all gathers under way have {} bytes, the most", bytes_));
     }
-    Meeting& meeting = meetings_[request.key()];
+    Meeting& meeting = meetings_[key];
     meeting.size = request.size();
     auto const [at, first] = meeting.shares.try_emplace(request.rank());
     Share& share = at->second;
@@ -110,14 +112,14 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
     }
     share.answered = share.answered && request.answered();
     share.of.push_back(call);
-    calls_.emplace(call, Waiting{request.key(), request.rank(), request.request()});
+    calls_.emplace(call, Waiting{key, request.rank(), request.request()});
     if (meeting.shares.size() == meeting.size) {
-        return answer_all(request.key(), now, timers, effects);
+        return answer_all(key, now, timers, effects);
     }
     timers.set(Due::Gather, call, deadline);
 }
 
-void Gathers::answer_all(std::string const& key, Millis now, Timers& timers, Effects& effects) {
+void Gathers::answer_all(Key const& key, Millis now, Timers& timers, Effects& effects) {
     auto const found = meetings_.find(key);
     Meeting meeting = std::move(found->second);
     meetings_.erase(found);
@@ -127,8 +129,9 @@ void Gathers::answer_all(std::string const& key, Millis now, Timers& timers, Eff
     for (auto const& [rank, share] : meeting.shares) {
         for (CallId const call : share.of) {
             auto const waiting = calls_.find(call);
-            answers_[waiting->second.request] = reply;
-            kept.requests.push_back(std::move(waiting->second.request));
+            Key request{key.owner, std::move(waiting->second.request)};
+            answers_[request] = reply;
+            kept.requests.push_back(std::move(request));
             calls_.erase(waiting);
             timers.cancel(Due::Gather, call);
             effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
@@ -159,7 +162,7 @@ void Gathers::take_out(CallId call, Timers& timers) {
 void Gathers::due(CallId call, Timers& timers, Effects& effects) {
     auto const waiting = calls_.find(call);
     if (waiting == calls_.end()) return;
-    std::string const& key = waiting->second.key;
+    Key const& key = waiting->second.key;
     Meeting const& meeting = meetings_.at(key);
     std::string missing;
     std::size_t named = 0;
@@ -171,7 +174,7 @@ void Gathers::due(CallId call, Timers& timers, Effects& effects) {
     }
     if (named < count) missing += fmt::format(" and {} more", count - named);
     std::string text =
-        fmt::format("gather '{}': {} {} of {} {} not come", key, count == 1 ? "rank" : "ranks",
+        fmt::format("gather '{}': {} {} of {} {} not come", key.name, count == 1 ? "rank" : "ranks",
                     missing, meeting.size, count == 1 ? "has" : "have");
     take_out(call, timers);
     answer(call, Problem::DeadlineExceeded, std::move(text), effects);
@@ -186,7 +189,7 @@ void Gathers::drop_oldest() {
     kept_.pop_front();
     MGI_ASSERT(bytes_ >= oldest.bytes, bytes_, oldest.bytes);
     bytes_ -= oldest.bytes;
-    for (std::string const& request : oldest.requests) answers_.erase(request);
+    for (Key const& request : oldest.requests) answers_.erase(request);
 }
 
 bool Gathers::make_room(std::size_t bytes) {

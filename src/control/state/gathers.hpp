@@ -3,6 +3,7 @@
 /// all get everybody's (docs/control.md). Whoever gives up takes its share along.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -46,15 +47,21 @@ private:
         std::map<std::uint32_t, Share> shares;  ///< by rank
         std::size_t bytes = 0;
     };
+    /// A key is its owner's alone: under another owner it is another key.
+    struct Key {
+        std::string owner;
+        std::string name;
+        auto operator<=>(Key const&) const = default;
+    };
     struct Waiting {
-        std::string key;
+        Key key;
         std::uint32_t rank = 0;
         std::string request;
     };
     /// Kept for who asks again, because the answer got lost on its way.
     struct Kept {
         Millis until = 0;
-        std::vector<std::string> requests;
+        std::vector<Key> requests;
         std::size_t bytes = 0;
     };
 
@@ -63,14 +70,14 @@ private:
     bool make_room(std::size_t bytes);
     void drop_oldest();
     void take_out(CallId call, Timers& timers);
-    void answer_all(std::string const& key, Millis now, Timers& timers, Effects& effects);
+    void answer_all(Key const& key, Millis now, Timers& timers, Effects& effects);
 
     Limits const limits_;
     Millis const keep_ms_;
-    std::unordered_map<std::string, Meeting> meetings_;  ///< by key
+    std::map<Key, Meeting> meetings_;
     std::unordered_map<CallId, Waiting> calls_;
-    std::unordered_map<std::string, std::shared_ptr<GatherReply const>> answers_;  ///< by request
-    std::deque<Kept> kept_;  ///< the oldest first
+    std::map<Key, std::shared_ptr<GatherReply const>> answers_;  ///< by request
+    std::deque<Kept> kept_;                                      ///< the oldest first
     std::size_t bytes_ = 0;
 };
 

@@ -22,7 +22,8 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         if (!hold_endpoint(server, held)) {
             lost.add_endpoints(held.id());
             auto const known = endpoints_.find(held.id());
-            if (known != endpoints_.end() && known->second.server == server.id) {
+            bool const its = known != endpoints_.end() && known->second.server == server.id;
+            if (its && !carries_endpoints(*server.graph, held.vertex())) {
                 remove_endpoint(held.id(), "its device is gone", effects);
             }
             continue;
@@ -128,7 +129,7 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
     auto const known = endpoints_.find(held.id());
     if (known != endpoints_.end()) {
         EndpointRecord& endpoint = known->second;
-        if (endpoint.server != server.id) return false;
+        if (endpoint.server != server.id || endpoint.owner != held.owner()) return false;
         if (endpoint.vertex == held.vertex()) return true;
         endpoint.vertex = held.vertex();
         for (std::uint32_t id : endpoint.channels) {
@@ -140,10 +141,12 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
     std::size_t const most = settings_.limits.endpoints;
     if (!ids_.earlier(IdKind::Endpoint, held.id()) ||
         ended_earlier_endpoints_.contains(held.id()) || ended_earlier_endpoints_.size() >= most ||
-        endpoints_.size() >= most) {
+        endpoints_.size() >= most || !wrong_owner(held.owner()).empty() ||
+        is_awaited_of_others(held)) {
         return false;
     }
     EndpointRecord& endpoint = endpoints_[held.id()];
+    endpoint.owner = held.owner();
     endpoint.server = server.id;
     endpoint.vertex = held.vertex();
     endpoint.application = clean_text(held.application(), settings_.limits.text);
@@ -158,12 +161,20 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
     return true;
 }
 
+// A channel that is being recovered waits for endpoints of its own owner alone.
+bool Cluster::is_awaited_of_others(HeldEndpoint const& held) const {
+    auto const awaited = awaited_.find(held.id());
+    if (awaited == awaited_.end()) return false;
+    return std::any_of(awaited->second.begin(), awaited->second.end(),
+                       [&](std::uint32_t id) { return channels_.at(id).owner != held.owner(); });
+}
+
 bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans const& held,
                            Effects& effects) {
     auto const found = channels_.find(id);
     ChannelRecord* const channel =
         found != channels_.end() ? &found->second : learn_channel(id, *held.any);
-    if (channel == nullptr) return false;
+    if (channel == nullptr || channel->owner != held.any->owner()) return false;
     if (held.creator_left) creator_left(*channel, server, effects);
     if (!held.left.empty()) leave(*channel, held.left, effects);
     if (!channels_.contains(id)) return false;  // all have left it
@@ -192,7 +203,8 @@ ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held)
     Limits const& limits = settings_.limits;
     if (!ids_.earlier(IdKind::Channel, id) || ended_earlier_.contains(id) ||
         ended_earlier_.size() >= limits.channels || channels_.size() >= limits.channels ||
-        !wrong_spec(held.spec(), limits).empty() || held.request().size() > limits.text) {
+        !wrong_spec(held.spec(), limits).empty() || held.request().size() > limits.text ||
+        !wrong_owner(held.owner()).empty() || has_endpoint_of_others(held.spec(), held.owner())) {
         return nullptr;
     }
     std::size_t const ends = static_cast<std::size_t>(held.spec().sources_size()) +
@@ -201,6 +213,7 @@ ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held)
     ChannelRecord& channel = channels_[id];
     channel.id = id;
     channel.spec = held.spec();
+    channel.owner = held.owner();
     channel.request = held.request();
     channel.recovery.emplace();
     channel.left.insert(held.left().begin(), held.left().end());

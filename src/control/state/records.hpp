@@ -50,6 +50,7 @@ struct EndpointRecord {
     std::uint32_t server = 0;
     std::uint32_t vertex = 0;
     std::string application;
+    std::string owner;
     std::string request;
     std::set<std::uint32_t> channels;
 };
@@ -75,6 +76,7 @@ struct Recovery {
 struct ChannelRecord {
     std::uint32_t id = 0;
     ChannelSpec spec;
+    std::string owner;  ///< of it and of all of its endpoints
     std::string request;
     std::uint32_t creator = 0;        ///< agent; 0: not known, an earlier controller's
     std::uint64_t generation = 0;     ///< that all servers run by; 0: being created

@@ -8,7 +8,7 @@
 namespace mgi::control {
 
 /// Version of the messages. A peer of another one is refused by name.
-inline constexpr std::uint32_t kProtocol = 2;
+inline constexpr std::uint32_t kProtocol = 3;
 
 /// What bounds the controller's memory, whatever its peers send.
 struct Limits {

@@ -72,11 +72,13 @@ struct EndpointView {
     std::uint32_t server = 0;
     std::uint32_t vertex = 0;  ///< of its server's graph
     std::string application;
+    std::string owner;
 };
 
 struct ChannelView {
     std::uint32_t id = 0;
     std::string name;
+    std::string owner;
     std::string state;  ///< preparing, running, recovering, failed, deleted
     std::uint64_t generation = 0;
     std::size_t sources = 0;

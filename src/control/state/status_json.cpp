@@ -127,10 +127,15 @@ OrderedJson of(WaitView const& wait) {
 }
 
 OrderedJson of(ChannelView const& channel) {
-    OrderedJson json{{"id", channel.id},           {"name", channel.name},
-                     {"state", channel.state},     {"generation", channel.generation},
-                     {"sources", channel.sources}, {"destinations", channel.destinations},
-                     {"servers", channel.servers}, {"why", channel.why}};
+    OrderedJson json{{"id", channel.id},
+                     {"name", channel.name},
+                     {"owner", channel.owner},
+                     {"state", channel.state},
+                     {"generation", channel.generation},
+                     {"sources", channel.sources},
+                     {"destinations", channel.destinations},
+                     {"servers", channel.servers},
+                     {"why", channel.why}};
     add(json, channel.flow);
     json["queued"] = channel.queued;
     OrderedJson& paths = json["paths"] = OrderedJson::array();
@@ -176,7 +181,8 @@ std::string status_json(Snapshot const& snapshot, About const& about) {
         endpoints.push_back({{"id", endpoint.id},
                              {"server", endpoint.server},
                              {"device", vertex_name(*graphs.at(endpoint.server), endpoint.vertex)},
-                             {"application", endpoint.application}});
+                             {"application", endpoint.application},
+                             {"owner", endpoint.owner}});
     }
     OrderedJson& channels = json["channels"] = OrderedJson::array();
     for (ChannelView const& channel : snapshot.channels) channels.push_back(of(channel));

@@ -150,6 +150,11 @@ std::string wrong_token(std::string_view what, std::string_view token) {
     return fmt::format("{} has {} bytes; 8 to 64 random ones were expected", what, token.size());
 }
 
+std::string wrong_owner(std::string_view owner) {
+    if (owner.size() <= 64) return {};
+    return fmt::format("an owner of {} bytes; at most 64 are possible", owner.size());
+}
+
 bool carries_endpoints(ServerGraph const& graph, std::uint32_t vertex) {
     if (vertex >= static_cast<std::uint32_t>(graph.vertices_size())) return false;
     std::uint32_t const kind = graph.vertices(static_cast<int>(vertex)).kind();

@@ -20,6 +20,8 @@ std::string wrong_name(std::string_view what, std::string_view name, std::size_t
 std::string clean_text(std::string_view text, std::size_t most);
 /// Random names that a peer makes for itself: 8 to 64 bytes.
 std::string wrong_token(std::string_view what, std::string_view token);
+/// To whom something belongs: at most 64 bytes.
+std::string wrong_owner(std::string_view owner);
 /// Whether endpoints can be there.
 bool carries_endpoints(ServerGraph const& graph, std::uint32_t vertex);
 

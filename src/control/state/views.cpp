@@ -50,7 +50,8 @@ Snapshot Cluster::snapshot(Now now) const {
             view(server, server.presence == Presence::Present ? std::max<Millis>(left, 0) : 0));
     }
     for (auto const& [id, endpoint] : endpoints_) {
-        made.endpoints.push_back({id, endpoint.server, endpoint.vertex, endpoint.application});
+        made.endpoints.push_back(
+            {id, endpoint.server, endpoint.vertex, endpoint.application, endpoint.owner});
     }
     for (auto const& [id, channel] : channels_) {
         char const* const state = channel.recovery          ? "recovering"
@@ -58,6 +59,7 @@ Snapshot Cluster::snapshot(Now now) const {
                                                             : "running";
         made.channels.push_back({id,
                                  channel.spec.name(),
+                                 channel.owner,
                                  state,
                                  channel.generation,
                                  static_cast<std::size_t>(channel.spec.sources_size()),

@@ -12,6 +12,7 @@
 #include <mgi/graph.hpp>
 
 #include "control/agent/core.hpp"
+#include "control/agent/signing.hpp"
 #include "control/local/words.hpp"
 #include "control/state/settings.hpp"
 
@@ -58,6 +59,8 @@ class Core : public ::testing::Test {
 protected:
     explicit Core(CoreOptions made = options()) : core_(std::move(made), ports_) {}
 
+    static constexpr char const* kTicketKey = "the key of this test's agent";
+
     static CoreOptions options() {
         CoreOptions made;
         made.name = "node1";
@@ -73,6 +76,7 @@ protected:
         link.set_gbps(24);
         link.set_kind("pcie");
         made.session.controllers = {"one:1", "two:2"};
+        made.ticket_key = kTicketKey;
         return made;
     }
 
@@ -107,8 +111,13 @@ protected:
             if (core_.next() <= now_) core_.tick(now_);
         }
     }
-    Json hello(ApplicationId id, Json message = Json::object()) {
-        core_.application_came(id, 42, 1000, now_);
+    /// What it says that it holds, this agent has given to that user.
+    Json hello(ApplicationId id, Json message = Json::object(), std::uint32_t uid = 1000) {
+        return claim(id, with_tickets(std::move(message), kTicketKey, owner_of(uid, "")), uid);
+    }
+    /// As it stands there.
+    Json claim(ApplicationId id, Json message, std::uint32_t uid = 1000) {
+        core_.application_came(id, 42, uid, now_);
         message["op"] = "hello";
         message["id"] = 0u;
         if (!message.contains("protocol")) message["protocol"] = kSocketProtocol;

@@ -171,6 +171,7 @@ TEST_F(GivingBack, AChannelWhosePlanIsToComeIsHeld) {
     EXPECT_TRUE(named(registered_again()));
     ControllerMessage prepare = message();
     prepare.mutable_prepare_plan()->set_channel(5);
+    prepare.mutable_prepare_plan()->set_owner(owner_of(1000, ""));
     prepare.mutable_prepare_plan()->set_generation(2);
     *prepare.mutable_prepare_plan()->mutable_spec() =
         std::get<CreateChannelRequest>(ports_.calls[0].request).spec();
@@ -195,7 +196,7 @@ TEST_F(GivingBack, AHelloWithMoreEndpointsThanAnApplicationHasIsRefused) {
     for (std::uint32_t i = 0; i <= AgentCore::kMostEndpointsEach; ++i) {
         endpoints.push_back({{"endpoint", i}, {"vertex", 1u}});
     }
-    EXPECT_NE(error_of(hello(1, {{"endpoints", endpoints}})).find("65536 endpoints"),
+    EXPECT_NE(error_of(claim(1, {{"endpoints", endpoints}})).find("65536 endpoints"),
               std::string::npos);
     EXPECT_EQ(core_.status()["endpoints"], 0u);
 }

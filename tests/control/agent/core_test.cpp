@@ -110,6 +110,7 @@ TEST_F(Core, APlanForNobodyHereIsRefused) {
     register_agent();
     ControllerMessage prepare = message();
     prepare.mutable_prepare_plan()->set_channel(5);
+    prepare.mutable_prepare_plan()->set_owner(owner_of(1000, ""));
     prepare.mutable_prepare_plan()->mutable_spec()->add_sources(3);
     receive(prepare);
     PlanAck const& ack = ports_.sent.back().plan_ack();
@@ -337,7 +338,7 @@ TEST_F(Core, AHelloThatNamesTooMuchIsRefused) {
         held["sources"] = {1u, 1u << 20};
         channels.push_back(held);
     }
-    EXPECT_NE(error_of(hello(1, {{"channels", channels}})).find("name more than"),
+    EXPECT_NE(error_of(claim(1, {{"channels", channels}})).find("name more than"),
               std::string::npos);
 }
 

@@ -5,6 +5,7 @@
 
 #include <mgi/graph.hpp>
 
+#include "control/agent/signing.hpp"
 #include "control/local/words.hpp"
 
 namespace mgi::control::test {
@@ -44,6 +45,7 @@ void Node::start() {
     options.graph = small_graph();
     options.session.controllers = {"controller:1"};
     options.session.seed = life_;
+    options.ticket_key = name_;  // the same in all of its lives
     session_ = 0;
     core_ = std::make_unique<AgentCore>(std::move(options), *this);
 }
@@ -66,6 +68,7 @@ void Node::kill() {
 ApplicationId Node::application(std::string const& name, Json held) {
     ApplicationId const id = next_application_++;
     core_->application_came(id, 100, 1000, world_.now());
+    held = with_tickets(std::move(held), name_, owner_of(1000, ""));
     held["op"] = "hello";
     held["id"] = 0u;
     held["protocol"] = kSocketProtocol;

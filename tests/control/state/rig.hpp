@@ -76,6 +76,14 @@ public:
     ControllerMessage last(SessionId session) const;
     std::string state(std::string const& server) const;
 
+    /// A call of the state machine: `ask` is what it begins with.
+    template <class Ask>
+    CallId call(Ask const& ask) {
+        CallId const id = next_++;
+        apply([&](Now now, Effects& effects) { ask(id, now, effects); });
+        return id;
+    }
+
     template <class Event>
     void apply(Event const& event) {
         Effects effects;

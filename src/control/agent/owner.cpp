@@ -1,0 +1,121 @@
+#include "control/agent/owner.hpp"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <utility>
+
+#include <mgi/error.hpp>
+
+#include "control/agent/holdings.hpp"
+#include "core/private_files.hpp"
+
+namespace mgi::control {
+
+namespace {
+
+constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kLeastSecret = 32;
+
+std::string hmac(std::string_view key, std::string_view message) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned int size = 0;
+    if (HMAC(EVP_sha256(), key.data(), int(key.size()),
+             reinterpret_cast<unsigned char const*>(message.data()), message.size(), digest.data(),
+             &size) == nullptr) {
+        throw Error(ErrorCode::Internal, "libcrypto computes no HMAC-SHA256");
+    }
+    return {digest.begin(), digest.begin() + size};
+}
+
+/// Each field with its size, so that no two lists have the same bytes.
+std::string packed(std::initializer_list<std::string_view> fields) {
+    std::string bytes;
+    for (std::string_view const field : fields) {
+        bytes += std::to_string(field.size());
+        bytes += ':';
+        bytes += field;
+    }
+    return bytes;
+}
+
+std::string random_key() {
+    std::string key(kKeyBytes, '\0');
+    if (getrandom(key.data(), key.size(), 0) != ssize_t(key.size())) {
+        throw Error(ErrorCode::Internal, "the kernel gives no random numbers");
+    }
+    return key;
+}
+
+}  // namespace
+
+std::string owner_of(std::uint32_t uid, std::string_view job_secret) {
+    if (job_secret.empty()) return "user " + std::to_string(uid);
+    if (job_secret.size() < kLeastSecret) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "a job's secret of " + std::to_string(job_secret.size()) +
+                        " characters: at least " + std::to_string(kLeastSecret) +
+                        " random ones are needed (MGI_JOB_SECRET)");
+    }
+    constexpr char const* kDigits = "0123456789abcdef";
+    std::string owner = "job ";
+    for (char const byte : hmac(job_secret, "MGI: the name of a job").substr(0, 16)) {
+        owner += kDigits[static_cast<unsigned char>(byte) >> 4];
+        owner += kDigits[static_cast<unsigned char>(byte) & 15];
+    }
+    return owner;
+}
+
+Tickets::Tickets(std::string key) : key_(key.empty() ? random_key() : std::move(key)) {}
+
+std::string Tickets::of_endpoint(std::string_view owner, std::uint32_t id,
+                                 std::uint32_t vertex) const {
+    return hmac(key_, packed({"endpoint", owner, std::to_string(id), std::to_string(vertex)}));
+}
+
+std::string Tickets::of_plan(std::string_view owner, ClusterPlan const& plan) const {
+    return hmac(
+        key_, packed({"plan", owner, std::to_string(plan.channel), std::to_string(plan.generation),
+                      plan.request, proto_of(plan.spec).SerializeAsString()}));
+}
+
+std::string Tickets::of_creator(std::string_view owner, std::uint32_t channel) const {
+    return hmac(key_, packed({"creator", owner, std::to_string(channel)}));
+}
+
+bool is_same_ticket(std::string_view one, std::string_view other) {
+    return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+std::string ticket_key(std::string const& file) {
+    auto const refuse = [&](std::string const& why) {
+        return Error(ErrorCode::Refused, file +
+                                             ", the key by which applications prove what they "
+                                             "hold: " +
+                                             why);
+    };
+    Fd const fd(open_own_file(file, O_RDWR | O_CREAT | O_CLOEXEC));
+    if (!fd) throw refuse(std::strerror(errno));
+    struct stat found{};
+    bool const secret = fstat(fd.get(), &found) == 0 && (found.st_mode & 0077) == 0;
+    std::string key(kKeyBytes, '\0');
+    if (secret && read(fd.get(), key.data(), key.size()) == ssize_t(key.size())) return key;
+    // What others may have read, or is half written, proves nothing.
+    key = random_key();
+    bool const written = fchmod(fd.get(), S_IRUSR | S_IWUSR) == 0 && ftruncate(fd.get(), 0) == 0 &&
+                         pwrite(fd.get(), key.data(), key.size(), 0) == ssize_t(key.size()) &&
+                         fsync(fd.get()) == 0;
+    if (!written) throw refuse(std::strerror(errno));
+    return key;
+}
+
+}  // namespace mgi::control

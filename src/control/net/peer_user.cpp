@@ -1,0 +1,131 @@
+#include "control/net/peer_user.hpp"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "control/local/socket.hpp"
+
+namespace mgi::control::net {
+
+namespace {
+
+constexpr timeval kPatience{1, 0};  // the kernel answers at once
+
+std::string reason(int error) {
+    return std::system_category().message(error);
+}
+
+/// An end of a connection as inet_diag names it.
+struct End {
+    std::uint8_t family = AF_UNSPEC;
+    std::uint16_t port = 0;  ///< in the network's order
+    std::array<std::uint32_t, 4> address{};
+};
+
+End end_of(sockaddr_storage const& storage) {
+    End end;
+    if (storage.ss_family == AF_INET) {
+        sockaddr_in four{};
+        std::memcpy(&four, &storage, sizeof four);
+        end.family = AF_INET;
+        end.port = four.sin_port;
+        end.address[0] = four.sin_addr.s_addr;
+    } else if (storage.ss_family == AF_INET6) {
+        sockaddr_in6 six{};
+        std::memcpy(&six, &storage, sizeof six);
+        end.family = AF_INET6;
+        end.port = six.sin6_port;
+        std::memcpy(end.address.data(), &six.sin6_addr, sizeof six.sin6_addr);
+        if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+            end.family = AF_INET;
+            end.address = {end.address[3], 0, 0, 0};
+        }
+    }
+    return end;
+}
+
+struct Question {
+    nlmsghdr header{};
+    inet_diag_req_v2 asked{};
+};
+
+Question question(End const& from, End const& to) {
+    Question made;
+    made.header.nlmsg_len = sizeof made;
+    made.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    made.header.nlmsg_flags = NLM_F_REQUEST;
+    made.asked.sdiag_family = from.family;
+    made.asked.sdiag_protocol = IPPROTO_TCP;
+    made.asked.idiag_states = ~0u;
+    made.asked.id.idiag_sport = from.port;
+    made.asked.id.idiag_dport = to.port;
+    std::memcpy(made.asked.id.idiag_src, from.address.data(), sizeof made.asked.id.idiag_src);
+    std::memcpy(made.asked.id.idiag_dst, to.address.data(), sizeof made.asked.id.idiag_dst);
+    made.asked.id.idiag_cookie[0] = INET_DIAG_NOCOOKIE;
+    made.asked.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    return made;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> user_at_other_end(int socket, std::string& why) {
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    socklen_t here_size = sizeof here;
+    socklen_t there_size = sizeof there;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
+        getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
+        why = "the connection broke: " + reason(errno);
+        return std::nullopt;
+    }
+    Fd const kernel(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    Question const asked = question(end_of(there), end_of(here));
+    alignas(nlmsghdr) std::array<char, 4096> answer{};
+    ssize_t size = -1;
+    if (kernel &&
+        setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience) == 0 &&
+        ::send(kernel.get(), &asked, sizeof asked, 0) == ssize_t(sizeof asked)) {
+        size = recv(kernel.get(), answer.data(), answer.size(), 0);
+    }
+    if (size < ssize_t(sizeof(nlmsghdr))) {
+        why = "the kernel does not tell whose connection it is: " + reason(errno);
+        return std::nullopt;
+    }
+    nlmsghdr header{};
+    std::memcpy(&header, answer.data(), sizeof header);
+    if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+        size < ssize_t(NLMSG_HDRLEN + sizeof(inet_diag_msg))) {
+        why = "no process of this machine has its other end";
+        return std::nullopt;
+    }
+    inet_diag_msg found{};
+    std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
+    // One that its process has closed is nobody's, and shown as root's.
+    if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0) {
+        why = "its other end is closed";
+        return std::nullopt;
+    }
+    return found.idiag_uid;
+}
+
+std::string wrong_user_at_other_end(int socket) {
+    std::string why;
+    auto const user = user_at_other_end(socket, why);
+    if (!user) return why;
+    if (*user == 0 || *user == geteuid()) return "";
+    return "its other end is user " + std::to_string(*user) +
+           "'s, and without a token it is user " + std::to_string(geteuid()) + "'s alone";
+}
+
+}  // namespace mgi::control::net
