@@ -51,7 +51,7 @@ std::shared_ptr<Connection> Client::connect(std::string const& address,
         begin(loop_, stream, resolve(where, false), until);
         return stream;
     }
-    loop_->post([loop = loop_, stream, until] { loop->wait(stream, until); });
+    loop_->post([stream, until] { stream->await_address(until); });
     // A name server may take its time, and nobody can tell it to stop.
     std::thread([loop = loop_, stream, where, until] {
         try {

@@ -17,6 +17,7 @@ namespace mgi::control::net {
 struct Ending {
     enum class Why : std::uint8_t {
         Closed,       ///< by this side's close()
+        Refused,      ///< by this side's refuse()
         PeerClosed,   ///< by the other side, or the connection broke
         Unreachable,  ///< a client's: nobody listens there, or the name has no address
         Late,         ///< a deadline passed
@@ -45,9 +46,11 @@ public:
     virtual void send(std::string bytes) = 0;
     /// Ends the connection once what was sent has gone; nothing more is received. Thread-safe.
     virtual void close() = 0;
+    /// close(), for a reason that the server logs. Thread-safe.
+    virtual void refuse(std::string why) = 0;
     /// Ends the connection now. on_close(Violation, why) follows. Thread-safe.
     virtual void abort(std::string why) = 0;
-    /// Has Protocol::on_drained called soon, unless too much waits to be sent. Thread-safe.
+    /// Has Protocol::on_wake called soon, and on_drained unless too much waits to be sent. Thread-safe.
     virtual void wake() = 0;
 
     /// The peer has proven who it is: the deadline and the limit on bytes for strangers end. Only from
@@ -58,10 +61,13 @@ public:
     /// Protocol's functions.
     virtual void set_deadline(std::chrono::milliseconds from_now, std::string why) = 0;
     virtual void clear_deadline() = 0;
+    /// Has Protocol::on_alarm called at that time, once; there is one alarm, the last that was set. Only from
+    /// within Protocol's functions.
+    virtual void set_alarm(std::chrono::steady_clock::time_point at) = 0;
 
     /// Bytes that were sent and are not the kernel's yet. Thread-safe.
     [[nodiscard]] virtual std::size_t queued() const = 0;
-    /// The other side's numeric address and port. Thread-safe.
+    /// The other side's numeric address and port. Thread-safe from on_open on.
     [[nodiscard]] virtual std::string const& peer() const = 0;
 };
 
@@ -82,6 +88,9 @@ public:
     virtual void on_end() = 0;
     /// Little waits to be sent: here is the place to send more of what is large.
     virtual void on_drained() {}
+    /// After Connection::wake, also before on_open.
+    virtual void on_wake(Connection&) {}
+    virtual void on_alarm(Connection&) {}
     /// The last call. Also for a connection that never came to stand. Must not throw.
     virtual void on_close(Ending const& ending) = 0;
 };

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -19,14 +18,10 @@ namespace {
 
 using Why = Ending::Why;
 
-constexpr std::size_t kLowWater = 64 << 10;
-constexpr std::size_t kAtOnce = std::size_t{1} << 20;  // for one connection, then others
-constexpr std::size_t kRecord = 16 << 10;              // of TLS
 constexpr std::size_t kStrangerRead = 8 << 10;
 constexpr std::size_t kStrangerWire = 256 << 10;  // of TLS' handshake with certificates
 constexpr std::size_t kMostDrained = std::size_t{1} << 20;
-constexpr std::size_t kJoined = 16 << 10;  // smaller messages travel together
-constexpr std::size_t kPieces = 16;
+constexpr std::string_view kAlert("\x15\x03\x03\x00\x02\x02\x46", 7);  // TLS: protocol version
 // A peer whose machine is gone is noticed after so long, also where nothing is being sent.
 constexpr int kIdleSeconds = 10;
 constexpr int kProbeSeconds = 3;
@@ -65,14 +60,19 @@ void Stream::accepted(Fd fd, SocketAddress const& peer) {
     events_ = EPOLLIN;
     loop_->watch(shared_from_this(), fd_.get(), events_);
     late_ = "it has proven nothing within " + std::to_string(limits_.prove_within.count()) + " ms";
-    loop_->set_due(*this, Loop::Clock::now() + limits_.prove_within);
+    set_due(Loop::Clock::now() + limits_.prove_within);
     guarded([this] { stand(); });
+}
+
+void Stream::await_address(Loop::Time until) {
+    due_ = until;
+    loop_->wait(shared_from_this(), until);
 }
 
 void Stream::connect(std::vector<SocketAddress> addresses, Loop::Time until) {
     std::reverse(addresses.begin(), addresses.end());
     addresses_ = std::move(addresses);
-    connect_until_ = until;
+    due_ = until;
     late_ = "no connection came to stand in time";
     guarded([this] { connect_next(0); });
 }
@@ -96,7 +96,7 @@ void Stream::connect_next(int last_error) {
         fd_ = std::move(fd);
         events_ = EPOLLOUT;
         loop_->watch(shared_from_this(), fd_.get(), events_);
-        loop_->set_due(*this, connect_until_);
+        arm();
         return;
     }
     throw Failure{{Why::Unreachable, with_errno("connect", last_error)}};
@@ -108,7 +108,7 @@ void Stream::guarded(Step&& step) {
     try {
         step();
     } catch (Failure const& failure) {
-        last_word();
+        last_word(failure.ending);
         end(failure.ending);
     } catch (std::exception const& error) {
         end({Why::Violation, error.what()});
@@ -116,9 +116,11 @@ void Stream::guarded(Step&& step) {
 }
 
 /// TLS may say why it fails.
-void Stream::last_word() {
+void Stream::last_word(Ending const& ending) {
     if (!tls_ || !fd_ || state_ == State::Connecting) return;
     try {
+        // OpenSSL says nothing to who speaks no TLS, who would see an end without a reason.
+        if (ending.why == Why::NotTls && !proven_) wire_ += kAlert;
         write_wire();
     } catch (Failure const&) {
         return;  // the other side is gone
@@ -173,7 +175,7 @@ void Stream::receive() {
         throw Failure{{Why::PeerClosed, with_errno("the connection broke", errno)}};
     }
     if (got == 0) {
-        if (state_ == State::Draining || peer_ended_) return end({Why::Closed, ""});
+        if (state_ == State::Draining || peer_ended_) return end(closed());
         if (state_ == State::Handshake) {
             throw Failure{{Why::PeerClosed, "the connection was closed during the TLS handshake"}};
         }
@@ -183,7 +185,7 @@ void Stream::receive() {
     wire_bytes_ += bytes.size();
     if (state_ == State::Draining || silent()) {
         drained_ += bytes.size();
-        if (drained_ > kMostDrained) end({Why::Closed, ""});
+        if (drained_ > kMostDrained) end(closed());
         return;
     }
     if (!proven_ && wire_bytes_ > limits_.unproven_bytes + kStrangerWire) {
@@ -232,49 +234,6 @@ void Stream::peer_ended() {
     if (!silent()) protocol_->on_end();
 }
 
-void Stream::send(std::string bytes) {
-    if (bytes.empty()) return;
-    {
-        std::lock_guard const lock(mutex_);
-        if (over_ || closing_ || aborted_ || full_) return;
-        queued_ += bytes.size();
-        sent_ever_ += bytes.size();
-        if (queued_ > limits_.most_queued) {
-            full_ = true;
-        } else if (!out_.empty() && out_.back().size() + bytes.size() <= kJoined) {
-            out_.back() += bytes;
-        } else {
-            out_.push_back(std::move(bytes));
-        }
-    }
-    poke();
-}
-
-void Stream::close() {
-    {
-        std::lock_guard const lock(mutex_);
-        if (std::exchange(closing_, true)) return;
-    }
-    poke();
-}
-
-void Stream::abort(std::string why) {
-    {
-        std::lock_guard const lock(mutex_);
-        if (std::exchange(aborted_, true)) return;
-        abort_why_ = std::move(why);
-    }
-    poke();
-}
-
-void Stream::wake() {
-    poke();
-}
-
-void Stream::poke() {
-    loop_->poke(shared_from_this());
-}
-
 void Stream::admit() {
     if (proven_) return;
     proven_ = true;
@@ -285,166 +244,63 @@ void Stream::admit() {
 void Stream::set_deadline(std::chrono::milliseconds from_now, std::string why) {
     if (lingers_ || !proven_) return;
     late_ = std::move(why);
-    loop_->set_due(*this, Loop::Clock::now() + from_now);
+    set_due(Loop::Clock::now() + from_now);
 }
 
 void Stream::clear_deadline() {
-    if (!lingers_ && proven_) loop_->set_due(*this, Loop::kNever);
+    if (!lingers_ && proven_) set_due(Loop::kNever);
+}
+
+void Stream::set_alarm(Loop::Time at) {
+    alarm_ = at;
+    arm();
+}
+
+void Stream::set_due(Loop::Time due) {
+    due_ = due;
+    arm();
+}
+
+void Stream::arm() {
+    loop_->set_due(*this, std::min(due_, alarm_));
 }
 
 void Stream::due() {
-    if (lingers_) return end({Why::Closed, ""});
-    end({Why::Late, late_});
+    auto const now = Loop::Clock::now();
+    if (due_ <= now) {
+        if (lingers_) return end(closed());
+        return end({Why::Late, late_});
+    }
+    guarded([&] {
+        if (alarm_ <= now) {
+            alarm_ = Loop::kNever;
+            protocol_->on_alarm(*this);
+        }
+        flush();
+        arm();
+    });
 }
 
 void Stream::poked() {
     guarded([this] {
         bool full = false;
         bool aborted = false;
+        bool woken = false;
         {
             std::lock_guard const lock(mutex_);
             full = full_;
             aborted = aborted_;
+            woken = std::exchange(woken_, false);
         }
         if (aborted) throw Failure{{Why::Violation, abort_why_}};
         if (full) {
             throw Failure{
                 {Why::Full, "it does not read: " + std::to_string(queued_) + " bytes wait for it"}};
         }
+        if (woken) protocol_->on_wake(*this);
         if (state_ == State::Open) return flush();
-        if (state_ != State::Draining && silent()) end({Why::Closed, ""});
+        if (state_ != State::Draining && silent()) end(closed());
     });
-}
-
-void Stream::refill() {
-    if (!sending_.empty()) return;
-    std::lock_guard const lock(mutex_);
-    sending_.swap(out_);
-}
-
-void Stream::flush() {
-    std::size_t budget = kAtOnce;
-    while (state_ == State::Open) {
-        if (!write_some(budget)) break;
-        if (queued_ > kLowWater || silent()) break;
-        std::uint64_t before = 0;
-        std::uint64_t after = 0;
-        {
-            std::lock_guard const lock(mutex_);
-            before = sent_ever_;
-        }
-        protocol_->on_drained();
-        {
-            std::lock_guard const lock(mutex_);
-            after = sent_ever_;
-        }
-        if (after == before) break;
-    }
-    if (state_ == State::Handshake || state_ == State::Draining) write_wire();
-    if (state_ == State::Open) finish();
-    listen_for();
-}
-
-/// False when the socket takes no more now.
-bool Stream::write_some(std::size_t& budget) {
-    for (;;) {
-        if (!write_wire()) return false;
-        refill();
-        if (sending_.empty()) return true;
-        if (budget == 0) {
-            poke();  // others first
-            return false;
-        }
-        if (tls_) {
-            budget -= std::min(budget, encrypt_some());
-        } else if (!write_plain(budget)) {
-            return false;
-        }
-    }
-}
-
-/// What TLS made; true once all of it has gone.
-bool Stream::write_wire() {
-    if (tls_) tls_->out(wire_);
-    while (wire_sent_ < wire_.size()) {
-        ssize_t const went = ::send(fd_.get(), wire_.data() + wire_sent_, wire_.size() - wire_sent_,
-                                    MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (went < 0) {
-            if (errno == EINTR) continue;
-            if (errno == EAGAIN) return false;
-            wire_.clear();
-            wire_sent_ = 0;
-            throw Failure{{Why::PeerClosed, with_errno("the connection broke", errno)}};
-        }
-        wire_sent_ += static_cast<std::size_t>(went);
-        this->went(0);
-    }
-    wire_.clear();
-    wire_sent_ = 0;
-    return true;
-}
-
-std::size_t Stream::encrypt_some() {
-    std::size_t made = 0;
-    while (!sending_.empty() && made < 4 * kRecord) {
-        std::string const& first = sending_.front();
-        std::size_t const piece = std::min(first.size() - sent_, kRecord);
-        tls_->write(std::string_view(first).substr(sent_, piece));
-        made += piece;
-        went(piece);
-    }
-    return made;
-}
-
-bool Stream::write_plain(std::size_t& budget) {
-    std::array<iovec, kPieces> pieces{};
-    std::size_t count = 0;
-    std::size_t skipped = sent_;
-    for (auto at = sending_.begin(); at != sending_.end() && count < kPieces; ++at) {
-        pieces[count++] = {at->data() + skipped, at->size() - skipped};
-        skipped = 0;
-    }
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    ssize_t const sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-        if (errno == EINTR) return true;
-        if (errno == EAGAIN) return false;
-        throw Failure{{Why::PeerClosed, with_errno("the connection broke", errno)}};
-    }
-    budget -= std::min(budget, static_cast<std::size_t>(sent));
-    went(static_cast<std::size_t>(sent));
-    return true;
-}
-
-/// So much of what waited is the kernel's, or TLS', now.
-void Stream::went(std::size_t bytes) {
-    queued_ -= bytes;
-    sent_ += bytes;
-    while (!sending_.empty() && sent_ >= sending_.front().size()) {
-        sent_ -= sending_.front().size();
-        sending_.pop_front();
-    }
-    if (lingers_) loop_->set_due(*this, Loop::Clock::now() + limits_.linger);
-}
-
-/// After close(): once all has gone, the peer is told, and its own end awaited. Closing at once would
-/// have the kernel throw away what the peer has not read yet.
-void Stream::finish() {
-    {
-        std::lock_guard const lock(mutex_);
-        if (!closing_) return;
-    }
-    if (!std::exchange(lingers_, true)) {
-        loop_->set_due(*this, Loop::Clock::now() + limits_.linger);
-    }
-    if (queued_ > 0) return;
-    if (tls_ && !std::exchange(finished_, true)) tls_->finish();
-    if (!write_wire()) return;
-    if (peer_ended_) return end({Why::Closed, ""});
-    shutdown(fd_.get(), SHUT_WR);
-    state_ = State::Draining;
 }
 
 /// Which events matter now.

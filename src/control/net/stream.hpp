@@ -47,6 +47,8 @@ public:
 
     /// An accepted connection, whose socket does not block. It has proven nothing.
     void accepted(Fd fd, SocketAddress const& peer);
+    /// A client's whose host has no address yet.
+    void await_address(Loop::Time until);
     /// Connects to the first of these addresses that takes it; the server proves itself by TLS, if at all.
     void connect(std::vector<SocketAddress> addresses, Loop::Time until);
     void end(Ending const& ending);
@@ -56,11 +58,13 @@ public:
 
     void send(std::string bytes) override;
     void close() override;
+    void refuse(std::string why) override;
     void abort(std::string why) override;
     void wake() override;
     void admit() override;
     void set_deadline(std::chrono::milliseconds from_now, std::string why) override;
     void clear_deadline() override;
+    void set_alarm(Loop::Time at) override;
     [[nodiscard]] std::size_t queued() const override { return queued_; }
     [[nodiscard]] std::string const& peer() const override { return peer_; }
 
@@ -75,7 +79,9 @@ private:
     template <class Step>
     void guarded(Step&& step);
     void poke();
-    void last_word();
+    void set_due(Loop::Time due);
+    void arm();
+    void last_word(Ending const& ending);
     void stand();
     void open();
     void connect_next(int last_error);
@@ -93,6 +99,7 @@ private:
     void finish();
     void listen_for();
     [[nodiscard]] bool silent() const;
+    [[nodiscard]] Ending closed() const;
 
     std::shared_ptr<Loop> const loop_;
     std::shared_ptr<Protocol> protocol_;
@@ -103,7 +110,6 @@ private:
     std::string peer_;
     std::string origin_;
     std::vector<SocketAddress> addresses_;  ///< a client's, not tried yet; the next one is the last
-    Loop::Time connect_until_ = Loop::kNever;
     State state_ = State::Connecting;
     bool proven_ = true;
     bool peer_ended_ = false;
@@ -113,6 +119,8 @@ private:
     std::size_t wire_bytes_ = 0;
     std::size_t stranger_bytes_ = 0;
     std::size_t drained_ = 0;
+    Loop::Time due_ = Loop::kNever;  ///< the deadline
+    Loop::Time alarm_ = Loop::kNever;
     std::string late_ = "a deadline passed";
     std::deque<std::string> sending_;  ///< the loop's share of what waits
     std::size_t sent_ = 0;             ///< of its first
@@ -123,7 +131,9 @@ private:
     mutable std::mutex mutex_;
     std::deque<std::string> out_;
     std::uint64_t sent_ever_ = 0;
+    bool woken_ = false;
     bool closing_ = false;
+    std::string refusal_;
     bool full_ = false;
     bool aborted_ = false;
     std::string abort_why_;
