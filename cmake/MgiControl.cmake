@@ -1,6 +1,6 @@
-# The control plane: mgi_control (state machine, controller, agent; the only code that links gRPC) and
-# the program mgi-control, which `mgi controller`, `mgi agent` and `mgi status` run. Found by file and
-# not by package configuration, which Ubuntu 22.04's gRPC has none of.
+# The control plane: mgi_control (state machine, controller, agent), mgi_election (etcd's client, the only
+# code that links gRPC) and the program mgi-control, which `mgi controller`, `mgi agent` and `mgi status`
+# run. gRPC is found by file and not by package configuration, which Ubuntu 22.04's has none of.
 find_package(Protobuf QUIET)
 find_package(OpenSSL QUIET)
 find_program(MGI_GRPC_PLUGIN grpc_cpp_plugin)
@@ -47,40 +47,44 @@ if(missing)
 endif()
 find_package(Threads REQUIRED)
 
-# Generated code, compiled as it is.
-mgi_glob(proto_files src/control/proto/*.proto)
+# Generated code, compiled as it is; etcd's with gRPC's half.
 set(proto_dir "${PROJECT_BINARY_DIR}/proto")
-set(proto_sources "")
-foreach(proto IN LISTS proto_files)
-    cmake_path(RELATIVE_PATH proto BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE name)
-    cmake_path(REMOVE_EXTENSION name)
-    set(outputs "${proto_dir}/${name}.pb.cc" "${proto_dir}/${name}.grpc.pb.cc")
-    set(headers "${proto_dir}/${name}.pb.h" "${proto_dir}/${name}.grpc.pb.h")
+function(mgi_proto_library target name)
+    set(proto "${PROJECT_SOURCE_DIR}/src/control/proto/${name}.proto")
+    set(base "${proto_dir}/control/proto/${name}")
+    set(sources "${base}.pb.cc")
+    set(headers "${base}.pb.h")
+    set(with_grpc "")
+    if("GRPC" IN_LIST ARGN)
+        list(APPEND sources "${base}.grpc.pb.cc")
+        list(APPEND headers "${base}.grpc.pb.h")
+        set(with_grpc "--grpc_out=${proto_dir}" "--plugin=protoc-gen-grpc=${MGI_GRPC_PLUGIN}")
+    endif()
     add_custom_command(
-        OUTPUT ${outputs} ${headers}
+        OUTPUT ${sources} ${headers}
         COMMAND "${CMAKE_COMMAND}" -E make_directory "${proto_dir}"
-        COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_dir} --grpc_out=${proto_dir}
-                "--plugin=protoc-gen-grpc=${MGI_GRPC_PLUGIN}" -I "${PROJECT_SOURCE_DIR}/src" ${proto}
+        COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_dir} ${with_grpc}
+                -I "${PROJECT_SOURCE_DIR}/src" ${proto}
         DEPENDS ${proto}
         VERBATIM)
-    list(APPEND proto_sources ${outputs})
-endforeach()
-add_library(mgi_control_proto STATIC ${proto_sources})
-mgi_target_defaults(mgi_control_proto)
-mgi_optimize_little(mgi_control_proto)
-target_compile_options(mgi_control_proto PRIVATE -w)
-# What gRPC before 1.39 wants to hear before it shows its callback interface.
-target_compile_definitions(mgi_control_proto PUBLIC GRPC_CALLBACK_API_NONEXPERIMENTAL)
-target_include_directories(mgi_control_proto SYSTEM PUBLIC
-    "${proto_dir}" ${MGI_GRPC_INCLUDE_DIR} ${Protobuf_INCLUDE_DIRS})
-target_link_libraries(mgi_control_proto PUBLIC
-    ${MGI_GRPCPP_LIBRARY} ${MGI_GRPC_LIBRARY} ${MGI_GPR_LIBRARY} ${Protobuf_LIBRARY} Threads::Threads)
+    add_library(${target} STATIC ${sources})
+    mgi_target_defaults(${target})
+    mgi_optimize_little(${target})
+    target_compile_options(${target} PRIVATE -w)
+    target_include_directories(${target} SYSTEM PUBLIC "${proto_dir}" ${Protobuf_INCLUDE_DIRS})
+    target_link_libraries(${target} PUBLIC ${Protobuf_LIBRARY} Threads::Threads)
+endfunction()
+mgi_proto_library(mgi_control_proto control)
+mgi_proto_library(mgi_etcd_proto etcd GRPC)
+target_include_directories(mgi_etcd_proto SYSTEM PUBLIC ${MGI_GRPC_INCLUDE_DIR})
+target_link_libraries(mgi_etcd_proto PUBLIC
+    ${MGI_GRPCPP_LIBRARY} ${MGI_GRPC_LIBRARY} ${MGI_GPR_LIBRARY})
 if(MGI_ABSL_LIBRARY)
-    target_link_libraries(mgi_control_proto PUBLIC ${MGI_ABSL_LIBRARY})
+    target_link_libraries(mgi_etcd_proto PUBLIC ${MGI_ABSL_LIBRARY})
 endif()
 
 mgi_glob(control_sources
-    src/control/state/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp src/control/election/*.cpp
+   X src/control/election/*.cpp
     src/control/controller/*.cpp src/control/agent/*.cpp)
 # The status page is built in.
 set(page "${PROJECT_SOURCE_DIR}/src/control/http/page.html")
@@ -98,6 +102,13 @@ target_link_libraries(mgi_control
     PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
             ${MGI_PROMETHEUS_LIBRARY})
 
+mgi_glob(election_sources src/control/election/*.cpp)
+add_library(mgi_election STATIC ${election_sources})
+mgi_target_defaults(mgi_election)
+mgi_optimize_little(mgi_election)
+mgi_unity(mgi_election)
+target_link_libraries(mgi_election PUBLIC mgi_control mgi_etcd_proto PRIVATE mgi_spdlog)
+
 mgi_glob(program_sources src/control/cli/*.cpp)
 if(program_sources)
     add_executable(mgi-control ${program_sources})
@@ -106,15 +117,15 @@ if(program_sources)
     mgi_unity(mgi-control)
     target_compile_definitions(mgi-control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
     target_include_directories(mgi-control PRIVATE "${PROJECT_SOURCE_DIR}/src")
-    target_link_libraries(mgi-control PRIVATE mgi_control mgi_json mgi_readers mgi_spdlog)
+    target_link_libraries(mgi-control PRIVATE mgi_election mgi_json mgi_readers mgi_spdlog)
     if(TARGET mgi_python)
         add_dependencies(mgi_python mgi-control)
         install(TARGETS mgi-control RUNTIME DESTINATION mgi/bin COMPONENT python)
     endif()
 endif()
 
-# The control plane's own tests: a program of its own, so that mgi_tests links no gRPC.
-mgi_glob(control_tests tests/control/*/*.cpp)
+# The control plane's own tests: a program of its own, so that mgi_tests links neither protobuf nor gRPC.
+mgi_glob(control_tests tests/control/*/*.cpp tests/fuzz/control_frames.cpp)
 if(MGI_SANITIZE STREQUAL "thread")
     # The state machine has one thread; other rooms' tests drive it through the rig.
     list(FILTER control_tests EXCLUDE REGEX "/state/(.*_test|oracle|simulat.*)\\.cpp$")
@@ -129,7 +140,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     mgi_unity_by_folder(mgi_control_tests)
     mgi_test_headers(mgi_control_tests)
     target_link_libraries(mgi_control_tests PRIVATE
-        mgi_control mgi_test_support mgi_readers OpenSSL::Crypto PkgConfig::MGI_HTTPLIB GTest::gtest_main)
+        mgi_election mgi_test_support mgi_readers OpenSSL::Crypto PkgConfig::MGI_HTTPLIB GTest::gtest_main)
     target_link_options(mgi_control_tests PRIVATE ${MGI_HANG_GUARD})
     mgi_discover_tests(mgi_control_tests)
 

@@ -7,10 +7,10 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 
 set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
-    agent_message plan_bytes cluster wire)
+    agent_message control_frames plan_bytes cluster wire)
 mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/topology/machine/*.cpp
          src/planner/*.cpp src/simulation/*.cpp src/memory/*.cpp src/control/local/*.cpp
-         src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
+         src/control/net/*.cpp src/control/rpc/*.cpp src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
 mgi_target_defaults(mgi_fuzzed)
@@ -20,7 +20,25 @@ target_include_directories(mgi_fuzzed PUBLIC
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
 find_package(pugixml CONFIG REQUIRED)
 find_package(JsonHeaders REQUIRED)
-target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads pugixml::pugixml mgi_json)
+find_package(Protobuf REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_library(MGI_FMT_LIBRARY fmt REQUIRED)
+# Frames between agents and controller.
+set(proto_base "${PROJECT_BINARY_DIR}/fuzzed_proto")
+set(proto "${PROJECT_SOURCE_DIR}/src/control/proto/control.proto")
+add_custom_command(
+    OUTPUT "${proto_base}/control/proto/control.pb.cc" "${proto_base}/control/proto/control.pb.h"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${proto_base}"
+    COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_base} -I "${PROJECT_SOURCE_DIR}/src" ${proto}
+    DEPENDS ${proto}
+    VERBATIM)
+add_library(mgi_fuzzed_proto STATIC "${proto_base}/control/proto/control.pb.cc")
+target_compile_features(mgi_fuzzed_proto PUBLIC cxx_std_20)
+target_compile_options(mgi_fuzzed_proto PRIVATE -w)
+target_include_directories(mgi_fuzzed_proto SYSTEM PUBLIC "${proto_base}" ${Protobuf_INCLUDE_DIRS})
+target_link_libraries(mgi_fuzzed_proto PUBLIC ${Protobuf_LIBRARY} Threads::Threads)
+target_link_libraries(mgi_fuzzed PUBLIC mgi::cccl mgi_spdlog Threads::Threads pugixml::pugixml mgi_json
+    mgi_fuzzed_proto OpenSSL::SSL OpenSSL::Crypto ${MGI_FMT_LIBRARY})
 
 add_custom_target(mgi_fuzz)
 foreach(name IN LISTS MGI_FUZZ_TARGETS)

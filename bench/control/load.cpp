@@ -1,6 +1,7 @@
 #include "load.hpp"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include <mgi/graph.hpp>
@@ -59,18 +60,15 @@ std::vector<double> Latencies::take() {
     return all;
 }
 
-LoadAgent::LoadAgent(std::string name, std::shared_ptr<grpc::Channel> const& channel,
-                     Latencies& beats)
-    : name_(std::move(name)), stub_(Control::NewStub(channel)), beats_(beats) {
+LoadAgent::LoadAgent(std::string name, Latencies& beats) : name_(std::move(name)), beats_(beats) {
     sender_.set_protocol(kProtocol);
 }
 
-void LoadAgent::start() {
-    context_.set_wait_for_ready(true);
-    stub_->async()->Session(&context_, this);
-    AddHold();  // words come from other threads than the stream's
-    StartRead(&read_);
-    StartCall();
+void LoadAgent::start(net::Client& client, std::string const& address,
+                      std::shared_ptr<Security const> const& security) {
+    side_ = ClientSide::open(client, address, security,
+                             {[this](ControllerMessage const& message) { heard(message); },
+                              [this](Outcome const& why) { over(why.text()); }});
     AgentMessage message;
     Register& word = *message.mutable_register_();
     word.set_name(name_);
@@ -85,67 +83,44 @@ bool LoadAgent::wait_registered(std::chrono::seconds limit) {
     return registered_;
 }
 
-void LoadAgent::OnReadDone(bool ok) {
-    if (!ok) return;
-    if (read_.has_heartbeat_ack()) {
+void LoadAgent::heard(ControllerMessage const& message) {
+    if (message.has_heartbeat_ack()) {
         Clock::time_point sent;
         {
             std::lock_guard const lock(mutex_);
             sent = beat_at_;
         }
         beats_.add(sent);
-    } else if (read_.has_prepare_plan()) {
-        AgentMessage message;
-        message.mutable_plan_ack()->set_channel(read_.prepare_plan().channel());
-        message.mutable_plan_ack()->set_generation(read_.prepare_plan().generation());
-        message.mutable_plan_ack()->set_accepted(true);
-        say(std::move(message));
-    } else if (read_.has_registered()) {
+    } else if (message.has_prepare_plan()) {
+        AgentMessage accepted;
+        accepted.mutable_plan_ack()->set_channel(message.prepare_plan().channel());
+        accepted.mutable_plan_ack()->set_generation(message.prepare_plan().generation());
+        accepted.mutable_plan_ack()->set_accepted(true);
+        say(std::move(accepted));
+    } else if (message.has_registered()) {
         std::lock_guard const lock(mutex_);
-        sender_.set_agent(read_.registered().agent());
-        sender_.set_incarnation(read_.registered().incarnation());
-        sender_.set_epoch(read_.epoch());
+        sender_.set_agent(message.registered().agent());
+        sender_.set_incarnation(message.registered().incarnation());
+        sender_.set_epoch(message.epoch());
         registered_ = true;
         changed_.notify_all();
-    } else if (read_.has_refused()) {
+    } else if (message.has_refused()) {
         std::lock_guard const lock(mutex_);
-        refused_ = read_.refused().text();
+        refused_ = message.refused().text();
     }
-    StartRead(&read_);
 }
 
 void LoadAgent::say(AgentMessage message) {
     {
         std::lock_guard const lock(mutex_);
         *message.mutable_sender() = sender_;
-        queue_.push_back(std::move(message));
     }
-    write_next();
+    side_->say(message);
 }
 
-void LoadAgent::write_next() {
-    {
-        std::lock_guard const lock(mutex_);
-        if (writing_ || queue_.empty()) return;
-        writing_ = true;
-        written_ = std::move(queue_.front());
-        queue_.pop_front();
-    }
-    StartWrite(&written_);
-}
-
-void LoadAgent::OnWriteDone(bool ok) {
-    {
-        std::lock_guard const lock(mutex_);
-        writing_ = false;
-        if (!ok) queue_.clear();
-    }
-    write_next();
-}
-
-void LoadAgent::OnDone(grpc::Status const& status) {
+void LoadAgent::over(std::string const& why) {
     std::lock_guard const lock(mutex_);
-    if (refused_.empty() && !status.ok()) refused_ = status.error_message();
+    if (refused_.empty()) refused_ = why;
     over_ = true;
     changed_.notify_all();
 }
@@ -177,60 +152,55 @@ std::string LoadAgent::request_name() {
     return name_ + " request " + std::to_string(++requests_);
 }
 
+CallRequest LoadAgent::next_call() {
+    CallRequest call;
+    call.set_number(++calls_);
+    return call;
+}
+
 bool LoadAgent::create_endpoint() {
-    CreateEndpointRequest request;
+    CallRequest call = next_call();
+    CreateEndpointRequest& request = *call.mutable_create_endpoint();
     *request.mutable_sender() = sender_;
     request.set_request(request_name());
     request.set_application("bench");
-    CreateEndpointReply reply;
-    grpc::ClientContext context;
-    bool const made = stub_->CreateEndpoint(&context, request, &reply).ok();
-    endpoint_ = reply.endpoint();
-    return made;
+    std::promise<std::uint32_t> made;
+    side_->call(call, kCallLimit, [&](Outcome const&, CallAnswer const& answer) {
+        made.set_value(answer.create_endpoint().endpoint());
+    });
+    endpoint_ = made.get_future().get();
+    return endpoint_ != 0;
 }
 
-namespace {
-
-template <class Request, class Reply>
-struct Asked {
-    grpc::ClientContext context;
-    Request request;
-    Reply reply;
-};
-
-}  // namespace
-
 void LoadAgent::create_channel(std::uint32_t destination, std::function<void(std::uint32_t)> done) {
-    auto const asked = std::make_shared<Asked<CreateChannelRequest, CreateChannelReply>>();
-    *asked->request.mutable_sender() = sender_;
-    asked->request.set_request(request_name());
-    ChannelSpec& spec = *asked->request.mutable_spec();
+    CallRequest call = next_call();
+    CreateChannelRequest& request = *call.mutable_create_channel();
+    *request.mutable_sender() = sender_;
+    request.set_request(request_name());
+    ChannelSpec& spec = *request.mutable_spec();
     spec.set_name("bench");
     spec.add_sources(endpoint_);
     spec.add_destinations(destination);
     spec.set_relay_gpus(true);
     spec.set_relay_host(true);
     spec.set_schema(std::string(200, 's'));
-    stub_->async()->CreateChannel(&asked->context, &asked->request, &asked->reply,
-                                  [asked, done = std::move(done)](grpc::Status const& status) {
-                                      done(status.ok() ? asked->reply.channel() : 0);
-                                  });
+    side_->call(call, kCallLimit,
+                [done = std::move(done)](Outcome const&, CallAnswer const& answer) {
+                    done(answer.create_channel().channel());
+                });
 }
 
 void LoadAgent::delete_channel(std::uint32_t channel, std::function<void(bool)> done) {
-    auto const asked = std::make_shared<Asked<DeleteChannelRequest, DeleteReply>>();
-    *asked->request.mutable_sender() = sender_;
-    asked->request.set_channel(channel);
-    stub_->async()->DeleteChannel(
-        &asked->context, &asked->request, &asked->reply,
-        [asked, done = std::move(done)](grpc::Status const& status) { done(status.ok()); });
+    CallRequest call = next_call();
+    *call.mutable_delete_channel()->mutable_sender() = sender_;
+    call.mutable_delete_channel()->set_channel(channel);
+    side_->call(call, kCallLimit, [done = std::move(done)](Outcome const& how, CallAnswer const&) {
+        done(how.code() == Outcome::OK);
+    });
 }
 
 void LoadAgent::stop() {
-    context_.TryCancel();
-    RemoveHold();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return over_; });
+    side_->close();
 }
 
 }  // namespace mgi::control::bench

@@ -2,20 +2,18 @@
 /// Agents that only speak: what a controller sees of a thousand servers, made by one process.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "control/proto/control.grpc.pb.h"
+#include "control/net/client.hpp"
+#include "control/rpc/client_side.hpp"
 
 namespace mgi::control::bench {
 
@@ -38,11 +36,12 @@ private:
 };
 
 /// One server of 8 GPUs: registers, sends heartbeats with figures, accepts every plan at once.
-class LoadAgent final : public grpc::ClientBidiReactor<AgentMessage, ControllerMessage> {
+class LoadAgent {
 public:
-    LoadAgent(std::string name, std::shared_ptr<grpc::Channel> const& channel, Latencies& beats);
+    LoadAgent(std::string name, Latencies& beats);
 
-    void start();
+    void start(net::Client& client, std::string const& address,
+               std::shared_ptr<Security const> const& security);
     /// False when the session did not come to stand in time.
     bool wait_registered(std::chrono::seconds limit);
     bool create_endpoint();
@@ -56,18 +55,15 @@ public:
     [[nodiscard]] std::string const& refused() const { return refused_; }
 
 private:
-    void OnReadDone(bool ok) override;
-    void OnWriteDone(bool ok) override;
-    void OnDone(grpc::Status const& status) override;
+    void heard(ControllerMessage const& message);
+    void over(std::string const& why);
     void say(AgentMessage message);
-    void write_next();
+    CallRequest next_call();
     [[nodiscard]] std::string request_name();
 
     std::string const name_;
-    std::unique_ptr<Control::Stub> const stub_;
+    std::shared_ptr<ClientSide> side_;
     Latencies& beats_;
-    grpc::ClientContext context_;
-    ControllerMessage read_;
     Sender sender_;
     std::uint32_t endpoint_ = 0;
 
@@ -76,12 +72,10 @@ private:
     bool registered_ = false;
     bool over_ = false;
     std::string refused_;
-    std::deque<AgentMessage> queue_;
-    bool writing_ = false;
-    AgentMessage written_;
     std::uint64_t sequence_ = 0;
     Clock::time_point beat_at_;
     std::atomic<std::uint64_t> requests_{0};
+    std::atomic<std::uint64_t> calls_{0};
 };
 
 }  // namespace mgi::control::bench

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +21,9 @@
 
 #include "control/controller/service.hpp"
 #include "control/controller/state_file.hpp"
-#include "control/rpc/limits.hpp"
+#include "control/net/files.hpp"
+#include "control/rpc/client_side.hpp"
+#include "control/state/settings.hpp"
 #include "load.hpp"
 
 namespace mgi::control::bench {
@@ -46,13 +47,6 @@ void bind_to(int first, int last) {
     if (sched_setaffinity(0, sizeof cores, &cores) != 0) std::perror("bench_control: cores");
 }
 
-void allow_files() {
-    rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-}
-
 /// Serves until the pipe closes. Its port goes out by `ready`.
 int serve(Options const& options, int ready, int until) {
     bind_to(0, 0);
@@ -64,11 +58,8 @@ int serve(Options const& options, int ready, int until) {
         Security const security{SecurityOptions{}};
         StateFile storage(folder / "state");
         ControlService service(security, "127.0.0.1");
-        grpc::ServerBuilder builder;
-        int port = 0;
-        prepare_server(builder, "127.0.0.1:0", security, &port);
-        builder.RegisterService(&service);
-        auto const server = builder.BuildAndStart();
+        auto server = service.serve("127.0.0.1:0");
+        int const port = server->port();
         Settings settings;
         settings.heartbeat_ms = options.heartbeat_ms;
         settings.lease_ms = 4 * options.heartbeat_ms;
@@ -78,7 +69,7 @@ int serve(Options const& options, int ready, int until) {
         while (good && read(until, &end, 1) < 0) {
         }
         service.retire();
-        server->Shutdown();
+        server.reset();
     }
     std::filesystem::remove_all(folder);
     return 0;
@@ -99,25 +90,20 @@ double cpu_seconds(pid_t process) {
     return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-/// A controller that does not answer must not keep the bench from its end.
-constexpr std::chrono::seconds kStatusLimit{5};
-
 /// Somebody who looks at the status page all the time.
-std::jthread poll_status(Options const& options, std::shared_ptr<grpc::Channel> const& channel,
-                         Latencies& taken) {
+std::jthread poll_status(Options const& options, std::string const& address,
+                         std::shared_ptr<Security const> const& security, Latencies& taken) {
     if (options.poll_ms == 0) return {};
-    return std::jthread([&taken, every = std::chrono::milliseconds(options.poll_ms),
-                         stub = std::shared_ptr<Control::Stub>(Control::NewStub(channel))](
+    return std::jthread([=, &taken, every = std::chrono::milliseconds(options.poll_ms)](
                             std::stop_token const& stop) {
         for (auto next = Clock::now(); !stop.stop_requested(); next += every) {
             std::this_thread::sleep_until(next);
             auto const since = Clock::now();
-            grpc::ClientContext context;
-            context.set_deadline(std::chrono::system_clock::now() + kStatusLimit);
-            StatusRequest request;
-            request.set_protocol(kProtocol);
-            StatusReply reply;
-            if (stub->Status(&context, request, &reply).ok()) taken.add(since);
+            CallRequest request;
+            request.mutable_status()->set_protocol(kProtocol);
+            if (call_once(address, security, request).first.code() == Outcome::OK) {
+                taken.add(since);
+            }
         }
     });
 }
@@ -135,16 +121,16 @@ nlohmann::ordered_json summary(std::vector<double> const& sorted) {
 int load(Options const& options, int port, pid_t controller) {
     int const cores = static_cast<int>(std::thread::hardware_concurrency());
     bind_to(cores > 1 ? 1 : 0, cores - 1);
-    Security const security{SecurityOptions{}};
+    auto const security = std::make_shared<Security const>(SecurityOptions{});
     std::string const address = "127.0.0.1:" + std::to_string(port);
     Latencies beats;
     Latencies creations;
     Latencies deletions;
     std::vector<std::unique_ptr<LoadAgent>> agents;
+    net::Client client;  // behind the agents, which it calls
     for (std::uint32_t i = 0; i < options.agents; ++i) {
-        agents.push_back(std::make_unique<LoadAgent>("node" + std::to_string(i),
-                                                     make_channel(address, security), beats));
-        agents.back()->start();
+        agents.push_back(std::make_unique<LoadAgent>("node" + std::to_string(i), beats));
+        agents.back()->start(client, address, security);
         if (!agents.back()->wait_registered(std::chrono::seconds(30)) ||
             !agents.back()->create_endpoint()) {
             std::fprintf(stderr, "agent %u: %s\n", i, agents.back()->refused().c_str());
@@ -197,7 +183,7 @@ int load(Options const& options, int port, pid_t controller) {
         }
     };
     Latencies polls;
-    auto const poller = poll_status(options, make_channel(address, security), polls);
+    auto const poller = poll_status(options, address, security, polls);
     run(2);  // until caches and connections are warm
     beats.take();
     creations.take();
@@ -257,11 +243,11 @@ int run_bench(int argc, char** argv) {
     app.add_flag("--keep", options.keep, "Channels are not deleted again");
     app.add_option("--json", options.json, "Write the figures to this file");
     CLI11_PARSE(app, argc, argv);
-    allow_files();
+    net::allow_many_files();
     int ready[2];
     int until[2];
     if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(until, O_CLOEXEC) != 0) return 1;
-    // Before the first call of gRPC, which does not survive a fork.
+    // Before there is another thread.
     pid_t const controller = fork();
     if (controller == 0) {
         close(until[1]);

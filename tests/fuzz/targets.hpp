@@ -24,6 +24,8 @@ void topology_file(Input input);
 void corrections(Input input);
 /// Messages between applications and their agent: CBOR, and frames of it in pieces.
 void agent_message(Input input);
+/// What comes over a connection to the controller: a hello, frames of a session and calls, in pieces.
+void control_frames(Input input);
 /// Forwarding tables and channel directories as they travel.
 void plan_bytes(Input input);
 /// Servers whose graphs say anything, channels over them, and a link that fails and recovers.

@@ -82,7 +82,8 @@ class Bed(Ground):
         folder = self.cluster.folder
         controller = FarController(folder, self.testbed.switch, self._at("switch"))
         self.controller = self.cluster.keep(controller)
-        graph = ["--topology-config", str(self.testbed.corrections)]
+        # A network of this testbed alone, without a token.
+        graph = ["--topology-config", str(self.testbed.corrections), "--insecure"]
         self.agents = [
             self.cluster.keep(
                 Agent(folder, name, self.controller.address, *graph, before=self._at(name))

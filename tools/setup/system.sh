@@ -15,7 +15,7 @@ system_packages() {
     echo "libhwloc15 tells mgi topo of CPUs and PCI devices"
     case "$1" in
         control | test)
-            echo "libgrpc++-dev carries messages between agents and controller"
+            echo "libgrpc++-dev speaks with etcd"
             echo "libprotobuf-dev packs them"
             echo "protobuf-compiler generates the code that does"
             echo "protobuf-compiler-grpc generates its gRPC half"

@@ -99,8 +99,6 @@ class Cluster:
             argv = [str(PROGRAM), "controller", "--listen", f"{host}:{port}", "--http", "none"]
             argv += ["--state", f"{station.folder}/controller.state", "--token-file", str(token)]
             argv += ["--log-level", "warn"]
-            if host != "127.0.0.1":  # a network of this testbed alone
-                argv.append("--insecure")
             service = self.controller = Service("controller", self._log)
             service.process = self._supervisor.start(station, argv, _blank(), service.hear)
             self._await([service])

@@ -1,6 +1,6 @@
 /// \file
-/// The agent's connection to a controller, by gRPC: one session stream and unary calls. gRPC's threads
-/// only queue what they bring.
+/// The agent's connection to a controller: its session and its calls. The connection's thread only queues
+/// what it brings.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,8 @@
 
 #include "control/agent/inbox.hpp"
 #include "control/agent/ports.hpp"
+#include "control/net/client.hpp"
+#include "control/rpc/client_side.hpp"
 #include "control/rpc/security.hpp"
 
 namespace mgi::control {
@@ -20,15 +22,15 @@ struct LinkEvents {
     std::function<void(CallNumber, CallOutcome)> call_ended;
 };
 
-/// One at a time: opening the next one ends the one before. Used by one thread. Its end waits for gRPC to
-/// let go of cancelled calls, a bounded time.
+/// Without certificates and token it connects to this machine alone, unless `insecure`: also where a
+/// controller names another one. One at a time: opening the next one ends the one before. Used by one thread.
 class ControllerLink {
 public:
     ControllerLink(std::shared_ptr<Security const> security, std::shared_ptr<Inbox> inbox,
-                   LinkEvents events);
+                   LinkEvents events, bool insecure = false);
     ControllerLink(ControllerLink const&) = delete;
     ControllerLink& operator=(ControllerLink const&) = delete;
-    ~ControllerLink();
+    ~ControllerLink() { close(); }
 
     void open(std::uint64_t session, std::string const& address);
     void send(AgentMessage const& message);
@@ -38,11 +40,12 @@ public:
     void cancel(CallNumber number);
 
 private:
-    class Connection;
     std::shared_ptr<Security const> security_;
     std::shared_ptr<Inbox> inbox_;
     std::shared_ptr<LinkEvents const> events_;
-    std::shared_ptr<Connection> connection_;
+    bool const insecure_;
+    std::shared_ptr<ClientSide> connection_;
+    net::Client client_;  ///< the last: nothing comes once it has ended
 };
 
 }  // namespace mgi::control

@@ -17,6 +17,7 @@
 #include "control/cli/options.hpp"
 #include "control/http/metric_text.hpp"
 #include "control/http/server.hpp"
+#include "control/net/files.hpp"
 #include "core/log.hpp"
 #include "topology/machine/local_nics.hpp"
 #include "topology/machine/machine.hpp"
@@ -34,7 +35,6 @@ struct AgentCommand {
     std::string topology;
     std::string corrections;
     HttpOptions http;
-    bool insecure = false;
     std::string log_level = "info";
 };
 
@@ -78,14 +78,15 @@ void find_graph(AgentCommand& options) {
 
 int run_agent_command(AgentCommand& options) {
     start_log(options.log_level);
-    allow_many_files();
+    net::allow_many_files();
     StopSignals const signals;
     Security const security(options.agent.security);
     for (std::string const& address : options.agent.controllers) {
         check_address("--controller", address);
+        check_connect_address("--controller", address, security, options.agent.insecure);
     }
     if (!options.http.address.empty()) {
-        check_web_address("--http", options.http.address, security, options.insecure);
+        check_web_address("--http", options.http.address, security, options.agent.insecure);
     }
     find_graph(options);
     Agent agent(options.agent);
@@ -139,8 +140,11 @@ Run add_agent(CLI::App& command) {
         ->type_name(kFile);
     command.add_option("--http", options->http.address, "of metrics (default: none)")
         ->type_name(kAddress);
-    command.add_flag("--insecure", options->insecure,
-                     "serve metrics without certificates or token where other machines reach them");
+    command
+        .add_flag("--insecure", options->agent.insecure,
+                  "speak to controllers on other machines, and serve metrics to them, without "
+                  "certificates or token")
+        ->envname("MGI_INSECURE");
     command
         .add_option("--clock-shift-ms", options->agent.clock_shift_ms,
                     "for tests: its wall clock is so far off")

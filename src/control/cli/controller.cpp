@@ -1,6 +1,5 @@
 // `mgi controller`: the options, the server, and who leads.
 #include <fmt/format.h>
-#include <grpcpp/server.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -24,7 +23,7 @@
 #include "control/http/controller_metrics.hpp"
 #include "control/http/page.hpp"
 #include "control/http/server.hpp"
-#include "control/rpc/limits.hpp"
+#include "control/net/files.hpp"
 #include "core/log.hpp"
 #include "core/private_files.hpp"
 
@@ -124,7 +123,7 @@ void lead_in_turn(ControllerOptions const& options, std::string const& address,
 
 int run_controller(ControllerOptions& options) {
     start_log(options.log_level);
-    allow_many_files();
+    net::allow_many_files();
     StopSignals const signals;
     Security const security(options.security);
     check_address("--listen", options.listen);
@@ -152,16 +151,14 @@ int run_controller(ControllerOptions& options) {
 
     ControlService service(security, address);
     Fence fence(service);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    prepare_server(builder, options.listen, security, &port);
-    builder.RegisterService(&service);
-    std::unique_ptr<grpc::Server> const server = builder.BuildAndStart();
-    if (!server || port == 0) {
+    std::unique_ptr<net::Server> server;
+    try {
+        server = service.serve(options.listen);
+    } catch (Error const& error) {
         throw Error(ErrorCode::InvalidArgument,
                     fmt::format("--listen {}: that address cannot be listened on; is another "
-                                "controller running, or is it another machine's address?",
-                                options.listen));
+                                "controller running, or is it another machine's address? {}",
+                                options.listen, error.what()));
     }
     std::unique_ptr<HttpServer> http;
     if (!options.http.address.empty()) {
@@ -187,10 +184,11 @@ int run_controller(ControllerOptions& options) {
             }
         });
     }
-    if (!security.encrypted() && !is_loopback(options.listen)) {
+    if (!security.guarded() && !is_loopback(options.listen)) {
         log::warn(
-            "controller: no certificates (--ca, --cert, --key): whoever reaches {} may use "
-            "it, and everything is sent in the clear",
+            "controller: no token (--token-file) and no certificates (--ca, --cert, --key): "
+            "whoever "
+            "reaches {} may use it, and everything is sent in the clear",
             options.listen);
     }
     fmt::print("mgi controller: agents reach it at {}{}{}\n", address,
@@ -205,7 +203,7 @@ int run_controller(ControllerOptions& options) {
     }
     // Agents first: they are to hear of it at once, whatever a reader of the page does.
     service.retire();
-    server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server.reset();
     http.reset();
     return 0;
 }
@@ -228,8 +226,8 @@ Run add_controller(CLI::App& command) {
         ->type_name(kAddress)
         ->capture_default_str();
     command.add_flag("--insecure", options->insecure,
-                     "listen without certificates, or serve the page without a token, where other "
-                     "machines reach it");
+                     "listen without token or certificates, or serve the page without both, where "
+                     "other machines reach it");
     add_security(command, options->security);
     char const* const leases = "Leases (milliseconds)";
     auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {

@@ -1,9 +1,6 @@
 #include "control/cli/options.hpp"
 
 #include <fmt/format.h>
-#include <grpc/support/log.h>
-#include <grpcpp/version_info.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,8 +10,6 @@
 
 #include <mgi/error.hpp>
 #include <mgi/runtime.hpp>
-
-#include "core/log.hpp"
 
 namespace mgi::control {
 
@@ -55,19 +50,6 @@ void add_daemon(CLI::App& command, std::string& log_level) {
 void start_log(std::string const& level) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): before there is another thread
     if (std::getenv("MGI_LOG") == nullptr) set_log_level(level);
-#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65
-    // What matters of it, our own messages say.
-    gpr_set_log_function([](gpr_log_func_args* line) {
-        log::debug("gRPC: {} ({}:{})", line->message, line->file, line->line);
-    });
-#endif
-}
-
-void allow_many_files() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void check_address(std::string const& option, std::string const& address) {

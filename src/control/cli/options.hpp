@@ -23,12 +23,8 @@ void add_security(CLI::App& command, SecurityOptions& options);
 
 /// --log-level and --config.
 void add_daemon(CLI::App& command, std::string& log_level);
-/// Before anything is logged: the level, and gRPC's own log into ours. MGI_LOG wins.
+/// Before anything is logged: the level. MGI_LOG wins.
 void start_log(std::string const& level);
-
-/// As many open files as the system lets this process have: each agent of a controller, and each
-/// application of an agent, takes one or two, and the usual limit is 1024.
-void allow_many_files();
 
 /// Refuses what is no "host:port".
 void check_address(std::string const& option, std::string const& address);

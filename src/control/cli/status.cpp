@@ -16,8 +16,7 @@
 #include "control/cli/commands.hpp"
 #include "control/cli/options.hpp"
 #include "control/cli/status_text.hpp"
-#include "control/proto/control.grpc.pb.h"
-#include "control/rpc/limits.hpp"
+#include "control/rpc/client_side.hpp"
 #include "control/state/settings.hpp"
 
 namespace mgi::control {
@@ -31,22 +30,19 @@ constexpr std::size_t kShown = 40;
 struct StatusOptions {
     std::vector<std::string> controllers{kDefaultController};
     SecurityOptions security;
+    bool insecure = false;
     bool json = false;
     bool all = false;
     double watch_s = 0;
 };
 
-Json ask(std::string const& address, Security const& security) {
-    auto const stub = Control::NewStub(make_channel(address, security));
-    grpc::ClientContext context;
-    prepare_call(context, security);
-    StatusRequest request;
-    request.set_protocol(kProtocol);
-    StatusReply reply;
-    grpc::Status const status = stub->Status(&context, request, &reply);
-    if (!status.ok()) throw Error(ErrorCode::Refused, security.explain(address, status));
+Json ask(std::string const& address, std::shared_ptr<Security const> const& security) {
+    CallRequest request;
+    request.mutable_status()->set_protocol(kProtocol);
+    auto const [how, answer] = call_once(address, security, request);
+    if (how.code() != Outcome::OK) throw Error(ErrorCode::Refused, how.text());
     try {
-        return Json::parse(reply.json());
+        return Json::parse(answer.status().json());
     } catch (Json::exception const& error) {
         throw Error(ErrorCode::Internal,
                     fmt::format("controller {}: its status is no JSON: {}", address, error.what()));
@@ -54,7 +50,7 @@ Json ask(std::string const& address, Security const& security) {
 }
 
 /// Of the controllers, the one that leads; else one that stands by, else what the last one failed of.
-Json ask_any(StatusOptions const& options, Security const& security) {
+Json ask_any(StatusOptions const& options, std::shared_ptr<Security const> const& security) {
     Json standby;
     std::string trouble;
     for (std::string const& address : options.controllers) {
@@ -70,7 +66,7 @@ Json ask_any(StatusOptions const& options, Security const& security) {
     throw Error(ErrorCode::Refused, trouble);
 }
 
-void show(StatusOptions const& options, Security const& security) {
+void show(StatusOptions const& options, std::shared_ptr<Security const> const& security) {
     Json const status = ask_any(options, security);
     std::string text;
     try {
@@ -91,8 +87,11 @@ void show(StatusOptions const& options, Security const& security) {
 
 int run_status(StatusOptions const& options) {
     start_log("warn");
-    for (std::string const& address : options.controllers) check_address("--controller", address);
-    Security const security(options.security);
+    auto const security = std::make_shared<Security const>(options.security);
+    for (std::string const& address : options.controllers) {
+        check_address("--controller", address);
+        check_connect_address("--controller", address, *security, options.insecure);
+    }
     if (options.watch_s <= 0) {
         show(options, security);
         return 0;
@@ -119,6 +118,10 @@ Run add_status(CLI::App& command) {
         ->allow_extra_args(false)
         ->envname("MGI_CONTROLLER")
         ->capture_default_str();
+    command
+        .add_flag("--insecure", options->insecure,
+                  "ask controllers on other machines without certificates or token")
+        ->envname("MGI_INSECURE");
     command.add_flag("--json", options->json, "the whole status as JSON (docs/control.md)");
     command.add_flag("--all", options->all, "every server, channel and failure");
     command.add_option("--watch", options->watch_s, "again every so often (1), until Ctrl-C")

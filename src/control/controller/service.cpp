@@ -5,53 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "control/rpc/handover.hpp"
+#include "control/state/settings.hpp"
 
 namespace mgi::control {
 namespace {
 
-grpc::StatusCode code_of(Problem problem) {
-    switch (problem) {
-        case Problem::None: return grpc::StatusCode::OK;
-        case Problem::InvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;
-        case Problem::NotFound: return grpc::StatusCode::NOT_FOUND;
-        case Problem::FailedPrecondition: return grpc::StatusCode::FAILED_PRECONDITION;
-        case Problem::ResourceExhausted: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-        case Problem::Unavailable: return grpc::StatusCode::UNAVAILABLE;
-        case Problem::DeadlineExceeded: return grpc::StatusCode::DEADLINE_EXCEEDED;
-        case Problem::Aborted: return grpc::StatusCode::ABORTED;
-        case Problem::Unimplemented: return grpc::StatusCode::UNIMPLEMENTED;
-    }
-    return grpc::StatusCode::INTERNAL;
-}
-
-grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, grpc::Status status) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(std::move(status));
-    return reactor;
-}
-
-using Stream = grpc::ServerBidiReactor<AgentMessage, ControllerMessage>;
-
-/// A session that is not let in.
-class Refusal final : public Stream {
-public:
-    explicit Refusal(grpc::Status status) {
-        hand_over(this);
-        Finish(std::move(status));
-    }
-    explicit Refusal(ControllerMessage message) : message_(std::move(message)) {
-        hand_over(this);
-        StartWriteAndFinish(&message_, {}, grpc::Status::OK);
-    }
-    void OnDone() override {
-        take_over(this);
-        delete this;
-    }
-
-private:
-    ControllerMessage message_;
-};
+constexpr std::size_t kStatusesAtOnce = 256;
 
 ControllerMessage not_leader_message(std::string leader, std::string text) {
     ControllerMessage message;
@@ -63,42 +22,26 @@ ControllerMessage not_leader_message(std::string leader, std::string text) {
     return message;
 }
 
+Answer failure(Problem problem, std::string text) {
+    return {0, problem, std::move(text), 0, 0};
+}
+
 }  // namespace
-
-/// Whoever takes it out of the service's list finishes it; so it is finished once.
-class Call final : public grpc::ServerUnaryReactor {
-public:
-    Call(ControlService& service, CallId id, std::shared_ptr<Engine> engine,
-         std::function<void(Answer const&)> fill)
-        : service_(service), id_(id), engine_(std::move(engine)), fill_(std::move(fill)) {}
-
-    void finish(Answer const& answer) {
-        if (answer.problem == Problem::None) fill_(answer);
-        hand_over(this);
-        Finish(grpc::Status(code_of(answer.problem), answer.text));
-    }
-    void OnCancel() override {
-        take_over(this);
-        service_.cancelled(id_, *engine_);
-        hand_over(this);
-    }
-    void OnDone() override {
-        take_over(this);
-        delete this;
-    }
-
-private:
-    ControlService& service_;
-    CallId const id_;
-    std::shared_ptr<Engine> const engine_;
-    std::function<void(Answer const&)> const fill_;
-};
 
 ControlService::ControlService(Security const& security, std::string address)
     : security_(security), address_(std::move(address)) {}
 
 ControlService::~ControlService() {
     stand_by({});
+}
+
+std::unique_ptr<net::Server> ControlService::serve(std::string const& listen) {
+    return std::make_unique<net::Server>(
+        listen, security_.server_tls(),
+        [this] {
+            return std::make_shared<Session>(next_++, security_, static_cast<SessionOwner&>(*this));
+        },
+        server_options("controller"));
 }
 
 void ControlService::lead(std::shared_ptr<Engine> engine) {
@@ -109,25 +52,25 @@ void ControlService::lead(std::shared_ptr<Engine> engine) {
 
 void ControlService::stand_by(std::string const& leader) {
     std::shared_ptr<Engine> engine;
-    std::unordered_map<SessionId, std::shared_ptr<control::Session>> sessions;
-    std::unordered_map<CallId, Call*> calls;
+    std::unordered_map<SessionId, std::shared_ptr<Session>> sessions;
+    std::unordered_map<CallId, Caller> calls;
     {
         std::lock_guard const lock(mutex_);
         leader_ = leader;
         engine = std::exchange(engine_, nullptr);
-        // They stay listed until their streams end, so that nobody counts them twice.
-        sessions = sessions_;
+        sessions = std::exchange(sessions_, {});
         calls = std::exchange(calls_, {});
+        calls_of_.clear();
     }
     if (engine != nullptr) engine->stop();
+    for (auto const& [id, call] : calls) {
+        call.session->answer(call.number, failure(Problem::Unavailable, not_leader()));
+    }
     auto const message =
         std::make_shared<ControllerMessage const>(not_leader_message(leader, not_leader()));
     for (auto const& [id, session] : sessions) {
         session->send({id, message, {}});
         session->close();
-    }
-    for (auto const& [id, call] : calls) {
-        call->finish({id, Problem::Unavailable, not_leader(), 0, 0});
     }
 }
 
@@ -142,7 +85,7 @@ std::string ControlService::not_leader() const {
                            : fmt::format("not the leader; ask {}", leader_);
 }
 
-std::string ControlService::status() const {
+std::shared_ptr<std::string const> ControlService::status_text() const {
     About about{address_, {}, MGI_VERSION};
     std::shared_ptr<Engine> leading;
     {
@@ -150,7 +93,8 @@ std::string ControlService::status() const {
         leading = engine_;
         if (leading == nullptr) about.leader = leader_.empty() ? "nobody yet" : leader_;
     }
-    return leading == nullptr ? status_json({}, about) : *board_.json(leading, about);
+    if (leading != nullptr) return board_.json(leading, about);
+    return std::make_shared<std::string const>(status_json({}, about));
 }
 
 std::shared_ptr<Snapshot const> ControlService::snapshot() const {
@@ -158,7 +102,7 @@ std::shared_ptr<Snapshot const> ControlService::snapshot() const {
     return leading == nullptr ? none<Snapshot>() : board_.snapshot(leading);
 }
 
-std::shared_ptr<control::Session> ControlService::find(SessionId session) const {
+std::shared_ptr<Session> ControlService::find(SessionId session) const {
     std::lock_guard const lock(mutex_);
     auto const found = sessions_.find(session);
     return found == sessions_.end() ? nullptr : found->second;
@@ -173,141 +117,134 @@ void ControlService::carry_out(Close const& close) {
 }
 
 void ControlService::carry_out(Answer const& answer) {
-    Call* call = nullptr;
+    Caller caller;
     {
         std::lock_guard const lock(mutex_);
         auto const found = calls_.find(answer.call);
         if (found == calls_.end()) return;
-        call = found->second;
+        caller = std::move(found->second);
         calls_.erase(found);
+        auto const of = calls_of_.find(caller.session->id());
+        if (of != calls_of_.end()) {
+            of->second.erase(caller.number);
+            if (of->second.empty()) calls_of_.erase(of);
+        }
     }
-    call->finish(answer);
+    caller.session->answer(caller.number, answer);
 }
 
-void ControlService::cancelled(CallId call, Engine& engine) {
+std::shared_ptr<Engine> ControlService::began(std::shared_ptr<Session> const& session,
+                                              ControllerMessage& refusal) {
+    std::string leader;
+    {
+        std::lock_guard const lock(mutex_);
+        if (engine_ != nullptr) {
+            sessions_.emplace(session->id(), session);
+            return engine_;
+        }
+        leader = leader_;
+    }
+    refusal = not_leader_message(leader, not_leader());
+    return nullptr;
+}
+
+void ControlService::over(Session& session) {
+    std::vector<std::pair<CallId, std::shared_ptr<Engine>>> calls;
+    {
+        std::lock_guard const lock(mutex_);
+        sessions_.erase(session.id());
+        auto const of = calls_of_.find(session.id());
+        if (of == calls_of_.end()) return;
+        for (auto const& [number, call] : of->second) {
+            calls.emplace_back(call, calls_.at(call).engine);
+        }
+    }
+    for (auto const& [call, leading] : calls) give_up(call, *leading);
+}
+
+void ControlService::cancelled(Session& session, std::uint64_t number) {
+    CallId call = 0;
+    std::shared_ptr<Engine> leading;
+    {
+        std::lock_guard const lock(mutex_);
+        auto const of = calls_of_.find(session.id());
+        if (of == calls_of_.end()) return;
+        auto const found = of->second.find(number);
+        if (found == of->second.end()) return;
+        call = found->second;
+        leading = calls_.at(call).engine;
+    }
+    give_up(call, *leading);
+}
+
+void ControlService::give_up(CallId call, Engine& engine) {
     engine.apply([call](Cluster& cluster, Now now, Effects& effects) {
         cluster.call_gone(call, now, effects);
     });
     carry_out(Answer{call, Problem::DeadlineExceeded, "the caller gave up", 0, 0});
 }
 
-Stream* ControlService::Session(Context* context) {
-    grpc::Status admitted = security_.admit(*context);
-    if (!admitted.ok()) return new Refusal(std::move(admitted));
-    SessionId const id = next_++;
-    std::shared_ptr<control::Session> session;
-    std::string leader;
-    {
-        std::lock_guard const lock(mutex_);
-        leader = leader_;
-        if (engine_ != nullptr) {
-            session =
-                std::make_shared<control::Session>(id, context, engine_, [this](SessionId over) {
-                    std::lock_guard const over_lock(mutex_);
-                    sessions_.erase(over);
-                });
-            sessions_.emplace(id, session);
-        }
-    }
-    if (session == nullptr) return new Refusal(not_leader_message(leader, not_leader()));
-    session->start();
-    return session.get();
-}
-
-ControlService::Reactor* ControlService::start(
-    Context* context, std::function<void(Cluster&, CallId, Now, Effects&)> const& ask,
-    std::function<void(Answer const&)> fill) {
-    grpc::Status admitted = security_.admit(*context);
-    if (!admitted.ok()) return finish(context, std::move(admitted));
+void ControlService::start(std::shared_ptr<Session> const& session, std::uint64_t number,
+                           Ask const& ask) {
     CallId const id = next_++;
     std::shared_ptr<Engine> leading;
-    Call* call = nullptr;
     {
         std::lock_guard const lock(mutex_);
         leading = engine_;
         if (leading != nullptr) {
-            call = new Call(*this, id, leading, std::move(fill));
-            calls_.emplace(id, call);
+            calls_.emplace(id, Caller{session, number, leading});
+            calls_of_[session->id()].emplace(number, id);
         }
     }
     if (leading == nullptr) {
-        return finish(context, {grpc::StatusCode::UNAVAILABLE, not_leader()});
+        return session->answer(number, failure(Problem::Unavailable, not_leader()));
     }
     leading->apply(
         [&](Cluster& cluster, Now now, Effects& effects) { ask(cluster, id, now, effects); });
-    hand_over(call);
-    return call;
 }
 
-ControlService::Reactor* ControlService::CreateEndpoint(Context* context,
-                                                        CreateEndpointRequest const* request,
-                                                        CreateEndpointReply* reply) {
-    return start(
-        context,
-        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
-            cluster.create_endpoint(call, *request, now, effects);
-        },
-        [reply](Answer const& answer) { reply->set_endpoint(answer.id); });
-}
-
-ControlService::Reactor* ControlService::DeleteEndpoint(Context* context,
-                                                        DeleteEndpointRequest const* request,
-                                                        DeleteReply* /*reply*/) {
-    return start(
-        context,
-        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
-            cluster.delete_endpoint(call, *request, now, effects);
-        },
-        [](Answer const&) {});
-}
-
-ControlService::Reactor* ControlService::CreateChannel(Context* context,
-                                                       CreateChannelRequest const* request,
-                                                       CreateChannelReply* reply) {
-    return start(
-        context,
-        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
-            cluster.create_channel(call, *request, now, effects);
-        },
-        [reply](Answer const& answer) {
-            reply->set_channel(answer.id);
-            reply->set_generation(answer.generation);
+void ControlService::asked(std::shared_ptr<Session> const& session, CallRequest const& call) {
+    auto const put = [&](auto const& request, auto method) {
+        start(session, call.number(), [&](Cluster& cluster, CallId id, Now now, Effects& effects) {
+            (cluster.*method)(id, request, now, effects);
         });
-}
-
-ControlService::Reactor* ControlService::DeleteChannel(Context* context,
-                                                       DeleteChannelRequest const* request,
-                                                       DeleteReply* /*reply*/) {
-    return start(
-        context,
-        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
-            cluster.delete_channel(call, *request, now, effects);
-        },
-        [](Answer const&) {});
-}
-
-ControlService::Reactor* ControlService::Gather(Context* context, GatherRequest const* request,
-                                                GatherReply* reply) {
-    return start(
-        context,
-        [request](Cluster& cluster, CallId call, Now now, Effects& effects) {
-            cluster.gather(call, *request, now, effects);
-        },
-        [reply](Answer const& answer) { *reply = *answer.gathered; });
-}
-
-ControlService::Reactor* ControlService::Status(Context* context, StatusRequest const* request,
-                                                StatusReply* reply) {
-    grpc::Status admitted = security_.admit(*context);
-    if (!admitted.ok()) return finish(context, std::move(admitted));
-    if (request->protocol() != kProtocol) {
-        return finish(context, {grpc::StatusCode::UNIMPLEMENTED,
-                                fmt::format("protocol {}: this controller speaks {}; update the "
-                                            "older side",
-                                            request->protocol(), kProtocol)});
+    };
+    switch (call.request_case()) {
+        case CallRequest::kCreateEndpoint:
+            return put(call.create_endpoint(), &Cluster::create_endpoint);
+        case CallRequest::kDeleteEndpoint:
+            return put(call.delete_endpoint(), &Cluster::delete_endpoint);
+        case CallRequest::kCreateChannel:
+            return put(call.create_channel(), &Cluster::create_channel);
+        case CallRequest::kDeleteChannel:
+            return put(call.delete_channel(), &Cluster::delete_channel);
+        case CallRequest::kGather: return put(call.gather(), &Cluster::gather);
+        case CallRequest::kStatus: return tell_status(session, call);
+        case CallRequest::REQUEST_NOT_SET: break;
     }
-    reply->set_json(status());
-    return finish(context, grpc::Status::OK);
+    session->answer(call.number(), failure(Problem::Unimplemented,
+                                           "this controller knows no such call; update it"));
+}
+
+/// On a thread of its own: a large cluster's status takes longer to write than agents should wait.
+void ControlService::tell_status(std::shared_ptr<Session> const& session, CallRequest const& call) {
+    std::uint32_t const protocol = call.status().protocol();
+    if (protocol != kProtocol) {
+        return session->answer(
+            call.number(),
+            failure(Problem::Unimplemented,
+                    fmt::format("protocol {}: this controller speaks {}; update the older side",
+                                protocol, kProtocol)));
+    }
+    if (statuses_ >= kStatusesAtOnce) {
+        return session->answer(call.number(),
+                               failure(Problem::Unavailable, "too many ask for the status"));
+    }
+    ++statuses_;
+    writes_status_.add([this, session, number = call.number()] {
+        session->answer(number, status_text());
+        --statuses_;
+    });
 }
 
 }  // namespace mgi::control

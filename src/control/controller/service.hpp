@@ -1,10 +1,9 @@
 /// \file
-/// The controller's gRPC service: sessions of agents, calls of clients.
+/// The controller's service: sessions of agents, calls of clients.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,21 +13,22 @@
 #include "control/controller/engine.hpp"
 #include "control/controller/session.hpp"
 #include "control/controller/status_board.hpp"
-#include "control/proto/control.grpc.pb.h"
+#include "control/controller/worker.hpp"
+#include "control/net/server.hpp"
 #include "control/rpc/security.hpp"
 
 namespace mgi::control {
 
-/// A call that waits for its answer.
-class Call;
-
 /// Serves with the engine that it was given; without one it is on standby and says who leads.
-/// Thread-safe. Must outlive the server, and `retire` comes before the server's shutdown.
-class ControlService final : public Control::CallbackService, public Outlet {
+/// Thread-safe. Must outlive the server that `serve` makes, and `retire` comes before that one's end.
+class ControlService final : public Outlet, private SessionOwner {
 public:
     /// `address` is what agents reach this controller by.
     ControlService(Security const& security, std::string address);
     ~ControlService() override;
+
+    /// Listens for agents and callers, as net::Server does.
+    [[nodiscard]] std::unique_ptr<net::Server> serve(std::string const& listen);
 
     /// From now on this controller leads.
     void lead(std::shared_ptr<Engine> engine);
@@ -39,7 +39,7 @@ public:
     void retire() { stand_by({}); }
 
     /// The status page's JSON; also on standby. Both are a moment old where several ask.
-    [[nodiscard]] std::string status() const;
+    [[nodiscard]] std::string status() const { return *status_text(); }
     /// Empty on standby.
     [[nodiscard]] std::shared_ptr<Snapshot const> snapshot() const;
 
@@ -47,43 +47,41 @@ public:
     void carry_out(Close const& close) override;
     void carry_out(Answer const& answer) override;
 
-    /// For Call: it was cancelled.
-    void cancelled(CallId call, Engine& engine);
-
 private:
-    using Context = grpc::CallbackServerContext;
-    using Reactor = grpc::ServerUnaryReactor;
+    struct Caller {
+        std::shared_ptr<Session> session;
+        std::uint64_t number = 0;
+        std::shared_ptr<Engine> engine;
+    };
+    using Ask = std::function<void(Cluster&, CallId, Now, Effects&)>;
 
-    grpc::ServerBidiReactor<AgentMessage, ControllerMessage>* Session(Context* context) override;
-    Reactor* CreateEndpoint(Context* context, CreateEndpointRequest const* request,
-                            CreateEndpointReply* reply) override;
-    Reactor* DeleteEndpoint(Context* context, DeleteEndpointRequest const* request,
-                            DeleteReply* reply) override;
-    Reactor* CreateChannel(Context* context, CreateChannelRequest const* request,
-                           CreateChannelReply* reply) override;
-    Reactor* DeleteChannel(Context* context, DeleteChannelRequest const* request,
-                           DeleteReply* reply) override;
-    Reactor* Gather(Context* context, GatherRequest const* request, GatherReply* reply) override;
-    Reactor* Status(Context* context, StatusRequest const* request, StatusReply* reply) override;
+    std::shared_ptr<Engine> began(std::shared_ptr<Session> const& session,
+                                  ControllerMessage& refusal) override;
+    void asked(std::shared_ptr<Session> const& session, CallRequest const& call) override;
+    void cancelled(Session& session, std::uint64_t number) override;
+    void over(Session& session) override;
 
-    /// Starts a call: `ask` puts it to the state machine, `fill` writes the reply.
-    Reactor* start(Context* context,
-                   std::function<void(Cluster&, CallId, Now, Effects&)> const& ask,
-                   std::function<void(Answer const&)> fill);
+    void start(std::shared_ptr<Session> const& session, std::uint64_t number, Ask const& ask);
+    void tell_status(std::shared_ptr<Session> const& session, CallRequest const& call);
+    void give_up(CallId call, Engine& engine);
+    [[nodiscard]] std::shared_ptr<std::string const> status_text() const;
     [[nodiscard]] std::shared_ptr<Engine> engine() const;
     [[nodiscard]] std::string not_leader() const;
-    std::shared_ptr<control::Session> find(SessionId session) const;
+    std::shared_ptr<Session> find(SessionId session) const;
 
     Security const& security_;
     std::string const address_;
     mutable StatusBoard board_;
-    std::atomic<std::uint64_t> next_{1};  ///< names of sessions and calls
+    std::atomic<std::uint64_t> next_{1};    ///< names of sessions and calls
+    std::atomic<std::size_t> statuses_{0};  ///< that are asked for and not answered
 
     mutable std::mutex mutex_;
     std::shared_ptr<Engine> engine_;
     std::string leader_;
-    std::unordered_map<SessionId, std::shared_ptr<control::Session>> sessions_;
-    std::unordered_map<CallId, Call*> calls_;
+    std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;  ///< that have begun
+    std::unordered_map<CallId, Caller> calls_;
+    std::unordered_map<SessionId, std::unordered_map<std::uint64_t, CallId>> calls_of_;
+    Worker writes_status_;  ///< the last: its thread ends first
 };
 
 }  // namespace mgi::control

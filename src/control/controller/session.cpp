@@ -1,10 +1,12 @@
 #include "control/controller/session.hpp"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <string>
 #include <utility>
 
-#include "control/rpc/handover.hpp"
-#include "core/log.hpp"
+#include <mgi/error.hpp>
 
 namespace mgi::control {
 namespace {
@@ -12,138 +14,216 @@ namespace {
 /// An agent that reads nothing is cut off here: a plan of the largest channel must fit, twice.
 constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 constexpr std::size_t kMostMessages = 65'536;
+/// So much is made into bytes ahead of what the connection takes.
+constexpr std::size_t kAhead = 64 << 10;
+constexpr std::chrono::milliseconds kLastWords{10'000};
 
 std::size_t size_of(Send const& send) {
     return send.message->ByteSizeLong() + send.table.size();
 }
 
-}  // namespace
-
-Session::Session(SessionId id, grpc::CallbackServerContext* context, std::shared_ptr<Engine> engine,
-                 std::function<void(SessionId)> over)
-    : id_(id), context_(context), engine_(std::move(engine)), over_(std::move(over)) {}
-
-void Session::start() {
-    self_ = shared_from_this();
-    engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
-        cluster.session_opened(id_, now, effects);
-    });
-    hand_over(this);
-    StartRead(&read_);
+Outcome::Code code_of(Problem problem) {
+    switch (problem) {
+        case Problem::None: return Outcome::OK;
+        case Problem::InvalidArgument: return Outcome::INVALID_ARGUMENT;
+        case Problem::NotFound: return Outcome::NOT_FOUND;
+        case Problem::FailedPrecondition: return Outcome::FAILED_PRECONDITION;
+        case Problem::ResourceExhausted: return Outcome::RESOURCE_EXHAUSTED;
+        case Problem::Unavailable: return Outcome::UNAVAILABLE;
+        case Problem::DeadlineExceeded: return Outcome::DEADLINE_EXCEEDED;
+        case Problem::Aborted: return Outcome::ABORTED;
+        case Problem::Unimplemented: return Outcome::UNIMPLEMENTED;
+    }
+    return Outcome::INTERNAL;
 }
 
-void Session::OnReadDone(bool ok) {
-    take_over(this);
-    if (!ok) {
-        tell_closed();
-        close();
-        return;
+}  // namespace
+
+Session::Session(SessionId id, Security const& security, SessionOwner& owner)
+    : ServerSide(security), id_(id), owner_(owner) {}
+
+void Session::said(AgentMessage& message) {
+    if (refused_) return;
+    if (engine_ == nullptr) {
+        ControllerMessage refusal;
+        engine_ = owner_.began(shared_from_this(), refusal);
+        if (engine_ == nullptr) {
+            refused_ = true;
+            send({id_, std::make_shared<ControllerMessage const>(std::move(refusal)), {}});
+            return close();
+        }
+        engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
+            cluster.session_opened(id_, now, effects);
+        });
     }
-    engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
-        cluster.session_message(id_, read_, now, effects);
+    engine_->apply([&](Cluster& cluster, Now now, Effects& effects) {
+        cluster.session_message(id_, message, now, effects);
     });
-    hand_over(this);
-    StartRead(&read_);
+}
+
+void Session::asked(CallRequest const& call) {
+    bool room = false;
+    {
+        std::lock_guard const lock(mutex_);
+        if (calls_.count(call.number()) != 0) {
+            throw Error(
+                ErrorCode::InvalidArgument,
+                fmt::format("call {} while one of that number is under way", call.number()));
+        }
+        room = calls_.size() < kCallsAtOnce;
+        calls_.emplace(call.number(), call.request_case());
+    }
+    if (room) return owner_.asked(shared_from_this(), call);
+    answer(call.number(),
+           {0, Problem::Unavailable, "too many calls of this connection wait", 0, 0});
+}
+
+void Session::cancelled(std::uint64_t call) {
+    owner_.cancelled(*this, call);
+}
+
+void Session::over() {
+    if (engine_ != nullptr) {
+        engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
+            cluster.session_closed(id_, now, effects);
+        });
+    }
+    owner_.over(*this);
+    std::lock_guard const lock(mutex_);
+    closing_ = true;
+    messages_.clear();
+    replies_.clear();
 }
 
 void Session::send(Send message) {
+    bool stuck = false;
     {
         std::lock_guard const lock(mutex_);
         if (closing_) return;
-        queued_bytes_ += size_of(message);
-        queue_.push_back(std::move(message));
-        bool const stuck = queue_.size() > kMostMessages || queued_bytes_ > kMostBytes;
+        message_bytes_ += size_of(message);
+        messages_.push_back(std::move(message));
+        stuck = messages_.size() > kMostMessages || message_bytes_ > kMostBytes;
         if (stuck) {
-            log::warn("controller: session {} does not read: {} messages wait; it is closed", id_,
-                      queue_.size());
             closing_ = true;
-            queue_.clear();
-        }
-        if (writing_ != nullptr) {
-            if (stuck) context_->TryCancel();
-            return;
+            messages_.clear();
+            replies_.clear();
         }
     }
-    write_next();
+    if (stuck) return connection().abort("its session does not read what it is sent");
+    connection().wake();
+}
+
+void Session::answer(std::uint64_t number, Answer answer) {
+    Reply reply;
+    reply.number = number;
+    reply.answer = std::move(answer);
+    queue(std::move(reply));
+}
+
+void Session::answer(std::uint64_t number, std::shared_ptr<std::string const> json) {
+    Reply reply;
+    reply.number = number;
+    reply.json = std::move(json);
+    queue(std::move(reply));
+}
+
+void Session::queue(Reply reply) {
+    {
+        std::lock_guard const lock(mutex_);
+        auto const found = calls_.find(reply.number);
+        if (closing_ || found == calls_.end()) return;
+        reply.kind = found->second;
+        calls_.erase(found);
+        replies_.push_back(std::move(reply));
+    }
+    connection().wake();
 }
 
 void Session::close() {
     {
         std::lock_guard const lock(mutex_);
-        if (closing_) return;
-        closing_ = true;
-        if (writing_ != nullptr) return;
+        if (std::exchange(closing_, true)) return;
     }
-    write_next();
+    connection().wake();
 }
 
-// No lock is held in a call of gRPC: it may call back at once, in this very thread.
-void Session::write_next() {
-    ControllerMessage const* next = nullptr;
-    std::string table;
+void Session::on_wake(net::Connection& connection) {
+    std::lock_guard const lock(mutex_);
+    if (closing_) connection.set_deadline(kLastWords, "it does not read its session's last words");
+}
+
+/// Messages go first: they are small and a heartbeat's acknowledgement is awaited, while answers may have
+/// 64 MiB each.
+void Session::on_drained() {
+    while (connection().queued() < kAhead) {
+        std::string const frame = next_frame();
+        if (frame.empty()) break;
+        connection().send(frame);
+    }
+    std::lock_guard const lock(mutex_);
+    if (closing_ && messages_.empty() && replies_.empty()) connection().close();
+}
+
+/// Empty where nothing waits.
+std::string Session::next_frame() {
+    std::optional<Send> message;
+    std::optional<Reply> reply;
     {
         std::lock_guard const lock(mutex_);
-        if (writing_ != nullptr || finished_) return;
-        if (!queue_.empty()) {
-            Send first = std::move(queue_.front());
-            queue_.pop_front();
-            queued_bytes_ -= size_of(first);
-            writing_ = std::move(first.message);
-            table = std::move(first.table);
-            next = writing_.get();
-        } else if (closing_) {
-            finished_ = true;
-        } else {
-            return;
+        if (!messages_.empty()) {
+            message = std::move(messages_.front());
+            messages_.pop_front();
+            message_bytes_ -= size_of(*message);
+        } else if (!replies_.empty()) {
+            reply = std::move(replies_.front());
+            replies_.pop_front();
         }
     }
-    if (next != nullptr && next->has_prepare_plan()) {
-        whole_ = whole({id_, writing_, std::move(table)});
-        next = &whole_;
-    }
-    hand_over(this);
-    if (next != nullptr) {
-        StartWrite(next);
-    } else {
-        Finish(grpc::Status::OK);
-    }
+    if (message) return frame_of(std::move(*message));
+    return reply ? frame_of(*reply) : "";
 }
 
-void Session::OnWriteDone(bool ok) {
-    take_over(this);
-    {
-        std::lock_guard const lock(mutex_);
-        writing_.reset();
-        whole_ = ControllerMessage();  // its memory, too
-        if (!ok) {
-            closing_ = true;
-            queue_.clear();
+std::string Session::frame_of(Send message) {
+    ServerFrame frame;
+    *frame.mutable_session() = whole(std::move(message));
+    std::size_t const size = frame.ByteSizeLong();
+    if (size > kLargestAnswer) {
+        throw Error(ErrorCode::InvalidArgument,
+                    fmt::format("a message of {} bytes is due to it, and {} are the most", size,
+                                kLargestAnswer));
+    }
+    return frame_with(frame);
+}
+
+std::string Session::frame_of(Reply const& reply) {
+    ServerFrame frame;
+    CallAnswer& made = *frame.mutable_answer();
+    Answer const& answer = reply.answer;
+    made.set_number(reply.number);
+    made.mutable_outcome()->set_code(code_of(answer.problem));
+    made.mutable_outcome()->set_text(answer.text);
+    if (answer.problem == Problem::None) {
+        switch (reply.kind) {
+            case CallRequest::kCreateEndpoint:
+                made.mutable_create_endpoint()->set_endpoint(answer.id);
+                break;
+            case CallRequest::kCreateChannel:
+                made.mutable_create_channel()->set_channel(answer.id);
+                made.mutable_create_channel()->set_generation(answer.generation);
+                break;
+            case CallRequest::kGather: *made.mutable_gather() = *answer.gathered; break;
+            case CallRequest::kStatus: made.mutable_status()->set_json(*reply.json); break;
+            default: made.mutable_deleted(); break;
         }
     }
-    write_next();
-}
-
-void Session::OnCancel() {
-    take_over(this);
-    tell_closed();
-    {
-        std::lock_guard const lock(mutex_);
-        queue_.clear();
+    std::size_t const size = frame.ByteSizeLong();
+    if (size > kLargestAnswer) {
+        made.clear_reply();
+        made.mutable_outcome()->set_code(Outcome::RESOURCE_EXHAUSTED);
+        made.mutable_outcome()->set_text(
+            fmt::format("an answer of {} bytes, where {} are the most", size, kLargestAnswer));
     }
-    close();
-}
-
-void Session::tell_closed() {
-    engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
-        cluster.session_closed(id_, now, effects);
-    });
-}
-
-void Session::OnDone() {
-    take_over(this);
-    tell_closed();
-    over_(id_);
-    self_.reset();
+    return frame_with(frame);
 }
 
 }  // namespace mgi::control

@@ -9,7 +9,7 @@
 
 #include <mgi/error.hpp>
 
-#include "control/rpc/limits.hpp"
+#include "control/election/etcd_channel.hpp"
 
 namespace mgi::control {
 
@@ -35,7 +35,7 @@ EtcdClient::EtcdClient(EtcdOptions const& options) : security_(options.security)
         throw Error(ErrorCode::InvalidArgument, "etcd: no member given (host:port,host:port...)");
     }
     for (std::string const& address : options.members) {
-        auto const channel = make_channel(address, security_);
+        auto const channel = etcd_channel(address, security_);
         members_.push_back(
             {address, etcdserverpb::KV::NewStub(channel), etcdserverpb::Lease::NewStub(channel)});
     }
@@ -56,7 +56,8 @@ void EtcdClient::call(char const* what, EtcdLimit const& limit, Call const& call
         std::size_t const index = (first + attempt) % members_.size();
         auto const left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
         grpc::ClientContext context;
-        prepare_call(context, security_, std::clamp(left, milliseconds(0), kMemberLimit));
+        context.set_deadline(std::chrono::system_clock::now() +
+                             std::clamp(left, milliseconds(0), kMemberLimit));
         std::stop_callback const stopped(limit.stop, [&context] { context.TryCancel(); });
         grpc::Status const status = call(members_[index], context);
         if (status.ok()) {

@@ -2,20 +2,17 @@
 /// Who may speak to whom: mutual TLS and a token, both optional, the same for controller, agent and
 /// `mgi status`. Files are read once, at the start; what is wrong with one is said then and by name,
 /// not by the handshake that would fail later.
+///
+/// Certificates make TLS, in which the token, if there is one, is sent. A token alone makes TLS 1.3 with a
+/// key that follows from it, and is never sent. Without both everything is in the clear.
 #pragma once
-
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
-#include <grpcpp/support/status.h>
 
 #include <memory>
 #include <string>
 #include <string_view>
 
-namespace grpc {
-class ClientContext;
-class ServerContextBase;
-}  // namespace grpc
+#include "control/net/protocol.hpp"
+#include "control/net/tls.hpp"
 
 namespace mgi::control {
 
@@ -34,41 +31,51 @@ public:
     explicit Security(SecurityOptions options);
 
     [[nodiscard]] SecurityOptions const& options() const { return options_; }
+    /// By certificates.
     [[nodiscard]] bool encrypted() const { return !options_.ca.empty(); }
     [[nodiscard]] bool has_token() const { return !token_.empty(); }
+    /// Whether connections of the control plane are encrypted, by either. A browser knows certificates alone.
+    [[nodiscard]] bool guarded() const { return encrypted() || has_token(); }
 
-    /// The client must show a certificate of our CA, where there is one.
-    [[nodiscard]] std::shared_ptr<grpc::ServerCredentials> server() const;
-    [[nodiscard]] std::shared_ptr<grpc::ChannelCredentials> client() const;
+    /// Of the two ends of the control plane's connections; null in the clear.
+    [[nodiscard]] std::shared_ptr<net::Tls const> const& server_tls() const { return server_tls_; }
+    [[nodiscard]] std::shared_ptr<net::Tls const> const& client_tls() const { return client_tls_; }
+    /// PEM texts, for other servers and clients that use the same files.
+    [[nodiscard]] std::string const& ca() const { return ca_; }
+    [[nodiscard]] net::Tls::Own const& own() const { return own_; }
 
-    /// What a server says to a caller: OK, or UNAUTHENTICATED and why.
-    [[nodiscard]] grpc::Status admit(grpc::ServerContextBase const& context) const;
-    /// Puts the token into a call.
-    void authorize(grpc::ClientContext& context) const;
-
+    /// Whether a hello carries the token: within TLS that does not prove it.
+    [[nodiscard]] bool sends_token() const { return encrypted() && has_token(); }
+    [[nodiscard]] std::string const& token() const { return token_; }
     /// Whether this is the token; the time that takes tells nothing about it.
     [[nodiscard]] bool is_token(std::string_view offered) const;
 
-    /// A failed call in words: what failed, at which address, what to look at.
-    [[nodiscard]] std::string explain(std::string_view address, grpc::Status const& status) const;
+    /// A client's connection that ended, in words: what failed, at which address, what to look at.
+    [[nodiscard]] std::string explain(std::string_view address, net::Ending const& ending) const;
 
 private:
     SecurityOptions options_;
     std::string ca_;
-    std::string certificate_;
-    std::string key_;
+    net::Tls::Own own_;
     std::string token_;
+    std::shared_ptr<net::Tls const> server_tls_;
+    std::shared_ptr<net::Tls const> client_tls_;
 };
 
 /// Whether an address, "host:port", can be reached from this machine alone.
 [[nodiscard]] bool is_loopback(std::string_view address);
 
-/// Refuses an address to listen on that others reach while neither certificates guard it nor
+/// Refuses an address to listen on that others reach while neither certificates nor a token guard it, nor
 /// `insecure` says that nothing shall. `what` is the option's name.
 void check_listen_address(std::string_view what, std::string_view address, Security const& security,
                           bool insecure);
 
-/// The same for what browsers read: they show no certificate, so that the token alone guards it.
+/// The same for an address to connect to.
+void check_connect_address(std::string_view what, std::string_view address,
+                           Security const& security, bool insecure);
+
+/// The same for what browsers read: they show no certificate, so that the token alone says who may read,
+/// and know no token, so that certificates alone encrypt.
 void check_web_address(std::string_view what, std::string_view address, Security const& security,
                        bool insecure);
 

@@ -1,8 +1,7 @@
 /// \file
-/// An agent in a thread, over its own sockets and gRPC, and a controller in the same process.
+/// An agent in a thread, over its own sockets, and a controller in the same process.
 #pragma once
 
-#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -19,7 +18,6 @@
 #include "control/agent/agent.hpp"
 #include "control/controller/service.hpp"
 #include "control/controller/state_file.hpp"
-#include "control/rpc/limits.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace mgi::control::test {
@@ -52,26 +50,24 @@ public:
         settings.grace_ms = 20'000;
         service_.lead(
             std::make_shared<Engine>(settings, storage_, std::make_unique<SmallPlans>(), service_));
-        grpc::ServerBuilder builder;
-        prepare_server(builder, address, security_, &port_);
-        builder.RegisterService(&service_);
-        server_ = builder.BuildAndStart();
+        server_ = service_.serve(address);
     }
     Controller(Controller const&) = delete;
     Controller& operator=(Controller const&) = delete;
     ~Controller() {
         service_.retire();
-        server_->Shutdown(std::chrono::system_clock::now());
+        server_.reset();
     }
-    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+    [[nodiscard]] std::string address() const {
+        return "127.0.0.1:" + std::to_string(server_->port());
+    }
     [[nodiscard]] Snapshot snapshot() const { return *service_.snapshot(); }
 
 private:
     StateFile storage_;
     Security security_;
     ControlService service_;
-    int port_ = 0;
-    std::unique_ptr<grpc::Server> server_;
+    std::unique_ptr<net::Server> server_;
 };
 
 inline topology::Infrastructure small_server() {

@@ -1,12 +1,15 @@
 /// \file
-/// A controller that serves on a port of this machine, and agents that speak gRPC to it.
+/// A controller that serves on a port of this machine, and agents that speak to it.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,7 +17,7 @@
 
 #include "control/controller/plans.hpp"
 #include "control/controller/service.hpp"
-#include "control/rpc/limits.hpp"
+#include "control/rpc/client_side.hpp"
 #include "control/state/rig.hpp"
 
 namespace mgi::control::test {
@@ -40,16 +43,16 @@ private:
 
 class Served {
 public:
-    explicit Served(Settings settings = {}) : settings_(settings), service_(security_, "here:1") {
-        grpc::ServerBuilder builder;
-        prepare_server(builder, "127.0.0.1:0", security_, &port_);
-        builder.RegisterService(&service_);
-        server_ = builder.BuildAndStart();
+    explicit Served(Settings settings = {}, SecurityOptions security = {})
+        : settings_(settings),
+          security_(std::make_shared<Security const>(std::move(security))),
+          service_(*security_, "here:1"),
+          server_(service_.serve("127.0.0.1:0")) {
         lead();
     }
     ~Served() {
         service_.retire();
-        server_->Shutdown();
+        server_.reset();
     }
     void lead() {
         service_.lead(std::make_shared<Engine>(settings_, storage_, make_plans(), service_));
@@ -59,46 +62,81 @@ public:
         lead();
     }
     [[nodiscard]] ControlService& service() { return service_; }
-    [[nodiscard]] std::unique_ptr<Control::Stub> stub() const {
-        return Control::NewStub(make_channel("127.0.0.1:" + std::to_string(port_), security_));
-    }
+    [[nodiscard]] net::Server const& server() const { return *server_; }
+    [[nodiscard]] std::uint16_t port() const { return server_->port(); }
+    [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port()); }
+    [[nodiscard]] std::shared_ptr<Security const> const& security() const { return security_; }
 
 private:
     Settings const settings_;
-    Security const security_{SecurityOptions{}};
+    std::shared_ptr<Security const> const security_;
     MemoryStorage storage_;
     ControlService service_;
-    int port_ = 0;
-    std::unique_ptr<grpc::Server> server_;
+    std::unique_ptr<net::Server> server_;
 };
 
-/// An agent of one thread: it reads when it is told to.
+/// How a call ended, and what it brought.
+struct Ended {
+    Outcome outcome;
+    CallAnswer answer;
+
+    [[nodiscard]] bool ok() const { return outcome.code() == Outcome::OK; }
+    [[nodiscard]] Outcome::Code code() const { return outcome.code(); }
+    [[nodiscard]] std::string const& text() const { return outcome.text(); }
+};
+
+/// An agent of one thread: it hears when it is told to.
 class WireAgent {
 public:
+    static constexpr std::chrono::seconds kLong{30};
+
     WireAgent(Served const& served, std::string name)
-        : name_(std::move(name)), stub_(served.stub()) {
-        context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-        stream_ = stub_->Session(&context_);
+        : name_(std::move(name)),
+          side_(ClientSide::open(client_, served.address(), served.security(),
+                                 {[this](ControllerMessage const& message) {
+                                      std::lock_guard const lock(mutex_);
+                                      heard_.push_back(message);
+                                      changed_.notify_all();
+                                  },
+                                  [this](Outcome const& why) {
+                                      std::lock_guard const lock(mutex_);
+                                      over_ = why;
+                                      changed_.notify_all();
+                                  }})) {
         sender.set_protocol(kProtocol);
     }
-    ~WireAgent() {
-        context_.TryCancel();
-        ControllerMessage message;
-        while (stream_->Read(&message)) {
-        }
-        stream_->Finish();
-    }
+    ~WireAgent() { side_->close(); }
+    WireAgent(WireAgent const&) = delete;
+    WireAgent& operator=(WireAgent const&) = delete;
+
     void say(AgentMessage message) {
         *message.mutable_sender() = sender;
-        stream_->Write(message);
+        side_->say(message);
+    }
+    /// The next message, empty when the session ended.
+    ControllerMessage next() {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, kLong, [&] { return !heard_.empty() || over_; });
+        if (heard_.empty()) return {};
+        ControllerMessage message = std::move(heard_.front());
+        heard_.pop_front();
+        return message;
     }
     /// The next message of a kind; others before it are passed over. Empty when the session ended.
     ControllerMessage hear(ControllerMessage::MessageCase kind) {
-        ControllerMessage message;
-        while (stream_->Read(&message)) {
-            if (message.message_case() == kind) return message;
+        for (;;) {
+            ControllerMessage message = next();
+            if (message.message_case() == kind ||
+                message.message_case() == ControllerMessage::MESSAGE_NOT_SET) {
+                return message;
+            }
         }
-        return {};
+    }
+    /// Why the connection is over; empty if it is not for long.
+    std::string over() {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, kLong, [&] { return over_.has_value(); });
+        return over_ ? over_->text() : "";
     }
     bool join(Register held = {}) {
         AgentMessage message;
@@ -107,23 +145,36 @@ public:
         message.mutable_register_()->set_instance("instance-" + name_);
         *message.mutable_register_()->mutable_graph() = server_graph();
         say(message);
-        ControllerMessage reply;
-        if (!stream_->Read(&reply) || !reply.has_registered()) return false;
+        ControllerMessage const reply = next();
+        if (!reply.has_registered()) return false;
         sender.set_agent(reply.registered().agent());
         sender.set_incarnation(reply.registered().incarnation());
         sender.set_epoch(reply.epoch());
         return true;
     }
+    /// Begins a call; its number is `last_call()` then.
+    std::future<Ended> begin(CallRequest request, std::chrono::milliseconds limit = kLong) {
+        request.set_number(++calls_);
+        auto const ended = std::make_shared<std::promise<Ended>>();
+        side_->call(request, limit, [ended](Outcome const& outcome, CallAnswer const& answer) {
+            ended->set_value({outcome, answer});
+        });
+        return ended->get_future();
+    }
+    Ended call(CallRequest const& request, std::chrono::milliseconds limit = kLong) {
+        return begin(request, limit).get();
+    }
+    void cancel_last() { side_->cancel(calls_); }
+
     std::uint32_t endpoint(std::uint32_t vertex) {
-        grpc::ClientContext context;
-        CreateEndpointRequest request;
+        CallRequest call_request;
+        CreateEndpointRequest& request = *call_request.mutable_create_endpoint();
         *request.mutable_sender() = sender;
         request.set_request("endpoint-" + name_ + std::to_string(vertex));
         request.set_vertex(vertex);
-        CreateEndpointReply reply;
-        auto const status = stub_->CreateEndpoint(&context, request, &reply);
-        EXPECT_TRUE(status.ok()) << status.error_message();
-        return reply.endpoint();
+        Ended const ended = call(call_request);
+        EXPECT_TRUE(ended.ok()) << ended.text();
+        return ended.answer.create_endpoint().endpoint();
     }
     void accept(ControllerMessage const& prepare) {
         AgentMessage message;
@@ -132,15 +183,18 @@ public:
         message.mutable_plan_ack()->set_accepted(true);
         say(message);
     }
-    [[nodiscard]] Control::Stub& stub() { return *stub_; }
 
     Sender sender;
 
 private:
     std::string const name_;
-    std::unique_ptr<Control::Stub> stub_;
-    grpc::ClientContext context_;
-    std::unique_ptr<grpc::ClientReaderWriter<AgentMessage, ControllerMessage>> stream_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<ControllerMessage> heard_;
+    std::optional<Outcome> over_;
+    std::uint64_t calls_ = 0;
+    net::Client client_;
+    std::shared_ptr<ClientSide> side_;
 };
 
 }  // namespace mgi::control::test

@@ -1,4 +1,4 @@
-// The controller over gRPC: sessions, calls, their deadlines and limits, and standing by.
+// The controller over its connections: sessions, calls, their deadlines and limits, and standing by.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,9 +13,10 @@ namespace {
 
 using Kind = ControllerMessage::MessageCase;
 
-CreateChannelRequest channel_request(WireAgent const& agent, std::uint32_t from, std::uint32_t to,
-                                     std::string const& name = "request-1") {
-    CreateChannelRequest request;
+CallRequest channel_request(WireAgent const& agent, std::uint32_t from, std::uint32_t to,
+                            std::string const& name = "request-1") {
+    CallRequest call;
+    CreateChannelRequest& request = *call.mutable_create_channel();
     *request.mutable_sender() = agent.sender;
     request.set_request(name);
     request.mutable_spec()->set_name("orders");
@@ -23,7 +24,7 @@ CreateChannelRequest channel_request(WireAgent const& agent, std::uint32_t from,
     request.mutable_spec()->set_relay_host(true);
     request.mutable_spec()->add_sources(from);
     request.mutable_spec()->add_destinations(to);
-    return request;
+    return call;
 }
 
 TEST(ControlService, AChannelOverTheWire) {
@@ -32,28 +33,23 @@ TEST(ControlService, AChannelOverTheWire) {
     ASSERT_TRUE(a.join());
     std::uint32_t const from = a.endpoint(1);
     std::uint32_t const to = a.endpoint(2);
-    CreateChannelReply reply;
-    grpc::ClientContext context;
-    auto created = std::async(std::launch::async, [&] {
-        return a.stub().CreateChannel(&context, channel_request(a, from, to), &reply);
-    });
+    auto created = a.begin(channel_request(a, from, to));
     ControllerMessage const prepare = a.hear(Kind::kPreparePlan);
     EXPECT_FALSE(prepare.prepare_plan().table().empty());
     EXPECT_FALSE(prepare.prepare_plan().directory().empty());
     a.accept(prepare);
     EXPECT_EQ(a.hear(Kind::kCommitPlan).commit_plan().generation(), 1u);
-    grpc::Status const status = created.get();
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    EXPECT_EQ(reply.channel(), prepare.prepare_plan().channel());
+    Ended const ended = created.get();
+    EXPECT_TRUE(ended.ok()) << ended.text();
+    std::uint32_t const channel = ended.answer.create_channel().channel();
+    EXPECT_EQ(channel, prepare.prepare_plan().channel());
     EXPECT_NE(served.service().status().find("\"state\":\"running\""), std::string::npos);
 
-    DeleteChannelRequest over;
-    *over.mutable_sender() = a.sender;
-    over.set_channel(reply.channel());
-    grpc::ClientContext second;
-    DeleteReply deleted;
-    EXPECT_TRUE(a.stub().DeleteChannel(&second, over, &deleted).ok());
-    EXPECT_EQ(a.hear(Kind::kChannelEnded).channel_ended().channel(), reply.channel());
+    CallRequest over;
+    *over.mutable_delete_channel()->mutable_sender() = a.sender;
+    over.mutable_delete_channel()->set_channel(channel);
+    EXPECT_TRUE(a.call(over).ok());
+    EXPECT_EQ(a.hear(Kind::kChannelEnded).channel_ended().channel(), channel);
 }
 
 TEST(ControlService, ACallEndsAtItsDeadlineAndAtItsCallersEnd) {
@@ -61,34 +57,30 @@ TEST(ControlService, ACallEndsAtItsDeadlineAndAtItsCallersEnd) {
     WireAgent a(served, "a");
     ASSERT_TRUE(a.join());
     std::uint32_t const from = a.endpoint(1);
-    CreateChannelRequest request = channel_request(a, from, from);
-    request.set_deadline_ms(100);
-    CreateChannelReply reply;
-    grpc::ClientContext context;
-    grpc::Status status = a.stub().CreateChannel(&context, request, &reply);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-    EXPECT_NE(status.error_message().find("not accepted in time by a"), std::string::npos)
-        << status.error_message();
+    CallRequest request = channel_request(a, from, from);
+    request.mutable_create_channel()->set_deadline_ms(100);
+    Ended const late = a.call(request);
+    EXPECT_EQ(late.code(), Outcome::DEADLINE_EXCEEDED);
+    EXPECT_NE(late.text().find("not accepted in time by a"), std::string::npos) << late.text();
 
-    grpc::ClientContext gone;
-    auto call = std::async(std::launch::async, [&] {
-        return a.stub().CreateChannel(&gone, channel_request(a, from, from, "request-2"), &reply);
-    });
+    auto call = a.begin(channel_request(a, from, from, "request-2"));
     a.hear(Kind::kPreparePlan);
-    gone.TryCancel();
-    EXPECT_EQ(call.get().error_code(), grpc::StatusCode::CANCELLED);
+    a.cancel_last();
+    EXPECT_EQ(call.get().code(), Outcome::CANCELLED);
+    // The caller's own limit, which the controller does not know.
+    EXPECT_EQ(
+        a.call(channel_request(a, from, from, "request-3"), std::chrono::milliseconds(50)).code(),
+        Outcome::DEADLINE_EXCEEDED);
 }
 
-TEST(ControlService, ARequestThatIsTooLargeIsCutOff) {
+TEST(ControlService, ARequestThatIsTooLargeIsNotSent) {
     Served served;
     WireAgent a(served, "a");
     ASSERT_TRUE(a.join());
-    CreateChannelRequest request = channel_request(a, 1, 1);
-    request.mutable_spec()->set_schema(std::string(kLargestRequest + 1, 'x'));
-    CreateChannelReply reply;
-    grpc::ClientContext context;
-    EXPECT_EQ(a.stub().CreateChannel(&context, request, &reply).error_code(),
-              grpc::StatusCode::RESOURCE_EXHAUSTED);
+    CallRequest request = channel_request(a, 1, 1);
+    request.mutable_create_channel()->mutable_spec()->set_schema(
+        std::string(kLargestRequest + 1, 'x'));
+    EXPECT_EQ(a.call(request).code(), Outcome::RESOURCE_EXHAUSTED);
     AgentMessage heartbeat;
     heartbeat.mutable_heartbeat()->set_sequence(9);
     a.say(heartbeat);
@@ -100,13 +92,32 @@ TEST(ControlService, AnotherVersionIsRefusedByName) {
     WireAgent a(served, "a");
     a.sender.set_protocol(7);
     EXPECT_FALSE(a.join());
-    StatusRequest request;
-    request.set_protocol(7);
-    StatusReply reply;
-    grpc::ClientContext context;
-    grpc::Status const status = a.stub().Status(&context, request, &reply);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-    EXPECT_NE(status.error_message().find("this controller speaks " + std::to_string(kProtocol)),
+    WireAgent caller(served, "b");
+    CallRequest request;
+    request.mutable_status()->set_protocol(7);
+    Ended const ended = caller.call(request);
+    EXPECT_EQ(ended.code(), Outcome::UNIMPLEMENTED);
+    EXPECT_NE(ended.text().find("this controller speaks " + std::to_string(kProtocol)),
+              std::string::npos);
+    EXPECT_EQ(caller.call({}).code(), Outcome::UNIMPLEMENTED);  // a call of a kind unknown here
+}
+
+TEST(ControlService, CallsEndWithTheirConnection) {
+    Served served;
+    WireAgent a(served, "a");
+    ASSERT_TRUE(a.join());
+    std::uint32_t const from = a.endpoint(1);
+    auto caller = std::make_unique<WireAgent>(served, "caller");
+    caller->sender = a.sender;
+    auto call = caller->begin(channel_request(*caller, from, from));
+    a.hear(Kind::kPreparePlan);
+    caller.reset();
+    EXPECT_EQ(call.get().code(), Outcome::CANCELLED);
+    // The creation goes on, and the same request gets its answer.
+    auto again = a.begin(channel_request(a, from, from));
+    CallRequest status;
+    status.mutable_status()->set_protocol(kProtocol);
+    EXPECT_NE(a.call(status).answer.status().json().find("\"state\":\"preparing\""),
               std::string::npos);
 }
 
@@ -126,15 +137,11 @@ TEST(ControlService, OnStandbyItSaysWhoLeads) {
     WireAgent a(served, "a");
     ASSERT_TRUE(a.join());
     std::uint32_t const from = a.endpoint(1);
-    CreateChannelReply reply;
-    grpc::ClientContext context;
-    auto call = std::async(std::launch::async, [&] {
-        return a.stub().CreateChannel(&context, channel_request(a, from, from), &reply);
-    });
+    auto call = a.begin(channel_request(a, from, from));
     a.hear(Kind::kPreparePlan);
     served.service().stand_by("other:7");
     EXPECT_EQ(a.hear(Kind::kRefused).refused().leader(), "other:7");
-    EXPECT_EQ(call.get().error_message(), "not the leader; ask other:7");
+    EXPECT_EQ(call.get().text(), "not the leader; ask other:7");
     WireAgent b(served, "b");
     EXPECT_FALSE(b.join());
     EXPECT_NE(served.service().status().find("\"leader\":false"), std::string::npos);
@@ -164,15 +171,13 @@ TEST(ControlService, AfterARestartItLearnsFromItsAgents) {
     ASSERT_EQ(shown.endpoints.size(), 1u);
     EXPECT_EQ(shown.endpoints[0].id, end);
     // The old sender is stale, wherever it speaks.
-    CreateEndpointRequest request;
-    *request.mutable_sender() = before;
-    request.set_request("endpoint-late");
-    request.set_vertex(1);
-    CreateEndpointReply reply;
-    grpc::ClientContext context;
-    grpc::Status const status = a.stub().CreateEndpoint(&context, request, &reply);
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-    EXPECT_EQ(status.error_message().rfind("stale sender", 0), 0u) << status.error_message();
+    CallRequest request;
+    *request.mutable_create_endpoint()->mutable_sender() = before;
+    request.mutable_create_endpoint()->set_request("endpoint-late");
+    request.mutable_create_endpoint()->set_vertex(1);
+    Ended const ended = a.call(request);
+    EXPECT_EQ(ended.code(), Outcome::FAILED_PRECONDITION);
+    EXPECT_EQ(ended.text().rfind("stale sender", 0), 0u) << ended.text();
 }
 
 TEST(ControlService, ManyAtOnceAndShutDownInTheMiddle) {

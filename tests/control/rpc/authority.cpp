@@ -72,7 +72,8 @@ Issued Authority::issue(std::string const& name, std::string const& host, long s
     EVP_PKEY* const key = EVP_EC_gen("P-256");
     X509* const made = new_certificate(name, key, seconds);
     X509_set_issuer_name(made, X509_get_subject_name(certificate_));
-    add_extension(made, NID_subject_alt_name, "DNS:" + host);
+    bool const has_kind = host.find(':') != std::string::npos;
+    add_extension(made, NID_subject_alt_name, has_kind ? host : "DNS:" + host);
     X509_sign(made, key_, EVP_sha256());
     Issued issued{folder_.write(name + ".pem", pem_of(made)),
                   folder_.write(name + ".key", pem([&](BIO* out) {

@@ -28,7 +28,7 @@ public:
 
     /// The file to trust.
     [[nodiscard]] std::string const& file() const { return file_; }
-    /// A certificate for `host` ("localhost"), good for so many seconds from now (negative: over).
+    /// A certificate for `host` ("localhost", "IP:127.0.0.1"), good for so many seconds from now (negative: over).
     [[nodiscard]] Issued issue(std::string const& name, std::string const& host = "localhost",
                                long seconds = 3600) const;
 

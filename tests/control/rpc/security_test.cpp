@@ -1,7 +1,6 @@
 // Who gets in, and what those who do not are told: with and without certificates and tokens.
 #include "control/rpc/security.hpp"
 
-#include <grpcpp/server.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,8 +8,8 @@
 #include <string>
 
 #include "authority.hpp"
-#include "control/proto/control.grpc.pb.h"
-#include "control/rpc/limits.hpp"
+#include "control/rpc/client_side.hpp"
+#include "control/rpc/server_side.hpp"
 
 #include <mgi/error.hpp>
 
@@ -24,53 +23,47 @@ using mgi::test::TemporaryFolder;
 using ::testing::Test;
 
 /// Answers Status with a text of the wanted length to those that are admitted.
-class Service : public Control::CallbackService {
+class Answers final : public ServerSide {
 public:
-    explicit Service(Security const& security) : security_(security) {}
-    grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
-                                     StatusRequest const* request, StatusReply* reply) override {
-        auto* const reactor = context->DefaultReactor();
-        grpc::Status const admitted = security_.admit(*context);
-        if (admitted.ok()) reply->set_json(std::string(request->protocol(), '.'));
-        reactor->Finish(admitted);
-        return reactor;
-    }
+    explicit Answers(Security const& security) : ServerSide(security) {}
 
-private:
-    Security const& security_;
+protected:
+    void said(AgentMessage&) override {}
+    void asked(CallRequest const& call) override {
+        ServerFrame frame;
+        frame.mutable_answer()->set_number(call.number());
+        frame.mutable_answer()->mutable_status()->set_json(
+            std::string(call.status().protocol(), '.'));
+        connection().send(frame_with(frame));
+    }
+    void cancelled(std::uint64_t) override {}
+    void over() override {}
 };
 
 class Server {
 public:
-    explicit Server(SecurityOptions options) : security_(std::move(options)), service_(security_) {
-        grpc::ServerBuilder builder;
-        prepare_server(builder, "localhost:0", security_, &port_);
-        builder.RegisterService(&service_);
-        server_ = builder.BuildAndStart();
-    }
-    ~Server() { server_->Shutdown(std::chrono::system_clock::now()); }
-    Server(Server const&) = delete;
-    Server& operator=(Server const&) = delete;
+    explicit Server(SecurityOptions options)
+        : security_(std::move(options)),
+          server_(
+              "localhost:0", security_.server_tls(),
+              [this] { return std::make_shared<Answers>(security_); }, server_options("test")) {}
 
-    [[nodiscard]] std::string address() const { return "localhost:" + std::to_string(port_); }
+    [[nodiscard]] std::string address() const {
+        return "localhost:" + std::to_string(server_.port());
+    }
 
 private:
     Security security_;
-    Service service_;
-    int port_ = 0;
-    std::unique_ptr<grpc::Server> server_;
+    net::Server server_;
 };
 
 /// "" if the call went through, else what its maker is told.
 std::string call(std::string const& address, SecurityOptions options, std::uint32_t length = 1) {
-    Security const security(std::move(options));
-    auto const stub = Control::NewStub(make_channel(address, security));
-    grpc::ClientContext context;
-    prepare_call(context, security);
-    StatusRequest request;
-    request.set_protocol(length);
-    StatusReply reply;
-    return security.explain(address, stub->Status(&context, request, &reply));
+    auto const security = std::make_shared<Security const>(std::move(options));
+    CallRequest request;
+    request.mutable_status()->set_protocol(length);
+    auto const [outcome, answer] = call_once(address, security, request);
+    return outcome.code() == Outcome::OK ? "" : outcome.text();
 }
 
 class SecurityTest : public Test {
@@ -137,9 +130,12 @@ TEST_F(SecurityTest, Tokens) {
     EXPECT_EQ(call(server.address(), with_token(kToken)), "");
     EXPECT_SAYS(call(server.address(), {}), "asks for a token");
     EXPECT_SAYS(call(server.address(), with_token("0123456789abcdef0123456789abcdeX")),
-                "the token is not the controller's");
+                "does not know this token");
+    // Whoever has the controller's port and not its token is none.
     Server const open({});
-    EXPECT_EQ(call(open.address(), with_token(kToken)), "");
+    EXPECT_SAYS(call(open.address(), with_token(kToken)), "speaks no TLS");
+    Server const impostor(with(ours_, server_));
+    EXPECT_SAYS(call(impostor.address(), with_token(kToken)), "does not know this token");
 }
 
 TEST_F(SecurityTest, ATokenWithinTls) {
@@ -150,12 +146,14 @@ TEST_F(SecurityTest, ATokenWithinTls) {
     SecurityOptions client_options = with(ours_, client_);
     client_options.token_file = server_options.token_file;
     EXPECT_EQ(call(server.address(), client_options), "");
+    client_options.token_file = with_token("0123456789abcdef0123456789abcdeX").token_file;
+    EXPECT_SAYS(call(server.address(), client_options), "the token is not the controller's");
 }
 
 TEST_F(SecurityTest, AnAnswerBeyondTheLimitIsCutOff) {
     Server const server({});
     EXPECT_EQ(call(server.address(), {}, 1 << 20), "");
-    EXPECT_NE(call(server.address(), {}, kLargestAnswer + 1), "");
+    EXPECT_NE(call(server.address(), {}, (64 << 20) + 1), "");
 }
 
 TEST_F(SecurityTest, OptionsThatMakeNoSense) {
@@ -177,7 +175,7 @@ TEST_F(SecurityTest, OptionsThatMakeNoSense) {
     EXPECT_SAYS(made(with_token("0123456789 abcdef")), "without blanks");
 }
 
-TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrAWord) {
+TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrATokenOrAWord) {
     Security const none({});
     Security const full(with(ours_, server_));
     for (char const* const local : {"localhost:1", "127.0.0.1:1", "[::1]:1"}) {
@@ -192,6 +190,15 @@ TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrAWord) {
     }
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, true); }), "");
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full, false); }), "");
+    Security const token(this->with_token(kToken));
+    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", token, false); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", token, false); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", none, true); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "[::1]:1", none, false); }), "");
+    EXPECT_SAYS(refusal([&] { check_connect_address("--controller", "a:1", none, false); }),
+                "--insecure");
+    // It would be read in the clear.
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", token, false); }), "--cert");
     // A browser shows no certificate.
     EXPECT_EQ(refusal([&] { check_web_address("--http", "localhost:1", none, false); }), "");
     EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", none, false); }), "--cert");
