@@ -11,10 +11,6 @@ find_library(MGI_GPR_LIBRARY gpr)
 find_library(MGI_ABSL_LIBRARY absl_synchronization)  # gRPC's headers lock with it, in newer versions
 find_path(MGI_CLI11_INCLUDE_DIR CLI/CLI.hpp)
 find_library(MGI_FMT_LIBRARY fmt)
-find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)  # it alone knows how the library behind the header was configured
-    pkg_check_modules(MGI_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
-endif()
 find_path(MGI_PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h)
 find_library(MGI_PROMETHEUS_LIBRARY prometheus-cpp-core)
 
@@ -25,7 +21,6 @@ foreach(needed IN ITEMS
         MGI_GRPC_INCLUDE_DIR:libgrpc++-dev MGI_GRPCPP_LIBRARY:libgrpc++-dev
         MGI_GRPC_LIBRARY:libgrpc++-dev MGI_GPR_LIBRARY:libgrpc++-dev
         MGI_CLI11_INCLUDE_DIR:libcli11-dev MGI_FMT_LIBRARY:libfmt-dev
-        PkgConfig_FOUND:pkg-config MGI_HTTPLIB_FOUND:libcpp-httplib-dev
         MGI_PROMETHEUS_INCLUDE_DIR:prometheus-cpp-dev
         MGI_PROMETHEUS_LIBRARY:prometheus-cpp-dev)
     string(REPLACE ":" ";" needed "${needed}")
@@ -84,7 +79,7 @@ if(MGI_ABSL_LIBRARY)
 endif()
 
 mgi_glob(control_sources
-   X src/control/election/*.cpp
+    src/control/state/*.cpp src/control/rpc/*.cpp src/control/net/*.cpp src/control/http/*.cpp src/control/election/*.cpp
     src/control/controller/*.cpp src/control/agent/*.cpp)
 # The status page is built in.
 set(page "${PROJECT_SOURCE_DIR}/src/control/http/page.html")
@@ -99,8 +94,7 @@ target_compile_definitions(mgi_control PRIVATE MGI_VERSION="${PROJECT_VERSION}")
 target_include_directories(mgi_control PUBLIC "${PROJECT_SOURCE_DIR}/src")
 target_link_libraries(mgi_control
     PUBLIC mgi mgi_control_proto ${MGI_FMT_LIBRARY}
-    PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto PkgConfig::MGI_HTTPLIB
-            ${MGI_PROMETHEUS_LIBRARY})
+    PRIVATE mgi_json mgi_spdlog mgi_readers OpenSSL::SSL OpenSSL::Crypto ${MGI_PROMETHEUS_LIBRARY})
 
 mgi_glob(election_sources src/control/election/*.cpp)
 add_library(mgi_election STATIC ${election_sources})
@@ -130,8 +124,8 @@ if(MGI_SANITIZE STREQUAL "thread")
     # The state machine has one thread; other rooms' tests drive it through the rig.
     list(FILTER control_tests EXCLUDE REGEX "/state/(.*_test|oracle|simulat.*)\\.cpp$")
     if(MGI_TEST_SCOPE STREQUAL "part")
-        # Their threads are those of a library for HTTP and of etcd's client, a lock around each table.
-        list(FILTER control_tests EXCLUDE REGEX "/control/(http|election)/")
+        # Their threads are those of etcd's client, a lock around each table.
+        list(FILTER control_tests EXCLUDE REGEX "/control/election/")
     endif()
 endif()
 if(MGI_BUILD_TESTS AND control_tests)
@@ -140,7 +134,7 @@ if(MGI_BUILD_TESTS AND control_tests)
     mgi_unity_by_folder(mgi_control_tests)
     mgi_test_headers(mgi_control_tests)
     target_link_libraries(mgi_control_tests PRIVATE
-        mgi_election mgi_test_support mgi_readers OpenSSL::Crypto PkgConfig::MGI_HTTPLIB GTest::gtest_main)
+        mgi_election mgi_test_support mgi_readers OpenSSL::SSL OpenSSL::Crypto GTest::gtest_main)
     target_link_options(mgi_control_tests PRIVATE ${MGI_HANG_GUARD})
     mgi_discover_tests(mgi_control_tests)
 

@@ -7,10 +7,11 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 
 set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
-    agent_message control_frames plan_bytes cluster wire)
+    agent_message control_frames plan_bytes cluster wire http_request)
 mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/topology/machine/*.cpp
          src/planner/*.cpp src/simulation/*.cpp src/memory/*.cpp src/control/local/*.cpp
-         src/control/net/*.cpp src/control/rpc/*.cpp src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
+         src/control/net/*.cpp src/control/rpc/*.cpp src/control/http/request.cpp
+         src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
 mgi_target_defaults(mgi_fuzzed)

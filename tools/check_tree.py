@@ -10,7 +10,7 @@
   takes one of two inline functions for both.
 - A source file holds one idea: at most 500 lines.
 - What docs/protocols.md maps to code, models and Relacy scenarios is there.
-- The formatters' versions in .pre-commit-config.yaml are those of requirements-test.txt.
+- Every Python package that the set-up installs is pinned with hashes.
 """
 
 from __future__ import annotations
@@ -107,18 +107,19 @@ def check_protocols() -> Iterator[str]:
 
 
 def check_pins() -> Iterator[str]:
-    hooks = ROOT / ".pre-commit-config.yaml"
-    pin = re.compile(r"([\w.-]+)==([\w.]+)")
-    pinned = dict(pin.findall((ROOT / "requirements-test.txt").read_text()))
-    named = set()
-    for number, line in enumerate(hooks.read_text().splitlines(), 1):
-        for tool, version in pin.findall(line):
-            named.add(tool)
-            wanted = pinned.get(tool, "none")
-            if version != wanted:
-                yield f"{hooks}:{number}: {tool} {version}; requirements-test.txt pins {wanted}"
-    for tool in sorted({"clang-format", "ruff"} - named):
-        yield f"{hooks}: no hook pins {tool}"
+    """Every requirement is one version, with the hashes that tools/pins.py writes."""
+    for path in sorted(ROOT.glob("requirements*.txt")):
+        text = path.read_text()
+        if "\\\n" in text.replace(" \\\n    --hash=sha256:", ""):
+            yield f"{path}: a line goes on with something else than a hash"
+        for line in text.replace(" \\\n   ", "").splitlines():
+            pin, *hashes = line.split(" --hash=sha256:")
+            if not line or line.startswith("#"):
+                continue
+            if not re.match(r"[\w-]+==[\w.]+(; |$)", pin):
+                yield f"{path}: {pin}: not NAME==VERSION"
+            if not hashes or not all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes):
+                yield f"{path}: {pin}: no hashes: .venv/bin/python tools/pins.py writes them"
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tools/setup/common.sh
 
 targets=(core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections agent_message
-         control_frames plan_bytes cluster wire)
+         control_frames plan_bytes cluster wire http_request)
 target=${1:-all} what=${2:-60} jobs=${JOBS:-$(nproc)}
 case " all ${targets[*]} " in
     *" $target "*) ;;

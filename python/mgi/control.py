@@ -13,7 +13,7 @@ MISSING = """\
 mgi {command}: this installation has no control plane: gRPC was not there when it was built.
 From a clone of MGI, `tools/setup.sh control` installs what is missing and builds it. Elsewhere, on
 Debian or Ubuntu: apt-get install libgrpc++-dev libprotobuf-dev protobuf-compiler \
-protobuf-compiler-grpc libssl-dev libcli11-dev libcpp-httplib-dev pkg-config prometheus-cpp-dev,
+protobuf-compiler-grpc libssl-dev libcli11-dev prometheus-cpp-dev,
 then install the package again."""
 
 

@@ -57,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
         Target{"plan", &plan, 5000}, Target{"topology_file", &topology_file, 5000},
         Target{"corrections", &corrections, 5000}, Target{"agent_message", &agent_message, 20'000},
         Target{"control_frames", &control_frames, 5000}, Target{"plan_bytes", &plan_bytes, 20'000},
-        Target{"cluster", &cluster, 20'000}, Target{"wire", &wire, 5000}),
+        Target{"cluster", &cluster, 20'000}, Target{"wire", &wire, 5000},
+        Target{"http_request", &http_request, 5000}),
     [](auto const& target) { return std::string(target.param.name); });
 
 }  // namespace

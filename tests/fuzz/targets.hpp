@@ -32,5 +32,7 @@ void plan_bytes(Input input);
 void cluster(Input input);
 /// What comes over a connection between servers: frames of a link, and the handshake before them.
 void wire(Input input);
+/// Heads of HTTP requests, one after another and in pieces.
+void http_request(Input input);
 
 }  // namespace mgi::fuzz

@@ -8,7 +8,7 @@ import mgi
 import pytest
 from mgi.run.hosts import Host, fill_slots, share_evenly
 from mgi.run.output import MOST_LINE, Tagger, is_coloured, tag_of
-from mgi.run.warden import Frames, frame
+from mgi.warden import Frames, frame
 
 LAUNCHERS = ("MGI_", "SLURM_", "PMI_", "OMPI_", "MPI_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 

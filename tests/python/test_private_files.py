@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from mgi.run import warden
+from mgi import warden
 from mgi.top import sources
 
 
@@ -84,6 +84,10 @@ def test_top_looks_at_jobs_of_this_user_alone(
     for name, mode in (("mgi-run-mine", 0o700), ("mgi-run-theirs", 0o777)):
         (tmp_path / name).mkdir(mode=mode)
         (tmp_path / name / "agent.sock").touch()
+    if os.geteuid() == 0:
+        (tmp_path / "mgi-run-others").mkdir(mode=0o700)
+        (tmp_path / "mgi-run-others" / "agent.sock").touch()
+        os.chown(tmp_path / "mgi-run-others", 12345, 12345)
     assert sources._job() is not None
     assert asked == [tmp_path / "mgi-run-mine" / "agent.sock"]
 

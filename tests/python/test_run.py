@@ -10,7 +10,7 @@ import time
 import pytest
 from marks import marked
 from mgi.run import main
-from mgi.run.warden import cores_of_share
+from mgi.warden import cores_of_share
 from processes import PATIENCE, wait_for
 from run_support import SHOW, Runner, in_shell
 

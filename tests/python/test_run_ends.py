@@ -168,7 +168,7 @@ def test_what_cannot_be_killed_is_left_and_named(runner: Runner) -> None:
     # As with another user's processes, it may not be signalled.
     script = """
 import os, subprocess, sys
-from mgi.run import warden
+from mgi import warden
 child = subprocess.Popen(["sleep", "1000"])
 kill = os.kill
 def refuse(pid, number):
@@ -188,7 +188,8 @@ kill(child.pid, 9)
 
 def test_what_a_warden_leaves_is_reported(runner: Runner) -> None:
     runner.command = changed("""
-from mgi.run import supervisor, warden
+from mgi import warden
+from mgi.run import supervisor
 warden.end_descendants = lambda *_: []
 close = supervisor.Supervisor.close
 def and_say_so(self):

@@ -21,7 +21,8 @@ make_environment() {
     printf '%s\n' "$key" >.venv/.mgi/environment
 }
 
-# install_requirements <name> <file>...: once per content of the files.
+# install_requirements <name> <file>...: once per content of the files. Only wheels, and only those whose hash
+# stands in the files (tools/pins.py writes it): no package brings another one along, nor runs its own set-up.
 install_requirements() {
     local name=$1 stamp
     shift
@@ -35,6 +36,6 @@ install_requirements() {
         arguments+=(-r "$file")
     done
     logged "build/setup-pip-$name.log" .venv/bin/python -m pip install --disable-pip-version-check \
-        --progress-bar off --retries 5 "${arguments[@]}"
+        --progress-bar off --retries 5 --require-hashes --only-binary :all: "${arguments[@]}"
     printf '%s\n' "$stamp" >".venv/.mgi/$name"
 }

@@ -20,10 +20,8 @@ system_packages() {
             echo "protobuf-compiler generates the code that does"
             echo "protobuf-compiler-grpc generates its gRPC half"
             echo "libfmt-dev makes the control plane's texts"
-            echo "libssl-dev encrypts the status page"
+            echo "libssl-dev encrypts connections and the status page"
             echo "libcli11-dev reads command lines (headers only)"
-            echo "libcpp-httplib-dev serves the status page and metrics"
-            echo "pkg-config says how that was built"
             echo "prometheus-cpp-dev writes metrics as Prometheus reads them"
             ;;
     esac
@@ -39,6 +37,7 @@ system_packages() {
         echo "libopenmpi-dev is a peer that exchanges are measured beside"
         echo "openmpi-bin starts its processes"
         echo "libucx-dev is another"
+        echo "pkg-config finds it"
         echo "libgloo-dev is another"
         echo "clang finds input that breaks something, with libFuzzer"
         fuzzer_package

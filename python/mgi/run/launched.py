@@ -20,7 +20,7 @@ from pathlib import Path
 from mgi.errors import Error, InvalidArgument, Refused
 from mgi.jobs import Job
 from mgi.run.supervisor import Supervisor
-from mgi.run.warden import is_private, private_base
+from mgi.warden import is_private, private_base
 
 _FAILED = "failed"
 _SOCKET = "meeting.sock"

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mgi import warden
 from mgi.errors import InvalidArgument
 from mgi.run.hosts import Host
 from mgi.testbed import Testbed
 
-WARDEN = Path(__file__).with_name("warden.py")
+WARDEN = Path(warden.__file__)
 PORTS = range(20000, 32000)
 """Below those that the kernel gives to whoever asks for any."""
 

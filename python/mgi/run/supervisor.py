@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from mgi import warden
 from mgi.errors import Error
-from mgi.run import warden
 from mgi.run.places import Place
 
 Hear = Callable[[bytes, bytes], None]

@@ -18,6 +18,7 @@ from mgi.errors import Error, InvalidArgument, NotFound, Refused
 from mgi.testbed import kernel, layout
 from mgi.testbed.layout import Port
 from mgi.testbed.rates import LEAST, parse_rate, shape, show_rate
+from mgi.warden import is_private, write_private
 
 FILES = Path("/run/mgi-testbed")
 UNSHAPED_GBPS = 100
@@ -225,8 +226,6 @@ class Testbed:
         kernel.enter(space, host, self.folder / "hosts", self.folder / "sys")
 
     def _write_files(self, servers: int, nics: int, rate: int | None) -> None:
-        from mgi.run.warden import is_private  # mgi.run knows testbeds
-
         shutil.rmtree(self.folder, ignore_errors=True)
         # Each by itself: the mode of folders above is the umask's.
         FILES.mkdir(mode=0o755, exist_ok=True)
@@ -240,8 +239,6 @@ class Testbed:
 
     def _write(self, name: str, text: str) -> None:
         """A file that all may read, also users to whom the testbed's processes change."""
-        from mgi.run.warden import write_private
-
         write_private(self.folder, name, text)
         (self.folder / name).chmod(0o644)
 

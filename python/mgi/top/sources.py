@@ -14,8 +14,8 @@ from mgi.closing import Closing
 from mgi.cluster import ClusterClient
 from mgi.control import MISSING, PROGRAM
 from mgi.errors import Error, InvalidArgument, Refused
-from mgi.run.warden import is_private, private_base
 from mgi.top.figures import Figures, figures
+from mgi.warden import is_private, private_base
 
 PATIENCE = 10.0
 """Seconds that an answer may take."""

@@ -169,8 +169,7 @@ private:
         stream->accepted(std::move(fd), peer);
     }
 
-    /// Ends a stranger: of the address given, or the one that has the most; one that has said nothing
-    /// before others, and of these the oldest.
+    /// Ends the oldest stranger of the address given, or of the one that has the most.
     void make_room(std::string origin) {
         if (strangers_.empty()) return;
         if (origin.empty()) {
@@ -184,15 +183,11 @@ private:
                 }
             }
         }
-        Stream* chosen = nullptr;
-        for (Stream* stranger : strangers_) {
-            if (stranger->origin() != origin) continue;
-            if (chosen == nullptr || (chosen->has_spoken() && !stranger->has_spoken())) {
-                chosen = stranger;
-            }
-        }
-        if (chosen != nullptr) {
-            chosen->end({Why::Evicted, "it had proven nothing when others came"});
+        // The oldest, whatever it has said: an honest one proves itself soon, and a byte is no proof.
+        auto const chosen = std::ranges::find_if(
+            strangers_, [&](Stream const* stranger) { return stranger->origin() == origin; });
+        if (chosen != strangers_.end()) {
+            (*chosen)->end({Why::Evicted, "it had proven nothing when others came"});
         }
     }
 

@@ -53,7 +53,6 @@ public:
     void connect(std::vector<SocketAddress> addresses, Loop::Time until);
     void end(Ending const& ending);
     [[nodiscard]] bool proven() const { return proven_; }
-    [[nodiscard]] bool has_spoken() const { return wire_bytes_ > 0; }
     [[nodiscard]] std::string const& origin() const { return origin_; }
 
     void send(std::string bytes) override;
