@@ -80,6 +80,7 @@ int run_agent_command(AgentCommand& options) {
     start_log(options.log_level);
     net::allow_many_files();
     StopSignals const signals;
+    options.agent.security.insecure = options.agent.insecure;
     Security const security(options.agent.security);
     for (std::string const& address : options.agent.controllers) {
         check_address("--controller", address);
@@ -142,8 +143,8 @@ Run add_agent(CLI::App& command) {
         ->type_name(kAddress);
     command
         .add_flag("--insecure", options->agent.insecure,
-                  "speak to controllers on other machines, and serve metrics to them, without "
-                  "certificates or token")
+                  "without certificates or token speak to controllers of other machines and of "
+                  "other users of this one, and serve them metrics")
         ->envname("MGI_INSECURE");
     command
         .add_option("--clock-shift-ms", options->agent.clock_shift_ms,

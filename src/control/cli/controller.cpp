@@ -125,6 +125,7 @@ int run_controller(ControllerOptions& options) {
     start_log(options.log_level);
     net::allow_many_files();
     StopSignals const signals;
+    options.security.insecure = options.insecure;
     Security const security(options.security);
     check_address("--listen", options.listen);
     check_listen_address("--listen", options.listen, security, options.insecure);
@@ -226,8 +227,8 @@ Run add_controller(CLI::App& command) {
         ->type_name(kAddress)
         ->capture_default_str();
     command.add_flag("--insecure", options->insecure,
-                     "listen without token or certificates, or serve the page without both, where "
-                     "other machines reach it");
+                     "without token or certificates listen where other machines reach it, and serve "
+                     "all users of this one; without both serve the page so");
     add_security(command, options->security);
     char const* const leases = "Leases (milliseconds)";
     auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {

@@ -87,7 +87,9 @@ void show(StatusOptions const& options, std::shared_ptr<Security const> const& s
 
 int run_status(StatusOptions const& options) {
     start_log("warn");
-    auto const security = std::make_shared<Security const>(options.security);
+    SecurityOptions guards = options.security;
+    guards.insecure = options.insecure;
+    auto const security = std::make_shared<Security const>(guards);
     for (std::string const& address : options.controllers) {
         check_address("--controller", address);
         check_connect_address("--controller", address, *security, options.insecure);

@@ -60,6 +60,7 @@ private:
     bool send_more();
     void answer();
     void refuse_token(bool given);
+    void refuse_user();
     void refuse_host();
     void route();
     void admit();

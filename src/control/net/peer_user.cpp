@@ -4,7 +4,6 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -112,11 +111,28 @@ std::optional<std::uint32_t> user_at_other_end(int socket, std::string& why) {
     inet_diag_msg found{};
     std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
     // One that its process has closed is nobody's, and shown as root's.
-    if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0) {
+    if (found.idiag_inode == 0) {
         why = "its other end is closed";
         return std::nullopt;
     }
     return found.idiag_uid;
+}
+
+bool is_this_machine(int socket) {
+    sockaddr_storage here{};
+    sockaddr_storage there{};
+    socklen_t here_size = sizeof here;
+    socklen_t there_size = sizeof there;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
+        getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
+        return false;
+    }
+    End const own = end_of(here);
+    End const other = end_of(there);
+    if (own.family == other.family && own.address == other.address) return true;
+    if (other.family == AF_INET) return (ntohl(other.address[0]) >> 24) == IN_LOOPBACKNET;
+    return other.family == AF_INET6 &&
+           std::memcmp(other.address.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
 }
 
 std::string wrong_user_at_other_end(int socket) {

@@ -69,6 +69,9 @@ public:
     [[nodiscard]] virtual std::size_t queued() const = 0;
     /// The other side's numeric address and port. Thread-safe from on_open on.
     [[nodiscard]] virtual std::string const& peer() const = 0;
+    /// Why the process at the other end is neither this user's nor root's, by the kernel's word; nothing if it is, or comes from
+    /// another machine, of which the kernel knows no more. Only from within Protocol's functions.
+    [[nodiscard]] virtual std::string wrong_user() const { return ""; }
 };
 
 /// A connection's protocol. All functions are called by one thread, that of the Server or Client, one at

@@ -12,6 +12,8 @@
 
 #include <mgi/error.hpp>
 
+#include "control/net/peer_user.hpp"
+
 namespace mgi::control::net {
 
 namespace {
@@ -232,6 +234,10 @@ void Stream::peer_ended() {
     peer_ended_ = true;
     listen_for();
     if (!silent()) protocol_->on_end();
+}
+
+std::string Stream::wrong_user() const {
+    return is_this_machine(fd_.get()) ? wrong_user_at_other_end(fd_.get()) : "";
 }
 
 void Stream::admit() {

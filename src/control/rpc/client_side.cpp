@@ -41,6 +41,11 @@ std::shared_ptr<ClientSide> ClientSide::open(net::Client& client, std::string co
 
 void ClientSide::on_open(std::shared_ptr<net::Connection> connection) {
     open_ = std::move(connection);
+    // Somebody else's program may have taken a dead controller's port.
+    std::string const wrong = security_->asks_for_user() ? open_->wrong_user() : "";
+    if (!wrong.empty()) {
+        return open_->abort(wrong + "; give both the same --token-file, or --insecure to trust it");
+    }
     open_->set_deadline(kHelloLimit, "it has not answered a hello");
 }
 

@@ -22,6 +22,7 @@ struct SecurityOptions {
     std::string key;          ///< PEM file: the certificate's private key
     std::string token_file;   ///< its first line is the token; empty: none is asked for
     std::string tls_name;     ///< the name in the other side's certificate; empty: its address
+    bool insecure = false;    ///< in the clear, all users of this machine are welcome, too
 };
 
 /// Immutable after its construction, so thread-safe.
@@ -40,6 +41,9 @@ public:
     /// Of the two ends of the control plane's connections; null in the clear.
     [[nodiscard]] std::shared_ptr<net::Tls const> const& server_tls() const { return server_tls_; }
     [[nodiscard]] std::shared_ptr<net::Tls const> const& client_tls() const { return client_tls_; }
+    /// Whether the kernel's word of who is at the other end is all that guards: processes of other users of this machine are
+    /// refused then (Connection::wrong_user).
+    [[nodiscard]] bool asks_for_user() const { return !guarded() && !options_.insecure; }
     /// PEM texts, for other servers and clients that use the same files.
     [[nodiscard]] std::string const& ca() const { return ca_; }
     [[nodiscard]] net::Tls::Own const& own() const { return own_; }

@@ -82,6 +82,14 @@ void ServerSide::greet(ClientFrame const& frame) {
                           "the token is not the controller's: give both the same --token-file");
         }
     }
+    if (security_.asks_for_user()) {
+        std::string const wrong = connection_->wrong_user();
+        if (!wrong.empty()) {
+            return reject(Outcome::UNAUTHENTICATED,
+                          wrong + "; give both the same --token-file, or start the controller "
+                                  "with --insecure for all users of its machine");
+        }
+    }
     greeted_ = true;
     frames_.limit(kLargestRequest);
     connection_->admit();

@@ -1,23 +1,21 @@
 // A process of another user that may open the agent's socket, beside an honest application.
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
-#include <utility>
+#include <thread>
+#include <vector>
 
 #include "control/agent/agent_process.hpp"
 #include "control/local/words.hpp"
+#include "support/as_nobody.hpp"
 
 namespace mgi::control::test {
 namespace {
-
-constexpr uid_t kNobody = 65534;
 
 class TwoUsers : public AgentProcess {
 protected:
@@ -29,39 +27,14 @@ protected:
         ASSERT_EQ(chmod(socket.substr(0, socket.rfind('/')).c_str(), 0755), 0);
         ASSERT_EQ(chmod(socket.c_str(), 0666), 0);
     }
-    /// What the agent answers to another user's words, until it says nothing for a while.
+    /// What the agent answers to another user's words.
     std::string answers_to_nobody(std::string const& words) const {
         std::string const path = folder_.file("agent.sock");
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         path.copy(address.sun_path, sizeof address.sun_path - 1);
-        int ends[2] = {-1, -1};
-        EXPECT_EQ(pipe(ends), 0);
-        Fd const heard(ends[0]);
-        Fd says(ends[1]);
-        pid_t const child = fork();
-        if (child == 0) {
-            // Only what a child of many threads may do: system calls.
-            int const fd = socket(AF_UNIX, SOCK_STREAM, 0);
-            if (setuid(kNobody) != 0 ||
-                connect(fd, reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0 ||
-                ::write(fd, words.data(), words.size()) != ssize_t(words.size())) {
-                _exit(1);
-            }
-            char buffer[4096];
-            pollfd polled{fd, POLLIN, 0};
-            for (int patience = 10'000; poll(&polled, 1, patience) > 0; patience = 500) {
-                ssize_t const size = ::read(fd, buffer, sizeof buffer);
-                if (size <= 0 || ::write(ends[1], buffer, std::size_t(size)) != size) break;
-            }
-            _exit(0);
-        }
-        says.reset();
-        std::string const all = rest(heard);
-        int status = -1;
-        EXPECT_EQ(waitpid(child, &status, 0), child);
-        EXPECT_EQ(status, 0);
-        return all;
+        return mgi::test::answer_to_nobody(reinterpret_cast<sockaddr const*>(&address),
+                                           sizeof address, words);
     }
     static std::string hello(ClusterPlan const& plan, std::uint32_t endpoint) {
         Json channel = {{"channel", plan.channel},
