@@ -239,7 +239,7 @@ TEST_F(OwnersWithoutNumber, NeedASecret) {
     register_agent();
     EXPECT_NE(error_of(claim(1, Json::object(), 65534)).find("MGI_JOB_SECRET"), std::string::npos);
     EXPECT_TRUE(claim(2, {{"job_secret", kSecret}}, 65534).contains("ok"));
-    EXPECT_TRUE(claim(3).contains("ok"));
+    EXPECT_TRUE(claim(3, Json::object()).contains("ok"));
 }
 
 }  // namespace

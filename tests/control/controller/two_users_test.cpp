@@ -32,7 +32,7 @@ std::string answer(std::uint16_t port, std::string const& words) {
     return answer_to_nobody(reinterpret_cast<sockaddr const*>(&address), sizeof address, words);
 }
 
-std::string hello() {
+std::string first_frame() {
     ClientFrame frame;
     frame.mutable_hello()->set_transport(kTransport);
     return frame_with(frame);
@@ -52,7 +52,7 @@ struct ControllerOfOneUser : ::testing::Test {
 
 TEST_F(ControllerOfOneUser, RefusesOthers) {
     Served const served;
-    EXPECT_NE(answer(served.port(), hello()).find("is user 65534's"), std::string::npos);
+    EXPECT_NE(answer(served.port(), first_frame()).find("is user 65534's"), std::string::npos);
     WireAgent own(served, "node1");
     EXPECT_TRUE(own.join());
 }
@@ -60,7 +60,7 @@ TEST_F(ControllerOfOneUser, RefusesOthers) {
 TEST_F(ControllerOfOneUser, TakesAllIfThatIsWanted) {
     Served const served({}, insecure());
     ServerFrame frame;
-    std::string const bytes = answer(served.port(), hello());
+    std::string const bytes = answer(served.port(), first_frame());
     ASSERT_GT(bytes.size(), kFrameHead);
     ASSERT_TRUE(frame.ParseFromString(bytes.substr(kFrameHead)));
     EXPECT_TRUE(frame.has_welcome());
@@ -81,7 +81,7 @@ TEST_F(ControllerOfOneUser, ShowsOthersNoPage) {
     }
     EXPECT_NE(answer(port, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").find("200"),
               std::string::npos);
-    EXPECT_EQ(mgi::test::http_get(server.url() + "/status.json").status, 200);
+    EXPECT_EQ(mgi::test::http_get(server.url(), "/status.json").status, 200);
 }
 
 // It has taken a dead controller's port.
