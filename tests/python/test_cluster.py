@@ -27,7 +27,9 @@ SERVERS = 8
 @pytest.fixture(autouse=True, scope="module")
 def programs() -> None:
     for program in (CONTROL, APP):
-        assert program.exists(), f"no {program}: cmake --build build/release, with gRPC installed"
+        assert program.exists(), (
+            f"no {program}: cmake --build build/release, with protobuf and gRPC installed"
+        )
 
 
 class Standing:

@@ -7,11 +7,11 @@ namespace mgi::control {
 namespace {
 
 // What a controller that does not read may leave standing here; beyond it the session is over.
-constexpr std::size_t kMostQueued = std::size_t{128} << 20;
+constexpr std::size_t kMostUnread = std::size_t{128} << 20;
 
 net::ClientOptions client_options() {
     net::ClientOptions options;
-    options.most_queued = kMostQueued;
+    options.most_queued = kMostUnread;
     return options;
 }
 
