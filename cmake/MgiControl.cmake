@@ -79,7 +79,7 @@ if(MGI_ABSL_LIBRARY)
 endif()
 
 mgi_glob(control_sources
-    src/control/state/*.cpp src/control/rpc/*.cpp src/control/net/*.cpp src/control/http/*.cpp src/control/election/*.cpp
+    src/control/state/*.cpp src/control/net/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp
     src/control/controller/*.cpp src/control/agent/*.cpp)
 # The status page is built in.
 set(page "${PROJECT_SOURCE_DIR}/src/control/http/page.html")

@@ -17,9 +17,9 @@
 namespace mgi::control {
 namespace {
 
-using Ids = google::protobuf::RepeatedField<std::uint32_t>;
+using IdList = google::protobuf::RepeatedField<std::uint32_t>;
 
-std::string wrong_endpoints(char const* what, Ids const& ids, Limits const& limits) {
+std::string wrong_endpoints(char const* what, IdList const& ids, Limits const& limits) {
     auto const count = static_cast<std::size_t>(ids.size());
     if (count == 0 || count > limits.channel_endpoints) {
         return fmt::format("{} {}; 1 to {} are possible", count, what, limits.channel_endpoints);
