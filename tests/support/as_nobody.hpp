@@ -22,8 +22,9 @@ inline std::string answer_to_nobody(sockaddr const* address, socklen_t size,
     pid_t const child = fork();
     if (child == 0) {
         // Only what a child of many threads may do: system calls.
+        if (setuid(kNobody) != 0) _exit(1);
         int const fd = socket(address->sa_family, SOCK_STREAM, 0);
-        if (setuid(kNobody) != 0 || connect(fd, address, size) != 0 ||
+        if (connect(fd, address, size) != 0 ||
             write(fd, words.data(), words.size()) != ssize_t(words.size())) {
             _exit(1);
         }

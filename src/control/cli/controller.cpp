@@ -226,9 +226,10 @@ Run add_controller(CLI::App& command) {
     command.add_option("--http", options->http.address, "of status page and metrics, or none")
         ->type_name(kAddress)
         ->capture_default_str();
-    command.add_flag("--insecure", options->insecure,
-                     "without token or certificates listen where other machines reach it, and serve "
-                     "all users of this one; without both serve the page so");
+    command.add_flag(
+        "--insecure", options->insecure,
+        "without token or certificates listen where other machines reach it, and serve "
+        "all users of this one; without both serve the page so");
     add_security(command, options->security);
     char const* const leases = "Leases (milliseconds)";
     auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {

@@ -4,6 +4,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -76,20 +77,25 @@ Question question(End const& from, End const& to) {
     return made;
 }
 
-}  // namespace
-
-std::optional<std::uint32_t> user_at_other_end(int socket, std::string& why) {
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t here_size = sizeof here;
-    socklen_t there_size = sizeof there;
-    if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-        getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
-        why = "the connection broke: " + reason(errno);
-        return std::nullopt;
+/// Both ends of a connection; false where it broke (errno).
+bool ends_of(int socket, End& here, End& there) {
+    sockaddr_storage own{};
+    sockaddr_storage other{};
+    socklen_t own_size = sizeof own;
+    socklen_t other_size = sizeof other;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
+        getpeername(socket, reinterpret_cast<sockaddr*>(&other), &other_size) != 0) {
+        return false;
     }
+    here = end_of(own);
+    there = end_of(other);
+    return true;
+}
+
+/// What the kernel has of the socket at `from` that is connected to `to`, or else listens there.
+std::optional<inet_diag_msg> found_at(End const& from, End const& to, std::string& why) {
     Fd const kernel(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    Question const asked = question(end_of(there), end_of(here));
+    Question const asked = question(from, to);
     alignas(nlmsghdr) std::array<char, 4096> answer{};
     ssize_t size = -1;
     if (kernel &&
@@ -110,37 +116,56 @@ std::optional<std::uint32_t> user_at_other_end(int socket, std::string& why) {
     }
     inet_diag_msg found{};
     std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
-    // One that its process has closed is nobody's, and shown as root's.
-    if (found.idiag_inode == 0) {
-        why = "its other end is closed";
-        return std::nullopt;
+    return found;
+}
+
+}  // namespace
+
+OtherEnd other_end(int socket) {
+    OtherEnd end;
+    End here;
+    End there;
+    if (!ends_of(socket, here, there)) {
+        end.closed = true;
+        end.why = "the connection broke: " + reason(errno);
+        return end;
     }
-    return found.idiag_uid;
+    auto found = found_at(there, here, end.why);
+    bool const stands =
+        found && (found->idiag_state == TCP_ESTABLISHED || found->idiag_state == TCP_SYN_RECV);
+    if (stands && found->idiag_inode == 0) {
+        // Not accepted yet: it will be by whoever listens there.
+        End nobody;
+        nobody.family = there.family;
+        found = found_at(there, nobody, end.why);
+    }
+    if (!found) return end;
+    if (found->idiag_inode == 0) {
+        // The kernel shows what is nobody's any more as root's.
+        end.closed = true;
+        end.why = "its other end is closed";
+    } else {
+        end.user = found->idiag_uid;
+    }
+    return end;
 }
 
 bool is_this_machine(int socket) {
-    sockaddr_storage here{};
-    sockaddr_storage there{};
-    socklen_t here_size = sizeof here;
-    socklen_t there_size = sizeof there;
-    if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-        getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
-        return false;
-    }
-    End const own = end_of(here);
-    End const other = end_of(there);
-    if (own.family == other.family && own.address == other.address) return true;
-    if (other.family == AF_INET) return (ntohl(other.address[0]) >> 24) == IN_LOOPBACKNET;
-    return other.family == AF_INET6 &&
-           std::memcmp(other.address.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
+    End here;
+    End there;
+    if (!ends_of(socket, here, there)) return false;
+    if (here.family == there.family && here.address == there.address) return true;
+    if (there.family == AF_INET) return (ntohl(there.address[0]) >> 24) == IN_LOOPBACKNET;
+    return there.family == AF_INET6 &&
+           std::memcmp(there.address.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
 }
 
-std::string wrong_user_at_other_end(int socket) {
-    std::string why;
-    auto const user = user_at_other_end(socket, why);
-    if (!user) return why;
-    if (*user == 0 || *user == geteuid()) return "";
-    return "its other end is user " + std::to_string(*user) +
+std::string wrong_user_at_other_end(int socket, bool may_be_closed) {
+    OtherEnd const end = other_end(socket);
+    if (end.closed && may_be_closed) return "";
+    if (!end.user) return end.why;
+    if (*end.user == 0 || *end.user == geteuid()) return "";
+    return "its other end is user " + std::to_string(*end.user) +
            "'s, and without a token it is user " + std::to_string(geteuid()) + "'s alone";
 }
 

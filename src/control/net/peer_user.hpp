@@ -8,14 +8,21 @@
 
 namespace mgi::control::net {
 
-/// The user whose process holds the other end of a TCP connection over the loopback interface. None where the other end is closed
-/// already, is not on this machine, or the kernel does not tell (`why`). Thread-safe.
-std::optional<std::uint32_t> user_at_other_end(int socket, std::string& why);
+struct OtherEnd {
+    std::optional<std::uint32_t>
+        user;  ///< whose process holds it, or listens there until it is accepted
+    bool closed = false;
+    std::string
+        why;  ///< there is no user: it is closed, not on this machine, or the kernel does not tell
+};
+
+/// Of a TCP connection over the loopback interface. Thread-safe.
+OtherEnd other_end(int socket);
 
 /// Whether a connection goes over the loopback interface: its other end has a loopback address, or this end's own.
 bool is_this_machine(int socket);
 
-/// Why the other end is not this process' user's or root's, or nothing.
-std::string wrong_user_at_other_end(int socket);
+/// Why the other end is not this process' user's or root's, or nothing. `may_be_closed`: one that is closed is nobody's fault.
+std::string wrong_user_at_other_end(int socket, bool may_be_closed = false);
 
 }  // namespace mgi::control::net

@@ -237,7 +237,9 @@ void Stream::peer_ended() {
 }
 
 std::string Stream::wrong_user() const {
-    return is_this_machine(fd_.get()) ? wrong_user_at_other_end(fd_.get()) : "";
+    if (!is_this_machine(fd_.get())) return "";
+    // What a server has closed it does not hear; what a client has closed it has said.
+    return wrong_user_at_other_end(fd_.get(), owner_ == nullptr);
 }
 
 void Stream::admit() {

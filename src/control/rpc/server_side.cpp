@@ -86,8 +86,9 @@ void ServerSide::greet(ClientFrame const& frame) {
         std::string const wrong = connection_->wrong_user();
         if (!wrong.empty()) {
             return reject(Outcome::UNAUTHENTICATED,
-                          wrong + "; give both the same --token-file, or start the controller "
-                                  "with --insecure for all users of its machine");
+                          wrong +
+                              "; give both the same --token-file, or start the controller "
+                              "with --insecure for all users of its machine");
         }
     }
     greeted_ = true;

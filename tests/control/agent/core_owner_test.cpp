@@ -177,6 +177,7 @@ TEST_F(Owners, AJobsSecretIsOneOwnerForAllUsers) {
     claims["job_secret"] = kSecret;
     claim(3, claims, kOther);
     EXPECT_EQ(core_.status()["endpoints"], 1u);
+    register_agent();
     ask(3, {{"op", "gather"},
             {"id", 1u},
             {"key", "key"},

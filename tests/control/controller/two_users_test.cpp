@@ -73,8 +73,8 @@ TEST_F(ControllerOfOneUser, ShowsOthersNoPage) {
                              [] { return std::string("secret 1\n"); }});
     auto const port = std::uint16_t(std::stoi(server.url().substr(server.url().rfind(':') + 1)));
     for (char const* path : {"/", "/status.json", "/metrics"}) {
-        std::string const said = answer(
-            port, "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        std::string const said =
+            answer(port, "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
         EXPECT_NE(said.find("403"), std::string::npos) << said;
         EXPECT_NE(said.find("is user 65534's"), std::string::npos) << said;
         EXPECT_EQ(said.find("secret"), std::string::npos) << said;
@@ -90,13 +90,13 @@ TEST_F(ControllerOfOneUser, AnotherUsersProgramIsNoController) {
     ASSERT_EQ(pipe(ends), 0);
     pid_t const child = fork();
     if (child == 0) {
+        if (setuid(kNobody) != 0) _exit(1);
         int const fd = socket(AF_INET, SOCK_STREAM, 0);
         sockaddr_in address{};
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         socklen_t size = sizeof address;
-        if (setuid(kNobody) != 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-            listen(fd, 4) != 0 ||
+        if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, 4) != 0 ||
             getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
             ::write(ends[1], &address.sin_port, sizeof address.sin_port) !=
                 ssize_t(sizeof address.sin_port)) {
@@ -115,10 +115,9 @@ TEST_F(ControllerOfOneUser, AnotherUsersProgramIsNoController) {
     CallRequest request;
     request.set_number(1);
     request.mutable_status()->set_protocol(kProtocol);
-    auto const [outcome, nothing] =
-        call_once("127.0.0.1:" + std::to_string(ntohs(port)),
-                  std::make_shared<Security const>(SecurityOptions{}), request,
-                  std::chrono::seconds(10));
+    auto const [outcome, nothing] = call_once("127.0.0.1:" + std::to_string(ntohs(port)),
+                                              std::make_shared<Security const>(SecurityOptions{}),
+                                              request, std::chrono::seconds(10));
     EXPECT_NE(outcome.code(), Outcome::OK);
     EXPECT_NE(outcome.text().find("is user 65534's"), std::string::npos) << outcome.text();
     int status = -1;

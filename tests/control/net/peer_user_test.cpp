@@ -61,13 +61,18 @@ TEST_P(PeerUser, IsThisOneAtBothEnds) {
     Fd const client = listening.connect();
     Fd const server = listening.accept();
     for (int const end : {client.get(), server.get()}) {
-        std::string why;
-        EXPECT_EQ(user_at_other_end(end, why), geteuid()) << why;
+        EXPECT_EQ(other_end(end).user, geteuid()) << other_end(end).why;
         EXPECT_EQ(wrong_user_at_other_end(end), "");
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PeerUser, ::testing::Values(AF_INET, AF_INET6, 0));
+
+TEST(PeerUser, IsWhoListensUntilAConnectionIsAccepted) {
+    Listening const listening(AF_INET);
+    Fd const client = listening.connect();
+    EXPECT_EQ(other_end(client.get()).user, geteuid()) << other_end(client.get()).why;
+}
 
 // The kernel shows what is nobody's any more as root's.
 TEST(PeerUser, OfAClosedConnectionIsNobody) {
@@ -77,9 +82,10 @@ TEST(PeerUser, OfAClosedConnectionIsNobody) {
     client.reset();
     pollfd ended{server.get(), POLLIN, 0};
     ASSERT_EQ(poll(&ended, 1, 5000), 1);
-    std::string why;
-    EXPECT_EQ(user_at_other_end(server.get(), why), std::nullopt);
+    EXPECT_EQ(other_end(server.get()).user, std::nullopt);
+    EXPECT_TRUE(other_end(server.get()).closed);
     EXPECT_FALSE(wrong_user_at_other_end(server.get()).empty());
+    EXPECT_EQ(wrong_user_at_other_end(server.get(), true), "");
 }
 
 TEST(PeerUser, MayBeAnotherOne) {
@@ -99,8 +105,7 @@ TEST(PeerUser, MayBeAnotherOne) {
     }
     {
         Fd const server = listening.accept();
-        std::string why;
-        EXPECT_EQ(user_at_other_end(server.get(), why), kNobody) << why;
+        EXPECT_EQ(other_end(server.get()).user, kNobody) << other_end(server.get()).why;
         EXPECT_NE(wrong_user_at_other_end(server.get()).find("user 65534's"), std::string::npos);
     }
     int status = -1;

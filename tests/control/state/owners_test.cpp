@@ -96,8 +96,10 @@ TEST_F(ControlOwners, StrangersMeetNobody) {
     EXPECT_EQ(std::vector<std::string>(all.begin(), all.end()),
               (std::vector<std::string>{"me", "me"}));
     EXPECT_FALSE(rig.answers.contains(stranger));
-    // Nor do they get an answer by its request's name.
-    EXPECT_FALSE(rig.answers.contains(gather(a, "request-1", 0, "them")));
+    // Nor do they get an answer by its request's name: they meet each other.
+    CallId const again = gather(a, "request-1", 0, "them");
+    ASSERT_TRUE(rig.answers.contains(again));
+    EXPECT_EQ(rig.answers.at(again).gathered->data(0), "them");
 }
 
 TEST_F(ControlOwners, WhatAnAgentHoldsForAnotherOwnerIsLostAndEndsNothing) {
