@@ -378,7 +378,7 @@ def issue(folder: Path) -> None:
     for ca in ("ca", "stranger"):
         openssl("req", "-x509", *new_key, "-keyout", f"{ca}.key", "-out", f"{ca}.pem",
                 "-subj", f"/CN={ca}", "-days", "2")  # fmt: skip
-    (folder / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    (folder / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:good.example\n")
     for name, ca in (("server", "ca"), ("agent", "ca"), ("thief", "stranger")):
         openssl("req", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.csr",
                 "-subj", f"/CN={name}")  # fmt: skip
@@ -425,6 +425,10 @@ def test_certificates_and_tokens(cluster: Cluster) -> None:
         bad = cluster.agent(f"bad-{what.replace(' ', '-')}", controller.address, *security)
         wait_for(f"the log of {what}", lambda bad=bad, says=says: bad.said(says))
         bad.kill()
+    impostor = cluster.agent("impostor", controller.address, *options("agent"))
+    wait_for("its refusal", lambda: impostor.said("not for a server of the name 'impostor'"))
+    impostor.kill()
+    assert '"name": "impostor' not in status("--json", *options("agent")).stdout
     assert '"name": "bad' not in status("--json", *options("agent")).stdout
     # A key that does not fit is found at the start.
     mixed = [*options("agent")[:2], f"--key={folder / 'server.key'}"]

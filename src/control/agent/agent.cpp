@@ -111,8 +111,7 @@ Agent::Agent(AgentOptions options) : options_(completed(std::move(options))) {
                    },
                    [this, now](CallNumber number, CallOutcome outcome) {
                        core_->call_ended(number, std::move(outcome), now());
-                   }},
-        options_.insecure);
+                   }});
     watch_nics();
     publish_status(now());
     log::info("agent of {}: applications' socket {}", options_.name, options_.socket);

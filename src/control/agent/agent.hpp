@@ -29,7 +29,6 @@ struct AgentOptions {
     std::vector<topology::LocalNic> nics;  ///< of the graph, that are watched
     std::filesystem::path sys = "/sys";    ///< where they are
     SecurityOptions security;
-    bool insecure = false;  ///< controllers on other machines may be spoken to in the clear
     std::int64_t clock_shift_ms = 0;  ///< for tests: how far this server's wall clock is off
 };
 

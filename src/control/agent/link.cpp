@@ -82,11 +82,10 @@ void put(CallRequest& call, StatusRequest const& request) {
 }  // namespace
 
 ControllerLink::ControllerLink(std::shared_ptr<Security const> security,
-                               std::shared_ptr<Inbox> inbox, LinkEvents events, bool insecure)
+                               std::shared_ptr<Inbox> inbox, LinkEvents events)
     : security_(std::move(security)),
       inbox_(std::move(inbox)),
       events_(std::make_shared<LinkEvents const>(std::move(events))),
-      insecure_(insecure),
       client_(client_options()) {}
 
 void ControllerLink::open(std::uint64_t session, std::string const& address) {
@@ -102,7 +101,7 @@ void ControllerLink::open(std::uint64_t session, std::string const& address) {
         inbox->post([events, session, text = why.text()] { events->broken(session, text); });
     };
     try {
-        check_connect_address("controller", address, *security_, insecure_);
+        check_connect_address("controller", address, *security_);
         connection_ = ClientSide::open(client_, address, security_, std::move(brings));
     } catch (Error const& error) {  // an address that a controller named
         inbox_->post([events = events_, session, why = std::string(error.what())] {

@@ -22,12 +22,12 @@ struct LinkEvents {
     std::function<void(CallNumber, CallOutcome)> call_ended;
 };
 
-/// Without certificates and token it connects to this machine alone, unless `insecure`: also where a
+/// Without certificates and token it connects to this machine alone, unless it is insecure by its options: also where a
 /// controller names another one. One at a time: opening the next one ends the one before. Used by one thread.
 class ControllerLink {
 public:
     ControllerLink(std::shared_ptr<Security const> security, std::shared_ptr<Inbox> inbox,
-                   LinkEvents events, bool insecure = false);
+                   LinkEvents events);
     ControllerLink(ControllerLink const&) = delete;
     ControllerLink& operator=(ControllerLink const&) = delete;
     ~ControllerLink() { close(); }
@@ -43,7 +43,6 @@ private:
     std::shared_ptr<Security const> security_;
     std::shared_ptr<Inbox> inbox_;
     std::shared_ptr<LinkEvents const> events_;
-    bool const insecure_;
     std::shared_ptr<ClientSide> connection_;
     net::Client client_;  ///< the last: nothing comes once it has ended
 };

@@ -80,14 +80,13 @@ int run_agent_command(AgentCommand& options) {
     start_log(options.log_level);
     net::allow_many_files();
     StopSignals const signals;
-    options.agent.security.insecure = options.agent.insecure;
     Security const security(options.agent.security);
     for (std::string const& address : options.agent.controllers) {
         check_address("--controller", address);
-        check_connect_address("--controller", address, security, options.agent.insecure);
+        check_connect_address("--controller", address, security);
     }
     if (!options.http.address.empty()) {
-        check_web_address("--http", options.http.address, security, options.agent.insecure);
+        check_web_address("--http", options.http.address, security);
     }
     find_graph(options);
     Agent agent(options.agent);
@@ -142,7 +141,7 @@ Run add_agent(CLI::App& command) {
     command.add_option("--http", options->http.address, "of metrics (default: none)")
         ->type_name(kAddress);
     command
-        .add_flag("--insecure", options->agent.insecure,
+        .add_flag("--insecure", options->agent.security.insecure,
                   "without certificates or token speak to controllers of other machines and of "
                   "other users of this one, and serve them metrics")
         ->envname("MGI_INSECURE");

@@ -38,7 +38,6 @@ struct ControllerOptions {
     std::string advertise;
     std::string state;
     HttpOptions http{"127.0.0.1:7071"};
-    bool insecure = false;
     SecurityOptions security;
     Settings settings;
     EtcdOptions etcd;
@@ -125,13 +124,12 @@ int run_controller(ControllerOptions& options) {
     start_log(options.log_level);
     net::allow_many_files();
     StopSignals const signals;
-    options.security.insecure = options.insecure;
     Security const security(options.security);
     check_address("--listen", options.listen);
-    check_listen_address("--listen", options.listen, security, options.insecure);
+    check_listen_address("--listen", options.listen, security);
     if (options.http.address == "none") options.http.address.clear();
     if (!options.http.address.empty()) {
-        check_web_address("--http", options.http.address, security, options.insecure);
+        check_web_address("--http", options.http.address, security);
     }
     check(options.settings);
     std::string const address = own_address(options);
@@ -227,10 +225,12 @@ Run add_controller(CLI::App& command) {
         ->type_name(kAddress)
         ->capture_default_str();
     command.add_flag(
-        "--insecure", options->insecure,
+        "--insecure", options->security.insecure,
         "without token or certificates listen where other machines reach it, and serve "
         "all users of this one; without both serve the page so");
     add_security(command, options->security);
+    command.add_flag("--any-server", options->security.any_server,
+                     "any certificate of the CA may register any server's name");
     char const* const leases = "Leases (milliseconds)";
     auto const milliseconds = [&](char const* name, std::uint32_t& value, char const* about) {
         command.add_option(name, value, about)

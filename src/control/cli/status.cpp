@@ -30,7 +30,6 @@ constexpr std::size_t kShown = 40;
 struct StatusOptions {
     std::vector<std::string> controllers{kDefaultController};
     SecurityOptions security;
-    bool insecure = false;
     bool json = false;
     bool all = false;
     double watch_s = 0;
@@ -87,12 +86,10 @@ void show(StatusOptions const& options, std::shared_ptr<Security const> const& s
 
 int run_status(StatusOptions const& options) {
     start_log("warn");
-    SecurityOptions guards = options.security;
-    guards.insecure = options.insecure;
-    auto const security = std::make_shared<Security const>(guards);
+    auto const security = std::make_shared<Security const>(options.security);
     for (std::string const& address : options.controllers) {
         check_address("--controller", address);
-        check_connect_address("--controller", address, *security, options.insecure);
+        check_connect_address("--controller", address, *security);
     }
     if (options.watch_s <= 0) {
         show(options, security);
@@ -121,7 +118,7 @@ Run add_status(CLI::App& command) {
         ->envname("MGI_CONTROLLER")
         ->capture_default_str();
     command
-        .add_flag("--insecure", options->insecure,
+        .add_flag("--insecure", options->security.insecure,
                   "ask controllers on other machines without certificates or token")
         ->envname("MGI_INSECURE");
     command.add_flag("--json", options->json, "the whole status as JSON (docs/control.md)");

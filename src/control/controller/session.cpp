@@ -5,8 +5,13 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mgi/error.hpp>
+
+#include "control/state/settings.hpp"
+#include "core/log.hpp"
+#include "core/text.hpp"
 
 namespace mgi::control {
 namespace {
@@ -37,6 +42,19 @@ Outcome::Code code_of(Problem problem) {
     return Outcome::INTERNAL;
 }
 
+/// Why the certificate that an agent has shown is not for the server that it registers, or nothing.
+std::string wrong_certificate(Security const& security, net::Connection const& connection,
+                              std::string const& server) {
+    if (!security.encrypted() || security.options().any_server) return "";
+    std::vector<std::string> const names = connection.certificate_names();
+    if (names_server(names, server)) return "";
+    return fmt::format(
+        "its certificate is for {}, not for a server of the name '{}': issue it with DNS:{} in "
+        "its subjectAltName, or start the controller with --any-server",
+        names.empty() ? "no name" : fmt::format("{}", fmt::join(names, ", ")),
+        without_controls(server.substr(0, 255)), without_controls(server.substr(0, 255)));
+}
+
 }  // namespace
 
 Session::Session(SessionId id, Security const& security, SessionOwner& owner)
@@ -44,13 +62,22 @@ Session::Session(SessionId id, Security const& security, SessionOwner& owner)
 
 void Session::said(AgentMessage& message) {
     if (refused_) return;
+    if (message.has_register_()) {
+        std::string const wrong =
+            wrong_certificate(security(), connection(), message.register_().name());
+        if (!wrong.empty()) {
+            ControllerMessage refusal;
+            refusal.set_protocol(kProtocol);
+            refusal.mutable_refused()->set_text(wrong);
+            log::warn("controller: the agent at {} is refused: {}", connection().peer(), wrong);
+            return refuse(std::move(refusal));
+        }
+    }
     if (engine_ == nullptr) {
         ControllerMessage refusal;
         engine_ = owner_.began(shared_from_this(), refusal);
         if (engine_ == nullptr) {
-            refused_ = true;
-            send({id_, std::make_shared<ControllerMessage const>(std::move(refusal)), {}});
-            return close();
+            return refuse(std::move(refusal));
         }
         engine_->apply([this](Cluster& cluster, Now now, Effects& effects) {
             cluster.session_opened(id_, now, effects);
@@ -59,6 +86,12 @@ void Session::said(AgentMessage& message) {
     engine_->apply([&](Cluster& cluster, Now now, Effects& effects) {
         cluster.session_message(id_, message, now, effects);
     });
+}
+
+void Session::refuse(ControllerMessage refusal) {
+    refused_ = true;
+    send({id_, std::make_shared<ControllerMessage const>(std::move(refusal)), {}});
+    close();
 }
 
 void Session::asked(CallRequest const& call) {

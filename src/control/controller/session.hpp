@@ -58,6 +58,7 @@ private:
     };
 
     void said(AgentMessage& message) override;
+    void refuse(ControllerMessage refusal);
     void asked(CallRequest const& call) override;
     void cancelled(std::uint64_t call) override;
     void over() override;

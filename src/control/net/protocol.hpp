@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mgi::control::net {
 
@@ -72,6 +73,8 @@ public:
     /// Why the process at the other end is neither this user's nor root's, by the kernel's word; nothing if it is, or comes from
     /// another machine, of which the kernel knows no more. Only from within Protocol's functions.
     [[nodiscard]] virtual std::string wrong_user() const { return ""; }
+    /// The DNS names that the peer's certificate is for; without one none. Only from within Protocol's functions.
+    [[nodiscard]] virtual std::vector<std::string> certificate_names() const { return {}; }
 };
 
 /// A connection's protocol. All functions are called by one thread, that of the Server or Client, one at

@@ -242,6 +242,10 @@ std::string Stream::wrong_user() const {
     return wrong_user_at_other_end(fd_.get(), owner_ == nullptr);
 }
 
+std::vector<std::string> Stream::certificate_names() const {
+    return tls_ ? tls_->peer_names() : std::vector<std::string>();
+}
+
 void Stream::admit() {
     if (proven_) return;
     proven_ = true;

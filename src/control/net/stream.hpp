@@ -67,6 +67,7 @@ public:
     [[nodiscard]] std::size_t queued() const override { return queued_; }
     [[nodiscard]] std::string const& peer() const override { return peer_; }
     [[nodiscard]] std::string wrong_user() const override;
+    [[nodiscard]] std::vector<std::string> certificate_names() const override;
 
     void ready(std::uint32_t events) override;
     void due() override;

@@ -279,6 +279,24 @@ bool TlsStream::handshake() {
     return true;
 }
 
+std::vector<std::string> TlsStream::peer_names() const {
+    std::vector<std::string> found;
+    X509* const certificate = SSL_get1_peer_certificate(ssl_);
+    auto* const names = certificate == nullptr
+                            ? nullptr
+                            : static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(
+                                  certificate, NID_subject_alt_name, nullptr, nullptr));
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
+        GENERAL_NAME const* const name = sk_GENERAL_NAME_value(names, i);
+        if (name->type != GEN_DNS) continue;
+        unsigned char const* const bytes = ASN1_STRING_get0_data(name->d.dNSName);
+        found.emplace_back(bytes, bytes + ASN1_STRING_length(name->d.dNSName));
+    }
+    GENERAL_NAMES_free(names);
+    X509_free(certificate);
+    return found;
+}
+
 std::size_t TlsStream::read(char* into, std::size_t most) {
     ERR_clear_error();
     std::size_t got = 0;

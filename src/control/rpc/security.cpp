@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include <mgi/error.hpp>
+
 #include "control/rpc/pem.hpp"
 
 namespace mgi::control {
@@ -117,6 +121,17 @@ std::string Security::explain(std::string_view address, net::Ending const& endin
     }
 }
 
+bool names_server(std::vector<std::string> const& names, std::string_view server) {
+    auto const same = [](char a, char b) {
+        return std::tolower(static_cast<unsigned char>(a)) ==
+               std::tolower(static_cast<unsigned char>(b));
+    };
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+        std::string_view const first = name.substr(0, name.find('.'));
+        return std::ranges::equal(name, server, same) || std::ranges::equal(first, server, same);
+    });
+}
+
 bool is_loopback(std::string_view address) {
     auto const colon = address.rfind(':');
     std::string const host(address.substr(0, colon));
@@ -127,9 +142,9 @@ bool is_loopback(std::string_view address) {
            (numeric && ntohl(number.s_addr) >> 24 == 127);
 }
 
-void check_listen_address(std::string_view what, std::string_view address, Security const& security,
-                          bool insecure) {
-    if (security.guarded() || insecure || is_loopback(address)) return;
+void check_listen_address(std::string_view what, std::string_view address,
+                          Security const& security) {
+    if (!security.asks_for_user() || is_loopback(address)) return;
     throw Error(ErrorCode::InvalidArgument,
                 fmt::format("{} {}: other machines reach that address, and nothing guards it. Give "
                             "--token-file, or --ca, --cert and --key, or --insecure to go without",
@@ -137,8 +152,8 @@ void check_listen_address(std::string_view what, std::string_view address, Secur
 }
 
 void check_connect_address(std::string_view what, std::string_view address,
-                           Security const& security, bool insecure) {
-    if (security.guarded() || insecure || is_loopback(address)) return;
+                           Security const& security) {
+    if (!security.asks_for_user() || is_loopback(address)) return;
     throw Error(ErrorCode::InvalidArgument,
                 fmt::format("{} {}: that is another machine, and everything would be sent in the "
                             "clear. Give --token-file, or --ca, --cert and --key, or --insecure to "
@@ -146,9 +161,8 @@ void check_connect_address(std::string_view what, std::string_view address,
                             what, address));
 }
 
-void check_web_address(std::string_view what, std::string_view address, Security const& security,
-                       bool insecure) {
-    if (insecure || is_loopback(address)) return;
+void check_web_address(std::string_view what, std::string_view address, Security const& security) {
+    if (security.options().insecure || is_loopback(address)) return;
     if (!security.encrypted()) {
         throw Error(ErrorCode::InvalidArgument,
                     fmt::format("{} {}: other machines reach that address, and no certificate "

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/net/protocol.hpp"
 #include "control/net/tls.hpp"
@@ -22,6 +23,7 @@ struct SecurityOptions {
     std::string key;          ///< PEM file: the certificate's private key
     std::string token_file;   ///< its first line is the token; empty: none is asked for
     std::string tls_name;     ///< the name in the other side's certificate; empty: its address
+    bool any_server = false;  ///< any certificate of the CA registers any server's name
     bool insecure = false;    ///< in the clear, all users of this machine are welcome, too
 };
 
@@ -66,21 +68,23 @@ private:
     std::shared_ptr<net::Tls const> client_tls_;
 };
 
+/// Whether a certificate for these DNS names may register a server: its name is one of them, or the first part of one.
+[[nodiscard]] bool names_server(std::vector<std::string> const& names, std::string_view server);
+
 /// Whether an address, "host:port", can be reached from this machine alone.
 [[nodiscard]] bool is_loopback(std::string_view address);
 
 /// Refuses an address to listen on that others reach while neither certificates nor a token guard it, nor
-/// `insecure` says that nothing shall. `what` is the option's name.
-void check_listen_address(std::string_view what, std::string_view address, Security const& security,
-                          bool insecure);
+/// `SecurityOptions::insecure` says that nothing shall. `what` is the option's name.
+void check_listen_address(std::string_view what, std::string_view address,
+                          Security const& security);
 
 /// The same for an address to connect to.
 void check_connect_address(std::string_view what, std::string_view address,
-                           Security const& security, bool insecure);
+                           Security const& security);
 
 /// The same for what browsers read: they show no certificate, so that the token alone says who may read,
 /// and know no token, so that certificates alone encrypt.
-void check_web_address(std::string_view what, std::string_view address, Security const& security,
-                       bool insecure);
+void check_web_address(std::string_view what, std::string_view address, Security const& security);
 
 }  // namespace mgi::control

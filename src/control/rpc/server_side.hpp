@@ -37,6 +37,7 @@ protected:
 
     /// Not before on_open.
     [[nodiscard]] net::Connection& connection() const { return *connection_; }
+    [[nodiscard]] Security const& security() const { return security_; }
 
 private:
     void take(std::string_view bytes);

@@ -214,5 +214,28 @@ TEST(ControlAttacks, ManyCallsOfOneConnectionAreBounded) {
     EXPECT_TRUE(a.hear(ControllerMessage::kHeartbeatAck).has_heartbeat_ack());
 }
 
+TEST(ControlAttacks, ACertificateRegistersItsOwnServerAlone) {
+    mgi::test::TemporaryFolder const folder;
+    mgi::test::Authority const authority(folder, "ca");
+    mgi::test::Issued const issued = authority.issue("agent", "node1.example");
+    SecurityOptions options;
+    options.ca = authority.file();
+    options.certificate = issued.certificate;
+    options.key = issued.key;
+    options.tls_name = "node1.example";
+    {
+        Served served({}, options);
+        WireAgent own(served, "node1");
+        EXPECT_TRUE(own.join());
+        WireAgent impostor(served, "node2");
+        EXPECT_FALSE(impostor.join());
+        EXPECT_EQ(served.service().snapshot()->servers.size(), 1u);
+    }
+    options.any_server = true;
+    Served const served({}, options);
+    WireAgent any(served, "node2");
+    EXPECT_TRUE(any.join());
+}
+
 }  // namespace
 }  // namespace mgi::control::test

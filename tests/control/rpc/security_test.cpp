@@ -175,40 +175,57 @@ TEST_F(SecurityTest, OptionsThatMakeNoSense) {
     EXPECT_SAYS(made(with_token("0123456789 abcdef")), "without blanks");
 }
 
+TEST(SecurityNames, ACertificateIsForItsServersAlone) {
+    std::vector<std::string> const names{"localhost", "Node1.cluster.example"};
+    for (char const* const server : {"localhost", "node1", "NODE1", "node1.cluster.example"}) {
+        EXPECT_TRUE(names_server(names, server)) << server;
+    }
+    for (char const* const server : {"", "node", "node11", "cluster", "node1.cluster", "node1.evil"}) {
+        EXPECT_FALSE(names_server(names, server)) << server;
+    }
+    EXPECT_FALSE(names_server({}, "node1"));
+}
+
 TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrATokenOrAWord) {
     Security const none({});
+    SecurityOptions by_word;
+    by_word.insecure = true;
+    Security const insecure(by_word);
     Security const full(with(ours_, server_));
+    by_word = with(ours_, server_);
+    by_word.insecure = true;
+    Security const open_full(by_word);
     for (char const* const local : {"localhost:1", "127.0.0.1:1", "[::1]:1"}) {
-        EXPECT_EQ(refusal([&] { check_listen_address("--listen", local, none, false); }), "");
+        EXPECT_EQ(refusal([&] { check_listen_address("--listen", local, none); }), "");
     }
-    EXPECT_SAYS(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, false); }),
+    EXPECT_SAYS(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none); }),
                 "--insecure");
     // Names, whatever they begin with.
     for (char const* const name : {"127.evil.example:1", "127.0.0.1.example:1", "127.1:1"}) {
-        EXPECT_SAYS(refusal([&] { check_listen_address("--listen", name, none, false); }),
+        EXPECT_SAYS(refusal([&] { check_listen_address("--listen", name, none); }),
                     "--insecure");
     }
-    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", none, true); }), "");
-    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full, false); }), "");
+    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", insecure); }), "");
+    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full); }), "");
     Security const token(this->with_token(kToken));
-    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", token, false); }), "");
-    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", token, false); }), "");
-    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", none, true); }), "");
-    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "[::1]:1", none, false); }), "");
-    EXPECT_SAYS(refusal([&] { check_connect_address("--controller", "a:1", none, false); }),
+    EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", token); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", token); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", insecure); }), "");
+    EXPECT_EQ(refusal([&] { check_connect_address("--controller", "[::1]:1", none); }), "");
+    EXPECT_SAYS(refusal([&] { check_connect_address("--controller", "a:1", none); }),
                 "--insecure");
     // It would be read in the clear.
-    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", token, false); }), "--cert");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", token); }), "--cert");
     // A browser shows no certificate.
-    EXPECT_EQ(refusal([&] { check_web_address("--http", "localhost:1", none, false); }), "");
-    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", none, false); }), "--cert");
-    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", full, false); }),
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "localhost:1", none); }), "");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", none); }), "--cert");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", full); }),
                 "--token-file");
-    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", full, true); }), "");
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", open_full); }), "");
     SecurityOptions with_token = with(ours_, server_);
     with_token.token_file = folder_.write("web-token", std::string(32, 't'));
     Security const guarded(with_token);
-    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", guarded, false); }), "");
+    EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", guarded); }), "");
 }
 
 }  // namespace
