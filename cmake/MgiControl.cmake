@@ -119,7 +119,7 @@ if(program_sources)
 endif()
 
 # The control plane's own tests: a program of its own, so that mgi_tests links neither protobuf nor gRPC.
-mgi_glob(control_tests tests/control/*/*.cpp tests/fuzz/control_frames.cpp)
+mgi_glob(control_tests tests/control/*/*.cpp tests/fuzz/control_frames.cpp tests/fuzz/http_request.cpp)
 if(MGI_SANITIZE STREQUAL "thread")
     # The state machine has one thread; other rooms' tests drive it through the rig.
     list(FILTER control_tests EXCLUDE REGEX "/state/(.*_test|oracle|simulat.*)\\.cpp$")

@@ -40,7 +40,7 @@ set(MGI_HANG_GUARD "LINKER:-u,_ZN3mgi4test10test_limitEv")
 
 mgi_glob(test_sources tests/*/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX
-     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster|support)/|(fuzz/(entry|control_frames)|process/(gpu_)?member|gpu_driver/fake_.*)\\.cpp$)")
+     "/tests/((package|python|cuda|gpu|hostile|relacy|faults|control|cluster|support)/|(fuzz/(entry|control_frames|http_request)|process/(gpu_)?member|gpu_driver/fake_.*)\\.cpp$)")
 if(MGI_SANITIZE STREQUAL "thread")
     # What has one thread has nothing for ThreadSanitizer to see.
     list(FILTER test_sources EXCLUDE REGEX

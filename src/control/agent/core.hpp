@@ -20,6 +20,7 @@
 #include "control/agent/ports.hpp"
 #include "control/agent/session.hpp"
 #include "control/agent/usage.hpp"
+#include "control/net/bounded_log.hpp"
 
 namespace mgi::control {
 
@@ -45,7 +46,9 @@ public:
     static constexpr std::size_t kMostApplications = 1024;
     static constexpr std::size_t kMostApplicationsOfUser = 768;  ///< others find a place, too
     static constexpr std::size_t kMostRequests = 256;            ///< waiting, of one application
-    static constexpr std::size_t kMostEndpointsEach = 65'536;    ///< of one application
+    /// Of one application's requests that wait, as the controller is asked: heartbeats share their way.
+    static constexpr std::size_t kMostRequestBytes = std::size_t(16) << 20;
+    static constexpr std::size_t kMostEndpointsEach = 65'536;  ///< of one application
     static constexpr std::size_t kMostNamed = 1u
                                               << 22;  ///< endpoints that one hello's channels name
     static constexpr Milliseconds kHelloLimit{5000};
@@ -100,7 +103,8 @@ private:
         std::uint32_t uid = 0;
         std::string owner;  ///< of what it names, since its hello
         Time since{};
-        std::size_t requests = 0;  ///< that wait
+        std::size_t requests = 0;       ///< that wait
+        std::size_t request_bytes = 0;  ///< of those that the controller is asked
     };
     /// An application's request that the controller decides.
     struct Request {
@@ -108,6 +112,7 @@ private:
         std::uint64_t id = 0;           ///< the application's
         std::string op;
         UnaryRequest message;
+        std::size_t bytes = 0;  ///< of the message
         Time deadline{};
         Time again{};               ///< not before
         CallNumber call = 0;        ///< under way; 0: not
@@ -131,9 +136,10 @@ private:
     void said(ApplicationId id, Application& application, Json const& message, Time now, Fd fd);
     void hello(ApplicationId id, Application& application, Json const& message);
     [[nodiscard]] std::string owner_in(Application const& application, Json const& message) const;
-    void take_endpoint(ApplicationId id, HelloEndpoint const& claim);
-    void take_channel(ApplicationId id, HelloChannel const& claim);
-    void log_unproven(Application const& application, std::string const& what) const;
+    [[nodiscard]] std::string board_of(Application const& application) const;
+    /// Whether the application has proven that it holds it.
+    bool take_endpoint(ApplicationId id, HelloEndpoint const& claim);
+    bool take_channel(ApplicationId id, HelloChannel const& claim);
     void create_endpoint(Request request, Json const& message);
     void delete_endpoint(Request request, Json const& message);
     void create_channel(Request request, Json const& message);
@@ -173,7 +179,7 @@ private:
     void get_part(Request const& request, Json const& message);
     void hand_part(PartWait const& wait, HeldPlans const& held);
     void share_board(Request const& request, Json const& message, Fd fd);
-    void forget_board(std::uint32_t uid);
+    void forget_board(std::string const& board);
     /// Those of which it holds end with this answer.
     void end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer);
     void leave_channel(Request const& request, Json const& message);
@@ -221,7 +227,8 @@ private:
     std::map<CallNumber, std::uint64_t> calls_;  ///< under way, and whose
     CallNumber next_call_ = 1;
     std::vector<PartWait> part_waits_;
-    std::map<std::uint32_t, Fd> boards_;  ///< by user: what his processes share about this server
+    std::map<std::string, Fd> boards_;  ///< by user: what his processes share about this server
+    net::BoundedLog unproven_log_;
     std::map<std::uint32_t, Time>
         left_;  ///< channels that go on elsewhere, and until when they are kept
     std::deque<std::uint64_t> repeated_;  ///< requests: gathers that are answered, the oldest first

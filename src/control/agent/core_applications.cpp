@@ -146,8 +146,16 @@ void AgentCore::hello(ApplicationId id, Application& application, Json const& me
                      {"agent", session_.sender().agent()},
                      {"server", options_.name},
                      {"devices", std::move(devices)}});
-    for (HelloEndpoint const& claim : endpoints) take_endpoint(id, claim);
-    for (HelloChannel const& claim : channels) take_channel(id, claim);
+    std::size_t unproven = 0;
+    for (HelloEndpoint const& claim : endpoints) unproven += take_endpoint(id, claim) ? 0 : 1;
+    for (HelloChannel const& claim : channels) unproven += take_channel(id, claim) ? 0 : 1;
+    if (unproven > 0) {
+        unproven_log_.warn(
+            "application " + application.name + " (process " + std::to_string(application.pid) +
+                ", user " + std::to_string(application.uid) + ") says that it holds " +
+                std::to_string(unproven) + " endpoints and channels without proof: refused",
+            now_);
+    }
     announce();
     if (!session_.joined()) {
         ports_.tell(id, {{"notice", "controller"}, {"reached", false}, {"why", session_.away()}});
@@ -169,7 +177,7 @@ std::string AgentCore::owner_in(Application const& application, Json const& mess
 
 // What an application says that it holds, it holds where this agent, in this life or an earlier one, has
 // given it to the same owner.
-void AgentCore::take_endpoint(ApplicationId id, HelloEndpoint const& claim) {
+bool AgentCore::take_endpoint(ApplicationId id, HelloEndpoint const& claim) {
     Application const& application = applications_.at(id);
     std::string const ticket =
         tickets_.of_endpoint(application.owner, claim.endpoint, claim.vertex);
@@ -180,17 +188,17 @@ void AgentCore::take_endpoint(ApplicationId id, HelloEndpoint const& claim) {
     bool const proven = is_same_ticket(ticket, claim.ticket);
     if (proven && !others && known) {
         holdings_.add_endpoint(claim.endpoint, {claim.vertex, id, false, application.owner});
-        return;
+        return true;
     }
-    if (!proven) log_unproven(application, "endpoint " + std::to_string(claim.endpoint));
     ports_.tell(id, {{"notice", "endpoint_lost"},
                      {"endpoint", claim.endpoint},
                      {"why", !proven  ? "nothing proves that it was given to this application"
                              : others ? "another application holds it"
                                       : "this server has no such device any more"}});
+    return proven;
 }
 
-void AgentCore::take_channel(ApplicationId id, HelloChannel const& claim) {
+bool AgentCore::take_channel(ApplicationId id, HelloChannel const& claim) {
     Application const& application = applications_.at(id);
     std::string const& owner = application.owner;
     std::uint32_t const channel = claim.plan.channel;
@@ -199,15 +207,13 @@ void AgentCore::take_channel(ApplicationId id, HelloChannel const& claim) {
                          is_same_ticket(tickets_.of_creator(owner, channel), claim.creator_ticket));
     std::string why = "nothing proves that this application has a part in it";
     if (proven) why = holdings_.announce(claim.plan, claim.created ? id : 0, owner);
-    if (why.empty()) return take_left(id, channel, claim.message);
-    if (!proven) log_unproven(application, "channel " + std::to_string(channel));
+    if (why.empty()) {
+        take_left(id, channel, claim.message);
+        return true;
+    }
     ports_.tell(
         id, {{"notice", "channel_ended"}, {"channel", channel}, {"failed", true}, {"why", why}});
-}
-
-void AgentCore::log_unproven(Application const& application, std::string const& what) const {
-    log::warn("application {} (process {}, user {}) says that it holds {}, without proof: refused",
-              application.name, application.pid, application.uid, what);
+    return proven;
 }
 
 void AgentCore::application_left(ApplicationId id, std::string const& why, Time now) {
@@ -215,9 +221,9 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     auto const found = applications_.find(id);
     if (found == applications_.end()) return;
     std::string const name = found->second.name;
-    std::uint32_t const uid = found->second.uid;
+    std::string const board = board_of(found->second);
     applications_.erase(found);
-    forget_board(uid);
+    forget_board(board);
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.application != id) continue;

@@ -86,17 +86,23 @@ void AgentCore::share_board(Request const& request, Json const& message, Fd fd) 
                     "share_board brings no file descriptor (fd), or the agent of server " +
                         options_.name + " has too many open files");
     }
-    Fd& board = boards_[application.uid];
+    Fd& board = boards_[board_of(application)];
     if (!board) board = std::move(fd);
     ports_.hand(request.application, {{"id", request.id}, {"ok", true}, {"fd", true}},
                 duplicate(board.get()));
 }
 
-void AgentCore::forget_board(std::uint32_t uid) {
+// A user's, but where that number may be many users'.
+std::string AgentCore::board_of(Application const& application) const {
+    return application.uid == options_.nobody ? application.owner
+                                              : control::owner_of(application.uid, "");
+}
+
+void AgentCore::forget_board(std::string const& board) {
     for (auto const& [id, application] : applications_) {
-        if (application.uid == uid) return;
+        if (board_of(application) == board) return;
     }
-    boards_.erase(uid);
+    boards_.erase(board);
 }
 
 void AgentCore::end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer) {
@@ -117,7 +123,9 @@ void AgentCore::end_part_waits(std::function<bool(PartWait const&)> const& of, J
 void AgentCore::leave_channel(Request const& request, Json const& message) {
     std::uint32_t const id = channel_in(message);
     HeldPlans const* const held = holdings_.channel(id);
-    if (held == nullptr || left_.contains(id) || held->leavers.contains(request.application)) {
+    // What is another owner's is as what has ended.
+    bool const unknown = held == nullptr || held->owner != owner_of(request.application);
+    if (unknown || left_.contains(id) || held->leavers.contains(request.application)) {
         return answer(request, Json::object());
     }
     bool const creator = held->creator == request.application;

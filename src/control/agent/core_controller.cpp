@@ -96,7 +96,7 @@ std::string AgentCore::status_for(ApplicationId application, std::string const& 
     auto const found = applications_.find(application);
     if (found == applications_.end()) return "";
     std::uint32_t const uid = found->second.uid;
-    bool const sees_all = uid == 0 || uid == options_.operator_uid;
+    bool const sees_all = uid == 0 || (uid == options_.operator_uid && uid != options_.nobody);
     return sees_all ? status : own_status(status, found->second.owner);
 }
 

@@ -40,10 +40,18 @@ bool same_request(UnaryRequest const& one, UnaryRequest const& other) {
 
 void AgentCore::ask(Request request) {
     if (take_over(request)) return;
-    std::uint64_t const number = next_request_++;
+    request.bytes =
+        std::visit([](auto const& message) { return message.ByteSizeLong(); }, request.message);
     if (auto const found = applications_.find(request.application); found != applications_.end()) {
+        if (found->second.request_bytes + request.bytes > kMostRequestBytes) {
+            throw Error(ErrorCode::Refused,
+                        request.op + ": requests of " + std::to_string(kMostRequestBytes) +
+                            " bytes of this application wait already, the most");
+        }
         ++found->second.requests;
+        found->second.request_bytes += request.bytes;
     }
+    std::uint64_t const number = next_request_++;
     requests_.emplace(number, std::move(request));
 }
 
@@ -60,6 +68,7 @@ bool AgentCore::take_over(Request const& request) {
         orphan.op = request.op;
         orphan.deadline = request.deadline;
         ++applications_.at(request.application).requests;
+        applications_.at(request.application).request_bytes += orphan.bytes;
         return true;
     }
     return false;
@@ -318,6 +327,7 @@ AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
     if (auto const found = applications_.find(at->second.application);
         found != applications_.end()) {
         --found->second.requests;
+        found->second.request_bytes -= at->second.bytes;
     }
     return requests_.erase(at);
 }

@@ -37,6 +37,11 @@ std::vector<HelloEndpoint> endpoints_in_hello(Json const& message) {
 std::vector<HelloChannel> channels_in_hello(Json const& message) {
     std::vector<HelloChannel> channels;
     if (!has(message, "channels")) return channels;
+    if (message["channels"].size() > AgentCore::kMostEndpointsEach) {
+        throw Error(ErrorCode::Refused, "a hello with more than " +
+                                            std::to_string(AgentCore::kMostEndpointsEach) +
+                                            " channels");
+    }
     std::size_t named = 0;
     for (Json const& held : message["channels"]) {
         ClusterPlan plan;

@@ -104,7 +104,7 @@ std::string Holdings::wrong_owner(ClusterPlan const& plan, std::string const& ow
 
 std::string Holdings::prepare(ClusterPlan plan, std::string const& owner) {
     if (!has_endpoint_of(plan.spec)) return "none of its endpoints is here (any more)";
-    std::string const wrong = wrong_owner(plan, owner);
+    std::string wrong = wrong_owner(plan, owner);
     if (!wrong.empty()) return wrong;
     auto const found = channels_.find(plan.channel);
     if (found != channels_.end() && found->second.running &&

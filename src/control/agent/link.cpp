@@ -8,6 +8,8 @@ namespace {
 
 // What a controller that does not read may leave standing here; beyond it the session is over.
 constexpr std::size_t kMostUnread = std::size_t{128} << 20;
+// Beyond it calls wait: a heartbeat behind it is not too late.
+constexpr std::size_t kMostQueued = std::size_t{16} << 20;
 
 net::ClientOptions client_options() {
     net::ClientOptions options;
@@ -133,6 +135,11 @@ void ControllerLink::call(CallNumber number, UnaryRequest const& request, Millis
     if (connection_ == nullptr) {
         return ended(
             failed(CallOutcome::Kind::Repeat, ErrorCode::Timeout, "no controller is connected"));
+    }
+    // Heartbeats go the same way.
+    if (connection_->queued() > kMostQueued) {
+        return ended(failed(CallOutcome::Kind::Repeat, ErrorCode::Timeout,
+                            "too much is on its way to the controller"));
     }
     CallRequest call;
     call.set_number(number);

@@ -17,6 +17,7 @@
 #include <mgi/error.hpp>
 
 #include "control/agent/holdings.hpp"
+#include "core/log.hpp"
 #include "core/private_files.hpp"
 
 namespace mgi::control {
@@ -110,6 +111,12 @@ std::string ticket_key(std::string const& file) {
     std::string key(kKeyBytes, '\0');
     if (secret && read(fd.get(), key.data(), key.size()) == ssize_t(key.size())) return key;
     // What others may have read, or is half written, proves nothing.
+    if (found.st_size > 0) {
+        log::warn(
+            "{} is made anew: {}; what applications hold now is lost with the agent's next "
+            "restart",
+            file, secret ? "it has no key in it" : "others may have read it");
+    }
     key = random_key();
     bool const written = fchmod(fd.get(), S_IRUSR | S_IWUSR) == 0 && ftruncate(fd.get(), 0) == 0 &&
                          pwrite(fd.get(), key.data(), key.size(), 0) == ssize_t(key.size()) &&

@@ -36,12 +36,15 @@ ControlService::~ControlService() {
 }
 
 std::unique_ptr<net::Server> ControlService::serve(std::string const& listen) {
+    net::ServerOptions options = server_options("controller");
+    // All of this machine, and ssh tunnels to it, come from one address.
+    if (is_loopback(listen)) options.most_strangers_of_one_address = options.most_strangers;
     return std::make_unique<net::Server>(
         listen, security_.server_tls(),
         [this] {
             return std::make_shared<Session>(next_++, security_, static_cast<SessionOwner&>(*this));
         },
-        server_options("controller"));
+        options);
 }
 
 void ControlService::lead(std::shared_ptr<Engine> engine) {

@@ -42,6 +42,20 @@ Outcome::Code code_of(Problem problem) {
     return Outcome::INTERNAL;
 }
 
+/// The agent that a call names as its sender; 0: none.
+std::uint32_t sender_in(CallRequest const& call) {
+    switch (call.request_case()) {
+        case CallRequest::kCreateEndpoint: return call.create_endpoint().sender().agent();
+        case CallRequest::kDeleteEndpoint: return call.delete_endpoint().sender().agent();
+        case CallRequest::kCreateChannel: return call.create_channel().sender().agent();
+        case CallRequest::kDeleteChannel: return call.delete_channel().sender().agent();
+        case CallRequest::kGather: return call.gather().sender().agent();
+        case CallRequest::kStatus:
+        case CallRequest::REQUEST_NOT_SET: break;
+    }
+    return 0;
+}
+
 /// Why the certificate that an agent has shown is not for the server that it registers, or nothing.
 std::string wrong_certificate(Security const& security, net::Connection const& connection,
                               std::string const& server) {
@@ -96,8 +110,10 @@ void Session::refuse(ControllerMessage refusal) {
 
 void Session::asked(CallRequest const& call) {
     bool room = false;
+    bool own = false;
     {
         std::lock_guard const lock(mutex_);
+        own = sender_in(call) == 0 || sender_in(call) == agent_;
         if (calls_.count(call.number()) != 0) {
             throw Error(
                 ErrorCode::InvalidArgument,
@@ -105,6 +121,12 @@ void Session::asked(CallRequest const& call) {
         }
         room = calls_.size() < kCallsAtOnce;
         calls_.emplace(call.number(), call.request_case());
+    }
+    if (!own) {
+        // Whoever has proven to be one server speaks for no other.
+        return answer(call.number(),
+                      {0, Problem::FailedPrecondition,
+                       "stale sender: this connection has not registered that agent", 0, 0});
     }
     if (room) return owner_.asked(shared_from_this(), call);
     answer(call.number(),
@@ -133,6 +155,7 @@ void Session::send(Send message) {
     {
         std::lock_guard const lock(mutex_);
         if (closing_) return;
+        if (message.message->has_registered()) agent_ = message.message->registered().agent();
         message_bytes_ += size_of(message);
         messages_.push_back(std::move(message));
         stuck = messages_.size() > kMostMessages || message_bytes_ > kMostBytes;
@@ -161,6 +184,7 @@ void Session::answer(std::uint64_t number, std::shared_ptr<std::string const> js
 }
 
 void Session::queue(Reply reply) {
+    bool stuck = false;
     {
         std::lock_guard const lock(mutex_);
         auto const found = calls_.find(reply.number);
@@ -168,7 +192,9 @@ void Session::queue(Reply reply) {
         reply.kind = found->second;
         calls_.erase(found);
         replies_.push_back(std::move(reply));
+        stuck = replies_.size() > 2 * kCallsAtOnce;
     }
+    if (stuck) return connection().abort("it does not read the answers to its calls");
     connection().wake();
 }
 

@@ -75,6 +75,7 @@ private:
     bool refused_ = false;
 
     std::mutex mutex_;
+    std::uint32_t agent_ = 0;  ///< that has registered here
     std::unordered_map<std::uint64_t, CallRequest::RequestCase>
         calls_;  ///< that wait for an answer
     std::deque<Send> messages_;

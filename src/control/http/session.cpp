@@ -118,8 +118,8 @@ void HttpSession::answer() {
         std::string const token = token_in(request.authorization.value_or(""));
         if (!site_->security.is_token(token))
             return refuse_token(request.authorization.has_value());
-    } else if (site_->security.asks_for_user() && !connection_->wrong_user().empty()) {
-        return refuse_user();
+    } else if (std::string const wrong = wrong_reader(); !wrong.empty()) {
+        return refuse_user(wrong);
     } else if (request.host && !site_->names.has(*request.host)) {
         return refuse_host();
     }
@@ -140,9 +140,13 @@ void HttpSession::refuse_token(bool given) {
     site_->maker.give_later(reply_, std::move(refusal), kWrongToken);
 }
 
-void HttpSession::refuse_user() {
+/// A browser shows no certificate.
+std::string HttpSession::wrong_reader() const {
+    return site_->security.options().insecure ? "" : net::wrong_user(connection_->other_end());
+}
+
+void HttpSession::refuse_user(std::string const& wrong) {
     last_ = true;
-    std::string const wrong = connection_->wrong_user();
     site_->log.warn(
         fmt::format("status page: a request from {} is refused: {}", connection_->peer(), wrong));
     begin(plain_answer(403, wrong + "; with --token-file whoever has the token may read, with "

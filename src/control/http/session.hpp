@@ -60,7 +60,8 @@ private:
     bool send_more();
     void answer();
     void refuse_token(bool given);
-    void refuse_user();
+    [[nodiscard]] std::string wrong_reader() const;
+    void refuse_user(std::string const& wrong);
     void refuse_host();
     void route();
     void admit();

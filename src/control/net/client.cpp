@@ -16,10 +16,10 @@ namespace {
 
 void begin(std::shared_ptr<Loop> const& loop, std::shared_ptr<Stream> const& stream,
            std::vector<SocketAddress> addresses, Loop::Time until) {
-    bool const runs = loop->post([stream, addresses = std::move(addresses), until]() mutable {
+    // A loop that has ended has ended its streams, too.
+    loop->post([stream, addresses = std::move(addresses), until]() mutable {
         stream->connect(std::move(addresses), until);
     });
-    if (!runs) stream->stopped();
 }
 
 void cannot(std::shared_ptr<Loop> const& loop, std::shared_ptr<Stream> const& stream,
@@ -36,7 +36,7 @@ Client::~Client() {
 }
 
 std::shared_ptr<Connection> Client::connect(std::string const& address,
-                                            std::shared_ptr<Tls const> tls,
+                                            std::shared_ptr<Tls const> const& tls,
                                             std::string const& tls_name,
                                             std::shared_ptr<Protocol> protocol) {
     HostPort const where = split_address("address", address);

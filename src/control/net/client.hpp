@@ -34,7 +34,8 @@ public:
     /// that says why not. `tls` is null for clear text; `tls_name` is the name in the server's
     /// certificate, empty: the host. What is sent before the connection stands waits.
     /// Error(InvalidArgument) for what is no address.
-    std::shared_ptr<Connection> connect(std::string const& address, std::shared_ptr<Tls const> tls,
+    std::shared_ptr<Connection> connect(std::string const& address,
+                                        std::shared_ptr<Tls const> const& tls,
                                         std::string const& tls_name,
                                         std::shared_ptr<Protocol> protocol);
 

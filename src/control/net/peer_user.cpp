@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "control/local/socket.hpp"
+#include "core/private_files.hpp"
 
 namespace mgi::control::net {
 
@@ -60,8 +61,9 @@ struct Question {
     inet_diag_req_v2 asked{};
 };
 
-Question question(End const& from, End const& to) {
+Question question(End const& from, End const& to, std::uint32_t number) {
     Question made;
+    made.header.nlmsg_seq = number;
     made.header.nlmsg_len = sizeof made;
     made.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
     made.header.nlmsg_flags = NLM_F_REQUEST;
@@ -94,24 +96,35 @@ bool ends_of(int socket, End& here, End& there) {
 
 /// What the kernel has of the socket at `from` that is connected to `to`, or else listens there.
 std::optional<inet_diag_msg> found_at(End const& from, End const& to, std::string& why) {
-    Fd const kernel(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    Question const asked = question(from, to);
-    alignas(nlmsghdr) std::array<char, 4096> answer{};
-    ssize_t size = -1;
-    if (kernel &&
-        setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience) == 0 &&
-        ::send(kernel.get(), &asked, sizeof asked, 0) == ssize_t(sizeof asked)) {
-        size = recv(kernel.get(), answer.data(), answer.size(), 0);
+    // Kept: it is needed where there is no other descriptor left, too.
+    thread_local Fd kernel;
+    thread_local std::uint32_t number = 0;
+    if (!kernel) {
+        kernel = Fd(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+        setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
     }
-    if (size < ssize_t(sizeof(nlmsghdr))) {
+    Question const asked = question(from, to, ++number);
+    alignas(nlmsghdr) std::array<char, 4096> answer{};
+    nlmsghdr header{};
+    ssize_t size = ::send(kernel.get(), &asked, sizeof asked, 0);
+    // What came too late for an earlier question is passed over.
+    while (size > 0 && header.nlmsg_seq != number) {
+        size = recv(kernel.get(), answer.data(), answer.size(), 0);
+        if (size >= ssize_t(sizeof header)) std::memcpy(&header, answer.data(), sizeof header);
+    }
+    if (size < ssize_t(sizeof header)) {
         why = "the kernel does not tell whose connection it is: " + reason(errno);
         return std::nullopt;
     }
-    nlmsghdr header{};
-    std::memcpy(&header, answer.data(), sizeof header);
     if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
         size < ssize_t(NLMSG_HDRLEN + sizeof(inet_diag_msg))) {
-        why = "no process of this machine has its other end";
+        nlmsgerr refusal{};
+        bool const says =
+            header.nlmsg_type == NLMSG_ERROR && size >= ssize_t(NLMSG_HDRLEN + sizeof refusal);
+        if (says) std::memcpy(&refusal, answer.data() + NLMSG_HDRLEN, sizeof refusal);
+        why = !says || refusal.error == -ENOENT
+                  ? "no process of this machine has its other end"
+                  : "the kernel does not tell whose connection it is: " + reason(-refusal.error);
         return std::nullopt;
     }
     inet_diag_msg found{};
@@ -150,21 +163,9 @@ OtherEnd other_end(int socket) {
     return end;
 }
 
-bool is_this_machine(int socket) {
-    End here;
-    End there;
-    if (!ends_of(socket, here, there)) return false;
-    if (here.family == there.family && here.address == there.address) return true;
-    if (there.family == AF_INET) return (ntohl(there.address[0]) >> 24) == IN_LOOPBACKNET;
-    return there.family == AF_INET6 &&
-           std::memcmp(there.address.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
-}
-
-std::string wrong_user_at_other_end(int socket, bool may_be_closed) {
-    OtherEnd const end = other_end(socket);
-    if (end.closed && may_be_closed) return "";
+std::string wrong_user(OtherEnd const& end) {
     if (!end.user) return end.why;
-    if (*end.user == 0 || *end.user == geteuid()) return "";
+    if (end.user != user_without_number() && (*end.user == 0 || *end.user == geteuid())) return "";
     return "its other end is user " + std::to_string(*end.user) +
            "'s, and without a token it is user " + std::to_string(geteuid()) + "'s alone";
 }

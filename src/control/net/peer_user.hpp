@@ -19,10 +19,8 @@ struct OtherEnd {
 /// Of a TCP connection over the loopback interface. Thread-safe.
 OtherEnd other_end(int socket);
 
-/// Whether a connection goes over the loopback interface: its other end has a loopback address, or this end's own.
-bool is_this_machine(int socket);
-
-/// Why the other end is not this process' user's or root's, or nothing. `may_be_closed`: one that is closed is nobody's fault.
-std::string wrong_user_at_other_end(int socket, bool may_be_closed = false);
+/// Why the other end is not this process' user's or root's, or nothing. Users who have no number in this process' user namespace are
+/// never this one.
+std::string wrong_user(OtherEnd const& end);
 
 }  // namespace mgi::control::net

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "control/net/peer_user.hpp"
+
 namespace mgi::control::net {
 
 /// How a connection ended.
@@ -70,9 +72,8 @@ public:
     [[nodiscard]] virtual std::size_t queued() const = 0;
     /// The other side's numeric address and port. Thread-safe from on_open on.
     [[nodiscard]] virtual std::string const& peer() const = 0;
-    /// Why the process at the other end is neither this user's nor root's, by the kernel's word; nothing if it is, or comes from
-    /// another machine, of which the kernel knows no more. Only from within Protocol's functions.
-    [[nodiscard]] virtual std::string wrong_user() const { return ""; }
+    /// Whose process is at the other end, within this machine. Only from within Protocol's functions.
+    [[nodiscard]] virtual OtherEnd other_end() const { return {}; }
     /// The DNS names that the peer's certificate is for; without one none. Only from within Protocol's functions.
     [[nodiscard]] virtual std::vector<std::string> certificate_names() const { return {}; }
 };

@@ -166,7 +166,13 @@ private:
         connections_.insert(stream.get());
         strangers_.push_back(stream.get());
         count();
-        stream->accepted(std::move(fd), peer);
+        try {
+            stream->accepted(std::move(fd), peer);
+        } catch (...) {  // epoll takes no more
+            connections_.erase(stream.get());
+            forget_stranger(*stream);
+            throw;
+        }
     }
 
     /// Ends the oldest stranger of the address given, or of the one that has the most.

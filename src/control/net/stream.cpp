@@ -12,8 +12,6 @@
 
 #include <mgi/error.hpp>
 
-#include "control/net/peer_user.hpp"
-
 namespace mgi::control::net {
 
 namespace {
@@ -236,10 +234,8 @@ void Stream::peer_ended() {
     if (!silent()) protocol_->on_end();
 }
 
-std::string Stream::wrong_user() const {
-    if (!is_this_machine(fd_.get())) return "";
-    // What a server has closed it does not hear; what a client has closed it has said.
-    return wrong_user_at_other_end(fd_.get(), owner_ == nullptr);
+OtherEnd Stream::other_end() const {
+    return net::other_end(fd_.get());
 }
 
 std::vector<std::string> Stream::certificate_names() const {

@@ -66,7 +66,7 @@ public:
     void set_alarm(Loop::Time at) override;
     [[nodiscard]] std::size_t queued() const override { return queued_; }
     [[nodiscard]] std::string const& peer() const override { return peer_; }
-    [[nodiscard]] std::string wrong_user() const override;
+    [[nodiscard]] OtherEnd other_end() const override;
     [[nodiscard]] std::vector<std::string> certificate_names() const override;
 
     void ready(std::uint32_t events) override;

@@ -90,6 +90,10 @@ void Stream::refill() {
 }
 
 void Stream::flush() {
+    {
+        std::lock_guard const lock(mutex_);
+        if (aborted_) throw Failure{{Why::Violation, abort_why_}};
+    }
     std::size_t budget = kAtOnce;
     while (state_ == State::Open) {
         if (!write_some(budget)) break;

@@ -226,10 +226,12 @@ TlsStream::TlsStream(Tls const& tls, std::string const& name)
     SSL_set_connect_state(ssl_);
     if (by_token_) return;
     if (is_numeric(name)) {
-        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_), name.c_str());
+        require(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_), name.c_str()) == 1,
+                "no certificate can be asked for that address");
     } else {
         SSL_set_hostflags(ssl_, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        SSL_set1_host(ssl_, name.c_str());
+        require(SSL_set1_host(ssl_, name.c_str()) == 1,
+                "no certificate can be asked for that name");
         SSL_set_tlsext_host_name(ssl_, name.c_str());
     }
 }
@@ -239,20 +241,20 @@ TlsStream::~TlsStream() {
 }
 
 void TlsStream::fail() const {
-    using Why = Ending::Why;
     unsigned long const code = ERR_peek_error();
     int const reason = ERR_GET_REASON(code);
     long const verified = SSL_get_verify_result(ssl_);
     std::string text = openssl_says();
     if (!by_token_ && reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-        throw Failure{{Why::Certificate, fmt::format("the certificate is refused: {}",
-                                                     X509_verify_cert_error_string(verified))}};
+        throw Failure{
+            {Ending::Why::Certificate, fmt::format("the certificate is refused: {}",
+                                                   X509_verify_cert_error_string(verified))}};
     }
     if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
         reason == SSL_R_PACKET_LENGTH_TOO_LONG) {
-        throw Failure{{Why::NotTls, "the other side does not speak TLS: " + text}};
+        throw Failure{{Ending::Why::NotTls, "the other side does not speak TLS: " + text}};
     }
-    throw Failure{{Why::Handshake, "TLS: " + text}};
+    throw Failure{{Ending::Why::Handshake, "TLS: " + text}};
 }
 
 void TlsStream::take(std::string_view wire) {

@@ -27,7 +27,7 @@ ClientSide::ClientSide(std::string address, std::shared_ptr<Security const> secu
     : address_(std::move(address)), security_(std::move(security)), events_(std::move(events)) {}
 
 std::shared_ptr<ClientSide> ClientSide::open(net::Client& client, std::string const& address,
-                                             std::shared_ptr<Security const> security,
+                                             std::shared_ptr<Security const> const& security,
                                              Events events) {
     auto const side = std::make_shared<ClientSide>(address, security, std::move(events));
     ClientFrame hello;
@@ -41,10 +41,15 @@ std::shared_ptr<ClientSide> ClientSide::open(net::Client& client, std::string co
 
 void ClientSide::on_open(std::shared_ptr<net::Connection> connection) {
     open_ = std::move(connection);
-    // Somebody else's program may have taken a dead controller's port.
-    std::string const wrong = security_->asks_for_user() ? open_->wrong_user() : "";
-    if (!wrong.empty()) {
-        return open_->abort(wrong + "; give both the same --token-file, or --insecure to trust it");
+    if (security_->asks_for_user()) {
+        // Somebody else's program may have taken a dead controller's port.
+        net::OtherEnd const end = open_->other_end();
+        distrust_ = wrong_user(end);
+        if (!distrust_.empty()) {
+            distrust_ += "; give both the same --token-file, or --insecure to trust it";
+        }
+        // One that is closed may be the controller's, which asks for TLS: that is all it may say.
+        if (!distrust_.empty() && !end.closed) return open_->abort(distrust_);
     }
     open_->set_deadline(kHelloLimit, "it has not answered a hello");
 }
@@ -83,7 +88,7 @@ void ClientSide::call(CallRequest const& request, std::chrono::milliseconds limi
             Time const until = std::chrono::steady_clock::now() + limit;
             deadlines_.emplace(until, request.number());
             first = deadlines_.begin()->second == request.number();
-            calls_.insert_or_assign(request.number(), Waiting{std::move(done), until});
+            calls_.insert_or_assign(request.number(), Waiting{done, until});
         }
     }
     if (over) return done(*over, {});
@@ -134,6 +139,7 @@ void ClientSide::on_bytes(std::string_view bytes) {
         seen_ = net::Ending{net::Ending::Why::NotTls, "it speaks TLS"};
         return open_->abort("");
     }
+    if (!distrust_.empty()) return open_->abort(distrust_);
     frames_.add(bytes);
     while (auto const bytes_of_frame = frames_.next()) {
         ServerFrame frame;

@@ -37,7 +37,7 @@ public:
 
     /// Begins to connect. Error(InvalidArgument) for what is no address.
     static std::shared_ptr<ClientSide> open(net::Client& client, std::string const& address,
-                                            std::shared_ptr<Security const> security,
+                                            std::shared_ptr<Security const> const& security,
                                             Events events);
     /// For `open`.
     ClientSide(std::string address, std::shared_ptr<Security const> security, Events events);
@@ -52,6 +52,8 @@ public:
     void cancel(std::uint64_t number);
     /// Ends the connection and its calls.
     void close();
+    /// Bytes that wait to be sent.
+    [[nodiscard]] std::size_t queued() const { return connection_->queued(); }
 
     void on_open(std::shared_ptr<net::Connection> connection) override;
     void on_bytes(std::string_view bytes) override;
@@ -82,6 +84,7 @@ private:
     // The net::Client's thread alone uses these.
     FrameBuffer frames_{kLargestHello};
     bool greeted_ = false;
+    std::string distrust_;  ///< why nothing that it says counts
     std::shared_ptr<net::Connection> open_;
     std::optional<Outcome> rejected_;
     std::optional<net::Ending> seen_;  ///< what says more than how the connection ended

@@ -83,7 +83,7 @@ void ServerSide::greet(ClientFrame const& frame) {
         }
     }
     if (security_.asks_for_user()) {
-        std::string const wrong = connection_->wrong_user();
+        std::string const wrong = wrong_user(connection_->other_end());
         if (!wrong.empty()) {
             return reject(Outcome::UNAUTHENTICATED,
                           wrong +

@@ -104,21 +104,26 @@ TEST(ControlService, AnotherVersionIsRefusedByName) {
 
 TEST(ControlService, CallsEndWithTheirConnection) {
     Served served;
+    auto a = std::make_unique<WireAgent>(served, "a");
+    ASSERT_TRUE(a->join());
+    std::uint32_t const from = a->endpoint(1);
+    auto call = a->begin(channel_request(*a, from, from));
+    a->hear(Kind::kPreparePlan);
+    a.reset();
+    EXPECT_EQ(call.get().code(), Outcome::CANCELLED);
+}
+
+TEST(ControlService, NobodyCallsAsAnAgentOfAnotherConnection) {
+    Served served;
     WireAgent a(served, "a");
     ASSERT_TRUE(a.join());
     std::uint32_t const from = a.endpoint(1);
-    auto caller = std::make_unique<WireAgent>(served, "caller");
-    caller->sender = a.sender;
-    auto call = caller->begin(channel_request(*caller, from, from));
-    a.hear(Kind::kPreparePlan);
-    caller.reset();
-    EXPECT_EQ(call.get().code(), Outcome::CANCELLED);
-    // The creation goes on, and the same request gets its answer.
-    auto again = a.begin(channel_request(a, from, from));
-    CallRequest status;
-    status.mutable_status()->set_protocol(kProtocol);
-    EXPECT_NE(a.call(status).answer.status().json().find("\"state\":\"preparing\""),
-              std::string::npos);
+    WireAgent stranger(served, "stranger");
+    ASSERT_TRUE(stranger.join());
+    stranger.sender = a.sender;
+    Ended const ended = stranger.call(channel_request(stranger, from, from));
+    EXPECT_EQ(ended.code(), Outcome::FAILED_PRECONDITION);
+    EXPECT_TRUE(ended.text().starts_with("stale sender")) << ended.text();
 }
 
 TEST(ControlService, ASessionThatBreaksIsNoticed) {

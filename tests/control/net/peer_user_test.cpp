@@ -62,7 +62,7 @@ TEST_P(PeerUser, IsThisOneAtBothEnds) {
     Fd const server = listening.accept();
     for (int const end : {client.get(), server.get()}) {
         EXPECT_EQ(other_end(end).user, geteuid()) << other_end(end).why;
-        EXPECT_EQ(wrong_user_at_other_end(end), "");
+        EXPECT_EQ(wrong_user(other_end(end)), "");
     }
 }
 
@@ -84,8 +84,21 @@ TEST(PeerUser, OfAClosedConnectionIsNobody) {
     ASSERT_EQ(poll(&ended, 1, 5000), 1);
     EXPECT_EQ(other_end(server.get()).user, std::nullopt);
     EXPECT_TRUE(other_end(server.get()).closed);
-    EXPECT_FALSE(wrong_user_at_other_end(server.get()).empty());
-    EXPECT_EQ(wrong_user_at_other_end(server.get(), true), "");
+    EXPECT_FALSE(wrong_user(other_end(server.get())).empty());
+}
+
+TEST(PeerUser, IsKnownWhateverAddressTheOtherEndTakes) {
+    Listening const listening(AF_INET);
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(0x7f00002a);  // 127.0.0.42
+    ASSERT_EQ(bind(client.get(), reinterpret_cast<sockaddr*>(&from), sizeof from), 0);
+    ASSERT_EQ(
+        ::connect(client.get(), reinterpret_cast<sockaddr const*>(&listening.to), listening.size),
+        0);
+    Fd const server = listening.accept();
+    EXPECT_EQ(other_end(server.get()).user, geteuid()) << other_end(server.get()).why;
 }
 
 TEST(PeerUser, MayBeAnotherOne) {
@@ -106,7 +119,7 @@ TEST(PeerUser, MayBeAnotherOne) {
     {
         Fd const server = listening.accept();
         EXPECT_EQ(other_end(server.get()).user, kNobody) << other_end(server.get()).why;
-        EXPECT_NE(wrong_user_at_other_end(server.get()).find("user 65534's"), std::string::npos);
+        EXPECT_NE(wrong_user(other_end(server.get())).find("user 65534's"), std::string::npos);
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -180,7 +180,8 @@ TEST(SecurityNames, ACertificateIsForItsServersAlone) {
     for (char const* const server : {"localhost", "node1", "NODE1", "node1.cluster.example"}) {
         EXPECT_TRUE(names_server(names, server)) << server;
     }
-    for (char const* const server : {"", "node", "node11", "cluster", "node1.cluster", "node1.evil"}) {
+    for (char const* const server :
+         {"", "node", "node11", "cluster", "node1.cluster", "node1.evil"}) {
         EXPECT_FALSE(names_server(names, server)) << server;
     }
     EXPECT_FALSE(names_server({}, "node1"));
@@ -202,8 +203,7 @@ TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrATokenOrAWord) {
                 "--insecure");
     // Names, whatever they begin with.
     for (char const* const name : {"127.evil.example:1", "127.0.0.1.example:1", "127.1:1"}) {
-        EXPECT_SAYS(refusal([&] { check_listen_address("--listen", name, none); }),
-                    "--insecure");
+        EXPECT_SAYS(refusal([&] { check_listen_address("--listen", name, none); }), "--insecure");
     }
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", insecure); }), "");
     EXPECT_EQ(refusal([&] { check_listen_address("--listen", "0.0.0.0:1", full); }), "");
@@ -212,15 +212,13 @@ TEST_F(SecurityTest, AnOpenAddressNeedsCertificatesOrATokenOrAWord) {
     EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", token); }), "");
     EXPECT_EQ(refusal([&] { check_connect_address("--controller", "a:1", insecure); }), "");
     EXPECT_EQ(refusal([&] { check_connect_address("--controller", "[::1]:1", none); }), "");
-    EXPECT_SAYS(refusal([&] { check_connect_address("--controller", "a:1", none); }),
-                "--insecure");
+    EXPECT_SAYS(refusal([&] { check_connect_address("--controller", "a:1", none); }), "--insecure");
     // It would be read in the clear.
     EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", token); }), "--cert");
     // A browser shows no certificate.
     EXPECT_EQ(refusal([&] { check_web_address("--http", "localhost:1", none); }), "");
     EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", none); }), "--cert");
-    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", full); }),
-                "--token-file");
+    EXPECT_SAYS(refusal([&] { check_web_address("--http", "0.0.0.0:1", full); }), "--token-file");
     EXPECT_EQ(refusal([&] { check_web_address("--http", "0.0.0.0:1", open_full); }), "");
     SecurityOptions with_token = with(ours_, server_);
     with_token.token_file = folder_.write("web-token", std::string(32, 't'));
