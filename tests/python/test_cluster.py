@@ -28,7 +28,7 @@ SERVERS = 8
 def programs() -> None:
     for program in (CONTROL, APP):
         assert program.exists(), (
-            f"no {program}: cmake --build build/release, with protobuf and gRPC installed"
+            f"no {program}: cmake --build build/release, with protobuf and OpenSSL installed"
         )
 
 

@@ -65,7 +65,8 @@ void ClientSide::say(AgentMessage const& message) {
     connection_->send(frame_with(frame));
 }
 
-void ClientSide::call(CallRequest const& request, std::chrono::milliseconds limit, Done done) {
+void ClientSide::call(CallRequest const& request, std::chrono::milliseconds limit,
+                      Done const& done) {
     ClientFrame frame;
     *frame.mutable_call() = request;
     std::size_t const size = frame.ByteSizeLong();

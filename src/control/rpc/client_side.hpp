@@ -47,7 +47,7 @@ public:
     /// Calls. `done` is called once, by the net::Client's thread, or by this one where the connection is
     /// over or the request too large: DEADLINE_EXCEEDED after the limit; UNAVAILABLE where the
     /// connection ends before the answer, CANCELLED by `close`.
-    void call(CallRequest const& request, std::chrono::milliseconds limit, Done done);
+    void call(CallRequest const& request, std::chrono::milliseconds limit, Done const& done);
     /// Nobody waits for that call any more: its `done` gets CANCELLED, unless it has been called.
     void cancel(std::uint64_t number);
     /// Ends the connection and its calls.

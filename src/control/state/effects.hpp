@@ -30,7 +30,7 @@ enum class IdKind : std::uint8_t { Agent, Endpoint, Channel };
 inline constexpr std::size_t kIdKinds = 3;
 char const* to_string(IdKind kind) noexcept;
 
-/// Why a call fails. The service answers with the gRPC status of the same name.
+/// Why a call fails. The service answers with the code of the same name.
 enum class Problem : std::uint8_t {
     None,
     InvalidArgument,
