@@ -140,12 +140,16 @@ private:
     void accept(Fd fd, SocketAddress const& peer) {
         ++accepted_;
         std::string const origin = peer.origin();
-        auto const same = std::count_if(strangers_.begin(), strangers_.end(),
-                                        [&](Stream* other) { return other->origin() == origin; });
-        if (std::size_t(same) >= options_.most_strangers_of_one_address) {
+        std::size_t same = 0;
+        std::size_t all = 0;
+        for (Stream const* stranger : strangers_) {
+            if (stranger->shows_token()) continue;
+            ++all;
+            same += stranger->origin() == origin ? 1 : 0;
+        }
+        if (same >= options_.most_strangers_of_one_address) {
             make_room(origin);
-        } else if (strangers_.size() >= options_.most_strangers ||
-                   connections_.size() >= options_.most) {
+        } else if (all >= options_.most_strangers || connections_.size() >= options_.most) {
             make_room("");
         }
         if (connections_.size() >= options_.most) {
@@ -175,26 +179,27 @@ private:
         }
     }
 
-    /// Ends the oldest stranger of the address given, or of the one that has the most.
-    void make_room(std::string origin) {
-        if (strangers_.empty()) return;
-        if (origin.empty()) {
-            std::unordered_map<std::string, std::size_t> count_of;
-            std::size_t most = 0;
-            for (Stream const* stranger : strangers_) {
-                std::size_t const count = ++count_of[stranger->origin()];
-                if (count > most) {
-                    most = count;
-                    origin = stranger->origin();
-                }
+    /// Ends the oldest stranger of the address given, or of the one that has the most. Who has shown the token stays while there
+    /// are others: strangers may come faster than its handshake ends.
+    void make_room(std::string const& origin) {
+        std::vector<Stream*> candidates;
+        for (bool const with_token : {false, true}) {
+            for (Stream* stranger : strangers_) {
+                bool const of_it = origin.empty() || stranger->origin() == origin;
+                if (of_it && stranger->shows_token() == with_token) candidates.push_back(stranger);
             }
+            if (!candidates.empty()) break;
+        }
+        if (candidates.empty()) return;
+        std::unordered_map<std::string, std::size_t> count_of;
+        std::string busiest = candidates.front()->origin();
+        for (Stream const* stranger : candidates) {
+            if (++count_of[stranger->origin()] > count_of[busiest]) busiest = stranger->origin();
         }
         // The oldest, whatever it has said: an honest one proves itself soon, and a byte is no proof.
         auto const chosen = std::ranges::find_if(
-            strangers_, [&](Stream const* stranger) { return stranger->origin() == origin; });
-        if (chosen != strangers_.end()) {
-            (*chosen)->end({Why::Evicted, "it had proven nothing when others came"});
-        }
+            candidates, [&](Stream const* stranger) { return stranger->origin() == busiest; });
+        (*chosen)->end({Why::Evicted, "it had proven nothing when others came"});
     }
 
     bool forget_stranger(Stream& stream) {

@@ -53,6 +53,8 @@ public:
     void connect(std::vector<SocketAddress> addresses, Loop::Time until);
     void end(Ending const& ending);
     [[nodiscard]] bool proven() const { return proven_; }
+    /// It has shown that it knows the token, and has yet to show that this is no replay.
+    [[nodiscard]] bool shows_token() const { return tls_ && tls_->shows_token(); }
     [[nodiscard]] std::string const& origin() const { return origin_; }
 
     void send(std::string bytes) override;

@@ -281,6 +281,10 @@ bool TlsStream::handshake() {
     return true;
 }
 
+bool TlsStream::shows_token() const {
+    return by_token_ && SSL_session_reused(ssl_) == 1;
+}
+
 std::vector<std::string> TlsStream::peer_names() const {
     std::vector<std::string> found;
     X509* const certificate = SSL_get1_peer_certificate(ssl_);

@@ -81,6 +81,8 @@ public:
     /// Decrypts at most so many bytes; 0 where more of the wire is needed, or the peer ended (`ended`).
     std::size_t read(char* into, std::size_t most);
     [[nodiscard]] bool ended() const { return ended_; }
+    /// A server's: the client's first word has shown that it knows the token; that it is no replay the handshake's end shows.
+    [[nodiscard]] bool shows_token() const;
     /// After the handshake: the DNS names that the peer's certificate is for (subjectAltName); without a certificate none.
     [[nodiscard]] std::vector<std::string> peer_names() const;
     void write(std::string_view plain);

@@ -153,5 +153,34 @@ TEST_F(NetTls, WithinTlsAStrangersBytesAreBounded) {
     EXPECT_TRUE(eventually([&] { return server.counts().turned_away == 1; }));
 }
 
+// Strangers may come faster than its handshake ends.
+TEST_F(NetTls, WhoHasShownTheTokenIsNotPushedOut) {
+    Server const server("127.0.0.1:0", Tls::server_with_token(kToken), echoes());
+    Stranger const slow(server.port());
+    auto const tls = Tls::client_with_token(kToken)->begin("");
+    std::string wire;
+    EXPECT_FALSE(tls->handshake());
+    tls->out(wire);
+    ASSERT_TRUE(slow.say(wire));
+    tls->take(slow.hear(100));  // the server's answer begins: it has heard the token's proof
+    for (int i = 0; i < 300; ++i) {
+        Stranger const silent(server.port());
+        if (i % 2 == 0) silent.say("\x16\x03\x01");
+    }
+    ASSERT_TRUE(eventually([&] { return server.counts().accepted >= 301; }));
+    std::string got;
+    while (!tls->handshake()) {
+        got = slow.hear(1);
+        ASSERT_FALSE(got.empty()) << "it was pushed out";
+        tls->take(got);
+    }
+    tls->write("hello\n");
+    wire.clear();
+    tls->out(wire);
+    ASSERT_TRUE(slow.say(wire));
+    EXPECT_TRUE(
+        eventually([&] { return server.counts().connections - server.counts().strangers == 1; }));
+}
+
 }  // namespace
 }  // namespace mgi::control::net::test
