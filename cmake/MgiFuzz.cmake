@@ -13,6 +13,9 @@ mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topo
          src/control/net/*.cpp src/control/rpc/*.cpp src/control/http/request.cpp
          src/mover/choice.cpp src/mover/link/*.cpp src/transport/wire/*.cpp tests/fuzz/*.cpp)
 list(FILTER fuzzed_sources EXCLUDE REGEX "/tests/fuzz/(entry|replay_test)\\.cpp$")
+# The messages of agents and controller have names that the graph and links have, too.
+set_source_files_properties(tests/fuzz/control_frames.cpp tests/fuzz/http_request.cpp
+    PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 add_library(mgi_fuzzed STATIC ${fuzzed_sources})
 mgi_target_defaults(mgi_fuzzed)
 mgi_unity(mgi_fuzzed)
