@@ -62,6 +62,14 @@ std::string without_controls(std::string_view text) {
     return clean;
 }
 
+std::string lower_case(std::string_view text) {
+    std::string made(text);
+    for (char& c : made) {
+        if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+    }
+    return made;
+}
+
 std::uint64_t text_hash(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -22,6 +22,9 @@ std::string_view take_word(std::string_view& left, char mark);
 /// and paragraph separators, and those that turn the direction of what follows.
 std::string without_controls(std::string_view text);
 
+/// With small letters for the large ones of ASCII, whatever the locale.
+std::string lower_case(std::string_view text);
+
 /// FNV-1a, the same in all processes: against damage and confusion, not against anybody.
 std::uint64_t text_hash(std::string_view text);
 

@@ -208,9 +208,10 @@ private:
     /// The cluster's status as that application may see it.
     [[nodiscard]] std::string status_for(ApplicationId application,
                                          std::string const& status) const;
-    /// A plan as an application is told of it, with the tickets that prove it.
-    [[nodiscard]] Json told_plan(HeldPlans const& held, ClusterPlan const& plan,
-                                 ApplicationId application) const;
+    /// The plan that runs as its parties are told of it, with the ticket that proves it.
+    [[nodiscard]] Json told_plan(HeldPlans const& held) const;
+    /// The same as its creator is told, with the ticket that proves that.
+    [[nodiscard]] Json told_creator(Json told, HeldPlans const& held) const;
     void add_figures(Heartbeat& heartbeat) const;
 
     CoreOptions const options_;

@@ -24,10 +24,6 @@ bool is_gpu(Vertex const& vertex) {
     return vertex.kind() == static_cast<std::uint32_t>(VertexKind::Gpu);
 }
 
-std::uint32_t id_in(Json const& message, char const* field) {
-    return static_cast<std::uint32_t>(number_in(message, field, UINT32_MAX));
-}
-
 }  // namespace
 
 void AgentCore::application_came(ApplicationId id, std::uint32_t pid, std::uint32_t uid, Time now) {
@@ -317,7 +313,7 @@ void AgentCore::create_endpoint(Request request, Json const& message) {
 }
 
 void AgentCore::delete_endpoint(Request request, Json const& message) {
-    std::uint32_t const id = id_in(message, "endpoint");
+    std::uint32_t const id = number32_in(message, "endpoint");
     auto const found = holdings_.endpoints().find(id);
     if (found == holdings_.endpoints().end() || found->second.application != request.application) {
         throw Error(ErrorCode::NotFound, "endpoint " + std::to_string(id) +
@@ -342,7 +338,7 @@ void AgentCore::create_channel(Request request, Json const& message) {
 }
 
 void AgentCore::delete_channel(Request request, Json const& message) {
-    std::uint32_t const id = id_in(message, "channel");
+    std::uint32_t const id = number32_in(message, "channel");
     HeldPlans const* const held = holdings_.channel(id);
     if (held == nullptr || !holdings_.parties(*held).contains(request.application)) {
         throw Error(ErrorCode::NotFound, "channel " + std::to_string(id) +

@@ -7,14 +7,6 @@
 
 namespace mgi::control {
 
-namespace {
-
-std::uint32_t channel_in(Json const& message) {
-    return static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
-}
-
-}  // namespace
-
 // A channel's memory is for those who take part in it alone.
 HeldPlans& AgentCore::joined_channel(Request const& request, std::uint32_t id) {
     HeldPlans* const held = holdings_.find(id);
@@ -30,7 +22,7 @@ HeldPlans& AgentCore::joined_channel(Request const& request, std::uint32_t id) {
 }
 
 void AgentCore::put_part(Request const& request, Json const& message, Fd fd) {
-    std::uint32_t const id = channel_in(message);
+    std::uint32_t const id = number32_in(message, "channel");
     HeldPlans& held = joined_channel(request, id);
     if (!has(message, "fd")) {
         throw Error(ErrorCode::InvalidArgument, "put_part brings no file descriptor (fd)");
@@ -60,7 +52,7 @@ void AgentCore::put_part(Request const& request, Json const& message, Fd fd) {
 }
 
 void AgentCore::get_part(Request const& request, Json const& message) {
-    std::uint32_t const id = channel_in(message);
+    std::uint32_t const id = number32_in(message, "channel");
     HeldPlans const& held = joined_channel(request, id);
     PartWait const wait{request.application, request.id, id, request.deadline};
     if (held.part) return hand_part(wait, held);
@@ -121,7 +113,7 @@ void AgentCore::end_part_waits(std::function<bool(PartWait const&)> const& of, J
 
 // The application may end at once: the controller hears of it in the same order.
 void AgentCore::leave_channel(Request const& request, Json const& message) {
-    std::uint32_t const id = channel_in(message);
+    std::uint32_t const id = number32_in(message, "channel");
     HeldPlans const* const held = holdings_.channel(id);
     // What is another owner's is as what has ended.
     bool const unknown = held == nullptr || held->owner != owner_of(request.application);

@@ -100,13 +100,14 @@ std::string AgentCore::status_for(ApplicationId application, std::string const& 
     return sees_all ? status : own_status(status, found->second.owner);
 }
 
-Json AgentCore::told_plan(HeldPlans const& held, ClusterPlan const& plan,
-                          ApplicationId application) const {
-    Json told = json_of(plan);
-    told["ticket"] = bytes_value(tickets_.of_plan(held.owner, plan));
-    if (held.creator == application) {
-        told["creator_ticket"] = bytes_value(tickets_.of_creator(held.owner, plan.channel));
-    }
+Json AgentCore::told_plan(HeldPlans const& held) const {
+    Json told = json_of(*held.running);
+    told["ticket"] = bytes_value(tickets_.of_plan(held.owner, *held.running));
+    return told;
+}
+
+Json AgentCore::told_creator(Json told, HeldPlans const& held) const {
+    told["creator_ticket"] = bytes_value(tickets_.of_creator(held.owner, held.running->channel));
     return told;
 }
 
@@ -256,11 +257,15 @@ void AgentCore::commit(CommitPlan const& commit) {
         }
     }
     HeldPlans const& held = *holdings_.channel(commit.channel());
+    Json notice = told_plan(held);
+    notice["notice"] = "plan";
     for (ApplicationId const id : holdings_.parties(held)) {
         if (id == asked) continue;
-        Json notice = told_plan(held, *plan, id);
-        notice["notice"] = "plan";
-        ports_.tell(id, notice);
+        if (id == held.creator) {
+            ports_.tell(id, told_creator(notice, held));
+        } else {
+            ports_.tell(id, notice);
+        }
     }
 }
 

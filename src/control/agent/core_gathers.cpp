@@ -14,8 +14,8 @@ void AgentCore::gather(Request request, Json const& message) {
     GatherRequest asked;
     asked.set_request(text_in(message, "request", 128));
     asked.set_key(text_in(message, "key", 255));
-    asked.set_rank(static_cast<std::uint32_t>(number_in(message, "rank", UINT32_MAX)));
-    asked.set_size(static_cast<std::uint32_t>(number_in(message, "size", UINT32_MAX)));
+    asked.set_rank(number32_in(message, "rank"));
+    asked.set_size(number32_in(message, "size"));
     asked.set_data(bytes_in(message, "data"));
     asked.set_owner(owner_of(request.application));
     request.message = std::move(asked);

@@ -268,7 +268,9 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
 void AgentCore::answer_channel(Requests::iterator at) {
     Request const& request = at->second;
     HeldPlans const* const held = holdings_.channel(request.made);
-    answer(request, told_plan(*held, *held->running, request.application));
+    Json told = told_plan(*held);
+    bool const creator = held->creator == request.application;
+    answer(request, creator ? told_creator(std::move(told), *held) : std::move(told));
     forget(at);
 }
 

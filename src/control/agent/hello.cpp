@@ -9,41 +9,31 @@ namespace mgi::control {
 
 namespace {
 
-std::string ticket_in(Json const& message, char const* field) {
-    return has(message, field) ? bytes_in(message, field) : std::string();
-}
-
-std::uint32_t number32_in(Json const& message, char const* field) {
-    return static_cast<std::uint32_t>(number_in(message, field, UINT32_MAX));
+/// The field of that name, a list. Throws Error(Refused) for one with more than an application has.
+Json const& list_in(Json const& message, char const* field) {
+    static Json const none = Json::array();
+    if (!has(message, field)) return none;
+    if (message[field].size() <= AgentCore::kMostEndpointsEach) return message[field];
+    throw Error(ErrorCode::Refused, "a hello with more than " +
+                                        std::to_string(AgentCore::kMostEndpointsEach) + " " +
+                                        field + ", the most that an application has");
 }
 
 }  // namespace
 
 std::vector<HelloEndpoint> endpoints_in_hello(Json const& message) {
     std::vector<HelloEndpoint> endpoints;
-    if (!has(message, "endpoints")) return endpoints;
-    if (message["endpoints"].size() > AgentCore::kMostEndpointsEach) {
-        throw Error(ErrorCode::Refused, "a hello with more than " +
-                                            std::to_string(AgentCore::kMostEndpointsEach) +
-                                            " endpoints, the most that an application has");
-    }
-    for (Json const& held : message["endpoints"]) {
+    for (Json const& held : list_in(message, "endpoints")) {
         endpoints.push_back({number32_in(held, "endpoint"), number32_in(held, "vertex"),
-                             ticket_in(held, "ticket")});
+                             bytes_or_none_in(held, "ticket")});
     }
     return endpoints;
 }
 
 std::vector<HelloChannel> channels_in_hello(Json const& message) {
     std::vector<HelloChannel> channels;
-    if (!has(message, "channels")) return channels;
-    if (message["channels"].size() > AgentCore::kMostEndpointsEach) {
-        throw Error(ErrorCode::Refused, "a hello with more than " +
-                                            std::to_string(AgentCore::kMostEndpointsEach) +
-                                            " channels");
-    }
     std::size_t named = 0;
-    for (Json const& held : message["channels"]) {
+    for (Json const& held : list_in(message, "channels")) {
         ClusterPlan plan;
         plan.channel = number32_in(held, "channel");
         plan.generation = number_in(held, "generation", UINT64_MAX);
@@ -55,8 +45,9 @@ std::vector<HelloChannel> channels_in_hello(Json const& message) {
                                                 std::to_string(AgentCore::kMostNamed) +
                                                 " endpoints");
         }
-        channels.push_back({std::move(plan), flag_in(held, "created"), ticket_in(held, "ticket"),
-                            ticket_in(held, "creator_ticket"), held});
+        channels.push_back({std::move(plan), flag_in(held, "created"),
+                            bytes_or_none_in(held, "ticket"),
+                            bytes_or_none_in(held, "creator_ticket"), held});
     }
     return channels;
 }

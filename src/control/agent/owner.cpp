@@ -1,10 +1,6 @@
 #include "control/agent/owner.hpp"
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 #include <mgi/error.hpp>
@@ -19,6 +16,7 @@
 #include "control/agent/holdings.hpp"
 #include "core/log.hpp"
 #include "core/private_files.hpp"
+#include "transport/wire/crypto.hpp"
 
 namespace mgi::control {
 
@@ -27,15 +25,13 @@ namespace {
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kLeastSecret = 32;
 
+std::span<std::uint8_t const> bytes_of(std::string_view text) {
+    return {reinterpret_cast<std::uint8_t const*>(text.data()), text.size()};
+}
+
 std::string hmac(std::string_view key, std::string_view message) {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned int size = 0;
-    if (HMAC(EVP_sha256(), key.data(), int(key.size()),
-             reinterpret_cast<unsigned char const*>(message.data()), message.size(), digest.data(),
-             &size) == nullptr) {
-        throw Error(ErrorCode::Internal, "libcrypto computes no HMAC-SHA256");
-    }
-    return {digest.begin(), digest.begin() + size};
+    auto const digest = transport::wire::hmac_sha256(bytes_of(key), message);
+    return {digest.begin(), digest.end()};
 }
 
 /// Each field with its size, so that no two lists have the same bytes.
@@ -50,11 +46,9 @@ std::string packed(std::initializer_list<std::string_view> fields) {
 }
 
 std::string random_key() {
-    std::string key(kKeyBytes, '\0');
-    if (getrandom(key.data(), key.size(), 0) != ssize_t(key.size())) {
-        throw Error(ErrorCode::Internal, "the kernel gives no random numbers");
-    }
-    return key;
+    std::array<std::uint8_t, kKeyBytes> key{};
+    transport::wire::fill_random(key);
+    return {key.begin(), key.end()};
 }
 
 }  // namespace
@@ -94,7 +88,7 @@ std::string Tickets::of_creator(std::string_view owner, std::uint32_t channel) c
 }
 
 bool is_same_ticket(std::string_view one, std::string_view other) {
-    return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+    return transport::wire::same(bytes_of(one), bytes_of(other));
 }
 
 std::string ticket_key(std::string const& file) {

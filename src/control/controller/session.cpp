@@ -62,11 +62,11 @@ std::string wrong_certificate(Security const& security, net::Connection const& c
     if (!security.encrypted() || security.options().any_server) return "";
     std::vector<std::string> const names = connection.certificate_names();
     if (names_server(names, server)) return "";
+    std::string const name = without_controls(server.substr(0, 255));
     return fmt::format(
         "its certificate is for {}, not for a server of the name '{}': issue it with DNS:{} in "
         "its subjectAltName, or start the controller with --any-server",
-        names.empty() ? "no name" : fmt::format("{}", fmt::join(names, ", ")),
-        without_controls(server.substr(0, 255)), without_controls(server.substr(0, 255)));
+        names.empty() ? "no name" : fmt::format("{}", fmt::join(names, ", ")), name, name);
 }
 
 }  // namespace

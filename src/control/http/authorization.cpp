@@ -2,8 +2,9 @@
 
 #include <openssl/evp.h>
 
-#include <algorithm>
 #include <cstddef>
+
+#include "core/text.hpp"
 
 namespace mgi::control {
 
@@ -13,10 +14,7 @@ constexpr std::size_t kLongest = 1024;
 
 /// The schemes' names have no case.
 bool has_scheme(std::string_view text, std::string_view scheme) {
-    return text.size() >= scheme.size() &&
-           std::ranges::equal(text.substr(0, scheme.size()), scheme, [](char a, char b) {
-               return (a >= 'A' && a <= 'Z' ? char(a - 'A' + 'a') : a) == b;
-           });
+    return lower_case(text.substr(0, scheme.size())) == scheme;
 }
 
 /// The password of "user:password" in base64; empty when it is none.

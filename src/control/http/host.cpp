@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "control/http/lower_case.hpp"
+#include "core/text.hpp"
 
 namespace mgi::control {
 

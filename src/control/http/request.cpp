@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "control/http/lower_case.hpp"
+#include "core/text.hpp"
 
 namespace mgi::control {
 

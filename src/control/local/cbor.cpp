@@ -200,6 +200,14 @@ std::string text_in(Json const& message, char const* field, std::size_t most) {
     return text;
 }
 
+std::uint32_t number32_in(Json const& message, char const* field) {
+    return static_cast<std::uint32_t>(number_in(message, field, UINT32_MAX));
+}
+
+std::string bytes_or_none_in(Json const& message, char const* field) {
+    return has(message, field) ? bytes_in(message, field) : std::string();
+}
+
 std::string bytes_in(Json const& message, char const* field) {
     Json const& value = at(message, field, "a byte string");
     if (!value.is_binary()) refuse_field(field, "a byte string");

@@ -53,8 +53,12 @@ private:
 
 /// Fields of a message; each throws Error(InvalidArgument) that names the field and what was expected.
 std::uint64_t number_in(Json const& message, char const* field, std::uint64_t most);
+/// The same of at most 32 bits.
+std::uint32_t number32_in(Json const& message, char const* field);
 std::string text_in(Json const& message, char const* field, std::size_t most = 4096);
 std::string bytes_in(Json const& message, char const* field);
+/// Empty where it is not there.
+std::string bytes_or_none_in(Json const& message, char const* field);
 bool flag_in(Json const& message, char const* field);
 /// Whether it is there and not null.
 bool has(Json const& message, char const* field);

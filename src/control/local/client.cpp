@@ -350,9 +350,8 @@ void ClusterClient::Impl::take_hello(Json const& message, News& news) {
     devices_.clear();
     if (control::has(message, "devices")) {
         for (Json const& device : message["devices"]) {
-            devices_.push_back(
-                {static_cast<std::uint32_t>(control::number_in(device, "vertex", UINT32_MAX)),
-                 control::text_in(device, "name"), control::flag_in(device, "gpu")});
+            devices_.push_back({control::number32_in(device, "vertex"),
+                                control::text_in(device, "name"), control::flag_in(device, "gpu")});
         }
     }
     joined_ = true;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kMostEnded = 1024;
 
-std::string ticket_in(Json const& message, char const* field) {
-    return control::has(message, field) ? control::bytes_in(message, field) : std::string();
-}
-
 }  // namespace
 
 Json ClusterClient::Impl::hello() const {
@@ -74,12 +70,10 @@ void ClusterClient::Impl::put_again(Json request, control::Fd const& fd) {
 void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
     std::string const& op = request["op"].get_ref<std::string const&>();
     if (op == "create_endpoint") {
-        auto const id =
-            static_cast<std::uint32_t>(control::number_in(answer, "endpoint", UINT32_MAX));
-        auto const vertex =
-            static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX));
+        auto const id = control::number32_in(answer, "endpoint");
+        auto const vertex = control::number32_in(answer, "vertex");
         endpoints_[id] = {id, vertex, control::text_in(answer, "device")};
-        endpoint_tickets_[id] = ticket_in(answer, "ticket");
+        endpoint_tickets_[id] = control::bytes_or_none_in(answer, "ticket");
     } else if (op == "create_channel") {
         ClusterPlan plan = control::plan_in(answer);
         created_.try_emplace(plan.channel);
@@ -97,9 +91,9 @@ void ClusterClient::Impl::note_made(Json const& request, Json const& answer) {
 
 void ClusterClient::Impl::note_tickets(std::uint32_t channel, Json const& message) {
     Tickets& tickets = channel_tickets_[channel];
-    tickets.plan = ticket_in(message, "ticket");
+    tickets.plan = control::bytes_or_none_in(message, "ticket");
     if (control::has(message, "creator_ticket")) {
-        tickets.creator = ticket_in(message, "creator_ticket");
+        tickets.creator = control::bytes_or_none_in(message, "creator_ticket");
     }
 }
 
@@ -142,7 +136,7 @@ void ClusterClient::Impl::undo(Json const& request, Json const& answer) {
 }
 
 void ClusterClient::Impl::take_notice(Json const& message, News& news) {
-    using control::number_in;
+    using control::number32_in;
     using control::text_in;
     std::string const notice = text_in(message, "notice");
     if (notice == "plan") {
@@ -152,7 +146,7 @@ void ClusterClient::Impl::take_notice(Json const& message, News& news) {
         news.emplace_back(
             [plan = std::move(plan)](ClusterListener& listener) { listener.plan_changed(plan); });
     } else if (notice == "channel_ended") {
-        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+        auto const id = number32_in(message, "channel");
         End end{control::flag_in(message, "failed"), text_in(message, "why", 1u << 16)};
         bool const gone = left_.contains(id) && left_[id].gone;
         forget_channel(id);
@@ -167,11 +161,11 @@ void ClusterClient::Impl::take_notice(Json const& message, News& news) {
             listener.channel_ended(id, end.failed, end.why);
         });
     } else if (notice == "channel_left") {
-        auto const id = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+        auto const id = number32_in(message, "channel");
         std::vector<std::uint32_t> const endpoints = control::ids_in(message, "endpoints");
         if (channels_.contains(id)) left_[id].endpoints.insert(endpoints.begin(), endpoints.end());
     } else if (notice == "endpoint_lost") {
-        auto const id = static_cast<std::uint32_t>(number_in(message, "endpoint", UINT32_MAX));
+        auto const id = number32_in(message, "endpoint");
         forget_endpoint(id);
         news.emplace_back([id, why = text_in(message, "why", 1u << 16)](ClusterListener& listener) {
             listener.endpoint_lost(id, why);

@@ -31,8 +31,7 @@ ClusterEndpoint ClusterClient::create_endpoint(std::string const& device) {
     Json request = {{"op", "create_endpoint"}};
     if (!device.empty()) request["device"] = device;
     Json const answer = impl_->call(std::move(request));
-    return {static_cast<std::uint32_t>(control::number_in(answer, "endpoint", UINT32_MAX)),
-            static_cast<std::uint32_t>(control::number_in(answer, "vertex", UINT32_MAX)),
+    return {control::number32_in(answer, "endpoint"), control::number32_in(answer, "vertex"),
             control::text_in(answer, "device")};
 }
 

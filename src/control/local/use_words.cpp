@@ -72,8 +72,7 @@ Json const& list_in(Json const& message, char const* field, std::size_t most) {
 }
 
 std::uint32_t end_in(Json const& message, char const* field) {
-    return has(message, field) ? std::uint32_t(number_in(message, field, UINT32_MAX))
-                               : ClusterPathUse::kAll;
+    return has(message, field) ? number32_in(message, field) : ClusterPathUse::kAll;
 }
 
 ClusterPathUse path_in(Json const& message) {
@@ -94,7 +93,7 @@ ClusterNicUse nic_in(Json const& message) {
 ClusterWait wait_in(Json const& message) {
     ClusterWait wait;
     wait.what = For(number_in(message, "what", std::uint64_t(For::Link)));
-    wait.who = std::uint32_t(number_in(message, "who", UINT32_MAX));
+    wait.who = number32_in(message, "who");
     wait.whom = ids_in(message, "whom");
     if (wait.whom.size() > ClusterWait::kMost) {
         throw Error(ErrorCode::InvalidArgument, "field 'whom': expected at most " +
@@ -147,7 +146,7 @@ Json json_of(ClusterUse const& use) {
 
 ClusterUse use_in(Json const& message) {
     ClusterUse use;
-    use.channel = std::uint32_t(number_in(message, "channel", UINT32_MAX));
+    use.channel = number32_in(message, "channel");
     use.flow = flow_in(message);
     use.queued = count_in(message, "queued");
     for (Json const& path : list_in(message, "paths", ClusterUse::kMostPaths)) {

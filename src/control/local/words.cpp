@@ -56,7 +56,7 @@ ClusterChannelSpec spec_in(Json const& message) {
     Json const& rules = message["rules"];
     spec.relay_gpus = flag_in(rules, "relay_gpus");
     spec.relay_host = flag_in(rules, "relay_host");
-    spec.max_nics = static_cast<std::uint32_t>(number_in(rules, "max_nics", UINT32_MAX));
+    spec.max_nics = number32_in(rules, "max_nics");
     if (spec.sources.empty() || spec.destinations.empty()) {
         throw Error(ErrorCode::InvalidArgument,
                     "channel '" + spec.name + "' has no " +
@@ -79,7 +79,7 @@ Json json_of(ClusterPlan const& plan) {
 ClusterPlan plan_in(Json const& message) {
     ClusterPlan plan;
     plan.spec = spec_in(message);
-    plan.channel = static_cast<std::uint32_t>(number_in(message, "channel", UINT32_MAX));
+    plan.channel = number32_in(message, "channel");
     plan.generation = number_in(message, "generation", UINT64_MAX);
     plan.directory = bytes_in(message, "directory");
     plan.table = bytes_in(message, "table");

@@ -12,7 +12,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "control/local/socket.hpp"
 #include "core/private_files.hpp"
@@ -22,10 +21,7 @@ namespace mgi::control::net {
 namespace {
 
 constexpr timeval kPatience{1, 0};  // the kernel answers at once
-
-std::string reason(int error) {
-    return std::system_category().message(error);
-}
+constexpr char const* kUntold = "the kernel does not tell whose connection it is";
 
 /// An end of a connection as inet_diag names it.
 struct End {
@@ -113,7 +109,7 @@ std::optional<inet_diag_msg> found_at(End const& from, End const& to, std::strin
         if (size >= ssize_t(sizeof header)) std::memcpy(&header, answer.data(), sizeof header);
     }
     if (size < ssize_t(sizeof header)) {
-        why = "the kernel does not tell whose connection it is: " + reason(errno);
+        why = with_errno(kUntold, errno);
         return std::nullopt;
     }
     if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
@@ -122,9 +118,8 @@ std::optional<inet_diag_msg> found_at(End const& from, End const& to, std::strin
         bool const says =
             header.nlmsg_type == NLMSG_ERROR && size >= ssize_t(NLMSG_HDRLEN + sizeof refusal);
         if (says) std::memcpy(&refusal, answer.data() + NLMSG_HDRLEN, sizeof refusal);
-        why = !says || refusal.error == -ENOENT
-                  ? "no process of this machine has its other end"
-                  : "the kernel does not tell whose connection it is: " + reason(-refusal.error);
+        why = !says || refusal.error == -ENOENT ? "no process of this machine has its other end"
+                                                : with_errno(kUntold, -refusal.error);
         return std::nullopt;
     }
     inet_diag_msg found{};
@@ -140,7 +135,7 @@ OtherEnd other_end(int socket) {
     End there;
     if (!ends_of(socket, here, there)) {
         end.closed = true;
-        end.why = "the connection broke: " + reason(errno);
+        end.why = with_errno("the connection broke", errno);
         return end;
     }
     auto found = found_at(there, here, end.why);
@@ -164,8 +159,9 @@ OtherEnd other_end(int socket) {
 }
 
 std::string wrong_user(OtherEnd const& end) {
+    static auto const nobody = user_without_number();
     if (!end.user) return end.why;
-    if (end.user != user_without_number() && (*end.user == 0 || *end.user == geteuid())) return "";
+    if (end.user != nobody && (*end.user == 0 || *end.user == geteuid())) return "";
     return "its other end is user " + std::to_string(*end.user) +
            "'s, and without a token it is user " + std::to_string(geteuid()) + "'s alone";
 }

@@ -5,11 +5,11 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include <mgi/error.hpp>
 
 #include "control/rpc/pem.hpp"
+#include "core/text.hpp"
 
 namespace mgi::control {
 
@@ -122,13 +122,10 @@ std::string Security::explain(std::string_view address, net::Ending const& endin
 }
 
 bool names_server(std::vector<std::string> const& names, std::string_view server) {
-    auto const same = [](char a, char b) {
-        return std::tolower(static_cast<unsigned char>(a)) ==
-               std::tolower(static_cast<unsigned char>(b));
-    };
+    std::string const wanted = lower_case(server);
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-        std::string_view const first = name.substr(0, name.find('.'));
-        return std::ranges::equal(name, server, same) || std::ranges::equal(first, server, same);
+        std::string const known = lower_case(name);
+        return known == wanted || known.substr(0, known.find('.')) == wanted;
     });
 }
 

@@ -39,7 +39,7 @@ struct Libcrypto {
 
 }  // namespace
 
-Digest hmac_sha256(Secret const& secret, std::string_view message) {
+Digest hmac_sha256(std::span<std::uint8_t const> secret, std::string_view message) {
     static Libcrypto const library;
     Digest digest{};
     unsigned int bytes = 0;

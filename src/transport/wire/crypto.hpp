@@ -1,4 +1,4 @@
-// What a wire's handshake proves with: HMAC-SHA256 from the system's libcrypto, opened at run time, so
+// What a wire's handshake and an agent's tickets prove with: HMAC-SHA256 from the system's libcrypto, opened at run time, so
 // that libmgi links nothing for it; and random numbers of the kernel's.
 #pragma once
 
@@ -13,7 +13,7 @@ using Secret = std::array<std::uint8_t, 32>;
 using Digest = std::array<std::uint8_t, 32>;
 
 // Throws Error(NotFound) that says what to install where there is no libcrypto. Thread-safe.
-[[nodiscard]] Digest hmac_sha256(Secret const& secret, std::string_view message);
+[[nodiscard]] Digest hmac_sha256(std::span<std::uint8_t const> secret, std::string_view message);
 
 // Throws Error(Internal) where the kernel has none.
 void fill_random(std::span<std::uint8_t> bytes);

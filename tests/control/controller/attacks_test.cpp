@@ -1,7 +1,5 @@
 // A controller beside those who have no business there.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <chrono>
 #include <fstream>
@@ -21,6 +19,7 @@ using mgi::test::kToken;
 using mgi::test::TemporaryFolder;
 using net::test::eventually;
 using net::test::Stranger;
+using net::test::with_descriptors;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
@@ -67,40 +66,37 @@ TEST(ControlAttacks, SilentConnectionsBeyondTheDescriptorsKeepNoAgentOut) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer starts no thread after a fork of a program with threads";
 #endif
-    pid_t const child = fork();
-    if (child == 0) {
-        rlimit const few{200, 200};
-        if (setrlimit(RLIMIT_NOFILE, &few) != 0) _exit(10);
-        Served const served;
-        WireAgent first(served, "first");
-        if (!first.join()) _exit(11);
-        // This process' own ends take descriptors, too, as many as it may have.
-        std::vector<std::unique_ptr<Stranger>> silent;
-        for (int i = 0; i < 300; ++i) {
-            auto one = std::make_unique<Stranger>(served.port());
-            if (one->fd() >= 0) silent.push_back(std::move(one));
-        }
-        silent.resize(silent.size() - 16);
-        auto const since = Clock::now();
-        // One of its own descriptors may be what is missing: an agent comes again.
-        while (!registers(served, "beside")) {
-            if (Clock::now() - since > 10s) _exit(12);
-        }
-        silent.clear();
-        auto const over = Clock::now();
-        while (!registers(served, "after")) {
-            if (Clock::now() - over > 10s) _exit(14);
-        }
-        // The one that was there has not been disturbed.
-        AgentMessage heartbeat;
-        heartbeat.mutable_heartbeat()->set_sequence(3);
-        first.say(heartbeat);
-        _exit(first.hear(ControllerMessage::kHeartbeatAck).has_heartbeat_ack() ? 0 : 15);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(with_descriptors(
+                  200,
+                  [] {
+                      Served const served;
+                      WireAgent first(served, "first");
+                      if (!first.join()) return 11;
+                      // This process' own ends take descriptors, too, as many as it may have.
+                      std::vector<std::unique_ptr<Stranger>> silent;
+                      for (int i = 0; i < 300; ++i) {
+                          auto one = std::make_unique<Stranger>(served.port());
+                          if (one->fd() >= 0) silent.push_back(std::move(one));
+                      }
+                      silent.resize(silent.size() - 16);
+                      auto const since = Clock::now();
+                      // One of its own descriptors may be what is missing: an agent comes again.
+                      while (!registers(served, "beside")) {
+                          if (Clock::now() - since > 10s) return 12;
+                      }
+                      silent.clear();
+                      auto const over = Clock::now();
+                      while (!registers(served, "after")) {
+                          if (Clock::now() - over > 10s) return 14;
+                      }
+                      // The one that was there has not been disturbed.
+                      AgentMessage heartbeat;
+                      heartbeat.mutable_heartbeat()->set_sequence(3);
+                      first.say(heartbeat);
+                      return first.hear(ControllerMessage::kHeartbeatAck).has_heartbeat_ack() ? 0
+                                                                                              : 15;
+                  }),
+              0);
 }
 
 TEST(ControlAttacks, AFirstFrameThatClaimsMuchIsRefusedAtOnceAndTakesNoMemory) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -168,6 +170,19 @@ inline bool eventually(std::function<bool()> const& holds) {
         std::this_thread::sleep_for(1ms);
     }
     return true;
+}
+
+/// What `body` returns, in a process of its own that may open so many files.
+inline int with_descriptors(rlim_t most, std::function<int()> const& body) {
+    pid_t const child = fork();
+    if (child == 0) {
+        rlimit const few{most, most};
+        _exit(setrlimit(RLIMIT_NOFILE, &few) == 0 ? body() : 10);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status);
 }
 
 inline std::size_t open_files() {

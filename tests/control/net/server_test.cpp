@@ -2,8 +2,6 @@
 #include "control/net/server.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <thread>
 
@@ -162,33 +160,28 @@ TEST(NetServer, SilentConnectionsBeyondItsDescriptorsEndNothing) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer starts no thread after a fork of a program with threads";
 #endif
-    pid_t const child = fork();
-    if (child == 0) {
-        rlimit const few{200, 200};
-        if (setrlimit(RLIMIT_NOFILE, &few) != 0) _exit(10);
-        ServerOptions options;
-        options.most = 10'000;  // more than there are descriptors
-        options.most_strangers = 5000;
-        options.most_strangers_of_one_address = 5000;
-        Server const server("127.0.0.1:0", nullptr, echoes(), options);
-        // They share this process' descriptors, so that accept has none before they are through.
-        std::vector<std::unique_ptr<Stranger>> silent;
-        for (int i = 0; i < 300; ++i) {
-            auto one = std::make_unique<Stranger>(server.port());
-            if (one->fd() >= 0) silent.push_back(std::move(one));
-        }
-        silent.resize(silent.size() - 4);
-        auto const end = std::chrono::steady_clock::now() + 5s;
-        while (!is_served(server)) {
-            if (std::chrono::steady_clock::now() > end) _exit(11);
-        }
-        silent.clear();
-        _exit(is_served(server) ? 0 : 12);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(with_descriptors(200,
+                               [] {
+                                   ServerOptions options;
+                                   options.most = 10'000;  // more than there are descriptors
+                                   options.most_strangers = 5000;
+                                   options.most_strangers_of_one_address = 5000;
+                                   Server const server("127.0.0.1:0", nullptr, echoes(), options);
+                                   // They share this process' descriptors, so that accept has none before they are through.
+                                   std::vector<std::unique_ptr<Stranger>> silent;
+                                   for (int i = 0; i < 300; ++i) {
+                                       auto one = std::make_unique<Stranger>(server.port());
+                                       if (one->fd() >= 0) silent.push_back(std::move(one));
+                                   }
+                                   silent.resize(silent.size() - 4);
+                                   auto const end = std::chrono::steady_clock::now() + 5s;
+                                   while (!is_served(server)) {
+                                       if (std::chrono::steady_clock::now() > end) return 11;
+                                   }
+                                   silent.clear();
+                                   return is_served(server) ? 0 : 12;
+                               }),
+              0);
 }
 
 TEST(NetServer, SilentConnectionsKeepNobodyOut) {
