@@ -1,5 +1,5 @@
-// operators: group-by, join and exchange of tables on several GPUs, an endpoint on each, as large on each as others' words
-// say: `gpus=4 lines=60000000 rounds=7 processes=0 peers=nccl`. Every result is checked (order_tables.hpp). With processes=1
+// operators: group-by, join, sort and exchange of tables on several GPUs, an endpoint on each, as large on each as others' words
+// say: `gpus=4 lines=60000000 rounds=7 processes=0 peers=nccl one=BYTES` (OperatorOptions::one_endpoint_bytes). Every result is checked (order_tables.hpp). With processes=1
 // each GPU has a process of its own; a call is then from the first one's start to the last one's end.
 //
 // Beside them what a program takes that partitions in two passes, exchanges by NCCL (uniform keys, the same bytes) and runs the
@@ -26,6 +26,7 @@ struct Wanted : orders::Size {
     u32 rounds = 7;
     bool processes = false;
     bool nccl = true;
+    u64 one_endpoint_bytes = OperatorOptions().one_endpoint_bytes;
 };
 
 Wanted wanted_of(Context const& context) {
@@ -46,6 +47,8 @@ Wanted wanted_of(Context const& context) {
             wanted.processes = value == "1";
         } else if (word.starts_with("peers=")) {
             wanted.nccl = value.find("nccl") != std::string::npos;
+        } else if (word.starts_with("one=")) {
+            wanted.one_endpoint_bytes = std::strtoull(value.c_str(), nullptr, 10);
         } else {
             require(false, "'" + word + "' is no word of operators");
         }
@@ -63,13 +66,14 @@ struct Calls {
     Timing timing;
     orders::Seen seen;
     std::vector<OperatorPhase> phases;
+    bool at_one = false;
 };
 
 /// The processes that make calls of operators over all GPUs.
 class Callers {
 public:
     virtual ~Callers() = default;
-    virtual Calls call(std::string const& name, u32 rounds) = 0;
+    virtual Calls call(std::string const& name, Wanted const& wanted) = 0;
 };
 
 /// Calls `once()` so many times and once more ahead of them; it returns milliseconds.
@@ -91,14 +95,17 @@ public:
         }
     }
 
-    Calls call(std::string const& name, u32 rounds) override {
+    Calls call(std::string const& name, Wanted const& wanted) override {
         std::vector<GpuTable> results;
-        OperatorReport told;
+        orders::Call call;
+        call.name = name;
+        call.options.one_endpoint_bytes = wanted.one_endpoint_bytes;
         Calls calls;
         calls.timing =
-            timed([&] { return tables_.operate(name, runtime, all, &told); }, rounds, results);
-        calls.seen = tables_.seen_in(name, results);
-        calls.phases = told.phases;
+            timed([&] { return tables_.operate(call, runtime, all); }, wanted.rounds, results);
+        calls.seen = tables_.seen_in(call, results);
+        calls.phases = call.told.phases;
+        calls.at_one = call.told.at_one;
         return calls;
     }
 
@@ -149,20 +156,20 @@ public:
         (void)team_.hear();
     }
 
-    Calls call(std::string const& name, u32 rounds) override {
+    Calls call(std::string const& name, Wanted const& wanted) override {
         Calls calls;
         calls.timing = repeat(
             [&] {
                 calls = {};
-                return once(name, calls);
+                return once(name + ' ' + std::to_string(wanted.one_endpoint_bytes), calls);
             },
-            rounds);
+            wanted.rounds);
         return calls;
     }
 
 private:
-    double once(std::string const& name, Calls& calls) {
-        team_.say(name);
+    double once(std::string const& what, Calls& calls) {
+        team_.say(what);
         double first = 0;
         double last = 0;
         for (std::string const& line : team_.hear()) {
@@ -170,7 +177,8 @@ private:
             double start = 0;
             double end = 0;
             orders::Seen seen;
-            in >> start >> end >> seen.rows >> seen.sum >> seen.wrong;
+            in >> start >> end >> seen.rows >> seen.sum >> seen.wrong >> seen.first >> seen.last;
+            in >> calls.at_one;
             require(bool(in), "a process did not say what its call came to");
             first = first == 0 ? start : std::min(first, start);
             last = std::max(last, end);
@@ -209,6 +217,7 @@ void report(Context& context, Wanted const& wanted, std::string const& what, Cal
     result.with("operator", what).with("gpus", wanted.gpus);
     result.with("processes", wanted.processes ? wanted.gpus : 1);
     result.with("lines_per_gpu", wanted.lines);
+    result.with("at_one", calls.at_one ? 1 : 0);
     result.figure("ms_median", calls.timing.median_ms());
     result.figure("ms_best", calls.timing.best_ms());
     if (peer_ms != 0) result.figure("ms_nccl", peer_ms);
@@ -229,6 +238,11 @@ double alone_ms(OneProcess& callers, std::string const& name, u32 rounds) {
     };
     std::vector<GpuTable> results;
     if (name == "exchange") return 0;
+    if (name == "sort") {
+        return OneProcess::timed([&] { return sort(runtime, one, {tables.lines()[0]}, {{"key"}}); },
+                                 rounds, results)
+            .median_ms();
+    }
     if (name == "join") {
         GpuTable const left = share(tables.lines(), "key");
         GpuTable const right = share(tables.orders(), "id");
@@ -254,7 +268,7 @@ void operators_on_peers(Context& context) {
     std::unique_ptr<AProcessEach> several;
     // Memory for both at once there may not be.
     if (!wanted.processes || lines_by_nccl != 0) one = std::make_unique<OneProcess>(wanted);
-    std::vector<std::string> const all{"exchange", "join", "group_by", "group_by_4"};
+    std::vector<std::string> const all{"exchange", "join", "group_by", "group_by_4", "sort"};
     std::map<std::string, double> peer_ms;
     for (std::string const& name : all) {
         // A program that makes few groups of many lines exchanges groups, not lines.
@@ -269,14 +283,15 @@ void operators_on_peers(Context& context) {
     Callers& callers = wanted.processes ? static_cast<Callers&>(*several) : *one;
     for (std::string const& name : all) {
         if (name == "exchange" && wanted.gpus == 1) continue;
-        Calls const calls = callers.call(name, wanted.rounds);
-        bool const exact = calls.seen == (name == "group_by_4" ? few : expected).of(name);
+        Calls const calls = callers.call(name, wanted);
+        bool const exact = calls.seen.same_as((name == "group_by_4" ? few : expected).of(name));
         report(context, wanted, name, calls, exact, peer_ms[name]);
     }
 }
 
 Registration const registered{
-    "operators", "group-by, join and exchange of tables on several GPUs, beside NCCL's exchange",
+    "operators",
+    "group-by, join, sort and exchange of tables on several GPUs, beside NCCL's exchange",
     operators_on_peers};
 
 }  // namespace
@@ -294,22 +309,23 @@ void operate(u32 rank, Load const& load, Leader& leader) {
     orders::Tables const tables(size, {rank});
     leader.say("ready");
     std::vector<GpuTable> results;
-    for (std::string name; leader.hear(name);) {
+    for (std::string what; leader.hear(what);) {
         results.clear();
         (void)runtime.gather_endpoints({mine});  // they start together
-        OperatorReport told;
+        orders::Call call;
+        std::istringstream(what) >> call.name >> call.options.one_endpoint_bytes;
         auto const start = Clock::now();
-        results = tables.operate(name, runtime, all, &told);
+        results = tables.operate(call, runtime, all);
         auto const end = Clock::now();
         auto const us = [](Clock::time_point at) {
             return Microseconds(at.time_since_epoch()).count();
         };
-        orders::Seen const seen = tables.seen_in(name, results);
+        orders::Seen const seen = tables.seen_in(call, results);
         std::ostringstream out;
         out.precision(15);
         out << us(start) << ' ' << us(end) << ' ' << seen.rows << ' ' << seen.sum << ' '
-            << seen.wrong;
-        for (OperatorPhase const& phase : told.phases) {
+            << seen.wrong << ' ' << seen.first << ' ' << seen.last << ' ' << call.told.at_one;
+        for (OperatorPhase const& phase : call.told.phases) {
             out << ' ' << phase.name << ' ' << phase.seconds;
         }
         leader.say(out.str());

@@ -17,17 +17,34 @@ namespace mgi::bench::orders {
 
 using u8 = std::uint8_t;
 
-/// Sums of rows, which do not depend on their order; `wrong` rows are no rows of the table, or not their owner's.
+/// Sums of rows, which do not depend on their order; `wrong` rows are no rows of the table, not their owner's, or not in order.
 struct Seen {
     unsigned long long rows = 0;
     unsigned long long sum = 0;
     unsigned long long wrong = 0;
-    [[nodiscard]] bool operator==(Seen const&) const = default;
+    /// Keys, of sorted rows.
+    long long first = 0;
+    long long last = 0;
+
+    [[nodiscard]] bool same_as(Seen const& other) const {
+        return rows == other.rows && sum == other.sum && wrong == other.wrong;
+    }
+    /// What lies behind it.
     void join(Seen const& other) {
+        if (other.rows == 0) return;
+        if (rows == 0) first = other.first;
+        wrong += other.wrong + (rows != 0 && other.first < last ? 1 : 0);
         rows += other.rows;
         sum += other.sum;
-        wrong += other.wrong;
+        last = other.last;
     }
+};
+
+/// A call of an operator over all GPUs' tables.
+struct Call {
+    std::string name;
+    OperatorOptions options;
+    OperatorReport told;
 };
 
 /// How large tables are.
@@ -54,6 +71,7 @@ struct Part {
     u32 gpus;
     u64 all_lines;
     u64 numbers;  ///< of the keys
+    bool owned;   ///< rows are where their keys' owner is
 };
 
 static __device__ void add(Seen* seen, u64 rows, u64 sum, u64 wrong) {
@@ -64,7 +82,7 @@ static __device__ void add(Seen* seen, u64 rows, u64 sum, u64 wrong) {
 
 static __device__ bool is_owner(u64 key, Part const& part) {
     u64 const hash = device::murmur3_mix(key);
-    return part.gpus == 1 || device::destination_of_hash(hash, part.gpus) == part.gpu;
+    return !part.owned || device::destination_of_hash(hash, part.gpus) == part.gpu;
 }
 
 /// Lines by their numbers, which are their values, with their orders' payloads where there are any.
@@ -82,6 +100,19 @@ static __global__ void see_lines(Part part, Seen* seen) {
         ++rows;
     }
     add(seen, rows, sum, wrong);
+}
+
+/// Keys that are less than the one before.
+static __global__ void see_order(Part part, Seen* seen) {
+    u64 const step = u64(gridDim.x) * blockDim.x;
+    auto const* const keys = reinterpret_cast<long long const*>(part.keys);
+    u64 wrong = 0;
+    for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < part.rows; i += step) {
+        wrong += i != 0 && keys[i] < keys[i - 1] ? 1 : 0;
+        if (i == 0) seen->first = keys[i];
+        if (i + 1 == part.rows) seen->last = keys[i];
+    }
+    add(seen, 0, 0, wrong);
 }
 
 /// Groups, weighed by their keys: so the sums and counts of each group are in it by themselves.
@@ -171,23 +202,27 @@ public:
     [[nodiscard]] std::vector<GpuTable> orders() const { return parts(orders_, "id", "payload"); }
 
     /// Runs "exchange" of lines, "join" of lines and orders, "group_by" of values by their orders or "group_by_4" into four
-    /// groups over all GPUs' tables.
-    [[nodiscard]] std::vector<GpuTable> operate(std::string const& name, Runtime& runtime,
-                                                std::vector<Endpoint> const& all,
-                                                OperatorReport* told) const {
-        if (name == "exchange") return exchange(runtime, all, lines(), {"key"}, {}, told);
-        if (name == "join") return join(runtime, all, lines(), orders(), spec(), {}, told);
-        auto const parts = name == "group_by" ? values() : few();
-        return group_by(runtime, all, parts, {"key"}, sums(), {}, told);
+    /// groups, or "sort" of lines, over all GPUs' tables.
+    [[nodiscard]] std::vector<GpuTable> operate(Call& call, Runtime& runtime,
+                                                std::vector<Endpoint> const& all) const {
+        OperatorOptions const& options = call.options;
+        OperatorReport* const told = &call.told;
+        if (call.name == "exchange") return exchange(runtime, all, lines(), {"key"}, options, told);
+        if (call.name == "join") {
+            return join(runtime, all, lines(), orders(), spec(), options, told);
+        }
+        if (call.name == "sort") return sort(runtime, all, lines(), {{"key"}}, options, told);
+        auto const parts = call.name == "group_by" ? values() : few();
+        return group_by(runtime, all, parts, {"key"}, sums(), options, told);
     }
     static JoinSpec spec() { return {{"key"}, {"id"}, {"key", "line"}, {"payload"}}; }
     static std::vector<Aggregate> sums() {
         return {{AggregateFunction::Sum, "value", "sum"}, {AggregateFunction::Count, "", "count"}};
     }
 
-    /// What an operator's results at this one's GPUs are.
-    [[nodiscard]] Seen seen_in(std::string const& name,
-                               std::vector<GpuTable> const& results) const {
+    /// What a call's results at this one's GPUs are.
+    [[nodiscard]] Seen seen_in(Call const& call, std::vector<GpuTable> const& results) const {
+        bool const owned = call.name != "sort" && !call.told.at_one && size_.gpus != 1;
         Seen all;
         for (u32 const g : own_) {
             On const on{int(g)};
@@ -200,9 +235,11 @@ public:
                             g,
                             size_.gpus,
                             size_.all_lines(),
-                            size_.numbers_of(name)};
-            name.starts_with("group_by") ? see_groups<<<1024, 256>>>(part, seen.get())
-                                         : see_lines<<<1024, 256>>>(part, seen.get());
+                            size_.numbers_of(call.name),
+                            owned};
+            call.name.starts_with("group_by") ? see_groups<<<1024, 256>>>(part, seen.get())
+                                              : see_lines<<<1024, 256>>>(part, seen.get());
+            if (call.name == "sort") see_order<<<1024, 256>>>(part, seen.get());
             check_launch("look at rows");
             Seen mine;
             check(cudaMemcpy(&mine, seen.get(), sizeof(Seen), cudaMemcpyDeviceToHost), "read");

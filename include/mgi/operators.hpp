@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <mgi/gpu_allocator.hpp>
+#include <mgi/gpu_table.hpp>
 #include <mgi/runtime.hpp>
 
 namespace mgi {
@@ -42,6 +43,11 @@ struct OperatorOptions {
     /// copies of tables on GPUs that find no room there may take (<mgi/gpu_operators.hpp>); 0: what the runtime has left.
     std::uint64_t spill_limit = 0;
     std::uint32_t segment_bytes = 0;
+    /// Of a group-by, a join that chooses how to bring rows together, and a sort over tables in GPU memory at several endpoints: inputs of at
+    /// most so many bytes in all (of the columns that are looked at) come to one endpoint, where the most rows are, which has the whole result; the
+    /// others' have no rows. Several GPUs wait for each other for longer than one takes for so few rows. Only where GPUs reach each
+    /// other's memory, and within a quarter of `receive_limit`. 0: never.
+    std::uint64_t one_endpoint_bytes = 48u << 20;
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
     /// within about 50 ms it throws Error(Interrupted). Must outlive the call; null: never.
     std::atomic<bool> const* cancel = nullptr;
@@ -53,11 +59,18 @@ struct OperatorOptions {
     std::map<int, void*> gpu_streams = {};
     /// Of tables in GPU memory: who provides all of it that a call takes; none: RuntimeOptions::gpu_allocator, or else MGI itself.
     GpuAllocator gpu_allocator = {};
+    /// Of operators over tables in GPU memory: buffers of the caller's for the results, one table for each endpoint, of which those of other
+    /// processes' endpoints may be empty. Each has the result's columns, by the same names, types and order, with offset 0 and
+    /// room for `rows` rows on the endpoint's GPU, with validity where the result may have nulls; not the inputs' memory. The result's rows
+    /// are copied there (phase "copy") as the call's last step, and the table that is returned is a view of them. What has
+    /// no room there is Error(InvalidArgument), which says how many rows there are; so are String and Binary columns, whose sizes nobody knows
+    /// before. Empty: the results have memory of their own.
+    std::vector<GpuTable> gpu_out = {};
 };
 
 /// What a part of an operator's work took.
 struct OperatorPhase {
-    /// "count", "exchange", "fold", "join", "sample", "sort", "gather"; of host tables at GPU endpoints also "partition", "upload" and
+    /// "collect" (few rows come to one endpoint), "copy" (results into gpu_out), "count", "exchange", "fold", "join", "sample", "sort", "gather"; of host tables at GPU endpoints also "partition", "upload" and
     /// "download": for how long the GPUs waited for that; of GPU tables that went through the host "spill": copying them there, and
     /// results back
     std::string name;
@@ -76,6 +89,8 @@ struct OperatorReport {
     std::uint64_t rounds = 0;
     std::string built;       ///< of a join: "left" or "right", the side that the table was built on
     bool broadcast = false;  ///< of a join: no rows moved but that side's, to all endpoints
+    bool at_one =
+        false;  ///< few rows (OperatorOptions::one_endpoint_bytes) came to one endpoint, which has the result
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };

@@ -73,6 +73,14 @@ def is_gpu_array(given: Any) -> bool:
     return hasattr(given, "__cuda_array_interface__")
 
 
+def check_writable(table: Any, what: str) -> None:
+    """Refuses arrays that say that they are for reading alone."""
+    for name, array in table.items() if isinstance(table, Mapping) else ():
+        interface = getattr(array, "__cuda_array_interface__", None)
+        if interface is not None and interface["data"][1]:
+            raise InvalidArgument(f"{what}: column '{name}' may not be written: it is read-only")
+
+
 def gpu_array(given: Any, column: str, streams: CallStreams | None = None) -> GpuArray:
     """The array of a column; what fills it has ended when this returns.
 

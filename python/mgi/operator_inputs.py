@@ -11,6 +11,7 @@ from mgi import _mgi
 from mgi.allocators import GpuAllocator, checked, holding
 from mgi.endpoint import Endpoint
 from mgi.errors import InvalidArgument, NotFound
+from mgi.gpu_arrays import check_writable
 from mgi.gpu_streams import CallStreams
 from mgi.gpu_table import gpu_tables_of, one_of
 from mgi.runtime import Runtime, _whole
@@ -68,6 +69,27 @@ class Inputs:
             # Results give memory back in the streams.
             "gpu_allocator": holding(allocator, self.caller.streams.keep),
         }
+
+    def out(self, out: Any, pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+        """The option for buffers of the caller's."""
+        if out is None:
+            return {}
+        if not self.on_gpus or self.caller is None:
+            raise InvalidArgument("out is for tables in GPU memory; the results are on the host")
+        given = [out] if is_table(out) else list(out)
+        if len(given) != len(pairs):
+            raise InvalidArgument(f"out has {len(given)} tables for {len(pairs)} endpoints")
+        buffers = []
+        for index, (buffer, (_, place)) in enumerate(zip(given, pairs, strict=True)):
+            if buffer is None and place == ELSEWHERE:
+                buffers.append(_mgi.GpuTable.empty())
+                continue
+            found = gpu_tables_of(buffer, streams=self.caller.streams)
+            if found is None:
+                raise InvalidArgument(f"out[{index}] is in the host's memory: give arrays on GPUs")
+            check_writable(buffer, f"out[{index}]")
+            buffers.append(one_of(found))
+        return {"gpu_out": buffers}
 
     def function(self, name: str) -> Callable[..., Any]:
         """The operator over such tables."""

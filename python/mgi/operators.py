@@ -41,6 +41,7 @@ def exchange(
     allocator: GpuAllocator | None = None,
     receive_limit: int | None = None,
     spill_limit: int | None = None,
+    out: Any = None,
 ) -> list[Table] | list[GpuTable]:
     """Moves every row to the endpoint that owns its key; returns one table per endpoint.
 
@@ -81,6 +82,11 @@ def exchange(
     :param spill_limit: of work on GPUs: bytes of this process' host memory that results of host
         tables, the rounds' parts, and GPU tables for which there is no room may take; None: what
         the runtime has left; 1: GPU tables do not spill.
+    :param out: of tables in GPU memory: arrays of your own for the results, by the result's column
+        names and in its order, in a mapping for each endpoint (one alone for one), or a
+        :class:`GpuTable`. They have its columns' types and room for its rows; the results are views
+        of their first rows. Where there is no room :class:`InvalidArgument` says how many rows
+        there are. Strings and binaries cannot go there.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
@@ -107,7 +113,7 @@ def exchange(
             place.pairs,
             *inputs.dealt(place.pairs),
             keys,
-            options | inputs.options(place.runtime),
+            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
         )
         return _results(outcome, place, stats)
 
@@ -127,6 +133,8 @@ def group_by(
     allocator: GpuAllocator | None = None,
     receive_limit: int | None = None,
     spill_limit: int | None = None,
+    one_endpoint_bytes: int | None = None,
+    out: Any = None,
 ) -> list[Table] | list[GpuTable]:
     """Groups rows by the key columns; returns one table per endpoint, each group in one of them.
 
@@ -146,12 +154,17 @@ def group_by(
     Without values a group has null, but ``count`` and ``count_distinct`` 0. See
     docs/aggregates.md for accuracy and cost.
 
-    The other parameters are those of :func:`exchange`.
+    `one_endpoint_bytes`, of tables in GPU memory: inputs of at most so many bytes in all come to
+    one endpoint, which has the whole result, since several GPUs would wait for each other for
+    longer than one takes; the other tables have no rows. ``stats["at_one"]`` says whether it was
+    so. 0: never; None: as MGI has measured it. The other parameters are those of
+    :func:`exchange`.
     """
     by = list(column_names(keys, "keys"))
     wanted = [_aggregate(aggregate) for aggregate in aggregates]
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
     options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
+    options |= _few(one_endpoint_bytes)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("group_by")(
             place.runtime._native,
@@ -159,7 +172,7 @@ def group_by(
             *inputs.dealt(place.pairs),
             by,
             wanted,
-            options | inputs.options(place.runtime),
+            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
         )
         return _results(outcome, place, stats)
 
@@ -183,6 +196,8 @@ def join(
     allocator: GpuAllocator | None = None,
     receive_limit: int | None = None,
     spill_limit: int | None = None,
+    one_endpoint_bytes: int | None = None,
+    out: Any = None,
 ) -> list[Table] | list[GpuTable]:
     """Joins two tables on equal keys; returns one table per endpoint.
 
@@ -201,7 +216,8 @@ def join(
     of a right join the left; a full join of several endpoints raises), and the other side's rows
     stay where they are, as does each row of the result; False sends the rows of both to the
     endpoint that owns their keys. None: by the sizes of the sides; ``stats["broadcast"]`` says
-    which it was. The other parameters are those of :func:`exchange`.
+    which it was. `one_endpoint_bytes` is that of :func:`group_by`, where `broadcast` is None. The
+    other parameters are those of :func:`exchange`.
     """
     pairs = _join_keys(on)
     if not isinstance(how, str):
@@ -211,6 +227,7 @@ def join(
     way = {None: "auto", True: "on", False: "off"}[broadcast]
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
     options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
+    options |= _few(one_endpoint_bytes)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("join")(
             place.runtime._native,
@@ -222,7 +239,7 @@ def join(
             _columns(right_columns, "right_columns"),
             how,
             way,
-            options | inputs.options(place.runtime),
+            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
         )
         return _results(outcome, place, stats)
 
@@ -241,6 +258,8 @@ def sort(
     allocator: GpuAllocator | None = None,
     receive_limit: int | None = None,
     spill_limit: int | None = None,
+    one_endpoint_bytes: int | None = None,
+    out: Any = None,
 ) -> list[Table] | list[GpuTable]:
     """Sorts; returns one table per endpoint, which together, in this order, are the sorted table.
 
@@ -257,18 +276,20 @@ def sort(
         first, second = mgi.sort(table, by=["city", ("price", "desc")], endpoints=2)
 
     On GPUs ``phases`` of `stats` has ``sample``, ``count``, ``exchange``, ``sort`` and ``gather``.
-    The other parameters are those of :func:`exchange`.
+    `one_endpoint_bytes` is that of :func:`group_by`, and the other parameters are those of
+    :func:`exchange`.
     """
     keys = sort_keys(by, nulls)
     inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
     options = _options("murmur3", by_reference, groups, patience, receive_limit, spill_limit)
+    options |= _few(one_endpoint_bytes)
     with _place(inputs, endpoints, runtime) as place:
         outcome = inputs.function("sort")(
             place.runtime._native,
             place.pairs,
             *inputs.dealt(place.pairs),
             list(keys),
-            options | inputs.options(place.runtime),
+            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
         )
         return _results(outcome, place, stats)
 
@@ -292,6 +313,12 @@ def _options(
         "spill_limit": _whole("spill_limit", spill_limit, 1),
         "patience": milliseconds,
     }
+
+
+def _few(one_endpoint_bytes: int | None) -> dict[str, Any]:
+    if one_endpoint_bytes is None:
+        return {}
+    return {"one_endpoint_bytes": _whole("one_endpoint_bytes", one_endpoint_bytes, 0)}
 
 
 @contextlib.contextmanager

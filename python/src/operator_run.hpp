@@ -70,6 +70,7 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
     report["bytes"] = outcome.report.bytes;
     report["two_level"] = outcome.report.two_level;
     report["rounds"] = outcome.report.rounds;
+    report["at_one"] = outcome.report.at_one;
     if (!outcome.report.built.empty()) {
         report["built"] = outcome.report.built;
         report["broadcast"] = outcome.report.broadcast;

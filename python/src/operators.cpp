@@ -48,6 +48,7 @@ OperatorOptions operator_options(nb::dict const& options) {
     read_option(options, "receive_limit", made.receive_limit);
     read_option(options, "spill_limit", made.spill_limit);
     read_option(options, "segment_bytes", made.segment_bytes);
+    read_option(options, "one_endpoint_bytes", made.one_endpoint_bytes);
     std::int64_t patience = made.patience.count();
     read_option(options, "patience", patience);
     made.patience = std::chrono::milliseconds(patience);
@@ -63,6 +64,7 @@ OperatorOptions operator_options(nb::dict const& options) {
         made.gpu_streams[gpu] =
             reinterpret_cast<void*>(stream);  // NOLINT(performance-no-int-to-ptr)
     }
+    read_option(options, "gpu_out", made.gpu_out);
     if (options.contains("gpu_allocator")) {
         made.gpu_allocator = gpu_allocator_of(nb::object(options["gpu_allocator"]));
     }

@@ -288,6 +288,8 @@ Conversation::Call call_of(std::vector<Endpoint> const& endpoints, OperatorOptio
     call.emplace_back("by_reference", options.by_reference ? "true" : "false");
     call.emplace_back("segment_bytes", std::to_string(options.segment_bytes));
     call.emplace_back("receive_limit", std::to_string(options.receive_limit));
+    call.emplace_back("gpu_out", options.gpu_out.empty() ? "none" : "given");
+    call.emplace_back("one_endpoint_bytes", std::to_string(options.one_endpoint_bytes));
     return call;
 }
 

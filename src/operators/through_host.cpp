@@ -73,6 +73,7 @@ public:
     // Options of the rounds: what is left of the host's memory.
     [[nodiscard]] OperatorOptions of_rounds() const {
         OperatorOptions options = call_.options;
+        options.gpu_out.clear();  // for all rounds together
         options.spill_limit = std::max<u64>(limit_ - std::min(limit_, memory_.used()), 1);
         return options;
     }

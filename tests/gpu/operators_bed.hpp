@@ -108,9 +108,12 @@ public:
 
     void groups(PlainTable const& table, std::vector<std::string> const& keys,
                 std::vector<Aggregate> const& wanted) {
-        expect_same(
-            all_rows(group_by(runtime_, endpoints_, parts_of(table), keys, wanted, options)),
-            sorted(test::plain::group_by(table, keys, wanted)), rounded(keys.size(), wanted));
+        auto const expected = sorted(test::plain::group_by(table, keys, wanted));
+        spread_and_at_one([&](OperatorReport* report) {
+            expect_same(all_rows(group_by(runtime_, endpoints_, parts_of(table), keys, wanted,
+                                          options, report)),
+                        expected, rounded(keys.size(), wanted));
+        });
     }
     // Of all kinds.
     void joins(PlainTable const& left, PlainTable const& right, JoinSpec spec) {
@@ -124,9 +127,16 @@ public:
                                          spec.left_columns, spec.right_columns, kind));
             for (Broadcast const broadcast : test::broadcasts_of(kind, endpoints_.size())) {
                 spec.broadcast = broadcast;
-                expect_same(all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right),
-                                          spec, options)),
-                            expected);
+                auto const call = [&](OperatorReport* report) {
+                    expect_same(all_rows(join(runtime_, endpoints_, parts_of(left), parts_of(right),
+                                              spec, options, report)),
+                                expected);
+                };
+                if (broadcast == Broadcast::Auto) {
+                    spread_and_at_one(call);
+                } else {
+                    call(nullptr);
+                }
             }
         }
     }
@@ -147,7 +157,27 @@ public:
         }
     }
 
-    OperatorOptions options;
+    // Calls `call(report)` for rows that are worked on at all endpoints, and for rows that come to one, where there are several that
+    // may write into each other's memory.
+    void spread_and_at_one(std::function<void(OperatorReport*)> const& call) {
+        OperatorReport report;
+        call(&report);
+        if (report.at_one) throw Wrong("worked at one endpoint");
+        bool const can = endpoints_.size() > 1 && options.by_reference &&
+                         options.receive_limit == 0 && options.one_endpoint_bytes == 0;
+        if (!can) return;
+        options.one_endpoint_bytes = OperatorOptions().one_endpoint_bytes;
+        call(&report);
+        options.one_endpoint_bytes = 0;
+        if (!report.at_one) throw Wrong("not worked at one endpoint");
+    }
+
+    // Rows are worked on where they are owned, unless a test wants it otherwise.
+    OperatorOptions options = [] {
+        OperatorOptions options;
+        options.one_endpoint_bytes = 0;
+        return options;
+    }();
     [[nodiscard]] Runtime& runtime() const { return runtime_; }
     [[nodiscard]] std::vector<Endpoint> const& endpoints() const { return endpoints_; }
     // Of an endpoint's GPU.

@@ -86,6 +86,7 @@ class Case:
         self.right = table(random, kinds, spread, "r")
         self.how = str(random.choice(["inner", "left", "right", "full", "semi", "anti"]))
         self.broadcast = None if self.how == "full" else [None, True, False][seed % 3]
+        self.few = [None, 0][seed // 3 % 2]
         self.endpoints = int(random.integers(1, 5))
         self.on_host = bool(random.integers(2))
         # Not where a key has many rows: all pairs of theirs must have room.
@@ -104,8 +105,17 @@ class Case:
         place["receive_limit"] = self.limit
         parts = {
             "exchange": mgi.exchange(given[0], self.keys, **place),
-            "group_by": mgi.group_by(given[0], self.keys, self.wanted, **place),
-            "join": mgi.join(*given, self.keys, self.how, broadcast=self.broadcast, **place),
+            "group_by": mgi.group_by(
+                given[0], self.keys, self.wanted, one_endpoint_bytes=self.few, **place
+            ),
+            "join": mgi.join(
+                *given,
+                self.keys,
+                self.how,
+                broadcast=self.broadcast,
+                one_endpoint_bytes=self.few,
+                **place,
+            ),
         }
         return {
             name: [

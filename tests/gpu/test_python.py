@@ -78,20 +78,49 @@ def test_exchange_keeps_every_row(source: Any, endpoints: int | None) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("endpoints", [1, 4])
-def test_group_by(source: Any, endpoints: int) -> None:
+@pytest.mark.parametrize("few", [None, 0])
+def test_group_by(source: Any, endpoints: int, few: int | None) -> None:
     stats: dict[str, Any] = {}
     wanted = [("sum", "value", "sum"), ("count", None, "rows")]
-    parts = mgi.group_by(source(), "key", wanted, endpoints=endpoints, stats=stats)
+    parts = mgi.group_by(
+        source(), "key", wanted, endpoints=endpoints, stats=stats, one_endpoint_bytes=few
+    )
     assert np.array_equal(rows_of(parts), expected_groups())
     assert stats["call_seconds"] > 0
+    assert stats["at_one"] == (few is None and endpoints > 1)
+
+
+def test_results_in_arrays_of_ones_own() -> None:
+    torch = pytest.importorskip("torch")
+    room = {
+        "key": torch.zeros(30_000, dtype=torch.int32, device="cuda"),
+        "sum": torch.zeros(30_000, dtype=torch.int64, device="cuda"),
+        "rows": torch.zeros(30_000, dtype=torch.int64, device="cuda"),
+    }
+    wanted = [("sum", "value", "sum"), ("count", None, "rows")]
+    (part,) = mgi.group_by(of_torch(), "key", wanted, out=room)
+    expected = expected_groups()
+    assert np.array_equal(rows_of([part]), expected)
+    rows = expected.shape[1]
+    assert len(part) == rows
+    for name in room:
+        column = torch.from_dlpack(part[name])
+        assert column.data_ptr() == room[name].data_ptr()
+        assert not room[name][rows:].any()
+    small = {name: array[:100] for name, array in room.items()}
+    with pytest.raises(mgi.InvalidArgument, match=f"room for 100 rows.*{rows}"):
+        mgi.group_by(of_torch(), "key", wanted, out=small)
+    with pytest.raises(mgi.InvalidArgument, match="are on the host"):
+        mgi.exchange(pa.table(HOST), "key", endpoints=2, out=room)
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("endpoints", [1, 4])
-def test_sort(source: Any, endpoints: int) -> None:
+@pytest.mark.parametrize("few", [None, 0])
+def test_sort(source: Any, endpoints: int, few: int | None) -> None:
     stats: dict[str, Any] = {}
     by = [("key", "desc"), "value", "weight"]
-    parts = mgi.sort(source(), by, endpoints=endpoints, stats=stats)
+    parts = mgi.sort(source(), by, endpoints=endpoints, stats=stats, one_endpoint_bytes=few)
     assert all(isinstance(part, mgi.GpuTable) for part in parts)
     whole = pa.concat_tables([part.to_arrow() for part in parts])
     order = np.lexsort((WEIGHTS, VALUES, -KEYS))

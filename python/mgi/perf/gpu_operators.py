@@ -15,11 +15,12 @@ from mgi.errors import Error, NotFound
 from mgi.perf import bars, gpu, gpu_program
 from mgi.perf.numbers import add_number, peers_among
 
-SUMMARY = "exchange, join and group-by of tables on GPUs, beside NCCL, PyTorch and CuPy"
+SUMMARY = "exchange, join, group-by and sort of tables on GPUs, beside NCCL, PyTorch and CuPy"
 DETAILS = (
     "Lines and orders as TPC-H has them (4 lines an order, two columns of 8 bytes each, keys in "
     "random order), a part of each table on every GPU. Operators: exchange of the lines by their "
-    "keys, join with the orders, group-by into the orders and into four groups. Milliseconds are "
+    "keys, join with the orders, group-by into the orders and into four groups, sort of the lines "
+    "by their keys. Milliseconds are "
     "those of a whole call, medians of the rounds; every row of the results is checked. NCCL: a "
     "partition in two passes, NCCL's exchange of the same bytes, and MGI's operator of one GPU "
     "behind it. PyTorch and CuPy: what their sort, search and scatter take on one GPU for its "

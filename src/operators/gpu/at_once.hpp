@@ -32,6 +32,12 @@ std::vector<GpuTable> merge_rounds(Runtime& runtime, std::vector<Endpoint> const
                                    std::vector<Aggregate> const& aggregates,
                                    OperatorOptions const& options, OperatorReport* report);
 
+// Results in OperatorOptions::gpu_out, if there are buffers in it.
+std::vector<GpuTable> in_callers_buffers(std::string const& what, Runtime& runtime,
+                                         std::vector<Endpoint> const& endpoints,
+                                         std::vector<GpuTable> results,
+                                         OperatorOptions const& options, OperatorReport* report);
+
 // As a sort, but endpoint e gets the rows between splitters e - 1 and e.
 std::vector<GpuTable> sort_round(Runtime& runtime, std::vector<Endpoint> const& endpoints,
                                  std::vector<GpuTable> const& rows,

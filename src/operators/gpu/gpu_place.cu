@@ -1,4 +1,4 @@
-// Places on GPUs, and how CUDA's errors are told.
+// Places on GPUs.
 #include "operators/gpu/place.hpp"
 
 #include <cuda_runtime.h>
@@ -6,6 +6,7 @@
 #include <mgi/gpu_table.hpp>
 #include <mgi/gpu_windows.hpp>
 
+#include "operators/gpu/kept_on_gpu.hpp"
 #include "operators/gpu/radix_sort.hpp"
 
 #include <chrono>
@@ -18,161 +19,6 @@
 namespace mgi::operators::on_gpu {
 
 namespace {
-
-// Whether every call on the GPU fails from now on.
-bool loses_context(cudaError_t error) {
-    switch (error) {
-        case cudaErrorIllegalAddress:
-        case cudaErrorLaunchFailure:
-        case cudaErrorLaunchTimeout:
-        case cudaErrorHardwareStackError:
-        case cudaErrorIllegalInstruction:
-        case cudaErrorMisalignedAddress:
-        case cudaErrorInvalidAddressSpace:
-        case cudaErrorInvalidPc:
-        case cudaErrorAssert:
-        case cudaErrorECCUncorrectable: return true;
-        default: return false;
-    }
-}
-
-// Throws Error unless all is well: OutOfMemory, NotFound; GroupFailed where the GPU's context is lost.
-void check_cuda(cudaError_t error, int gpu, char const* what) {
-    if (error == cudaSuccess) return;
-    cudaGetLastError();
-    ErrorCode code = ErrorCode::Internal;
-    std::string advice;
-    if (error == cudaErrorMemoryAllocation) code = ErrorCode::OutOfMemory;
-    if (error == cudaErrorInvalidDevice || error == cudaErrorNoDevice) code = ErrorCode::NotFound;
-    if (loses_context(error)) {
-        code = ErrorCode::GroupFailed;
-        advice = "; a kernel failed, and this process must be started again to use the GPU";
-    }
-    throw Error(code, "cuda:" + std::to_string(gpu) + ": " + what + ": " + cudaGetErrorName(error) +
-                          " (" + cudaGetErrorString(error) + ")" + advice);
-}
-
-// The memory of a GPU that operators take and give back. Blocks that come back are kept for the next ones:
-// cudaFree would wait for kernels that wait for each other, and CUDA's own pools take a millisecond for a
-// gigabyte of another size.
-class GpuMemory {
-public:
-    // Lives to the end of the process, as tables may.
-    static GpuMemory& of(int gpu) {
-        static std::mutex mutex;
-        static auto* const all = new std::map<int, std::unique_ptr<GpuMemory>>;
-        std::lock_guard const lock(mutex);
-        auto& memory = (*all)[gpu];
-        if (!memory) memory.reset(new GpuMemory(gpu));
-        return *memory;
-    }
-
-    // For a stream that is the GPU's; null if there is no more.
-    void* take(u64 bytes, cudaStream_t stream) {
-        u64 const size = rounded(bytes);
-        std::lock_guard const lock(mutex_);
-        // Not one that is much larger: it would be missed.
-        auto const at = kept_.lower_bound(size);
-        if (at != kept_.end() && at->first <= size + size / 4) {
-            Block const block = at->second;
-            kept_bytes_ -= at->first;
-            in_use_[block.data] = {at->first, block.last_use};
-            kept_.erase(at);
-            check_cuda(cudaStreamWaitEvent(stream, block.last_use, 0), gpu_, "wait for memory");
-            return block.data;
-        }
-        while (kept_bytes_ + size > most_kept_ && !kept_.empty()) drop(std::prev(kept_.end()));
-        void* data = nullptr;
-        cudaError_t error = cudaMalloc(&data, size);
-        if (error == cudaErrorMemoryAllocation) {
-            while (!kept_.empty()) drop(kept_.begin());
-            cudaGetLastError();
-            error = cudaMalloc(&data, size);
-        }
-        if (error == cudaErrorMemoryAllocation) {
-            cudaGetLastError();
-            return nullptr;
-        }
-        check_cuda(error, gpu_, "allocate memory");
-        cudaEvent_t event = nullptr;
-        check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), gpu_,
-                   "create an event");
-        in_use_[data] = {size, event};
-        return data;
-    }
-
-    // Behind what was put into a stream.
-    void give_back(void* data, cudaStream_t stream) noexcept {
-        try {
-            GpuOfThread const here(gpu_);
-            std::lock_guard const lock(mutex_);
-            auto const at = in_use_.find(data);
-            auto const [size, event] = at->second;
-            in_use_.erase(at);
-            cudaEventRecord(event, stream);
-            kept_.emplace(size, Block{data, event});
-            kept_bytes_ += size;
-            while (kept_bytes_ > most_kept_) drop(std::prev(kept_.end()));
-            cudaGetLastError();
-        } catch (std::exception const&) {
-            // The GPU's context is lost, and its memory with it; or there is no memory to note it, and it stays taken.
-        }
-    }
-
-    GpuMemorySize size() {
-        GpuOfThread const here(gpu_);
-        std::lock_guard const lock(mutex_);
-        std::size_t free = 0;
-        std::size_t total = 0;
-        check_cuda(cudaMemGetInfo(&free, &total), gpu_, "ask for its memory");
-        return {free + kept_bytes_, total};
-    }
-
-    u64 trim() {
-        GpuOfThread const here(gpu_);
-        std::lock_guard const lock(mutex_);
-        u64 const bytes = kept_bytes_;
-        while (!kept_.empty()) drop(kept_.begin());
-        return bytes;
-    }
-
-private:
-    struct Block {
-        void* data;
-        cudaEvent_t last_use;
-    };
-
-    explicit GpuMemory(int gpu) : gpu_(gpu) {
-        GpuOfThread const here(gpu);
-        std::size_t free = 0;
-        std::size_t total = 0;
-        check_cuda(cudaMemGetInfo(&free, &total), gpu, "ask for its memory");
-        most_kept_ = total / 4;
-    }
-
-    // Few sizes, so that blocks fit again: eight of each power of two.
-    static u64 rounded(u64 bytes) {
-        u64 step = 512;
-        while (step * 16 <= bytes) step *= 2;
-        return (std::max<u64>(bytes, 1) + step - 1) / step * step;
-    }
-
-    void drop(std::multimap<u64, Block>::iterator at) {
-        cudaEventSynchronize(at->second.last_use);
-        cudaEventDestroy(at->second.last_use);
-        cudaFree(at->second.data);
-        kept_bytes_ -= at->first;
-        kept_.erase(at);
-    }
-
-    int const gpu_;
-    u64 most_kept_ = 0;
-    std::mutex mutex_;
-    std::multimap<u64, Block> kept_;  // by size
-    std::map<void*, std::pair<u64, cudaEvent_t>>
-        in_use_;  // size, and what it will be given back by
-    u64 kept_bytes_ = 0;
-};
 
 // The memory pool that memory is of; null: of none. Only the driver knows.
 cudaMemPool_t pool_of(void* at) {
@@ -302,6 +148,18 @@ public:
         }
     }
 
+    void follow(Place& other) override {
+        auto& before = static_cast<GpuPlace&>(other);
+        if (!before.mark_) {
+            GpuOfThread const there(before.gpu_);
+            before.mark_ = before.new_event();
+        }
+        before.put_event(before.mark_.get(), before.stream_);
+        GpuOfThread const here(gpu_);
+        check_cuda(cudaStreamWaitEvent(stream_, before.mark_.get(), 0), gpu_,
+                   "wait for another GPU's stream");
+    }
+
     void trim() override { memory_.trim(); }
 
 protected:
@@ -330,12 +188,6 @@ protected:
     [[nodiscard]] void* stream() const override { return stream_; }
 
 private:
-    struct DestroyStream {
-        void operator()(cudaStream_t stream) const {
-            cudaStreamDestroy(stream);
-            cudaGetLastError();
-        }
-    };
     struct DestroyEvent {
         void operator()(cudaEvent_t event) const {
             cudaEventDestroy(event);
@@ -353,9 +205,8 @@ private:
             event_ = new_event();
             return;
         }
-        check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu_,
-                   "create a stream");
-        own_stream_.reset(stream_);
+        own_stream_ = GpuStreams::of(gpu_).take(gpu_);
+        stream_ = own_stream_.get();
         if (!wanted) return;
         Event const event = new_event();
         put_event(event.get(), callers);
@@ -414,8 +265,9 @@ private:
     int multiprocessors_ = 1;
     int reads_pages_ = 0;  // of the host's memory, as on Grace
     cudaStream_t stream_ = nullptr;
-    std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream> own_stream_;
+    KeptStream own_stream_;
     Event event_;  // in the caller's stream; null where the stream is the place's
+    Event mark_;   // what other places follow; null until one does
     std::atomic<bool> behind_caller_ = false;  // what the caller had put in before may still run
     std::shared_ptr<CallersMemory> callers_;
     // Whether the call has ended, for memory that lives on.

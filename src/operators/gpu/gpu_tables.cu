@@ -15,11 +15,11 @@ using namespace operators;
 
 // What `at_once()` returns, or, where it has no room, what `from_host` makes of the tables in the host's memory.
 template <class AtOnce>
-std::vector<GpuTable> with_room(std::string const& what, Runtime& runtime,
-                                std::vector<Endpoint> const& endpoints,
-                                OperatorOptions const& options, OperatorReport* report,
-                                std::vector<SpilledSide> const& sides, AtOnce const& at_once,
-                                LookedAt const& looked_at, FromHost const& from_host) {
+std::vector<GpuTable> with_some_room(std::string const& what, Runtime& runtime,
+                                     std::vector<Endpoint> const& endpoints,
+                                     OperatorOptions const& options, OperatorReport* report,
+                                     std::vector<SpilledSide> const& sides, AtOnce const& at_once,
+                                     LookedAt const& looked_at, FromHost const& from_host) {
     std::string full;
     try {
         return at_once();
@@ -34,6 +34,17 @@ std::vector<GpuTable> with_room(std::string const& what, Runtime& runtime,
                         what, sides, looked_at, full, from_host);
 }
 
+// The same, where the caller wants it.
+template <class... Given>
+std::vector<GpuTable> with_room(std::string const& what, Runtime& runtime,
+                                std::vector<Endpoint> const& endpoints,
+                                OperatorOptions const& options, OperatorReport* report,
+                                Given const&... given) {
+    auto results = with_some_room(what, runtime, endpoints, options, report, given...);
+    return on_gpu::in_callers_buffers(what, runtime, endpoints, std::move(results), options,
+                                      report);
+}
+
 }  // namespace
 
 std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& endpoints,
@@ -42,7 +53,7 @@ std::vector<GpuTable> group_by(Runtime& runtime, std::vector<Endpoint> const& en
                                std::vector<Aggregate> const& aggregates,
                                OperatorOptions const& options, OperatorReport* report) {
     return with_room(
-        "group_by", runtime, endpoints, options, report, {&parts},
+        "group_by", runtime, endpoints, options, report, std::vector<SpilledSide>{&parts},
         [&] {
             return on_gpu::group_by_at_once(runtime, endpoints, parts, keys, aggregates, options,
                                             report);
@@ -59,7 +70,7 @@ std::vector<GpuTable> join(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            JoinSpec const& spec, OperatorOptions const& options,
                            OperatorReport* report) {
     return with_room(
-        "join", runtime, endpoints, options, report, {&left, &right},
+        "join", runtime, endpoints, options, report, std::vector<SpilledSide>{&left, &right},
         [&] {
             return on_gpu::join_at_once(runtime, endpoints, left, right, spec, options, report);
         },
@@ -77,7 +88,7 @@ std::vector<GpuTable> sort(Runtime& runtime, std::vector<Endpoint> const& endpoi
                            std::vector<GpuTable> const& parts, std::vector<SortKey> const& keys,
                            OperatorOptions const& options, OperatorReport* report) {
     return with_room(
-        "sort", runtime, endpoints, options, report, {&parts},
+        "sort", runtime, endpoints, options, report, std::vector<SpilledSide>{&parts},
         [&] { return on_gpu::sort_at_once(runtime, endpoints, parts, keys, options, report); },
         [](auto const&) { return std::vector<std::set<std::string>>(1); },
         [&](auto const& sides, OperatorOptions const& of_rounds, OperatorReport* of_one) {

@@ -397,10 +397,9 @@ private:
     GroupPlan const plan_;
 };
 
-inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
+inline std::vector<GpuTable> group_by_on(Operation& operation, Input const& input,
                                          std::vector<std::string> const& key_names,
                                          std::vector<Aggregate> const& aggregates) {
-    Input const input(operation, parts);
     std::vector<u32> const keys = input.columns(key_names);
     check_keys(input, keys, operation.options().hash);
     Items const items(input, keys, aggregates);
@@ -420,6 +419,12 @@ inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTa
     auto results = items.want_rows() ? grouping.run() : grouping.run_on_pairs();
     for (GpuTable& result : results) result.schema = grouping.schema();
     return results;
+}
+
+inline std::vector<GpuTable> group_by_on(Operation& operation, std::vector<GpuTable> const& parts,
+                                         std::vector<std::string> const& keys,
+                                         std::vector<Aggregate> const& aggregates) {
+    return group_by_on(operation, Input(operation, parts), keys, aggregates);
 }
 
 }  // namespace mgi::operators::on_gpu

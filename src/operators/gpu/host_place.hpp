@@ -61,6 +61,7 @@ public:
         }
     }
     void wait() override {}
+    void follow(Place&) override {}
 
 protected:
     Memory take(u64 bytes, std::string const& what) override {

@@ -17,6 +17,9 @@ std::vector<Table> call_from_host(std::string const& what, Runtime& runtime,
                                   std::vector<Endpoint> const& endpoints,
                                   OperatorOptions const& options, OperatorReport* report,
                                   Work const& work) {
+    if (!options.gpu_out.empty()) {
+        refuse(what, "gpu_out is for tables in GPU memory; these results are on the host");
+    }
     auto const processes = processes_of(runtime, endpoints);
     HostCall const call = on_gpu::host_call(what, *processes, runtime, endpoints, options, report);
     return work(call, options_of_round(options));

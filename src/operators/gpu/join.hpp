@@ -180,11 +180,8 @@ private:
     u64 pairs_ = 0;
 };
 
-inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable> const& left_parts,
-                                     std::vector<GpuTable> const& right_parts,
+inline std::vector<GpuTable> join_on(Operation& operation, Input const& left, Input const& right,
                                      JoinSpec const& spec) {
-    Input const left(operation, left_parts, ": left");
-    Input const right(operation, right_parts, ": right");
     // Characters are counted only once it is known where they go: a side of any is not small, but for those of its keys.
     JoinKeys const keys(operation.what(), left, right, spec, operation.options().hash);
     JoinRules const rules(
@@ -249,6 +246,12 @@ inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable>
     });
     operation.end_phase("join");
     return results;
+}
+
+inline std::vector<GpuTable> join_on(Operation& operation, std::vector<GpuTable> const& left,
+                                     std::vector<GpuTable> const& right, JoinSpec const& spec) {
+    return join_on(operation, Input(operation, left, ": left"), Input(operation, right, ": right"),
+                   spec);
 }
 
 }  // namespace mgi::operators::on_gpu

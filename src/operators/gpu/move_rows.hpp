@@ -9,6 +9,7 @@
 #include "operators/gpu/facts.hpp"
 #include "operators/gpu/outputs.hpp"
 #include "operators/gpu/place_kernel.hpp"
+#include "operators/gpu/windows.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -132,28 +133,14 @@ private:
         auto const opened = operation_.open_windows(mine);
         if (!opened) return false;
         std::vector<OutputColumn> results;
-        std::vector<std::size_t> next(opened->size());  // by process
-        auto const take = [&](std::size_t process, u64 bytes) {
-            auto const& theirs = opened->at(process);
-            std::size_t const at = next[process]++;
-            if (at >= theirs.size() || theirs[at].bytes < bytes) MessageReader::refuse();
-            return theirs[at].at;
-        };
+        OthersWindows windows(*opened);
         for (std::size_t e = 0; e < operation_.size(); ++e) {
-            OutputLayout const layout(schema_, nulls_, facts_.rows_for(e),
-                                      facts_.characters_for(columns_, e));
-            std::vector<OutputColumn> columns;
-            if (operation_.is_own(e)) {
-                columns = outputs_[e]->columns();
-            } else {
-                std::size_t const process = operation_.process_of(e);
-                char* const memory = take(process, layout.bytes());
-                auto const more = [&](u64 bytes) {
-                    return bytes == 0 ? nullptr : take(process, bytes);
-                };
-                char* const draft = more(layout.draft_bytes());
-                columns = layout.columns(memory, draft, more(layout.text_bytes()));
-            }
+            auto const columns =
+                operation_.is_own(e)
+                    ? outputs_[e]->columns()
+                    : windows.columns(operation_.process_of(e),
+                                      OutputLayout(schema_, nulls_, facts_.rows_for(e),
+                                                   facts_.characters_for(columns_, e)));
             results.insert(results.end(), columns.begin(), columns.end());
         }
         place_all(results);

@@ -26,7 +26,7 @@ namespace mgi::operators::on_gpu {
 class Operation {
 public:
     // The place of an endpoint; throws Error where it can have none.
-    using MakePlace = std::function<std::unique_ptr<Place>(Device const&, PlaceOptions const&)>;
+    using MakePlace = std::function<std::shared_ptr<Place>(Device const&, PlaceOptions const&)>;
 
     // `processes` have the endpoints; `call` has the operator's arguments, which must be the same in all of them. `report`,
     // where there is one, gets what every channel did before it goes.
@@ -56,6 +56,8 @@ public:
     [[nodiscard]] std::vector<std::size_t> const& own() const { return own_; }
     [[nodiscard]] bool is_own(std::size_t e) const { return places_[e] != nullptr; }
     [[nodiscard]] Place& place(std::size_t e) const { return *places_[e]; }
+    // The same, for another operation of the same call.
+    [[nodiscard]] std::shared_ptr<Place> shared_place(std::size_t e) const { return places_[e]; }
 
     // Whether all endpoints are this process'.
     [[nodiscard]] bool alone() const { return talk_.alone(); }
@@ -260,6 +262,11 @@ public:
         report_->broadcast = broadcast;
     }
 
+    // All rows came to one endpoint.
+    void worked_at_one() {
+        if (report_ != nullptr) report_->at_one = true;
+    }
+
     // Rows that went from endpoint to endpoint without a channel.
     void count_moved(u64 rows, u64 bytes) {
         if (report_ == nullptr) return;
@@ -442,7 +449,7 @@ private:
     OperatorOptions options_;
     Caller caller_;
     OperatorReport* report_;
-    std::vector<std::unique_ptr<Place>> places_;  // by endpoint
+    std::vector<std::shared_ptr<Place>> places_;  // by endpoint
     std::vector<std::size_t> own_;
     std::vector<std::size_t> process_of_;  // by endpoint; empty where this one is alone
     std::shared_ptr<GpuWindows> windows_;

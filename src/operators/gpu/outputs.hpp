@@ -206,6 +206,13 @@ public:
 
     // The table, likewise, in memory of the caller's allocator where there is one, wherever the rows were written.
     GpuTable finish() {
+        GpuTable finished = table();
+        place_->wait();
+        return finished;
+    }
+
+    // The same for what is put into the place behind it.
+    GpuTable table() {
         pack();
         if (in_window_ && place_->has_callers_memory()) {
             Memory copy = place_->allocate(layout_.bytes(), "a copy of the rows that arrived");
@@ -228,7 +235,7 @@ public:
             column.validity = views[c].validity;
             table.columns.push_back(column);
         }
-        place_->wait();
+        if (in_window_) place_->wait();
         texts_.reset();
         table.owner = owners.size() == 1
                           ? memory_
@@ -253,7 +260,8 @@ private:
             place_->run(0, PackBits{}, reinterpret_cast<u8 const*>(bytes), layout_.rows(),
                         reinterpret_cast<u32*>(bits));
         });
-        place_->wait();
+        // Others may write into a window that is given back.
+        if (in_window_) place_->wait();
         draft_.reset();
     }
 

@@ -139,6 +139,8 @@ public:
     virtual void copy_out(void* to, void const* from, u64 bytes) = 0;
     // Until all that was put in is done.
     virtual void wait() = 0;
+    // What is put in from here on comes behind what was put into the other place.
+    virtual void follow(Place& other) = 0;
     // Lets go of memory that is kept for others.
     virtual void trim() {}
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "operators/gpu/operation.hpp"
+#include "operators/gpu/few_rows.hpp"
 
 namespace mgi::operators::on_gpu {
 
@@ -39,6 +39,26 @@ std::vector<GpuTable> run_on_gpus(std::string const& what, Runtime& runtime,
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
     return results;
+}
+
+// The same of `work(operation, sides)`, which is done at one endpoint where the sides have few rows. `columns_of(sides)`: what of
+// each side the operator looks at.
+template <class ColumnsOf, class Work>
+std::vector<GpuTable> run_where_rows_fit(std::string const& what, Runtime& runtime,
+                                         std::vector<Endpoint> const& endpoints,
+                                         std::vector<NamedSide> const& parts,
+                                         OperatorOptions const& options, OperatorReport* report,
+                                         Conversation::Call const& call,
+                                         ColumnsOf const& columns_of, Work const& work) {
+    return run_on_gpus(what, runtime, endpoints, options, report, call, [&](Operation& operation) {
+        Sides sides;
+        for (NamedSide const& side : parts) sides.emplace_back(operation, side.parts, side.name);
+        FewRows few(operation, sides, columns_of(sides));
+        if (few.are_few()) {
+            if (auto results = few.run(runtime, report, work)) return std::move(*results);
+        }
+        return work(operation, sides);
+    });
 }
 
 }  // namespace mgi::operators::on_gpu

@@ -34,10 +34,9 @@ inline GpuTable gather_rows(Place& place, Schema const& schema, std::vector<bool
 }
 
 // `splitters`: between the endpoints' ranges; null: they follow from samples.
-inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable> const& parts,
+inline std::vector<GpuTable> sort_on(Operation& operation, Input const& input,
                                      std::vector<SortKey> const& order,
                                      Splitters const* splitters = nullptr) {
-    Input const input(operation, parts);
     Schema const& schema = input.schema();
     auto const keys = key_orders(operation.what(), order, schema);
     Wanted wanted;
@@ -79,6 +78,12 @@ inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable>
     });
     operation.end_phase("gather");
     return results;
+}
+
+inline std::vector<GpuTable> sort_on(Operation& operation, std::vector<GpuTable> const& parts,
+                                     std::vector<SortKey> const& keys,
+                                     Splitters const* splitters = nullptr) {
+    return sort_on(operation, Input(operation, parts), keys, splitters);
 }
 
 }  // namespace mgi::operators::on_gpu

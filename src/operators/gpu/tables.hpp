@@ -88,7 +88,10 @@ inline std::vector<ColumnView> views_of(GpuTable const& table) {
 class Input : public InputColumns {
 public:
     Input(Operation& operation, std::vector<GpuTable> const& parts, std::string const& side = "")
-        : InputColumns(operation.what() + side), parts_(parts) {
+        : InputColumns(operation.what() + side),
+          parts_(parts),
+          side_(side),
+          rows_of_(parts.size()) {
         check_parts(parts.size(), operation.size());
         for (std::size_t p = 0; p < parts.size(); ++p) {
             if (operation.is_own(p)) {
@@ -100,14 +103,38 @@ public:
                                   " is another process'; rows go in where their endpoint is");
             }
         }
-        if (!operation.alone()) hear(operation, operation.gather(describe()));
+        if (!operation.alone()) hear(operation, operation.gather(describe(operation)));
         finish([&](u32 c) { return has_validity(c); });
     }
 
+    // What it is of the operator: ": left".
+    [[nodiscard]] std::string const& side() const { return side_; }
     // Of all processes.
     using InputColumns::rows;
     // Of a part of this process.
     [[nodiscard]] u64 rows(std::size_t part) const { return u64(parts_[part].rows); }
+    // Of a part of any process.
+    [[nodiscard]] u64 rows_of(std::size_t part) const { return rows_of_[part]; }
+    // Characters of a column of texts in a part of this process; its place waits for what was put in before.
+    [[nodiscard]] u64 characters(Place& place, std::size_t part, u32 column) const {
+        if (rows(part) == 0) return 0;
+        ColumnView const view = view_of(parts_[part].columns[column]);
+        auto const between = [&](auto const* offsets) {
+            auto const at = [&](u64 row) { return u64(place.download(offsets + row, 1)[0]); };
+            return at(view.offset + rows(part)) - at(view.offset);
+        };
+        if (view.encoding == device::InputEncoding::Offsets32) {
+            return between(static_cast<std::int32_t const*>(view.values));
+        }
+        return between(static_cast<i64 const*>(view.values));
+    }
+    // Whether some part of any process has validity for the column, with rows or without.
+    [[nodiscard]] bool has_validity(u32 column) const {
+        if (!validity_.empty()) return validity_[column];
+        return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
+            return column < part.columns.size() && part.columns[column].validity != nullptr;
+        });
+    }
     // Whether some part of this process has rows with validity for the column.
     [[nodiscard]] bool may_be_null(u32 column) const {
         return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
@@ -163,21 +190,15 @@ private:
         for (std::size_t c = 0; c < part.columns.size(); ++c) {
             check_column(what_, part.schema[c], part.columns[c], part.rows);
         }
+        rows_of_[p] = u64(part.rows);
         rows_ += u64(part.rows);
     }
 
-    // Whether some part has validity for the column, with rows or without.
-    [[nodiscard]] bool has_validity(u32 column) const {
-        if (!validity_.empty()) return validity_[column];
-        return std::any_of(parts_.begin(), parts_.end(), [&](GpuTable const& part) {
-            return column < part.columns.size() && part.columns[column].validity != nullptr;
-        });
-    }
-
     // The columns of this process' parts, if they say any, and what the others must know of them.
-    [[nodiscard]] std::string describe() const {
+    [[nodiscard]] std::string describe(Operation const& operation) const {
         MessageWriter words;
-        words.number(rows_).number(schema_.size());
+        for (std::size_t const p : operation.own()) words.number(rows_of_[p]);
+        words.number(schema_.size());
         for (u32 c = 0; c < schema_.size(); ++c) {
             say_field(words, schema_[c]);
             words.number(has_validity(c) ? 1 : 0);
@@ -191,7 +212,11 @@ private:
         rows_ = 0;
         for (std::size_t p = 0; p < all.size(); ++p) {
             MessageReader from(all[p]);
-            rows_ += from.number();
+            for (std::size_t e = 0; e < operation.size(); ++e) {
+                if (operation.process_of(e) != p) continue;
+                rows_of_[e] = from.number();
+                rows_ += rows_of_[e];
+            }
             std::vector<Field> fields(from.number(kMostColumns));
             // Other columns than those before are refused below.
             validity_.resize(std::max(validity_.size(), fields.size()));
@@ -204,6 +229,8 @@ private:
     }
 
     std::vector<GpuTable> const& parts_;
+    std::string const side_;
+    std::vector<u64> rows_of_;    // by part, of all processes
     std::vector<bool> validity_;  // by column, of all processes; empty where there is one
 };
 
