@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 from mgi.errors import InvalidArgument, NotFound
 from mgi.kernels import include_dirs, nvidia_packages
 
-_LIBRARY = "libnvrtc.so.13"
+_LIBRARIES = ("libnvrtc.so.13", "libnvrtc.so.12")
+_OLDEST = (12, 8)
 
 
 def compile_ptx(
@@ -21,7 +23,7 @@ def compile_ptx(
     """PTX of a kernel's source, which may include ``<mgi/device.hpp>``.
 
     `architecture` is ``"compute_90"`` or the like. Raises :class:`mgi.InvalidArgument` with what
-    the compiler says, and :class:`mgi.NotFound` without NVRTC 13.
+    the compiler says, and :class:`mgi.NotFound` without NVRTC 12.8 or newer.
     """
     nvrtc = _library()
     program = ctypes.c_void_p()
@@ -63,29 +65,37 @@ def _check(result: int, what: str) -> None:
         raise InvalidArgument(f"NVRTC cannot {what}: {words}")
 
 
-def _places() -> Iterator[str]:
+def _places(library: str) -> Iterator[str]:
     for name in ("CUDA_HOME", "CUDA_PATH"):
         root = os.environ.get(name)
         if root:
-            yield str(Path(root) / "lib64" / _LIBRARY)
+            yield str(Path(root) / "lib64" / library)
     for folder in nvidia_packages():
-        yield str(folder / "lib" / _LIBRARY)
-    yield _LIBRARY
-    yield f"/usr/local/cuda/lib64/{_LIBRARY}"
+        yield str(folder / "lib" / library)
+    yield library
+    yield f"/usr/local/cuda/lib64/{library}"
+
+
+def _version(nvrtc: Any) -> tuple[int, int]:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
 
 
 @functools.cache
 def _library() -> Any:
-    for place in _places():
+    for place in itertools.chain.from_iterable(map(_places, _LIBRARIES)):
         if "/" in place and not Path(place).exists():
             continue
         try:
             found = ctypes.CDLL(place)
         except OSError:
             continue
+        if _version(found) < _OLDEST:
+            continue
         found.nvrtcGetErrorString.restype = ctypes.c_char_p
         return found
     raise NotFound(
-        f"no NVRTC ({_LIBRARY}), which compiles kernels: install a CUDA toolkit of version 13, or "
-        "'pip install nvidia-cuda-nvrtc'"
+        f"no NVRTC ({_LIBRARIES[0]}, or 12.8), which compiles kernels: install a CUDA toolkit of "
+        "version 12.8 or newer, or 'pip install nvidia-cuda-nvrtc'"
     )

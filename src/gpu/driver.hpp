@@ -16,8 +16,8 @@
 
 namespace mgi::gpu {
 
-/// The driver's version as it counts: 13.0. Kernels that CUDA 13 compiled run on none that is older.
-inline constexpr int kOldestDriver = 13000;
+/// The driver's version as it counts: 12.8. Kernels need a driver as new as the CUDA that compiled them, which CUDA says itself.
+inline constexpr int kOldestDriver = 12080;
 inline constexpr int kNoGpu = -1;
 
 /// What check() throws of a call that failed, with its name in words. CUDA's runtime has the same numbers.
@@ -31,7 +31,7 @@ public:
     /// first caller, which without a driver takes some microseconds and with one as long as cuInit()
     /// does. Thread-safe.
     static Driver const* find();
-    /// "no NVIDIA driver (libcuda.so.1 not found)", "driver too old: 12.4, MGI needs 13.0", "no GPU
+    /// "no NVIDIA driver (libcuda.so.1 not found)", "driver too old: 12.4, MGI needs 12.8", "no GPU
     /// (...)"; empty where find() finds one.
     static std::string absence();
     /// The same, but throws Error(NotFound) where there is none.
@@ -72,7 +72,7 @@ private:
     friend class Finder;
 };
 
-/// "13.0" of 13000.
+/// "12.8" of 12080.
 std::string version_text(int version);
 
 }  // namespace mgi::gpu

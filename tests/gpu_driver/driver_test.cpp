@@ -60,7 +60,7 @@ TEST(GpuDriver, AnotherLibraryIsNone) {
     Driver::look_again();
     EXPECT_EQ(Driver::find(), nullptr);
     EXPECT_EQ(Driver::absence(),
-              "libc.so.6 has no cuInit: it is no NVIDIA driver of version 13.0 or later");
+              "libc.so.6 has no cuInit: it is no NVIDIA driver of version 12.8 or later");
     unsetenv("MGI_CUDA_LIBRARY");
     Driver::look_again();
 }
@@ -68,7 +68,7 @@ TEST(GpuDriver, AnotherLibraryIsNone) {
 TEST(GpuDriver, IsTooOld) {
     FakeDriver const fake({{"VERSION", "12040"}});
     EXPECT_EQ(Driver::find(), nullptr);
-    EXPECT_EQ(Driver::absence(), "driver too old: 12.4, MGI needs 13.0; update NVIDIA's driver");
+    EXPECT_EQ(Driver::absence(), "driver too old: 12.4, MGI needs 12.8; update NVIDIA's driver");
 }
 
 TEST(GpuDriver, HasNoGpu) {

@@ -21,7 +21,7 @@ def needs_nvrtc() -> None:
     try:
         nvrtc._library()
     except mgi.NotFound:
-        pytest.skip("needs NVRTC 13 (a CUDA toolkit, or pip install nvidia-cuda-nvrtc)")
+        pytest.skip("needs NVRTC 12.8 or newer (a CUDA toolkit, or pip install nvidia-cuda-nvrtc)")
 
 
 def test_include_dirs_have_the_headers() -> None:
