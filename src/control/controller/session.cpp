@@ -10,6 +10,7 @@
 #include <mgi/error.hpp>
 
 #include "control/state/settings.hpp"
+#include "control/state/validation.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 
@@ -43,6 +44,19 @@ Outcome::Code code_of(Problem problem) {
 }
 
 /// The agent that a call names as its sender; 0: none.
+/// For whom an agent asks; empty where it asks for itself.
+std::string owner_in(CallRequest const& call) {
+    std::string const* owner = nullptr;
+    switch (call.request_case()) {
+        case CallRequest::kCreateEndpoint: owner = &call.create_endpoint().owner(); break;
+        case CallRequest::kCreateChannel: owner = &call.create_channel().owner(); break;
+        case CallRequest::kGather: owner = &call.gather().owner(); break;
+        case CallRequest::kStatus: owner = &call.status().owner(); break;
+        default: return {};
+    }
+    return wrong_owner(*owner).empty() ? *owner : std::string();
+}
+
 std::uint32_t sender_in(CallRequest const& call) {
     switch (call.request_case()) {
         case CallRequest::kCreateEndpoint: return call.create_endpoint().sender().agent();
@@ -109,7 +123,7 @@ void Session::refuse(ControllerMessage refusal) {
 }
 
 void Session::asked(CallRequest const& call) {
-    bool room = false;
+    std::string full;
     bool own = false;
     {
         std::lock_guard const lock(mutex_);
@@ -119,8 +133,10 @@ void Session::asked(CallRequest const& call) {
                 ErrorCode::InvalidArgument,
                 fmt::format("call {} while one of that number is under way", call.number()));
         }
-        room = calls_.size() < kCallsAtOnce;
-        calls_.emplace(call.number(), call.request_case());
+        std::string const owner = owner_in(call);
+        full = calls_of_.refusal(owner);
+        calls_of_.add(owner);
+        calls_.emplace(call.number(), Waiting{call.request_case(), owner});
     }
     if (!own) {
         // Whoever has proven to be one server speaks for no other.
@@ -128,9 +144,8 @@ void Session::asked(CallRequest const& call) {
                       {0, Problem::FailedPrecondition,
                        "stale sender: this connection has not registered that agent", 0, 0});
     }
-    if (room) return owner_.asked(shared_from_this(), call);
-    answer(call.number(),
-           {0, Problem::Unavailable, "too many calls of this connection wait", 0, 0});
+    if (full.empty()) return owner_.asked(shared_from_this(), call);
+    answer(call.number(), {0, Problem::Unavailable, full, 0, 0});
 }
 
 void Session::cancelled(std::uint64_t call) {
@@ -189,7 +204,8 @@ void Session::queue(Reply reply) {
         std::lock_guard const lock(mutex_);
         auto const found = calls_.find(reply.number);
         if (closing_ || found == calls_.end()) return;
-        reply.kind = found->second;
+        reply.kind = found->second.kind;
+        calls_of_.remove(found->second.owner);
         calls_.erase(found);
         replies_.push_back(std::move(reply));
         stuck = replies_.size() > 2 * kCallsAtOnce;

@@ -15,6 +15,7 @@
 
 #include "control/controller/engine.hpp"
 #include "control/rpc/server_side.hpp"
+#include "control/state/shares.hpp"
 
 namespace mgi::control {
 
@@ -76,8 +77,12 @@ private:
 
     std::mutex mutex_;
     std::uint32_t agent_ = 0;  ///< that has registered here
-    std::unordered_map<std::uint64_t, CallRequest::RequestCase>
-        calls_;  ///< that wait for an answer
+    struct Waiting {
+        CallRequest::RequestCase kind = CallRequest::REQUEST_NOT_SET;
+        std::string owner;
+    };
+    std::unordered_map<std::uint64_t, Waiting> calls_;  ///< that wait for an answer
+    Shares calls_of_{"calls of one connection that wait", kCallsAtOnce, "repeat later"};
     std::deque<Send> messages_;
     std::size_t message_bytes_ = 0;
     std::deque<Reply> replies_;

@@ -75,16 +75,11 @@ Cluster::Failure Cluster::check_spec(ChannelSpec const& spec, std::string const&
             }
         }
     }
-    if (channels_.size() >= settings_.limits.channels ||
-        channel_endpoints_ + ends_of(spec) > settings_.limits.all_channel_endpoints) {
-        return {Problem::ResourceExhausted,
-                fmt::format("the cluster has {} channels with {} endpoints", channels_.size(),
-                            channel_endpoints_)};
-    }
-    if (preparing_ >= settings_.limits.preparing) {
-        return {Problem::Unavailable,
-                fmt::format("{} plans are under way: repeat", settings_.limits.preparing)};
-    }
+    std::string full = channels_of_.refusal(owner);
+    if (full.empty()) full = channel_endpoints_of_.refusal(owner, ends_of(spec));
+    if (!full.empty()) return {Problem::ResourceExhausted, full};
+    full = creations_of_.refusal(owner);
+    if (!full.empty()) return {Problem::Unavailable, full};
     return {};
 }
 
@@ -123,7 +118,7 @@ bool Cluster::answer_known_request(CallId call, CreateChannelRequest const& requ
     if (came_back && channel.servers.contains(server.id)) {
         // The agent was restarted before its application had the answer: nobody there has the plan.
         channel.stale_plan = channel.must_renew = true;
-        to_renew_.insert(channel.id);
+        renew(channel);
     }
     if (channel.generation == 0) {
         wait_for(call, channel, request.deadline_ms());
@@ -142,9 +137,8 @@ void Cluster::create_channel(CallId call, CreateChannelRequest const& request, N
     std::string wrong = wrong_token("the request's name", request.request());
     if (wrong.empty()) wrong = wrong_owner(request.owner());
     if (!wrong.empty()) return answer(call, {Problem::InvalidArgument, wrong}, effects);
-    if (calls_.size() >= settings_.limits.waiting_calls) {
-        return answer(call, {Problem::Unavailable, "too many calls wait: repeat"}, effects);
-    }
+    std::string const full = calls_of_.refusal(request.owner());
+    if (!full.empty()) return answer(call, {Problem::Unavailable, full}, effects);
     if (answer_known_request(call, request, effects)) return;
     Failure failure = check_spec(request.spec(), request.owner());
     if (failure.problem != Problem::None) {
@@ -176,21 +170,29 @@ Millis Cluster::limit(std::uint32_t deadline_ms) const {
 void Cluster::wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms) {
     channel.calls.insert(call);
     calls_[call] = channel.id;
+    calls_of_.add(channel.owner);
     timers_.set(Due::Call, call, now_ + limit(deadline_ms));
 }
 
 void Cluster::call_gone(CallId call, Now now, Effects& effects) {
     advance(now, effects);
     gathers_.gone(call, timers_);
+    stop_waiting(call);
+}
+
+void Cluster::stop_waiting(CallId call) {
     auto const waits = calls_.find(call);
     if (waits == calls_.end()) return;
-    channels_.at(waits->second).calls.erase(call);
+    ChannelRecord& channel = channels_.at(waits->second);
+    channel.calls.erase(call);
+    calls_of_.remove(channel.owner);
     calls_.erase(waits);
     timers_.cancel(Due::Call, call);
 }
 
 void Cluster::add_channel(ChannelRecord& channel) {
-    channel_endpoints_ += ends_of(channel.spec);
+    channels_of_.add(channel.owner);
+    channel_endpoints_of_.add(channel.owner, ends_of(channel.spec));
     if (!channel.request.empty()) channel_requests_.emplace(channel.request, channel.id);
     for (auto const* ends : {&channel.spec.sources(), &channel.spec.destinations()}) {
         for (std::uint32_t endpoint : *ends) {
@@ -218,12 +220,34 @@ void Cluster::join(ChannelRecord& channel, std::uint32_t endpoint) {
 }
 
 void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects) {
-    channel.stale_plan = false;
     channel.next.emplace();
     channel.next->generation = ++channel.last_given;
-    ++preparing_;
-    if (channel.generation != 0) ++renewing_;
+    if (channel.generation != 0) {
+        ++renewing_;
+    } else {
+        creations_of_.add(channel.owner);
+    }
     timers_.set(Due::Preparation, channel.id, now_ + limit(deadline_ms));
+    to_plan_.add(channel.owner, channel.id);
+    pump_plans(effects);
+}
+
+// The planner makes one plan after the other. It gets few at a time, so that the next one is whoever's turn
+// it is, and made from what is known by then.
+void Cluster::pump_plans(Effects& effects) {
+    while (!to_plan_.empty() && planning_.size() < settings_.limits.planning) {
+        ChannelRecord& channel = channels_.at(to_plan_.take());
+        if (channel.generation != 0 && one_side_left(channel)) {  // while it waited
+            clear_next(channel);
+            continue;
+        }
+        channel.stale_plan = false;
+        planning_.emplace(channel.id, channel.next->generation);
+        effects.emplace_back(plan_of(channel));
+    }
+}
+
+MakePlan Cluster::plan_of(ChannelRecord const& channel) const {
     MakePlan plan;
     plan.channel = channel.id;
     plan.generation = channel.next->generation;
@@ -241,16 +265,23 @@ void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effe
     plan.relay_gpus = channel.spec.relay_gpus();
     plan.relay_host = channel.spec.relay_host();
     plan.max_nics = channel.spec.max_nics();
-    effects.emplace_back(std::move(plan));
+    return plan;
 }
 
 void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan, Now now,
                       Effects& effects) {
     advance(now, effects);
+    if (planning_.erase({id, generation}) == 0) return;
     auto const found = channels_.find(id);
-    if (found == channels_.end()) return;
-    ChannelRecord& channel = found->second;
-    if (!channel.next || channel.next->generation != generation || channel.next->sent) return;
+    bool const wanted = found != channels_.end() && found->second.next &&
+                        found->second.next->generation == generation && !found->second.next->sent;
+    if (wanted) plan_made(found->second, std::move(plan), effects);
+    pump_plans(effects);
+}
+
+void Cluster::plan_made(ChannelRecord& channel, PlanMade plan, Effects& effects) {
+    std::uint32_t const id = channel.id;
+    std::uint64_t const generation = channel.next->generation;
     for (std::uint32_t agent : channel.servers) {
         if (plan.error.empty() && !plan.tables.contains(agent)) {
             plan.error = fmt::format("its plan has no table for server {}", name_of(agent));
@@ -265,7 +296,7 @@ void Cluster::planned(std::uint32_t id, std::uint64_t generation, PlanMade plan,
         if (!same) note(fmt::format("channel {} goes on by its old plan: {}", id, plan.error));
         clear_next(channel);
         if (channel.stale_plan) {  // something changed while it was planned
-            to_renew_.insert(id);
+            renew(channel);
         } else if (!same && channel.must_renew) {
             channel.stale_plan = true;
             timers_.set(Due::Replan, id, now_ + settings_.retry_ms);
@@ -330,7 +361,7 @@ void Cluster::commit(ChannelRecord& channel, Effects& effects) {
     send_to_all(channel.servers, std::move(message), effects);
     log::info("controller: channel {} runs by generation {}", channel.id, generation);
     answer_all(channel, {}, effects);
-    if (channel.stale_plan) to_renew_.insert(channel.id);
+    if (channel.stale_plan) renew(channel);
     pump_renewals(effects);
 }
 
@@ -355,16 +386,18 @@ void Cluster::abort(ChannelRecord& channel, Problem problem, std::string const& 
 void Cluster::clear_next(ChannelRecord& channel) {
     if (!channel.next) return;
     channel.next.reset();
-    --preparing_;
-    if (channel.generation != 0) --renewing_;
+    if (channel.generation != 0) {
+        --renewing_;
+    } else {
+        creations_of_.remove(channel.owner);
+    }
+    to_plan_.remove(channel.owner, channel.id);
     timers_.cancel(Due::Preparation, channel.id);
 }
 
 void Cluster::pump_renewals(Effects& effects) {
-    while (!to_renew_.empty() && renewing_ < settings_.limits.replanning &&
-           preparing_ < settings_.limits.preparing) {
-        ChannelRecord& channel = channels_.at(*to_renew_.begin());
-        to_renew_.erase(to_renew_.begin());
+    while (!to_renew_.empty() && renewing_ < settings_.limits.replanning) {
+        ChannelRecord& channel = channels_.at(to_renew_.take());
         // What cannot be renewed now is looked at again when it is created, or its servers are back.
         bool const possible =
             channel.generation != 0 && !channel.next && channel.stale_plan &&

@@ -22,6 +22,12 @@ Cluster::Cluster(Settings const& settings, std::uint64_t epoch, IdBlocks const& 
       last_event_(now.steady),
       now_(now.steady),
       wall_(now.wall),
+      endpoints_of_("endpoints", settings.limits.endpoints, "delete some"),
+      channels_of_("channels", settings.limits.channels, "delete some"),
+      channel_endpoints_of_("endpoints of all channels together",
+                            settings.limits.all_channel_endpoints, "delete channels"),
+      creations_of_("channels being created", settings.limits.preparing, "repeat later"),
+      calls_of_("calls that wait for a channel", settings.limits.waiting_calls, "repeat later"),
       gathers_(settings.limits, settings.grace_ms) {}
 
 void Cluster::advance(Now now, Effects& effects) {
@@ -88,8 +94,7 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
             auto const waits = calls_.find(id);
             if (waits == calls_.end()) return;
             std::uint32_t const channel = waits->second;
-            channels_.at(channel).calls.erase(id);
-            calls_.erase(waits);
+            stop_waiting(id);
             answer(id,
                    {Problem::DeadlineExceeded,
                     fmt::format("channel {}: not created in time; the same request may be repeated",
@@ -105,7 +110,7 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
         }
         case Due::Replan: {
             auto const found = channels_.find(key);
-            if (found != channels_.end() && found->second.stale_plan) to_renew_.insert(key);
+            if (found != channels_.end() && found->second.stale_plan) renew(found->second);
             pump_renewals(effects);
             return;
         }
@@ -304,6 +309,11 @@ void Cluster::gather(CallId call, GatherRequest const& request, Now now, Effects
     ++counters_.calls;
     if (sender_of(call, request.sender(), effects) == nullptr) return;
     gathers_.say(call, request, now_, now_ + limit(request.deadline_ms()), timers_, effects);
+}
+
+std::array<Shares const*, 7> Cluster::shares() const {
+    return {&endpoints_of_, &channels_of_,     &channel_endpoints_of_, &creations_of_,
+            &calls_of_,     &gathers_.bytes(), &gathers_.waiting()};
 }
 
 void Cluster::note(std::string what) {

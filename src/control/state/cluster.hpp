@@ -3,23 +3,29 @@
 /// ids, channels in two steps, recovery after a controller's or an agent's restart (docs/control.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "control/state/effects.hpp"
 #include "control/state/gathers.hpp"
 #include "control/state/ids.hpp"
+#include "control/state/keepsakes.hpp"
 #include "control/state/records.hpp"
 #include "control/state/settings.hpp"
+#include "control/state/shares.hpp"
 #include "control/state/snapshot.hpp"
 #include "control/state/timers.hpp"
+#include "control/state/turns.hpp"
 
 namespace mgi::control {
 
@@ -64,6 +70,8 @@ public:
     [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
     [[nodiscard]] std::size_t timers() const { return timers_.size(); }
     [[nodiscard]] Gathers const& gathers() const { return gathers_; }
+    /// What owners use now of each limit that they share.
+    [[nodiscard]] std::array<Shares const*, 7> shares() const;
 
 private:
     struct Failure {
@@ -168,22 +176,29 @@ private:
     /// Milliseconds; 0 is the controller's own.
     [[nodiscard]] Millis limit(std::uint32_t deadline_ms) const;
     void wait_for(CallId call, ChannelRecord& channel, std::uint32_t deadline_ms);
+    void stop_waiting(CallId call);
     void add_channel(ChannelRecord& channel);
     static void set_creator(ChannelRecord& channel, ServerRecord& server);
     void join(ChannelRecord& channel, std::uint32_t endpoint);
     void start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effects& effects);
+    void pump_plans(Effects& effects);
+    [[nodiscard]] MakePlan plan_of(ChannelRecord const& channel) const;
+    void plan_made(ChannelRecord& channel, PlanMade plan, Effects& effects);
     void plan_ack(ServerRecord& server, PlanAck const& ack, Effects& effects);
     void commit(ChannelRecord& channel, Effects& effects);
     /// The plan under way is given up: a channel being created ends, another one runs on.
     void abort(ChannelRecord& channel, Problem problem, std::string const& why, Effects& effects);
     void end(ChannelRecord& channel, bool failure, Problem problem, std::string const& why,
              Effects& effects);
+    /// When there is room for it.
+    void renew(ChannelRecord const& channel) { to_renew_.add(channel.owner, channel.id); }
     void pump_renewals(Effects& effects);
     void clear_next(ChannelRecord& channel);
     void answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects);
     /// Of what may be registered yet, although it is over.
     static void note_ended(std::unordered_set<std::uint32_t>& ended, std::size_t most,
                            std::uint32_t id);
+    void remember(ChannelRecord const& channel, Failure const& failure);
     void forget(ChannelRecord& channel, Failure const& failure, std::string const& state);
 
     [[nodiscard]] std::string name_of(std::uint32_t agent) const;
@@ -212,17 +227,24 @@ private:
     std::map<std::uint32_t, ChannelRecord> channels_;
     std::unordered_map<std::string, std::uint32_t> channel_requests_;
     std::unordered_map<CallId, std::uint32_t> calls_;  ///< channel that a call waits for
-    std::size_t channel_endpoints_ = 0;
-    std::size_t preparing_ = 0;
     std::size_t renewing_ = 0;
-    std::set<std::uint32_t> to_renew_;
+    Turns to_renew_;
+    Turns to_plan_;
+    /// What the planner has before it: channels and generations, which may be over.
+    std::set<std::pair<std::uint32_t, std::uint64_t>> planning_;
+
+    Shares endpoints_of_;
+    Shares channels_of_;
+    Shares channel_endpoints_of_;
+    Shares creations_of_;
+    Shares calls_of_;
 
     /// Requests whose channel is over, so that they get the same answer again.
     std::unordered_map<std::string, Remembered> over_;
-    std::deque<std::string> over_order_;
+    Keepsakes<std::string> over_kept_;
     /// Requests of endpoints that their agents gave up.
     std::unordered_set<std::string> over_endpoints_;
-    std::deque<std::string> over_endpoints_order_;
+    Keepsakes<std::string> over_endpoints_kept_;
     /// An earlier controller's channels and endpoints that ended under this one: whoever still holds them
     /// has lost them. Full, nothing is learned any more.
     std::unordered_set<std::uint32_t> ended_earlier_;

@@ -88,6 +88,7 @@ void Cluster::note_ended(std::unordered_set<std::uint32_t>& ended, std::size_t m
 }
 
 void Cluster::answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects) {
+    calls_of_.remove(channel.owner, channel.calls.size());
     for (CallId call : std::exchange(channel.calls, {})) {
         calls_.erase(call);
         timers_.cancel(Due::Call, call);
@@ -99,11 +100,22 @@ void Cluster::answer_all(ChannelRecord& channel, Failure const& failure, Effects
     }
 }
 
+void Cluster::remember(ChannelRecord const& channel, Failure const& failure) {
+    auto const request = channel_requests_.find(channel.request);
+    if (request == channel_requests_.end() || request->second != channel.id) return;
+    over_[channel.request] = {failure, std::hash<std::string>{}(channel.spec.SerializeAsString()),
+                              channel.owner};
+    channel_requests_.erase(request);
+    over_kept_.add(channel.owner, channel.request);
+    if (over_kept_.size() > settings_.limits.remembered) over_.erase(over_kept_.drop_of_largest());
+}
+
 void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string const& state) {
     Limits const& limits = settings_.limits;
     std::uint32_t const id = channel.id;
+    channels_of_.remove(channel.owner);
     for (auto const* ends : {&channel.spec.sources(), &channel.spec.destinations()}) {
-        channel_endpoints_ -= static_cast<std::size_t>(ends->size());
+        channel_endpoints_of_.remove(channel.owner, static_cast<std::size_t>(ends->size()));
         for (std::uint32_t endpoint : *ends) {
             auto const known = endpoints_.find(endpoint);
             if (known != endpoints_.end()) known->second.channels.erase(id);
@@ -128,20 +140,10 @@ void Cluster::forget(ChannelRecord& channel, Failure const& failure, std::string
     }
     timers_.cancel(Due::Recovery, id);
     timers_.cancel(Due::Replan, id);
-    to_renew_.erase(id);
+    to_renew_.remove(channel.owner, id);
     if (ids_.earlier(IdKind::Channel, id)) note_ended(ended_earlier_, limits.channels, id);
 
-    auto const request = channel_requests_.find(channel.request);
-    if (request != channel_requests_.end() && request->second == id) {
-        over_[channel.request] = {
-            failure, std::hash<std::string>{}(channel.spec.SerializeAsString()), channel.owner};
-        over_order_.push_back(channel.request);
-        channel_requests_.erase(request);
-        if (over_order_.size() > limits.remembered) {
-            over_.erase(over_order_.front());
-            over_order_.pop_front();
-        }
-    }
+    remember(channel, failure);
     ended_.push_back({id,
                       channel.spec.name(),
                       channel.owner,

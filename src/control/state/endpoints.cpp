@@ -48,12 +48,8 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
                                    request.vertex(), server->name)},
                       effects);
     }
-    if (endpoints_.size() >= settings_.limits.endpoints) {
-        return answer(call,
-                      {Problem::ResourceExhausted,
-                       fmt::format("the cluster has {} endpoints", endpoints_.size())},
-                      effects);
-    }
+    std::string const full = endpoints_of_.refusal(request.owner());
+    if (!full.empty()) return answer(call, {Problem::ResourceExhausted, full}, effects);
     auto const id = ids_.take(IdKind::Endpoint, effects);
     if (!id) {
         return answer(call, {Problem::Unavailable, "ids are being reserved: repeat"}, effects);
@@ -64,6 +60,7 @@ void Cluster::create_endpoint(CallId call, CreateEndpointRequest const& request,
     endpoint.application = clean_text(request.application(), settings_.limits.text);
     endpoint.owner = request.owner();
     endpoint.request = request.request();
+    endpoints_of_.add(endpoint.owner);
     endpoint_requests_.emplace(request.request(), *id);
     server->endpoints.insert(*id);
     log::info("controller: endpoint {} on vertex {} of server {}", *id, request.vertex(),
@@ -112,13 +109,12 @@ void Cluster::delete_endpoint(CallId call, DeleteEndpointRequest const& request,
 // Its agent knows that it was made, so it asks for it no more: what comes of that request was sent before
 // its answer, and would make an endpoint of nobody.
 void Cluster::give_up_endpoint(std::uint32_t id, std::string const& why, Effects& effects) {
-    std::string const request = endpoints_.at(id).request;
+    auto const [owner, request] = std::pair(endpoints_.at(id).owner, endpoints_.at(id).request);
     remove_endpoint(id, why, effects);
     if (request.empty() || !over_endpoints_.insert(request).second) return;
-    over_endpoints_order_.push_back(request);
-    if (over_endpoints_order_.size() <= settings_.limits.remembered) return;
-    over_endpoints_.erase(over_endpoints_order_.front());
-    over_endpoints_order_.pop_front();
+    over_endpoints_kept_.add(owner, request);
+    if (over_endpoints_kept_.size() <= settings_.limits.remembered) return;
+    over_endpoints_.erase(over_endpoints_kept_.drop_of_largest());
 }
 
 void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects& effects) {
@@ -137,6 +133,7 @@ void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects&
     if (ids_.earlier(IdKind::Endpoint, id)) {
         note_ended(ended_earlier_endpoints_, settings_.limits.endpoints, id);
     }
+    endpoints_of_.remove(found->second.owner);
     endpoints_.erase(found);
     log::info("controller: endpoint {} is gone: {}", id, why);
 }

@@ -12,14 +12,21 @@
 namespace mgi::control {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;    // ranks in an error's text
-constexpr std::size_t kShareCost = 256;  // bytes that a share takes beside its data
+constexpr std::size_t kMostNamed = 8;   // ranks in an error's text
+constexpr std::size_t kCallCost = 256;  // bytes that a call takes beside its share's data
 
 void answer(CallId call, Problem problem, std::string text, Effects& effects) {
     effects.emplace_back(Answer{call, problem, std::move(text), 0, 0, nullptr});
 }
 
 }  // namespace
+
+Gathers::Gathers(Limits const& limits, Millis keep_ms)
+    : limits_(limits),
+      keep_ms_(keep_ms),
+      waiting_("calls that wait for others of their gather", limits.waiting_calls, "repeat later"),
+      bytes_("bytes of gathers", limits.gathers_bytes,
+             "say less at once, or wait until gathers under way are over") {}
 
 std::string Gathers::wrong(GatherRequest const& request) const {
     std::string text = wrong_token("the request's name", request.request());
@@ -88,28 +95,27 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
             }
         }
     }
-    if (calls_.size() >= limits_.waiting_calls) {
-        return fail(Problem::Unavailable, "too many calls wait: repeat");
-    }
+    text = waiting_.refusal(key.owner);
+    if (!text.empty()) return fail(Problem::Unavailable, text);
     std::size_t const bytes = request.data().size();
     auto const met = meetings_.find(key);
     if (met != meetings_.end() && met->second.bytes + bytes > limits_.gather_bytes) {
         return fail(Problem::ResourceExhausted,
                     fmt::format("all ranks together say more than {} bytes", limits_.gather_bytes));
     }
-    if (!make_room(bytes + kShareCost)) {
-        return fail(Problem::ResourceExhausted,
-                    fmt::format("all gathers under way have {} bytes, the most", bytes_));
-    }
+    bool const said = met != meetings_.end() && met->second.shares.contains(request.rank());
+    std::size_t const cost = kCallCost + (said ? 0 : bytes);
+    text = bytes_.refusal(key.owner, cost);
+    if (!text.empty()) return fail(Problem::ResourceExhausted, text);
     Meeting& meeting = meetings_[key];
     meeting.size = request.size();
-    auto const [at, first] = meeting.shares.try_emplace(request.rank());
-    Share& share = at->second;
-    if (first) {
+    Share& share = meeting.shares[request.rank()];
+    if (!said) {
         share.data = request.data();
         meeting.bytes += bytes;
-        bytes_ += bytes + kShareCost;
     }
+    bytes_.add(key.owner, cost);
+    waiting_.add(key.owner);
     share.answered = share.answered && request.answered();
     share.of.push_back(call);
     calls_.emplace(call, Waiting{key, request.rank(), request.request()});
@@ -124,36 +130,43 @@ void Gathers::answer_all(Key const& key, Millis now, Timers& timers, Effects& ef
     Meeting meeting = std::move(found->second);
     meetings_.erase(found);
     auto const reply = std::make_shared<GatherReply>();
-    Kept kept{now + keep_ms_, {}, meeting.bytes + meeting.shares.size() * kShareCost};
+    Kept kept{now + keep_ms_, key.owner, {}};
+    std::size_t bytes = meeting.bytes;
     for (auto& [rank, share] : meeting.shares) reply->add_data(std::move(share.data));
     for (auto const& [rank, share] : meeting.shares) {
         for (CallId const call : share.of) {
             auto const waiting = calls_.find(call);
-            Key request{key.owner, std::move(waiting->second.request)};
-            answers_[request] = reply;
+            std::string& request = waiting->second.request;
+            answers_[{key.owner, request}] = reply;
             kept.requests.push_back(std::move(request));
+            bytes += kCallCost;
             calls_.erase(waiting);
+            waiting_.remove(key.owner);
             timers.cancel(Due::Gather, call);
             effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
         }
     }
     if (kept_.empty()) timers.set(Due::Gathered, 0, kept.until);
-    kept_.push_back(std::move(kept));
+    bytes_.remove(key.owner, bytes);
+    kept_.add(key.owner, std::move(kept), bytes);
+    while (kept_.size() > limits_.kept_gathers_bytes) drop(kept_.drop_of_largest());
 }
 
 void Gathers::take_out(CallId call, Timers& timers) {
     auto const waiting = calls_.find(call);
     if (waiting == calls_.end()) return;
     auto const meeting = meetings_.find(waiting->second.key);
+    std::string const& owner = meeting->first.owner;
     auto const share = meeting->second.shares.find(waiting->second.rank);
     calls_.erase(waiting);
     timers.cancel(Due::Gather, call);
+    waiting_.remove(owner);
+    bytes_.remove(owner, kCallCost);
     std::erase(share->second.of, call);
     if (!share->second.of.empty()) return;
     std::size_t const bytes = share->second.data.size();
-    MGI_ASSERT(bytes_ >= bytes + kShareCost && meeting->second.bytes >= bytes, bytes_, bytes,
-               meeting->second.bytes);
-    bytes_ -= bytes + kShareCost;
+    MGI_ASSERT(meeting->second.bytes >= bytes, meeting->second.bytes, bytes);
+    bytes_.remove(owner, bytes);
     meeting->second.bytes -= bytes;
     meeting->second.shares.erase(share);
     if (meeting->second.shares.empty()) meetings_.erase(meeting);
@@ -184,22 +197,13 @@ void Gathers::gone(CallId call, Timers& timers) {
     take_out(call, timers);
 }
 
-void Gathers::drop_oldest() {
-    Kept const oldest = std::move(kept_.front());
-    kept_.pop_front();
-    MGI_ASSERT(bytes_ >= oldest.bytes, bytes_, oldest.bytes);
-    bytes_ -= oldest.bytes;
-    for (Key const& request : oldest.requests) answers_.erase(request);
-}
-
-bool Gathers::make_room(std::size_t bytes) {
-    while (bytes_ + bytes > limits_.gathers_bytes && !kept_.empty()) drop_oldest();
-    return bytes_ + bytes <= limits_.gathers_bytes;
+void Gathers::drop(Kept const& kept) {
+    for (std::string const& request : kept.requests) answers_.erase({kept.owner, request});
 }
 
 void Gathers::forget(Millis now, Timers& timers) {
-    while (!kept_.empty() && kept_.front().until <= now) drop_oldest();
-    if (!kept_.empty()) timers.set(Due::Gathered, 0, kept_.front().until);
+    while (!kept_.empty() && kept_.oldest().until <= now) drop(kept_.drop_oldest());
+    if (!kept_.empty()) timers.set(Due::Gathered, 0, kept_.oldest().until);
 }
 
 }  // namespace mgi::control

@@ -5,7 +5,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,7 +12,9 @@
 #include <vector>
 
 #include "control/state/effects.hpp"
+#include "control/state/keepsakes.hpp"
 #include "control/state/settings.hpp"
+#include "control/state/shares.hpp"
 #include "control/state/timers.hpp"
 
 namespace mgi::control {
@@ -21,7 +22,7 @@ namespace mgi::control {
 /// Part of the controller's state machine, whose time and timers it uses.
 class Gathers {
 public:
-    Gathers(Limits const& limits, Millis keep_ms) : limits_(limits), keep_ms_(keep_ms) {}
+    Gathers(Limits const& limits, Millis keep_ms);
 
     /// Answers now or later: with all shares, or with what is wrong with this one.
     void say(CallId call, GatherRequest const& request, Millis now, Millis deadline, Timers& timers,
@@ -32,9 +33,12 @@ public:
     /// The oldest answers are kept no longer.
     void forget(Millis now, Timers& timers);
 
-    /// Bytes that are kept now.
-    [[nodiscard]] std::size_t bytes() const { return bytes_; }
-    [[nodiscard]] std::size_t waiting() const { return calls_.size(); }
+    /// Bytes of gathers under way.
+    [[nodiscard]] Shares const& bytes() const { return bytes_; }
+    /// Bytes of answers that are kept.
+    [[nodiscard]] std::size_t kept_bytes() const { return kept_.size(); }
+    /// Calls that wait.
+    [[nodiscard]] Shares const& waiting() const { return waiting_; }
 
 private:
     struct Share {
@@ -61,14 +65,13 @@ private:
     /// Kept for who asks again, because the answer got lost on its way.
     struct Kept {
         Millis until = 0;
-        std::vector<Key> requests;
-        std::size_t bytes = 0;
+        std::string owner;
+        std::vector<std::string> requests;
     };
 
     [[nodiscard]] std::string wrong(GatherRequest const& request) const;
     [[nodiscard]] std::string contradiction(GatherRequest const& request) const;
-    bool make_room(std::size_t bytes);
-    void drop_oldest();
+    void drop(Kept const& kept);
     void take_out(CallId call, Timers& timers);
     void answer_all(Key const& key, Millis now, Timers& timers, Effects& effects);
 
@@ -77,8 +80,9 @@ private:
     std::map<Key, Meeting> meetings_;
     std::unordered_map<CallId, Waiting> calls_;
     std::map<Key, std::shared_ptr<GatherReply const>> answers_;  ///< by request
-    std::deque<Kept> kept_;                                      ///< the oldest first
-    std::size_t bytes_ = 0;
+    Keepsakes<Kept> kept_;
+    Shares waiting_;
+    Shares bytes_;
 };
 
 }  // namespace mgi::control

@@ -48,7 +48,7 @@ void Cluster::hold(ServerRecord& server, Telling telling,
         server.unnamed_channels.erase(id);
         if (hold_channel(server, id, held, effects)) {
             server.unclaimed_channels.erase(id);
-            if (channels_.at(id).stale_plan) to_renew_.insert(id);
+            if (channels_.at(id).stale_plan) renew(channels_.at(id));
             to_recover.insert(id);
         } else {
             lost.add_channels(id);
@@ -134,7 +134,7 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
         endpoint.vertex = held.vertex();
         for (std::uint32_t id : endpoint.channels) {
             channels_.at(id).stale_plan = true;
-            to_renew_.insert(id);
+            renew(channels_.at(id));
         }
         return true;
     }
@@ -147,6 +147,7 @@ bool Cluster::hold_endpoint(ServerRecord& server, HeldEndpoint const& held) {
     }
     EndpointRecord& endpoint = endpoints_[held.id()];
     endpoint.owner = held.owner();
+    endpoints_of_.add(endpoint.owner);
     endpoint.server = server.id;
     endpoint.vertex = held.vertex();
     endpoint.application = clean_text(held.application(), settings_.limits.text);
@@ -199,6 +200,7 @@ bool Cluster::hold_channel(ServerRecord& server, std::uint32_t id, HeldPlans con
     return true;
 }
 
+// What is there goes on, whatever its owner's share: that is for what is asked for.
 ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held) {
     Limits const& limits = settings_.limits;
     if (!ids_.earlier(IdKind::Channel, id) || ended_earlier_.contains(id) ||
@@ -209,7 +211,7 @@ ChannelRecord* Cluster::learn_channel(std::uint32_t id, HeldChannel const& held)
     }
     std::size_t const ends = static_cast<std::size_t>(held.spec().sources_size()) +
                              static_cast<std::size_t>(held.spec().destinations_size());
-    if (channel_endpoints_ + ends > limits.all_channel_endpoints) return nullptr;
+    if (channel_endpoints_of_.all() + ends > limits.all_channel_endpoints) return nullptr;
     ChannelRecord& channel = channels_[id];
     channel.id = id;
     channel.spec = held.spec();
@@ -259,7 +261,7 @@ void Cluster::try_recover(ChannelRecord& channel, Effects& effects) {
     answer_all(channel, {}, effects);
     // Links may have changed while no controller saw it.
     channel.stale_plan = true;
-    to_renew_.insert(channel.id);
+    renew(channel);
     pump_renewals(effects);
 }
 
@@ -285,7 +287,7 @@ void Cluster::settle_plans(ChannelRecord& channel, std::uint32_t agent, HeldPlan
         send_to(agent, std::move(message), effects);
     } else if (held.committed != current) {
         channel.stale_plan = channel.must_renew = true;
-        to_renew_.insert(channel.id);
+        renew(channel);
     }
     if (held.prepared == 0 || held.prepared == current) return;
     if (channel.next && channel.next->generation == held.prepared) return;

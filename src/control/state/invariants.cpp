@@ -9,7 +9,7 @@ namespace mgi::control {
 // All of it takes as long as there are records, so a large cluster's is checked after some events only.
 void Cluster::check_invariants() const {
     constexpr std::size_t kEach = 64;
-    std::size_t const records = servers_.size() + endpoints_.size() + channel_endpoints_;
+    std::size_t const records = servers_.size() + endpoints_.size() + channel_endpoints_of_.all();
     if ((counters_.messages + counters_.calls) % (1 + records / kEach) != 0) return;
     check_servers();
     check_endpoints();
@@ -49,6 +49,9 @@ void Cluster::check_servers() const {
 }
 
 void Cluster::check_endpoints() const {
+    std::map<std::string, std::size_t> owners;
+    for (auto const& [id, endpoint] : endpoints_) ++owners[endpoint.owner];
+    MGI_ASSERT(owners == endpoints_of_.by_owner(), owners.size(), endpoints_of_.all());
     for (auto const& [id, endpoint] : endpoints_) {
         auto const server = servers_.find(endpoint.server);
         MGI_ASSERT(server != servers_.end() && server->second.endpoints.contains(id), id,
@@ -65,23 +68,27 @@ void Cluster::check_endpoints() const {
 }
 
 void Cluster::check_channels() const {
-    std::size_t ends = 0;
-    std::size_t preparing = 0;
+    std::map<std::string, std::size_t> owners;
+    std::map<std::string, std::size_t> ends;
+    std::map<std::string, std::size_t> creations;
+    std::map<std::string, std::size_t> calls;
     std::size_t renewing = 0;
-    std::size_t calls = 0;
     for (auto const& [id, channel] : channels_) {
         MGI_ASSERT(channel.id == id, channel.id, id);
         check_channel(channel);
-        ends += std::size_t(channel.spec.sources_size()) +
-                std::size_t(channel.spec.destinations_size());
-        preparing += channel.next ? 1 : 0;
+        ++owners[channel.owner];
+        ends[channel.owner] += std::size_t(channel.spec.sources_size()) +
+                               std::size_t(channel.spec.destinations_size());
+        if (channel.next && channel.generation == 0) ++creations[channel.owner];
+        if (!channel.calls.empty()) calls[channel.owner] += channel.calls.size();
         renewing += channel.next && channel.generation != 0 ? 1 : 0;
-        calls += channel.calls.size();
     }
-    MGI_ASSERT(channel_endpoints_ == ends, channel_endpoints_, ends);
-    MGI_ASSERT(preparing_ == preparing && renewing_ == renewing, preparing_, preparing, renewing_,
-               renewing);
-    MGI_ASSERT(calls_.size() == calls, calls_.size(), calls);
+    MGI_ASSERT(channels_of_.by_owner() == owners, channels_of_.all(), channels_.size());
+    MGI_ASSERT(channel_endpoints_of_.by_owner() == ends, channel_endpoints_of_.all());
+    MGI_ASSERT(creations_of_.by_owner() == creations, creations_of_.all());
+    MGI_ASSERT(calls_of_.by_owner() == calls && calls_of_.all() == calls_.size(), calls_of_.all(),
+               calls_.size());
+    MGI_ASSERT(renewing_ == renewing, renewing_, renewing);
     for (auto const& [call, channel] : calls_) {
         auto const known = channels_.find(channel);
         MGI_ASSERT(known != channels_.end() && known->second.calls.contains(call), call, channel);
@@ -91,7 +98,15 @@ void Cluster::check_channels() const {
         MGI_ASSERT(channel != channels_.end() && channel->second.request == request, id,
                    std::string_view(request));
     }
-    for (std::uint32_t id : to_renew_) MGI_ASSERT(channels_.contains(id), id);
+    for (Turns const* turns : {&to_renew_, &to_plan_}) {
+        for (auto const& [owner, ids] : turns->by_owner()) {
+            for (std::uint32_t id : ids) {
+                auto const channel = channels_.find(id);
+                MGI_ASSERT(channel != channels_.end() && channel->second.owner == owner, id);
+                MGI_ASSERT(turns == &to_renew_ || channel->second.next, id);
+            }
+        }
+    }
     for (auto const& [endpoint, ids] : awaited_) {
         MGI_ASSERT(!endpoints_.contains(endpoint) && !ids.empty(), endpoint, ids.size());
         for (std::uint32_t id : ids) {

@@ -181,7 +181,7 @@ void Cluster::register_agent(SessionId session, Sender const& sender, Register& 
         if (other.presence == Presence::Away) send(session, notice_of(other), effects);
     }
     for (std::uint32_t id : server.channels) {
-        if (channels_.at(id).stale_plan) to_renew_.insert(id);
+        if (channels_.at(id).stale_plan) renew(channels_.at(id));
     }
     pump_renewals(effects);
 }
@@ -262,7 +262,7 @@ void Cluster::link_change(ServerRecord& server, LinkChange const& message, Effec
     effects.emplace_back(LearnLink{server.id, link});
     for (std::uint32_t id : server.channels) {
         channels_.at(id).stale_plan = true;
-        to_renew_.insert(id);
+        renew(channels_.at(id));
     }
     pump_renewals(effects);
 }
@@ -275,7 +275,7 @@ void Cluster::heard(ServerRecord& server, Effects& effects) {
     note(fmt::format("server {} is present again", server.name));
     tell_others(server, effects);
     for (std::uint32_t id : server.channels) {
-        if (channels_.at(id).stale_plan) to_renew_.insert(id);
+        if (channels_.at(id).stale_plan) renew(channels_.at(id));
     }
     pump_renewals(effects);
 }

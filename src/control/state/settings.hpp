@@ -10,7 +10,9 @@ namespace mgi::control {
 /// Version of the messages. A peer of another one is refused by name.
 inline constexpr std::uint32_t kProtocol = 3;
 
-/// What bounds the controller's memory, whatever its peers send.
+/// What bounds the controller's memory, whatever its peers send. Of what an owner asks for (endpoints,
+/// channels, their ends, plans under way, calls that wait, gathers' bytes) there is always room for the
+/// next owner (Shares).
 struct Limits {
     std::size_t servers = 65'536;
     std::size_t sessions = 70'000;  ///< open, registered or not
@@ -18,22 +20,23 @@ struct Limits {
     std::size_t channels = 1u << 20;
     std::size_t channel_endpoints = 1u << 20;      ///< sources, and destinations, of one channel
     std::size_t all_channel_endpoints = 1u << 26;  ///< of all channels together
-    std::size_t preparing = 4096;                  ///< plans under way at once
-    std::size_t replanning = 64;                   ///< of them new generations
+    std::size_t preparing = 4096;                  ///< channels being created at once
+    std::size_t replanning = 64;                   ///< new generations under way at once
+    std::size_t planning = 2;                      ///< plans that the planner has before it
     std::size_t waiting_calls = 16'384;
-    std::size_t opaque_bytes = 1u << 20;    ///< schema and options of a channel
-    std::size_t vertices = 1u << 16;        ///< of a server
-    std::size_t links = 1u << 20;           ///< of a server
-    std::size_t figures = 8192;             ///< NICs, paths and waits of one heartbeat
-    std::size_t text = 255;                 ///< bytes of a name
-    std::size_t why = 1024;                 ///< bytes of a reason that an agent gives
-    std::size_t remembered = 4096;          ///< answers of requests whose channel is over
-    std::size_t failures = 256;             ///< told by the status page
-    std::size_t gather_ranks = 65'536;      ///< of one gather
-    std::size_t gather_share = 256u << 10;  ///< bytes that one of them says
-    std::size_t gather_bytes = 32u << 20;   ///< that all of one gather say
-    std::size_t gathers_bytes = 512u
-                                << 20;  ///< of all gathers, those answered a moment ago among them
+    std::size_t opaque_bytes = 1u << 20;          ///< schema and options of a channel
+    std::size_t vertices = 1u << 16;              ///< of a server
+    std::size_t links = 1u << 20;                 ///< of a server
+    std::size_t figures = 8192;                   ///< NICs, paths and waits of one heartbeat
+    std::size_t text = 255;                       ///< bytes of a name
+    std::size_t why = 1024;                       ///< bytes of a reason that an agent gives
+    std::size_t remembered = 4096;                ///< answers of requests whose channel is over
+    std::size_t failures = 256;                   ///< told by the status page
+    std::size_t gather_ranks = 65'536;            ///< of one gather
+    std::size_t gather_share = 256u << 10;        ///< bytes that one of them says
+    std::size_t gather_bytes = 32u << 20;         ///< that all of one gather say
+    std::size_t gathers_bytes = 384u << 20;       ///< of all gathers under way
+    std::size_t kept_gathers_bytes = 128u << 20;  ///< of those answered a moment ago
 };
 
 struct Settings {

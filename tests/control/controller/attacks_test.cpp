@@ -196,22 +196,27 @@ TEST(ControlAttacks, ManyCallsOfOneConnectionAreBounded) {
     Served served;
     WireAgent a(served, "a");
     ASSERT_TRUE(a.join());
-    std::vector<std::future<Ended>> calls;
-    for (std::size_t i = 0; i < kCallsAtOnce + 10; ++i) {
+    auto const gather_of = [&](std::string const& owner, std::size_t i, std::uint32_t size) {
         CallRequest call;
         GatherRequest& gather = *call.mutable_gather();
         *gather.mutable_sender() = a.sender;
         gather.set_request("request-" + std::to_string(i));
         gather.set_key("key-" + std::to_string(i));
-        gather.set_size(2);
-        calls.push_back(a.begin(call));
-    }
-    std::size_t refused = 0;
-    for (std::size_t i = kCallsAtOnce; i < calls.size(); ++i) {
+        gather.set_size(size);
+        gather.set_owner(owner);
+        return call;
+    };
+    std::vector<std::future<Ended>> calls;
+    std::size_t const share = kCallsAtOnce - kCallsAtOnce / 4;
+    for (std::size_t i = 0; i < share + 10; ++i)
+        calls.push_back(a.begin(gather_of("greedy", i, 2)));
+    for (std::size_t i = share; i < calls.size(); ++i) {
         Ended const ended = calls[i].get();
-        if (ended.code() == Outcome::UNAVAILABLE) ++refused;
+        EXPECT_EQ(ended.code(), Outcome::UNAVAILABLE);
+        EXPECT_NE(ended.text().find("this one has 768"), std::string::npos) << ended.text();
     }
-    EXPECT_EQ(refused, 10u);
+    // Another owner's, by the same agent, are answered at once.
+    EXPECT_TRUE(a.call(gather_of("modest", 0, 1)).ok());
     AgentMessage heartbeat;
     heartbeat.mutable_heartbeat()->set_sequence(3);
     a.say(heartbeat);

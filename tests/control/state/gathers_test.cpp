@@ -44,7 +44,7 @@ TEST_F(ControlGathers, AllGetWhatAllHaveSaidByRank) {
     EXPECT_EQ(shares(first), all);
     EXPECT_EQ(shares(second), all);
     EXPECT_EQ(shares(third), all);
-    EXPECT_EQ(rig.cluster.gathers().waiting(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().waiting().all(), 0u);
 }
 
 TEST_F(ControlGathers, OneRankWaitsForNobody) {
@@ -69,7 +69,7 @@ TEST_F(ControlGathers, TheDeadlineNamesWhoIsMissing) {
     CallId const last = rig.gather(a, "request-c", 0, 100, "x", "many", 1000);
     rig.pass(1000, {&a, &b});
     expect_wrong(last, Problem::DeadlineExceeded, "8 and 91 more of 100 have not come");
-    EXPECT_EQ(rig.cluster.gathers().bytes(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
 }
 
 TEST_F(ControlGathers, WhoGivesUpTakesItsShareAlong) {
@@ -97,11 +97,11 @@ TEST_F(ControlGathers, TheSameCallAgainIsTheSame) {
 
 TEST_F(ControlGathers, AreForgottenAfterTheGrace) {
     rig.gather(a, "request-a", 0, 1, "x");
-    EXPECT_NE(rig.cluster.gathers().bytes(), 0u);
+    EXPECT_NE(rig.cluster.gathers().kept_bytes(), 0u);
     rig.pass(9999, {&a, &b});
-    EXPECT_NE(rig.cluster.gathers().bytes(), 0u);
+    EXPECT_NE(rig.cluster.gathers().kept_bytes(), 0u);
     rig.pass(1, {&a, &b});
-    EXPECT_EQ(rig.cluster.gathers().bytes(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().kept_bytes(), 0u);
 }
 
 TEST_F(ControlGathers, WhoContradictsIsWrongAndTheOthersGoOn) {
@@ -128,7 +128,7 @@ TEST_F(ControlGathers, WhatCannotBeIsRefused) {
     Agent stale = a;
     stale.sender.set_incarnation(9);
     expect_wrong(rig.gather(stale, "request-a", 0, 2, ""), Problem::FailedPrecondition, "stale");
-    EXPECT_EQ(rig.cluster.gathers().bytes(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
 }
 
 // Said again by an agent for others, after the controller was restarted.
@@ -169,8 +169,7 @@ TEST_F(ControlGathers, AnAnsweredShareStandsInNobodysWay) {
 Settings small() {
     Settings made;
     made.limits.gather_bytes = 100;
-    made.limits.gathers_bytes = 1000;
-    made.limits.waiting_calls = 8;
+    made.limits.gathers_bytes = made.limits.kept_gathers_bytes = 1000;
     return made;
 }
 struct ControlGathersLimits : Met {
@@ -184,21 +183,33 @@ TEST_F(ControlGathersLimits, OfOneGather) {
     EXPECT_FALSE(rig.answers.contains(first));
 }
 
-TEST_F(ControlGathersLimits, OldAnswersMakeRoomAndWhoWaitsDoesNot) {
+TEST_F(ControlGathersLimits, OldAnswersMakeRoomForNewOnesAndWhoWaitsDoesNot) {
     for (int i = 0; i < 10; ++i) {
         shares(rig.gather(a, "request-" + std::to_string(i), 0, 1, std::string(90, 'x')));
     }
-    EXPECT_LE(rig.cluster.gathers().bytes(), 1000u);
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
+    EXPECT_LE(rig.cluster.gathers().kept_bytes(), 1000u);
+    EXPECT_GE(rig.cluster.gathers().kept_bytes(), 600u);
     for (int i = 0; i < 2; ++i) {
         rig.gather(a, "waiting-" + std::to_string(i), 0, 2, std::string(90, 'x'),
                    "key" + std::to_string(i));
     }
     expect_wrong(rig.gather(a, "waiting-2", 0, 2, std::string(90, 'x'), "key2"),
-                 Problem::ResourceExhausted, "the most");
+                 Problem::ResourceExhausted,
+                 "the limit is 1000 for all; this one has 692 and asks for 346 more");
 }
 
-TEST_F(ControlGathersLimits, OfCalls) {
-    for (int i = 0; i < 8; ++i) rig.gather(a, "request-a", 0, 2, "");
+Settings few_calls() {
+    Settings made;
+    made.limits.waiting_calls = 8;
+    return made;
+}
+struct ControlGathersCalls : Met {
+    ControlGathersCalls() : Met(few_calls()) {}
+};
+
+TEST_F(ControlGathersCalls, HaveALimit) {
+    for (int i = 0; i < 6; ++i) rig.gather(a, "request-a", 0, 2, "");
     expect_wrong(rig.gather(a, "request-a", 0, 2, ""), Problem::Unavailable, "repeat");
 }
 

@@ -4,58 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "control/state/rig.hpp"
+#include "control/state/owned.hpp"
 
 namespace mgi::control::test {
 namespace {
 
 using Kind = ControllerMessage::MessageCase;
 
-struct ControlOwners : ::testing::Test {
-    explicit ControlOwners(std::uint64_t epoch = 1, std::uint32_t first_id = 1)
-        : rig({}, epoch, first_id) {}
-
-    Rig rig;
-
-    CallId endpoint(Agent const& agent, std::string const& request, std::string const& owner) {
-        return rig.call([&](CallId call, Now now, Effects& effects) {
-            CreateEndpointRequest asked;
-            *asked.mutable_sender() = agent.sender;
-            asked.set_request(request);
-            asked.set_vertex(1);
-            asked.set_owner(owner);
-            rig.cluster.create_endpoint(call, asked, now, effects);
-        });
-    }
-    CallId channel(Agent const& agent, std::string const& request, std::uint32_t from,
-                   std::uint32_t to, std::string const& owner) {
-        return rig.call([&](CallId call, Now now, Effects& effects) {
-            CreateChannelRequest asked;
-            *asked.mutable_sender() = agent.sender;
-            asked.set_request(request);
-            asked.mutable_spec()->set_name("flow");
-            asked.mutable_spec()->add_sources(from);
-            asked.mutable_spec()->add_destinations(to);
-            asked.set_owner(owner);
-            rig.cluster.create_channel(call, asked, now, effects);
-        });
-    }
-    CallId gather(Agent const& agent, std::string const& request, std::uint32_t rank,
-                  std::string const& owner) {
-        return rig.call([&](CallId call, Now now, Effects& effects) {
-            GatherRequest asked;
-            *asked.mutable_sender() = agent.sender;
-            asked.set_request(request);
-            asked.set_key("key");
-            asked.set_rank(rank);
-            asked.set_size(2);
-            asked.set_data(owner);
-            asked.set_owner(owner);
-            rig.cluster.gather(call, asked, now, effects);
-        });
-    }
-    Problem problem(CallId call) const { return rig.answers.at(call).problem; }
-};
+using ControlOwners = Owned;
 
 TEST_F(ControlOwners, AChannelHasEndpointsOfItsOwnerAlone) {
     Agent const a = rig.register_agent("a");
@@ -115,8 +71,8 @@ TEST_F(ControlOwners, WhatAnAgentHoldsForAnotherOwnerIsLostAndEndsNothing) {
 }
 
 /// Ids below 100 were given by an earlier controller.
-struct ControlOwnersAgain : ControlOwners {
-    ControlOwnersAgain() : ControlOwners(2, 100) {}
+struct ControlOwnersAgain : Owned {
+    ControlOwnersAgain() : Owned({}, 2, 100) {}
 
     static HeldEndpoint endpoint_of(std::uint32_t id, std::string const& owner) {
         HeldEndpoint held = held_endpoint(id);
