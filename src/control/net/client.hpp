@@ -30,7 +30,7 @@ public:
     Client(Client const&) = delete;
     Client& operator=(Client const&) = delete;
 
-    /// Connects to "host:port"; each address of the host is tried. Protocol::on_open follows, or on_close
+    /// Connects to "host:port", to one of the host's addresses (Dial). Protocol::on_open follows, or on_close
     /// that says why not. `tls` is null for clear text; `tls_name` is the name in the server's
     /// certificate, empty: the host. What is sent before the connection stands waits.
     /// Error(InvalidArgument) for what is no address.

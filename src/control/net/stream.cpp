@@ -70,36 +70,30 @@ void Stream::await_address(Loop::Time until) {
 }
 
 void Stream::connect(std::vector<SocketAddress> addresses, Loop::Time until) {
-    std::reverse(addresses.begin(), addresses.end());
-    addresses_ = std::move(addresses);
+    if (state_ == State::Over) return;
+    loop_->wait(shared_from_this(), until);
     due_ = until;
+    arm();
     late_ = "no connection came to stand in time";
-    guarded([this] { connect_next(0); });
+    auto const dial = std::make_shared<Dial>(
+        loop_, std::move(addresses), [this](int error, Fd fd, SocketAddress const& peer) {
+            guarded([&] { connected(error, std::move(fd), peer); });
+        });
+    dial_ = dial;
+    dial->begin();
 }
 
-void Stream::connect_next(int last_error) {
-    while (!addresses_.empty()) {
-        SocketAddress const address = addresses_.back();
-        addresses_.pop_back();
-        peer_ = address.text();
-        Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-        if (!fd) {
-            last_error = errno;
-            continue;
-        }
-        set_up(fd.get());
-        if (::connect(fd.get(), address.get(), address.size) != 0 && errno != EINPROGRESS) {
-            last_error = errno;
-            continue;
-        }
-        loop_->forget(*this);
-        fd_ = std::move(fd);
-        events_ = EPOLLOUT;
-        loop_->watch(shared_from_this(), fd_.get(), events_);
-        arm();
-        return;
-    }
-    throw Failure{{Why::Unreachable, with_errno("connect", last_error)}};
+void Stream::connected(int error, Fd fd, SocketAddress const& peer) {
+    dial_.reset();
+    if (error != 0) throw Failure{{Why::Unreachable, with_errno("connect", error)}};
+    peer_ = peer.text();
+    loop_->forget(*this);
+    fd_ = std::move(fd);
+    set_up(fd_.get());
+    events_ = EPOLLIN;
+    loop_->watch(shared_from_this(), fd_.get(), events_);
+    arm();
+    stand();
 }
 
 template <class Step>
@@ -152,15 +146,6 @@ bool Stream::silent() const {
 
 void Stream::ready(std::uint32_t events) {
     guarded([&] {
-        if (state_ == State::Connecting) {
-            int error = 0;
-            socklen_t size = sizeof error;
-            getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-            if (error != 0) return connect_next(error);
-            events_ = EPOLLIN;
-            loop_->change(*this, events_);
-            return stand();
-        }
         if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
         if (state_ != State::Over) flush();
     });
@@ -326,6 +311,8 @@ void Stream::end(Ending const& ending) {
     if (state_ == State::Over) return;
     auto const self = shared_from_this();  // the loop's may be the last but this one
     state_ = State::Over;
+    if (dial_) dial_->stop();
+    dial_.reset();
     loop_->forget(*this);
     fd_.reset();
     {

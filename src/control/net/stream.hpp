@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/net/address.hpp"
+#include "control/net/dial.hpp"
 #include "control/net/loop.hpp"
 #include "control/net/protocol.hpp"
 #include "control/net/tls.hpp"
@@ -49,7 +50,7 @@ public:
     void accepted(Fd fd, SocketAddress const& peer);
     /// A client's whose host has no address yet.
     void await_address(Loop::Time until);
-    /// Connects to the first of these addresses that takes it; the server proves itself by TLS, if at all.
+    /// Connects to one of these addresses (Dial); the server proves itself by TLS, if at all.
     void connect(std::vector<SocketAddress> addresses, Loop::Time until);
     void end(Ending const& ending);
     [[nodiscard]] bool proven() const { return proven_; }
@@ -87,7 +88,7 @@ private:
     void last_word(Ending const& ending);
     void stand();
     void open();
-    void connect_next(int last_error);
+    void connected(int error, Fd fd, SocketAddress const& peer);
     void receive();
     void advance();
     void deliver(std::string_view bytes);
@@ -112,7 +113,7 @@ private:
     Fd fd_;
     std::string peer_;
     std::string origin_;
-    std::vector<SocketAddress> addresses_;  ///< a client's, not tried yet; the next one is the last
+    std::shared_ptr<Dial> dial_;  ///< a client's, until it is connected
     State state_ = State::Connecting;
     bool proven_ = true;
     bool peer_ended_ = false;
