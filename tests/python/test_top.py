@@ -175,6 +175,15 @@ def test_trouble_is_said_above_what_was_known() -> None:
     assert shown(trouble="the agent is away")[1] == "the agent is away"
 
 
+def test_whose_channels_they_are_is_said_where_it_is_not_all() -> None:
+    assert not any("alone" in line for line in shown())
+    said = shown(STATUS | {"owner": "user 1000"})[1]
+    assert said.startswith("channels of user 1000 alone")
+    assert "MGI_JOB_SECRET" in said
+    said = shown(STATUS | {"owner": "job 12ab"})[1]
+    assert said == "channels of job 12ab alone"
+
+
 def test_an_idle_cluster() -> None:
     status = STATUS | {"channels": []}
     assert "none yet" in shown(status)

@@ -44,6 +44,7 @@ def figures(status: Status) -> Figures:
         "controller": status.get("controller", ""),
         "leader": status.get("leader", True),
         "leader_address": status.get("leader_address", ""),
+        "owner": status.get("owner", ""),
         "epoch": status.get("epoch", 0),
         "uptime_s": status.get("uptime_s", 0.0),
         "servers": len(servers),

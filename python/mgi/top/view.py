@@ -60,6 +60,10 @@ def lines(
         known = leader and leader != shown["controller"]
         leads = f"{leader} leads" if known else "none leads at the moment"
         return [*head, f"this controller stands by; {clean(leads)}"]
+    if shown["owner"]:  # an agent of another user
+        whose = f"channels of {clean(shown['owner'])} alone"
+        of_a_user = shown["owner"].startswith("user ")
+        head.append(_cut(whose + ("; MGI_JOB_SECRET shows a job's" if of_a_user else ""), width))
     parts = [
         _channels(shown, style),
         _waits(shown, width),

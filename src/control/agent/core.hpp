@@ -136,6 +136,7 @@ private:
     void said(ApplicationId id, Application& application, Json const& message, Time now, Fd fd);
     void hello(ApplicationId id, Application& application, Json const& message);
     [[nodiscard]] std::string owner_in(Application const& application, Json const& message) const;
+    [[nodiscard]] bool sees_all(Application const& application) const;
     [[nodiscard]] std::string board_of(Application const& application) const;
     /// Whether the application has proven that it holds it.
     bool take_endpoint(ApplicationId id, HelloEndpoint const& claim);
@@ -205,9 +206,6 @@ private:
     void announce();
     [[nodiscard]] std::string name_of(ApplicationId application) const;
     [[nodiscard]] std::string owner_of(ApplicationId application) const;
-    /// The cluster's status as that application may see it.
-    [[nodiscard]] std::string status_for(ApplicationId application,
-                                         std::string const& status) const;
     /// The plan that runs as its parties are told of it, with the ticket that proves it.
     [[nodiscard]] Json told_plan(HeldPlans const& held) const;
     /// The same as its creator is told, with the ticket that proves that.

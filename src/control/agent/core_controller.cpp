@@ -5,7 +5,6 @@
 #include <mgi/device/assert.hpp>
 
 #include "control/agent/core.hpp"
-#include "control/agent/own_status.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
 
@@ -90,14 +89,6 @@ std::string AgentCore::name_of(ApplicationId application) const {
 std::string AgentCore::owner_of(ApplicationId application) const {
     auto const found = applications_.find(application);
     return found == applications_.end() ? "" : found->second.owner;
-}
-
-std::string AgentCore::status_for(ApplicationId application, std::string const& status) const {
-    auto const found = applications_.find(application);
-    if (found == applications_.end()) return "";
-    std::uint32_t const uid = found->second.uid;
-    bool const sees_all = uid == 0 || (uid == options_.operator_uid && uid != options_.nobody);
-    return sees_all ? status : own_status(status, found->second.owner);
 }
 
 Json AgentCore::told_plan(HeldPlans const& held) const {

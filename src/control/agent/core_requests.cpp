@@ -260,7 +260,7 @@ void AgentCore::done(Requests::iterator at, CallOutcome const& outcome) {
     } else if (is_gather(request)) {
         return gathered(at, *outcome.gathered);
     } else {
-        answer(request, {{"status", status_for(request.application, outcome.text)}});
+        answer(request, {{"status", outcome.text}});
     }
     forget(at);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/state/settings.hpp"
+#include "control/state/validation.hpp"
 
 namespace mgi::control {
 namespace {
@@ -29,7 +30,9 @@ Answer failure(Problem problem, std::string text) {
 }  // namespace
 
 ControlService::ControlService(Security const& security, std::string address)
-    : security_(security), address_(std::move(address)) {}
+    : security_(security),
+      address_(std::move(address)),
+      statuses_("answers with the status that wait", kStatusesAtOnce, "ask later") {}
 
 ControlService::~ControlService() {
     stand_by({});
@@ -88,7 +91,8 @@ std::string ControlService::not_leader() const {
                            : fmt::format("not the leader; ask {}", leader_);
 }
 
-std::shared_ptr<std::string const> ControlService::status_text() const {
+std::shared_ptr<std::string const> ControlService::status_text(
+    std::optional<std::string> const& owner) const {
     About about{address_, {}, MGI_VERSION};
     std::shared_ptr<Engine> leading;
     {
@@ -96,7 +100,7 @@ std::shared_ptr<std::string const> ControlService::status_text() const {
         leading = engine_;
         if (leading == nullptr) about.leader = leader_.empty() ? "nobody yet" : leader_;
     }
-    if (leading != nullptr) return board_.json(leading, about);
+    if (leading != nullptr) return board_.json(leading, about, owner);
     return std::make_shared<std::string const>(status_json({}, about));
 }
 
@@ -239,14 +243,23 @@ void ControlService::tell_status(std::shared_ptr<Session> const& session, CallRe
                     fmt::format("protocol {}: this controller speaks {}; update the older side",
                                 protocol, kProtocol)));
     }
-    if (statuses_ >= kStatusesAtOnce) {
-        return session->answer(call.number(),
-                               failure(Problem::Unavailable, "too many ask for the status"));
+    std::string const wrong = wrong_owner(call.status().owner());
+    if (!wrong.empty()) {
+        return session->answer(call.number(), failure(Problem::InvalidArgument, wrong));
     }
-    ++statuses_;
-    writes_status_.add([this, session, number = call.number()] {
-        session->answer(number, status_text());
-        --statuses_;
+    std::optional<std::string> owner;
+    if (call.status().has_owner()) owner = call.status().owner();
+    std::string full;
+    {
+        std::lock_guard const lock(mutex_);
+        full = statuses_.refusal(owner.value_or(""));
+        if (full.empty()) statuses_.add(owner.value_or(""));
+    }
+    if (!full.empty()) return session->answer(call.number(), failure(Problem::Unavailable, full));
+    writes_status_.add([this, session, owner, number = call.number()] {
+        session->answer(number, status_text(owner));
+        std::lock_guard const lock(mutex_);
+        statuses_.remove(owner.value_or(""));
     });
 }
 

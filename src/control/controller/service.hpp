@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -16,6 +17,7 @@
 #include "control/controller/worker.hpp"
 #include "control/net/server.hpp"
 #include "control/rpc/security.hpp"
+#include "control/state/shares.hpp"
 
 namespace mgi::control {
 
@@ -64,7 +66,8 @@ private:
     void start(std::shared_ptr<Session> const& session, std::uint64_t number, Ask const& ask);
     void tell_status(std::shared_ptr<Session> const& session, CallRequest const& call);
     void give_up(CallId call, Engine& engine);
-    [[nodiscard]] std::shared_ptr<std::string const> status_text() const;
+    [[nodiscard]] std::shared_ptr<std::string const> status_text(
+        std::optional<std::string> const& owner = {}) const;
     [[nodiscard]] std::shared_ptr<Engine> engine() const;
     [[nodiscard]] std::string not_leader() const;
     std::shared_ptr<Session> find(SessionId session) const;
@@ -72,10 +75,10 @@ private:
     Security const& security_;
     std::string const address_;
     mutable StatusBoard board_;
-    std::atomic<std::uint64_t> next_{1};    ///< names of sessions and calls
-    std::atomic<std::size_t> statuses_{0};  ///< that are asked for and not answered
+    std::atomic<std::uint64_t> next_{1};  ///< names of sessions and calls
 
     mutable std::mutex mutex_;
+    Shares statuses_;  ///< that are asked for and not answered
     std::shared_ptr<Engine> engine_;
     std::string leader_;
     std::unordered_map<SessionId, std::shared_ptr<Session>> sessions_;  ///< that have begun

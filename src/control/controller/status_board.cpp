@@ -5,7 +5,7 @@ namespace mgi::control {
 void StatusBoard::refresh(std::shared_ptr<Engine const> const& engine) {
     auto const now = clock_();
     if (snapshot_ != nullptr && of_.lock() == engine && now - taken_ < kKept) return;
-    json_.reset();
+    texts_.clear();
     snapshot_ = std::make_shared<Snapshot const>(engine->snapshot());
     of_ = engine;
     taken_ = now;
@@ -18,13 +18,17 @@ std::shared_ptr<Snapshot const> StatusBoard::snapshot(std::shared_ptr<Engine con
 }
 
 std::shared_ptr<std::string const> StatusBoard::json(std::shared_ptr<Engine const> const& engine,
-                                                     About const& about) {
+                                                     About const& about,
+                                                     std::optional<std::string> const& owner) {
     std::lock_guard const lock(mutex_);
     refresh(engine);
-    if (json_ == nullptr) {
-        json_ = std::make_shared<std::string const>(status_json(*snapshot_, about));
-    }
-    return json_;
+    auto const known = texts_.find(owner);
+    if (known != texts_.end()) return known->second;
+    if (texts_.size() >= kMostTexts) texts_.clear();
+    auto text = std::make_shared<std::string const>(
+        status_json(owner ? seen_by(*owner, *snapshot_) : *snapshot_, about));
+    texts_.emplace(owner, text);
+    return text;
 }
 
 }  // namespace mgi::control

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "control/controller/engine.hpp"
@@ -21,13 +23,16 @@ public:
 
     /// For so long an answer is good for others, too.
     static constexpr std::chrono::milliseconds kKept{250};
+    /// Texts that are kept so long: large ones, of a large cluster.
+    static constexpr std::size_t kMostTexts = 16;
 
     explicit StatusBoard(Clock clock = std::chrono::steady_clock::now) : clock_(std::move(clock)) {}
 
     std::shared_ptr<Snapshot const> snapshot(std::shared_ptr<Engine const> const& engine);
-    /// `about` must be the same for one engine.
+    /// All of it, or what an owner may see. `about` must be the same for one engine.
     std::shared_ptr<std::string const> json(std::shared_ptr<Engine const> const& engine,
-                                            About const& about);
+                                            About const& about,
+                                            std::optional<std::string> const& owner = {});
 
 private:
     /// With the lock held.
@@ -38,7 +43,8 @@ private:
     std::weak_ptr<Engine const> of_;
     std::chrono::steady_clock::time_point taken_;
     std::shared_ptr<Snapshot const> snapshot_;
-    std::shared_ptr<std::string const> json_;  ///< of that snapshot; null: nobody has asked
+    /// Of that snapshot, for who has asked.
+    std::map<std::optional<std::string>, std::shared_ptr<std::string const>> texts_;
 };
 
 }  // namespace mgi::control

@@ -8,7 +8,7 @@
 namespace mgi::control {
 
 /// Version of the messages. A peer of another one is refused by name.
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 
 /// What bounds the controller's memory, whatever its peers send. Of what an owner asks for (endpoints,
 /// channels, their ends, plans under way, calls that wait, gathers' bytes) there is always room for the

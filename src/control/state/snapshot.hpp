@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,7 @@ struct Counters {
 /// them without.
 struct Snapshot {
     std::uint64_t epoch = 0;
+    std::optional<std::string> owner = {};  ///< who sees no more than is his; none: who sees all
     double uptime_s = 0;
     std::vector<ServerView> servers;
     std::vector<EndpointView> endpoints;  ///< by id
@@ -127,5 +129,10 @@ struct Snapshot {
 /// The rest, which needs no lock: rates and totals of the channels that there are and of NICs, from the
 /// servers' figures, and the order of the endpoints.
 void complete(Snapshot& snapshot);
+
+/// What an owner may see: his endpoints and channels, and the servers with their devices, links and NICs,
+/// which are everybody's. Not how many endpoints others have, nor failures, whose texts name others', nor
+/// counters.
+Snapshot seen_by(std::string const& owner, Snapshot const& all);
 
 }  // namespace mgi::control

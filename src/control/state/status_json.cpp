@@ -170,6 +170,7 @@ std::string status_json(Snapshot const& snapshot, About const& about) {
                      {"leader_address", about.leader.empty() ? about.controller : about.leader},
                      {"uptime_s", snapshot.uptime_s},
                      {"version", about.version}};
+    if (snapshot.owner) json["owner"] = *snapshot.owner;
     OrderedJson& servers = json["servers"] = OrderedJson::array();
     std::unordered_map<std::uint32_t, ServerGraph const*> graphs;
     for (ServerView const& server : snapshot.servers) {
@@ -190,7 +191,7 @@ std::string status_json(Snapshot const& snapshot, About const& about) {
     for (FailureView const& failure : snapshot.failures) {
         failures.push_back({{"at_s", failure.at_s}, {"what", failure.what}});
     }
-    json["counters"] = of(snapshot.counters);
+    if (!snapshot.owner) json["counters"] = of(snapshot.counters);
     // Names come from outside: what is no UTF-8 is replaced.
     return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

@@ -1,5 +1,7 @@
 // What the status page shows.
 #include <algorithm>
+#include <iterator>
+#include <unordered_map>
 
 #include "control/state/cluster.hpp"
 #include "control/state/use_views.hpp"
@@ -37,6 +39,23 @@ void complete(Snapshot& snapshot) {
     std::sort(snapshot.endpoints.begin(), snapshot.endpoints.end(),
               [](EndpointView const& a, EndpointView const& b) { return a.id < b.id; });
     add_uses(snapshot);
+}
+
+Snapshot seen_by(std::string const& owner, Snapshot const& all) {
+    Snapshot made;
+    made.epoch = all.epoch;
+    made.owner = owner;
+    made.uptime_s = all.uptime_s;
+    auto const is_his = [&](auto const& one) { return one.owner == owner; };
+    std::copy_if(all.endpoints.begin(), all.endpoints.end(), std::back_inserter(made.endpoints),
+                 is_his);
+    std::copy_if(all.channels.begin(), all.channels.end(), std::back_inserter(made.channels),
+                 is_his);
+    std::unordered_map<std::uint32_t, std::size_t> count;
+    for (EndpointView const& endpoint : made.endpoints) ++count[endpoint.server];
+    made.servers = all.servers;
+    for (ServerView& server : made.servers) server.endpoints = count[server.id];
+    return made;
 }
 
 Snapshot Cluster::snapshot(Now now) const {

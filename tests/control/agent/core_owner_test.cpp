@@ -189,26 +189,20 @@ TEST_F(Owners, AJobsSecretIsOneOwnerForAllUsers) {
     EXPECT_NE(error_of(claim(4, {{"job_secret", "short"}})).find("at least 32"), std::string::npos);
 }
 
-TEST_F(Owners, StatusShowsOthersToRootAndToTheAgentsUserAlone) {
+TEST_F(Owners, StatusIsAskedForAllForRootAndForTheAgentsUserAlone) {
     register_agent();
-    std::string const status =
-        R"({"servers":[{"id":1}],"endpoints":[{"id":1,"owner":"user 1000"},{"id":2,"owner":"user 2000"}],)"
-        R"("channels":[{"id":3,"owner":"user 2000","name":"secret"}],"failures":[{"what":"channel secret"}]})";
-    auto const shown = [&](ApplicationId id, std::uint32_t uid) {
-        hello(id, Json::object(), uid);
+    auto const asked = [&](ApplicationId id, Json const& said, std::uint32_t uid) {
+        claim(id, said, uid);
         ask(id, {{"op", "status"}, {"id", 1u}});
-        CallOutcome outcome;
-        outcome.text = status;
-        core_.call_ended(ports_.calls.back().number, outcome, now_);
-        return ports_.told[id].back()["status"].get<std::string>();
+        return std::get<StatusRequest>(ports_.calls.back().request);
     };
-    EXPECT_EQ(shown(1, 0), status);
-    Json const own = Json::parse(shown(2, 1000));
-    ASSERT_EQ(own["endpoints"].size(), 1u);
-    EXPECT_EQ(own["endpoints"][0]["id"], 1u);
-    EXPECT_TRUE(own["channels"].empty());
-    EXPECT_TRUE(own["failures"].empty());
-    EXPECT_EQ(own["servers"].size(), 1u);
+    EXPECT_FALSE(asked(1, Json::object(), 0).has_owner());
+    EXPECT_EQ(asked(2, Json::object(), 1000).owner(), owner_of(1000, ""));
+    EXPECT_EQ(asked(3, {{"job_secret", kSecret}}, kOther).owner(), owner_of(kOther, kSecret));
+    CallOutcome outcome;
+    outcome.text = "what the controller lets it see";
+    core_.call_ended(ports_.calls.back().number, outcome, now_);
+    EXPECT_EQ(ports_.told[3].back()["status"], outcome.text);
 }
 
 TEST_F(Owners, OneUserLeavesPlacesToOthers) {

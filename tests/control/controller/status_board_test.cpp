@@ -79,6 +79,77 @@ TEST(ControlStatus, ShowsGraphsAndFiguresAsTheyAreNow) {
     EXPECT_EQ(status["endpoints"][0]["device"], "gpu1");
 }
 
+TEST_F(ControlStatusBoard, EveryOwnersTextIsItsOwnAndFewAreKept) {
+    auto const one = engine();
+    auto const all = board.json(one, about);
+    auto const mine = board.json(one, about, "me");
+    EXPECT_EQ(board.json(one, about, "me"), mine);
+    EXPECT_EQ(nlohmann::json::parse(*mine)["owner"], "me");
+    EXPECT_EQ(nlohmann::json::parse(*all).count("owner"), 0u);
+    for (std::size_t i = 0; i < StatusBoard::kMostTexts; ++i) {
+        (void)board.json(one, about, "another " + std::to_string(i));
+    }
+    EXPECT_NE(board.json(one, about, "me"), mine);
+    EXPECT_EQ(*board.json(one, about, "me"), *mine);
+}
+
+// As its bytes come to the agent.
+TEST(ControlStatus, AnOwnersAnswerNamesNothingOfOthers) {
+    Served served;
+    WireAgent agent(served, "a");
+    ASSERT_TRUE(agent.join());
+    auto const endpoint = [&](std::string const& owner) {
+        CallRequest call;
+        CreateEndpointRequest& request = *call.mutable_create_endpoint();
+        *request.mutable_sender() = agent.sender;
+        request.set_request("endpoint-" + owner);
+        request.set_vertex(1);
+        request.set_application("query of " + owner);
+        request.set_owner(owner);
+        return agent.call(call).answer.create_endpoint().endpoint();
+    };
+    auto const channel = [&](std::string const& owner, std::uint32_t id, bool accepted) {
+        CallRequest call;
+        CreateChannelRequest& request = *call.mutable_create_channel();
+        *request.mutable_sender() = agent.sender;
+        request.set_request(std::string("channel-") + (accepted ? "1" : "2") + owner);
+        request.set_owner(owner);
+        request.mutable_spec()->set_name("flow of " + owner);
+        request.mutable_spec()->add_sources(id);
+        request.mutable_spec()->add_destinations(id);
+        auto made = agent.begin(call);
+        ControllerMessage const prepare = agent.hear(ControllerMessage::kPreparePlan);
+        AgentMessage ack;
+        ack.mutable_plan_ack()->set_channel(prepare.prepare_plan().channel());
+        ack.mutable_plan_ack()->set_generation(1);
+        ack.mutable_plan_ack()->set_accepted(accepted);
+        agent.say(ack);
+        EXPECT_EQ(made.get().ok(), accepted);
+    };
+    for (std::string const owner : {"me", "them"}) {
+        std::uint32_t const id = endpoint(owner);
+        channel(owner, id, true);
+        channel(owner, id, false);  // the list of failures names it
+    }
+    CallRequest call;
+    call.mutable_status()->set_protocol(kProtocol);
+    std::string const all = agent.call(call).answer.status().json();
+    EXPECT_NE(all.find("flow of them"), std::string::npos);
+    call.mutable_status()->set_owner("me");
+    std::string const mine = agent.call(call).answer.status().json();
+    EXPECT_EQ(mine.find("them"), std::string::npos) << mine;
+    auto const shown = nlohmann::json::parse(mine);
+    EXPECT_EQ(shown["owner"], "me");
+    EXPECT_EQ(shown["channels"].size(), 2u);
+    EXPECT_EQ(shown["endpoints"].size(), 1u);
+    EXPECT_EQ(shown["servers"][0]["endpoints"], 1u);
+    EXPECT_EQ(shown["servers"][0]["vertices"].size(), 3u);
+    EXPECT_TRUE(shown["failures"].empty());
+    EXPECT_EQ(shown.count("counters"), 0u);
+    call.mutable_status()->set_owner(std::string(65, 'x'));
+    EXPECT_EQ(agent.call(call).code(), Outcome::INVALID_ARGUMENT);
+}
+
 TEST(ControlStatus, ManyAskWhileTheClusterChanges) {
     Served served;
     std::atomic<bool> over = false;
