@@ -19,7 +19,8 @@ namespace mgi::control {
 
 namespace {
 
-constexpr std::uint64_t kListener = 0;
+// Of an event of the outer epoll: else it is a user's epoll.
+constexpr std::uint64_t kListener = UINT64_MAX;
 // Of an epoll event: whether it is about the process, not the socket.
 constexpr std::uint64_t kProcess = 1ULL << 63;
 constexpr int kAcceptedAtOnce = 16;
@@ -64,14 +65,27 @@ ApplicationServer::Peer* ApplicationServer::peer(ApplicationId id) {
 }
 
 bool ApplicationServer::serve() {
-    std::array<epoll_event, 64> events;
+    std::array<epoll_event, 16> events;
     int const ready = epoll_wait(poll_.get(), events.data(), int(events.size()), 0);
     for (int i = 0; i < ready; ++i) {
         std::uint64_t const data = events[std::size_t(i)].data.u64;
         if (data == kListener) {
             accept_some();
-            continue;
+        } else {
+            serve_user(std::uint32_t(data));
         }
+    }
+    close_broken();
+    return ready > 0;
+}
+
+void ApplicationServer::serve_user(std::uint32_t uid) {
+    auto const found = users_.find(uid);
+    if (found == users_.end()) return;
+    std::array<epoll_event, kAtOnce> events;
+    int const ready = epoll_wait(found->second.poll.get(), events.data(), kAtOnce, 0);
+    for (int i = 0; i < ready; ++i) {
+        std::uint64_t const data = events[std::size_t(i)].data.u64;
         ApplicationId const id = data & ~kProcess;
         Peer* const at = peer(id);
         if (at == nullptr || !at->broken.empty()) continue;
@@ -84,8 +98,15 @@ bool ApplicationServer::serve() {
         if ((events[std::size_t(i)].events & EPOLLOUT) != 0) write(id, *at);
         if ((events[std::size_t(i)].events & ~std::uint32_t(EPOLLOUT)) != 0) read(id, *at);
     }
-    close_broken();
-    return ready > 0;
+}
+
+ApplicationServer::User& ApplicationServer::user(std::uint32_t uid) {
+    auto const found = users_.find(uid);
+    if (found != users_.end()) return found->second;
+    Fd poll(epoll_create1(EPOLL_CLOEXEC));
+    if (!poll) throw Error(ErrorCode::OutOfMemory, with_errno("an epoll", errno));
+    add(poll_.get(), poll.get(), EPOLLIN, uid);
+    return users_.emplace(uid, User{std::move(poll)}).first->second;
 }
 
 void ApplicationServer::accept_some() {
@@ -104,16 +125,20 @@ void ApplicationServer::accept_some() {
         ucred who{};
         socklen_t size = sizeof(who);
         if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) continue;
+        User& of = user(who.uid);
         ApplicationId const id = next_++;
         int const socket = fd.get();
         auto const [at, added] =
-            peers_.emplace(id, Peer{MessageSocket(std::move(fd), kMostAnswerBytes),
+            peers_.emplace(id, Peer{who.uid,
+                                    MessageSocket(std::move(fd), kMostAnswerBytes),
                                     process_of(who.pid),
                                     false,
                                     false,
                                     {}});
-        add(poll_.get(), socket, EPOLLIN | EPOLLRDHUP, id);
-        if (at->second.process) add(poll_.get(), at->second.process.get(), EPOLLIN, id | kProcess);
+        ++of.applications;
+        int const poll = of.poll.get();
+        add(poll, socket, EPOLLIN | EPOLLRDHUP, id);
+        if (at->second.process) add(poll, at->second.process.get(), EPOLLIN, id | kProcess);
         events_.came(id, std::uint32_t(who.pid), who.uid);
     }
 }
@@ -162,7 +187,7 @@ void ApplicationServer::watch(ApplicationId id, Peer& peer) {
     epoll_event event{};
     event.events = std::uint32_t(EPOLLIN) | EPOLLRDHUP | (writes ? std::uint32_t(EPOLLOUT) : 0u);
     event.data.u64 = id;
-    epoll_ctl(poll_.get(), EPOLL_CTL_MOD, peer.socket.fd(), &event);
+    epoll_ctl(users_.at(peer.uid).poll.get(), EPOLL_CTL_MOD, peer.socket.fd(), &event);
     peer.writes = writes;
 }
 
@@ -196,7 +221,9 @@ void ApplicationServer::close_broken() {
         ApplicationId const id = broken->first;
         std::string const why = broken->second.broken;
         bool const dismissed = broken->second.dismissed;
+        auto const of = users_.find(broken->second.uid);
         peers_.erase(broken);
+        if (--of->second.applications == 0) users_.erase(of);
         if (!dismissed) events_.left(id, why);
     }
 }

@@ -1,6 +1,7 @@
 /// \file
-/// The applications' socket: accepts, reads a little of each in turn, writes what goes. No application,
-/// whether it floods, never reads or dies, keeps the others waiting.
+/// The applications' socket: accepts, reads a little of each in turn, writes what goes. Users come in turn,
+/// and of each user's applications some: so neither one that floods, never reads or dies keeps the others
+/// waiting, nor one user's many another's one.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@ namespace mgi::control {
 /// Used by one thread.
 class ApplicationServer {
 public:
+    /// So many of one user's are served before another user's turn.
+    static constexpr int kAtOnce = 8;
     /// An application that reads so slowly that more than this waits for it is closed: one answer of
     /// any size, and what is said while it is being read.
     static constexpr std::size_t kMostQueued = kMostAnswerBytes + (8u << 20);
@@ -43,7 +46,13 @@ public:
     void dismiss(ApplicationId id);
 
 private:
+    /// Its applications that are ready. The system keeps both in turn, users and each one's applications.
+    struct User {
+        Fd poll;
+        std::size_t applications = 0;
+    };
     struct Peer {
+        std::uint32_t uid = 0;
         MessageSocket socket;
         Fd process;  ///< a pidfd; its end is noticed although a child of it keeps the socket
         bool writes = false;     ///< waits for room
@@ -53,6 +62,8 @@ private:
     using Peers = std::map<ApplicationId, Peer>;
 
     void accept_some();
+    void serve_user(std::uint32_t uid);
+    User& user(std::uint32_t uid);
     void refuse_one();
     void read(ApplicationId id, Peer& peer);
     void write(ApplicationId id, Peer& peer);
@@ -65,6 +76,7 @@ private:
     Listener listener_;
     Fd poll_;
     Fd spare_;
+    std::map<std::uint32_t, User> users_;  ///< that have applications
     Peers peers_;
     ApplicationId next_ = 1;
 };

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -21,6 +20,8 @@
 #include "control/agent/session.hpp"
 #include "control/agent/usage.hpp"
 #include "control/net/bounded_log.hpp"
+#include "control/state/keepsakes.hpp"
+#include "control/state/shares.hpp"
 
 namespace mgi::control {
 
@@ -44,8 +45,8 @@ struct CoreOptions {
 class AgentCore {
 public:
     static constexpr std::size_t kMostApplications = 1024;
-    static constexpr std::size_t kMostApplicationsOfUser = 768;  ///< others find a place, too
-    static constexpr std::size_t kMostRequests = 256;            ///< waiting, of one application
+    static constexpr std::size_t kMostRequests = 256;  ///< waiting, of one application
+    static constexpr std::size_t kMostRequestsOfAll = 4096;  ///< also of who has left
     /// Of one application's requests that wait, as the controller is asked: heartbeats share their way.
     static constexpr std::size_t kMostRequestBytes = std::size_t(16) << 20;
     static constexpr std::size_t kMostEndpointsEach = 65'536;  ///< of one application
@@ -101,6 +102,7 @@ private:
         std::string name;  ///< empty until its hello
         std::uint32_t pid = 0;
         std::uint32_t uid = 0;
+        std::string user;   ///< of it, whom its place and its requests count for
         std::string owner;  ///< of what it names, since its hello
         Time since{};
         std::size_t requests = 0;       ///< that wait
@@ -110,6 +112,7 @@ private:
     struct Request {
         ApplicationId application = 0;  ///< 0: nobody waits for it
         std::uint64_t id = 0;           ///< the application's
+        std::string user;  ///< whom it counts for, also once its application has left
         std::string op;
         UnaryRequest message;
         std::size_t bytes = 0;  ///< of the message
@@ -151,8 +154,10 @@ private:
 
     // core_requests.cpp
     void ask(Request request);
+    void add(std::uint64_t number, Request request);
     bool take_over(Request const& request);
-    void dispatch(Time now);
+    /// All, or those from that number on.
+    void dispatch(Time now, std::uint64_t first = 0);
     void send(Requests::iterator at, Time now);
     void done(Requests::iterator at, CallOutcome const& outcome);
     void answer_channel(Requests::iterator at);
@@ -181,6 +186,7 @@ private:
     void hand_part(PartWait const& wait, HeldPlans const& held);
     void share_board(Request const& request, Json const& message, Fd fd);
     void forget_board(std::string const& board);
+    void waits_no_more(PartWait const& wait);
     /// Those of which it holds end with this answer.
     void end_part_waits(std::function<bool(PartWait const&)> const& of, Json answer);
     void leave_channel(Request const& request, Json const& message);
@@ -222,6 +228,9 @@ private:
     std::vector<AgentMessage> unsaid_;  ///< what came to pass while a registration is under way
     std::map<ApplicationId, Application> applications_;
     Requests requests_;
+    // Users share the places and the time of this agent.
+    Shares applications_of_{"applications at this agent", kMostApplications, "end some"};
+    Shares requests_of_{"requests that wait at this agent", kMostRequestsOfAll, "ask later"};
     std::uint64_t next_request_ = 1;
     std::map<CallNumber, std::uint64_t> calls_;  ///< under way, and whose
     CallNumber next_call_ = 1;
@@ -230,7 +239,7 @@ private:
     net::BoundedLog unproven_log_;
     std::map<std::uint32_t, Time>
         left_;  ///< channels that go on elsewhere, and until when they are kept
-    std::deque<std::uint64_t> repeated_;  ///< requests: gathers that are answered, the oldest first
+    Keepsakes<std::uint64_t> repeated_;  ///< requests: gathers that are answered
     Usage usage_{options_.nics};
     std::vector<LinkUse> links_used_;
     Time now_{};  ///< of the event at hand

@@ -28,24 +28,18 @@ bool is_gpu(Vertex const& vertex) {
 
 void AgentCore::application_came(ApplicationId id, std::uint32_t pid, std::uint32_t uid, Time now) {
     now_ = now;
-    auto const of_user =
-        std::size_t(std::count_if(applications_.begin(), applications_.end(),
-                                  [uid](auto const& entry) { return entry.second.uid == uid; }));
-    bool const full = applications_.size() >= kMostApplications;
-    if (full || of_user >= kMostApplicationsOfUser) {
-        std::string const what =
-            full ? std::to_string(kMostApplications) + " applications already, its most"
-                 : std::to_string(kMostApplicationsOfUser) + " applications of user " +
-                       std::to_string(uid) + " already, the most of one user";
-        ports_.tell(
-            id, {{"id", 0u}, {"error", error_value(ErrorCode::Refused, "this agent has " + what)}});
-        ports_.dismiss(id);
-        return;
-    }
     Application application;
     application.pid = pid;
     application.uid = uid;
+    application.user = control::owner_of(uid, "");
     application.since = now;
+    std::string const full = applications_of_.refusal(application.user);
+    if (!full.empty()) {
+        ports_.tell(id, {{"id", 0u}, {"error", error_value(ErrorCode::Refused, full)}});
+        ports_.dismiss(id);
+        return;
+    }
+    applications_of_.add(application.user);
     applications_.emplace(id, std::move(application));
 }
 
@@ -55,6 +49,7 @@ void AgentCore::application_said(ApplicationId id, Json const& message, Time now
     if (found == applications_.end()) return;
     Application& application = found->second;
     std::uint64_t request = 0;
+    std::uint64_t const next = next_request_;
     try {
         request = number_in(message, "id", UINT64_MAX);
         said(id, application, message, now, std::move(fd));
@@ -62,10 +57,11 @@ void AgentCore::application_said(ApplicationId id, Json const& message, Time now
         ports_.tell(id, {{"id", request}, {"error", error_value(error.code(), error.what())}});
         if (application.name.empty()) {  // a hello that was no hello
             ports_.dismiss(id);
+            applications_of_.remove(application.user);
             applications_.erase(found);
         }
     }
-    dispatch(now);
+    dispatch(now, next);  // what others asked for waits for other events
 }
 
 void AgentCore::said(ApplicationId id, Application& application, Json const& message, Time now,
@@ -81,8 +77,11 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
         throw Error(ErrorCode::Refused, op + ": " + std::to_string(kMostRequests) +
                                             " requests of this application wait already, the most");
     }
+    std::string const full = requests_of_.refusal(application.user);
+    if (!full.empty()) throw Error(ErrorCode::Refused, op + ": " + full);
     Request request;
     request.application = id;
+    request.user = application.user;
     request.id = number_in(message, "id", UINT64_MAX);
     request.op = op;
     auto const limit = has(message, "timeout_ms")
@@ -226,6 +225,8 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     if (found == applications_.end()) return;
     std::string const name = found->second.name;
     std::string const board = board_of(found->second);
+    std::string const user = found->second.user;
+    applications_of_.remove(user);
     applications_.erase(found);
     forget_board(board);
     for (auto at = requests_.begin(); at != requests_.end();) {
@@ -240,10 +241,12 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
         if (may_have_made && request->second.made == 0) {
             request->second.deadline = std::max(request->second.deadline, now + kGiveBackLimit);
         } else if (request->second.call == 0 && request->second.made == 0) {
-            requests_.erase(request);
+            forget(request);
         }
     }
-    std::erase_if(part_waits_, [&](PartWait const& wait) { return wait.application == id; });
+    requests_of_.remove(user, std::erase_if(part_waits_, [&](PartWait const& wait) {
+                            return wait.application == id;
+                        }));
     usage_.application_left(id);
     auto const endpoints = holdings_.endpoints_of(id);
     for (std::uint32_t const channel : holdings_.created_by(id)) {

@@ -31,12 +31,11 @@ void AgentCore::put_part(Request const& request, Json const& message, Fd fd) {
         throw Error(ErrorCode::OutOfMemory,
                     "put_part: the agent of server " + options_.name + " has too many open files");
     }
-    std::size_t parts = 0;
-    for (auto const& [other, plans] : holdings_.channels()) parts += plans.part ? 1 : 0;
-    if (!held.part && parts >= kMostParts) {
-        throw Error(ErrorCode::Refused, "put_part: this agent keeps the parts of " +
-                                            std::to_string(kMostParts) + " channels, its most");
-    }
+    Shares parts("channels' parts that this agent keeps", kMostParts, "delete channels");
+    for (auto const& [other, plans] : holdings_.channels())
+        parts.add(plans.owner, plans.part ? 1 : 0);
+    std::string const full = held.part ? "" : parts.refusal(held.owner);
+    if (!full.empty()) throw Error(ErrorCode::Refused, "put_part: " + full);
     held.part = std::move(fd);
     answer(request, Json::object());
     for (auto at = part_waits_.begin(); at != part_waits_.end();) {
@@ -46,7 +45,7 @@ void AgentCore::put_part(Request const& request, Json const& message, Fd fd) {
         }
         PartWait const wait = *at;
         at = part_waits_.erase(at);
-        --applications_.at(wait.application).requests;
+        waits_no_more(wait);
         hand_part(wait, held);
     }
 }
@@ -58,6 +57,13 @@ void AgentCore::get_part(Request const& request, Json const& message) {
     if (held.part) return hand_part(wait, held);
     part_waits_.push_back(wait);
     ++applications_.at(wait.application).requests;
+    requests_of_.add(request.user);
+}
+
+void AgentCore::waits_no_more(PartWait const& wait) {
+    Application& application = applications_.at(wait.application);
+    --application.requests;
+    requests_of_.remove(application.user);
 }
 
 void AgentCore::hand_part(PartWait const& wait, HeldPlans const& held) {
@@ -105,7 +111,7 @@ void AgentCore::end_part_waits(std::function<bool(PartWait const&)> const& of, J
         }
         PartWait const wait = *at;
         at = part_waits_.erase(at);
-        --applications_.at(wait.application).requests;
+        waits_no_more(wait);
         answer["id"] = wait.id;
         ports_.tell(wait.application, answer);
     }

@@ -36,14 +36,14 @@ void AgentCore::gathered(Requests::iterator at, GatherReply const& reply) {
     Request kept = request;
     forget(at);
     kept.application = 0;
+    std::string const user = std::exchange(kept.user, "");
     kept.answered_by = session_.sender().epoch();
     kept.deadline = now_ + kRepeatGathers;
-    repeated_.push_back(next_request_);
-    requests_.emplace(next_request_++, std::move(kept));
+    repeated_.add(user, next_request_);
+    add(next_request_++, std::move(kept));
     if (repeated_.size() <= kMostRepeated) return;
-    auto const oldest = requests_.find(repeated_.front());
+    auto const oldest = requests_.find(repeated_.drop_of_largest());
     if (oldest != requests_.end()) drop(oldest);
-    repeated_.pop_front();
 }
 
 void AgentCore::repeat_gathers() {

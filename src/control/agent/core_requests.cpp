@@ -51,7 +51,11 @@ void AgentCore::ask(Request request) {
         ++found->second.requests;
         found->second.request_bytes += request.bytes;
     }
-    std::uint64_t const number = next_request_++;
+    add(next_request_++, std::move(request));
+}
+
+void AgentCore::add(std::uint64_t number, Request request) {
+    if (!request.user.empty()) requests_of_.add(request.user);
     requests_.emplace(number, std::move(request));
 }
 
@@ -85,8 +89,8 @@ bool AgentCore::expires(Request const& request) const {
 }
 
 // Sends what waits, and ends what has waited too long.
-void AgentCore::dispatch(Time now) {
-    for (auto at = requests_.begin(); at != requests_.end();) {
+void AgentCore::dispatch(Time now, std::uint64_t first) {
+    for (auto at = requests_.lower_bound(first); at != requests_.end();) {
         auto const request = at++;
         Request& waiting = request->second;
         bool const late = now >= waiting.deadline && expires(waiting);
@@ -119,8 +123,10 @@ void AgentCore::check_invariants() const {
         kMost)
         return;
     std::map<ApplicationId, std::size_t> waiting;
+    std::size_t counted_for_users = part_waits_.size();
     for (auto const& [number, request] : requests_) {
         ++waiting[request.application];
+        counted_for_users += request.user.empty() ? 0 : 1;
         MGI_ASSERT(request.application == 0 || applications_.contains(request.application), number,
                    request.application);
         auto const call = calls_.find(request.call);
@@ -131,6 +137,8 @@ void AgentCore::check_invariants() const {
         ++waiting[wait.application];
         MGI_ASSERT(applications_.contains(wait.application), wait.application, wait.channel);
     }
+    MGI_ASSERT(requests_of_.all() == counted_for_users, requests_of_.all(), counted_for_users);
+    MGI_ASSERT(applications_of_.all() == applications_.size(), applications_of_.all());
     for (auto const& [id, application] : applications_) {
         auto const found = waiting.find(id);
         std::size_t const counted = found == waiting.end() ? 0 : found->second;
@@ -313,7 +321,7 @@ void AgentCore::fail(Requests::iterator at, ErrorCode code, std::string const& t
         std::uint64_t const number = next_request_++;
         if (orphan.call != 0) calls_[orphan.call] = number;
         forget(at);
-        requests_.emplace(number, std::move(orphan));
+        add(number, std::move(orphan));
         return;
     }
     if (request.made != 0 && code == ErrorCode::Timeout) {
@@ -331,6 +339,7 @@ AgentCore::Requests::iterator AgentCore::forget(Requests::iterator at) {
         --found->second.requests;
         found->second.request_bytes -= at->second.bytes;
     }
+    if (!at->second.user.empty()) requests_of_.remove(at->second.user);
     return requests_.erase(at);
 }
 

@@ -2,10 +2,17 @@
 #include "control/agent/applications.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "support/as_nobody.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace mgi::control {
@@ -67,6 +74,85 @@ TEST_F(Applications, WhoNeverReadsIsClosed) {
     for (int i = 0; i < 4; ++i) server_.tell(id, large);
     server_.serve();
     EXPECT_EQ(left_, "it does not read what it is told");
+}
+
+/// Counts what comes of whom.
+struct ApplicationsOfUsers : ::testing::Test {
+    void SetUp() override {
+        if (geteuid() != 0) GTEST_SKIP() << "only root makes connections of other users";
+        // Others may come in, as members of the socket's group may.
+        ASSERT_EQ(chmod(path.substr(0, path.rfind('/')).c_str(), 0755), 0);
+        ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+    }
+    MessageSocket connect_as(std::uint32_t uid) {
+        // Of this thread alone, and for as long as the system asks who connects.
+        EXPECT_EQ(syscall(SYS_setresuid, -1, uid, -1), 0);
+        Fd fd = connect_to_agent(path);
+        EXPECT_EQ(syscall(SYS_setresuid, -1, 0, -1), 0);
+        return {std::move(fd), kMostAnswerBytes};
+    }
+
+    mgi::test::TemporaryFolder folder;
+    std::string const path = folder.file("agent.sock");
+    std::map<ApplicationId, std::uint32_t> users;
+    std::map<std::uint32_t, std::size_t> said;
+    ApplicationServer server{
+        path,
+        {[this](ApplicationId id, std::uint32_t, std::uint32_t uid) { users[id] = uid; },
+         [this](ApplicationId id, Json const&, Fd) { ++said[users.at(id)]; },
+         [](ApplicationId, std::string const&) {}}};
+};
+
+TEST_F(ApplicationsOfUsers, OneUsersManyDoNotKeepAnothersOneWaiting) {
+    std::string const frame = frame_of({{"op", "use"}});
+    std::string flood;
+    while (flood.size() < 32u << 10) flood += frame;
+    std::size_t const each = flood.size() / frame.size();
+    std::vector<MessageSocket> many;
+    for (int i = 0; i < 100; ++i) {
+        many.push_back(connect_as(0));
+        many.back().queue(flood);
+        many.back().write();
+        ASSERT_EQ(many.back().queued(), 0u);
+    }
+    MessageSocket one = connect_as(mgi::test::kNobody);
+    one.queue(frame);
+    one.write();
+    while (said[mgi::test::kNobody] == 0) ASSERT_TRUE(server.serve());
+    // While all come in, some of the first ones' words are heard.
+    EXPECT_LE(said[0], (100 / 16 + 3) * ApplicationServer::kAtOnce * each);
+    while (said[0] < 100 * each) ASSERT_TRUE(server.serve());
+    // And when all are there, no more than the user's turn lies between.
+    for (int i = 0; i < 10; ++i) {
+        for (MessageSocket& socket : many) {
+            socket.queue(flood);
+            socket.write();
+        }
+        std::size_t const before = said[0];
+        std::size_t const heard = said[mgi::test::kNobody];
+        one.queue(frame);
+        one.write();
+        while (said[mgi::test::kNobody] == heard) ASSERT_TRUE(server.serve());
+        EXPECT_LE(said[0] - before, ApplicationServer::kAtOnce * each);
+        while (said[0] < before + 100 * each) ASSERT_TRUE(server.serve());
+    }
+}
+
+TEST_F(ApplicationsOfUsers, WhoHasLeftLeavesNothing) {
+    for (std::uint32_t const uid : {0u, std::uint32_t(mgi::test::kNobody)}) {
+        {
+            MessageSocket socket = connect_as(uid);
+            socket.queue(frame_of({{"op", "hello"}}));
+            socket.write();
+            while (said[uid] == 0) ASSERT_TRUE(server.serve());
+        }
+        while (server.serve()) {
+        }
+        MessageSocket again = connect_as(uid);
+        again.queue(frame_of({{"op", "hello"}}));
+        again.write();
+        while (said[uid] == 1) ASSERT_TRUE(server.serve());
+    }
 }
 
 }  // namespace

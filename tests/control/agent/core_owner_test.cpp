@@ -208,15 +208,90 @@ TEST_F(Owners, StatusIsAskedForAllForRootAndForTheAgentsUserAlone) {
 TEST_F(Owners, OneUserLeavesPlacesToOthers) {
     register_agent();
     ApplicationId id = 1;
-    for (; id <= AgentCore::kMostApplicationsOfUser; ++id) {
+    for (; id <= AgentCore::kMostApplications * 3 / 4; ++id) {
         core_.application_came(id, 42, 1000, now_);
     }
     EXPECT_TRUE(ports_.dismissed.empty());
     core_.application_came(id, 42, 1000, now_);
     EXPECT_EQ(ports_.dismissed, std::vector<ApplicationId>{id});
-    EXPECT_NE(error_of(ports_.told[id].back()).find("768 applications of user 1000"),
+    EXPECT_NE(error_of(ports_.told[id].back())
+                  .find("applications at this agent: the limit is 1024 for all; this one has 768"),
               std::string::npos);
     EXPECT_TRUE(claim(id + 1, Json::object(), kOther).contains("ok"));
+}
+
+// Nor does it help that they end and leave what they asked for behind.
+TEST_F(Owners, OneUsersRequestsLeaveRoomForOthers) {
+    register_agent();
+    std::size_t asked = 0;
+    ApplicationId id = 1;
+    for (bool full = false; !full; ++id) {
+        hello(id);
+        for (std::uint64_t i = 1; i <= 200 && !full; ++i) {
+            std::size_t const before = ports_.calls.size();
+            Json message = create(i);
+            message["request"] = std::to_string(id) + "-request-" + std::to_string(i);
+            Json const answer = ask(id, message);
+            full = ports_.calls.size() == before;
+            if (!full) {
+                ++asked;
+                continue;
+            }
+            EXPECT_NE(error_of(answer).find("requests that wait at this agent"), std::string::npos);
+        }
+        core_.application_left(id, "it ended", now_);
+    }
+    EXPECT_EQ(asked, AgentCore::kMostRequestsOfAll * 3 / 4);
+    hello(id, Json::object(), kOther);
+    std::size_t const before = ports_.calls.size();
+    ask(id, create(1));
+    EXPECT_EQ(ports_.calls.size(), before + 1);
+    // Once that is answered its places are free.
+    for (std::size_t i = 0; i < ports_.calls.size(); ++i) {
+        end_call(i, CallOutcome::Kind::Done, std::uint32_t(i + 1));
+    }
+    EXPECT_EQ(core_.status()["requests"], 0u);
+    hello(id + 1);
+    std::size_t const then = ports_.calls.size();
+    ask(id + 1, create(2));
+    EXPECT_EQ(ports_.calls.size(), then + 1);
+}
+
+TEST_F(Owners, OneUsersGathersAreNotForgottenForAnothers) {
+    register_agent();
+    auto const gather = [&](ApplicationId id, std::uint64_t number) {
+        ask(id, {{"op", "gather"},
+                 {"id", number},
+                 {"key", "key"},
+                 {"rank", 0u},
+                 {"size", 1u},
+                 {"request", "request-" + std::to_string(id) + "-" + std::to_string(number)},
+                 {"data", bytes_value("x")}});
+        CallOutcome outcome;
+        outcome.gathered = std::make_shared<GatherReply const>();
+        core_.call_ended(ports_.calls.back().number, outcome, now_);
+    };
+    hello(1, Json::object(), kOther);
+    gather(1, 1);
+    hello(2);
+    for (std::uint64_t i = 1; i <= 2 * AgentCore::kMostRepeated; ++i) gather(2, i);
+    EXPECT_EQ(core_.status()["requests"], AgentCore::kMostRepeated);
+    core_.session_broken(ports_.opened.back().first, "it broke", now_);
+    ports_.open = false;
+    ports_.calls.clear();
+    while (!ports_.open) wait(Milliseconds(1));
+    ControllerMessage answer = message(2);
+    answer.mutable_registered()->set_agent(7);
+    answer.mutable_registered()->set_incarnation(1);
+    answer.mutable_registered()->set_heartbeat_ms(300);
+    answer.mutable_registered()->set_lease_ms(1200);
+    receive(answer);
+    bool said_again = false;
+    for (Asked const& call : ports_.calls) {
+        auto const* again = std::get_if<GatherRequest>(&call.request);
+        said_again = said_again || (again != nullptr && again->request() == "request-1-1");
+    }
+    EXPECT_TRUE(said_again);
 }
 
 /// An agent in a user namespace that has no number for most users.
