@@ -24,6 +24,23 @@ Cutter::~Cutter() {
     thread_.join();
 }
 
+std::string Cutter::heard() {
+    std::lock_guard const lock(mutex_);
+    return heard_;
+}
+
+void Cutter::look_at(Pair& pair, int from, char* data, std::size_t bytes) {
+    if (listens_) {
+        std::lock_guard const lock(mutex_);
+        heard_.append(data, bytes);
+    }
+    pair.passed[from] += bytes;
+    std::size_t behind = change_;
+    if (behind != 0 && pair.passed[from] >= behind + bytes && change_.exchange(0) != 0) {
+        data[bytes / 2] = char(data[bytes / 2] ^ 4);
+    }
+}
+
 /// False: one end is gone.
 bool Cutter::pass(Pair& pair, int from) {
     auto& waiting = pair.waiting[from];
@@ -31,7 +48,10 @@ bool Cutter::pass(Pair& pair, int from) {
         std::array<char, 30'000> buffer{};
         ssize_t const got = recv(pair.ends[from].get(), buffer.data(), buffer.size(), 0);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
-        if (got > 0) waiting.insert(waiting.end(), buffer.begin(), buffer.begin() + got);
+        if (got > 0) {
+            look_at(pair, from, buffer.data(), std::size_t(got));
+            waiting.insert(waiting.end(), buffer.begin(), buffer.begin() + got);
+        }
     }
     if (waiting.empty()) return true;
     ssize_t const put =
@@ -61,7 +81,8 @@ void Cutter::loop() {
             pairs_.clear();
         }
         if (hold_) continue;
-        std::erase_if(pairs_, [](auto const& pair) { return !pass(*pair, 0) || !pass(*pair, 1); });
+        std::erase_if(pairs_,
+                      [this](auto const& pair) { return !pass(*pair, 0) || !pass(*pair, 1); });
         Address peer;
         int error = 0;
         if (Descriptor accepted = transport::wire::accept_from(listener_, peer, error)) {

@@ -118,6 +118,108 @@ TEST(WireHandshake, ACardThatWasChangedIsRefused) {
     }
 }
 
+/// Two ends that have come to keys; how they have changed what was said on its way.
+struct Ends {
+    explicit Ends(bool dials_encrypted = true, bool answers_encrypted = true)
+        : dials(hello_of(dials_encrypted), secret_of(1)),
+          answers([](LinkName const&) { return secret_of(1); }, answers_encrypted) {}
+    static Hello hello_of(bool encrypted) {
+        Hello hello = some_hello();
+        hello.encrypted = encrypted;
+        return hello;
+    }
+    State say() {
+        answers.received(dials.take_output());
+        dials.received(answers.take_output());
+        return answers.received(dials.take_output());
+    }
+    State answer() {
+        answers.accept();
+        return dials.received(answers.take_output());
+    }
+    Handshake dials;
+    Handshake answers;
+};
+
+TEST(WireCrypto, AgreesOnASecretAsX25519Does) {
+    OneTimeKey one;
+    OneTimeKey two;
+    EXPECT_NE(one.public_key(), two.public_key());
+    EXPECT_EQ(one.agree(two.public_key()), two.agree(one.public_key()));
+    EXPECT_NE(one.agree(two.public_key()), one.agree(one.public_key()));
+    EXPECT_THROW((void)one.agree(std::array<std::uint8_t, 32>{}), Error);
+}
+
+TEST(WireHandshake, EncryptedWiresHaveKeysOfTheirOwn) {
+    Ends ends;
+    EXPECT_EQ(ends.say(), State::Proven);
+    EXPECT_TRUE(ends.answers.hello().encrypted);
+    EXPECT_EQ(ends.answer(), State::Done);
+    WireKeys const near = ends.dials.keys();
+    WireKeys const far = ends.answers.keys();
+    EXPECT_EQ(near.out.key, far.in.key);
+    EXPECT_EQ(near.in.key, far.out.key);
+    EXPECT_EQ(near.out.nonce, far.in.nonce);
+    EXPECT_EQ(near.in.nonce, far.out.nonce);
+    EXPECT_NE(near.out.key, near.in.key);
+    EXPECT_NE(near.out.nonce, near.in.nonce);
+    // The same link's next wire.
+    Ends others;
+    others.say();
+    EXPECT_NE(others.answers.keys().in.key, near.out.key);
+}
+
+TEST(WireHandshake, OneEndThatEncryptsAloneIsAnErrorAtBoth) {
+    for (bool const dials_encrypted : {true, false}) {
+        Ends ends(dials_encrypted, !dials_encrypted);
+        EXPECT_EQ(ends.say(), State::Refused);
+        EXPECT_EQ(ends.dials.received(ends.answers.take_output()), State::Refused);
+        for (Handshake const* const end : {&ends.dials, &ends.answers}) {
+            bool const encrypts = (end == &ends.dials) == dials_encrypted;
+            EXPECT_NE(end->why().find("MGI_WIRE_ENCRYPTION"), std::string::npos) << end->why();
+            EXPECT_EQ(end->why().find("this process encrypts") != std::string::npos, encrypts)
+                << end->why();
+        }
+        EXPECT_FALSE(ends.dials.is_declined()) << "that is a relay's word";
+    }
+}
+
+TEST(WireHandshake, NobodyBetweenTheEndsTurnsEncryptionOff) {
+    constexpr std::size_t kKind = 28;  // of the hello
+    for (bool const encrypted : {true, false}) {
+        Ends ends(encrypted, !encrypted);
+        std::string hello = ends.dials.take_output();
+        ASSERT_EQ(hello[kKind], encrypted ? 3 : 0);
+        hello[kKind] = encrypted ? 0 : 3;
+        EXPECT_EQ(ends.answers.received(hello), State::Going);
+        EXPECT_EQ(ends.dials.received(ends.answers.take_output()), State::Refused);
+        EXPECT_NE(ends.dials.why().find("secret"), std::string::npos) << ends.dials.why();
+        EXPECT_EQ(ends.dials.take_output(), "");
+    }
+}
+
+TEST(WireHandshake, OneTimeKeysAreSigned) {
+    for (bool const of_who_dials : {true, false}) {
+        Ends ends;
+        std::string hello = ends.dials.take_output();
+        if (of_who_dials) hello[50] = char(hello[50] ^ 1);
+        ends.answers.received(hello);
+        std::string answer = ends.answers.take_output();
+        if (!of_who_dials) answer[5] = char(answer[5] ^ 1);
+        EXPECT_EQ(ends.dials.received(answer), State::Refused);
+    }
+}
+
+TEST(WireHandshake, ARelayPassesOnWhatItDoesNotEncrypt) {
+    Hello hello = some_hello();
+    hello.onward = Onward{5, 2};
+    Handshake dials(hello, secret_of(1));
+    Handshake answers([](LinkName const&) { return secret_of(1); }, true);
+    answers.received(dials.take_output());
+    dials.received(answers.take_output());
+    EXPECT_EQ(answers.received(dials.take_output()), State::Proven);
+}
+
 TEST(WireHandshake, GoesByteByByte) {
     Handshake dials(some_hello(), secret_of(1));
     Handshake answers = answering(secret_of(1));

@@ -1,4 +1,4 @@
-// Links on loopback, over TCP and UCX: two wire threads in one process, and a stranger between them that cuts.
+// Links on loopback, over TCP, plain and encrypted, and UCX: two wire threads in one process, and a stranger between them that cuts.
 #include "mover/link/shared_link.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ using mover::link::WireThread;
 using transport::wire::Address;
 using transport::wire::WireThreadOptions;
 
-enum class Medium { Tcp, Ucx };
+enum class Medium { Tcp, Encrypted, Ucx };
 
 // What moves the bytes, and whether others drive in the threads' place.
 struct Way {
@@ -71,6 +71,7 @@ protected:
     static WireThreadOptions wire_options() {
         WireThreadOptions it;
         if (GetParam().medium == Medium::Ucx) it.medium = transport::ucx::open();
+        it.encryption.on = GetParam().medium == Medium::Encrypted;
         return it;
     }
     template <class Round>
@@ -250,15 +251,20 @@ TEST_P(SharedLinkTest, AddressesThatAreTakenOrAnothersAreAnError) {
 }
 
 std::vector<Way> ways() {
-    std::vector<Way> all{{Medium::Tcp, false}, {Medium::Tcp, true}};
+    std::vector<Way> all{{Medium::Tcp, false},
+                         {Medium::Tcp, true},
+                         {Medium::Encrypted, false},
+                         {Medium::Encrypted, true}};
     if (MGI_TEST_UCX) all.insert(all.end(), {{Medium::Ucx, false}, {Medium::Ucx, true}});
     return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, SharedLinkTest, ::testing::ValuesIn(ways()), [](auto const& way) {
-    return std::string(way.param.medium == Medium::Tcp ? "Tcp" : "Ucx") +
-           (way.param.driven ? "Driven" : "");
-});
+std::string name_of(::testing::TestParamInfo<Way> const& way) {
+    constexpr std::array<char const*, 3> kNames{"Tcp", "Encrypted", "Ucx"};
+    return std::string(kNames[std::size_t(way.param.medium)]) + (way.param.driven ? "Driven" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, SharedLinkTest, ::testing::ValuesIn(ways()), name_of);
 
 }  // namespace
 }  // namespace mgi::test

@@ -30,17 +30,32 @@ ssize_t as_of_socket(std::size_t bytes) {
 }
 
 // Without a stream from the socket, or to it.
-ssize_t get(Descriptor const& socket, Stream* stream, std::span<iovec const> room) {
+ssize_t get(Descriptor const& socket, Stream* stream, Encryption* encryption,
+            std::span<iovec const> room) {
     if (stream != nullptr) return as_of_socket(stream->read(room));
+    if (encryption != nullptr) return encryption->read(room);
     return readv(socket.get(), room.data(), int(room.size()));
 }
 
-ssize_t put(Descriptor const& socket, Stream* stream, std::span<iovec> pieces) {
+ssize_t put(Descriptor const& socket, Stream* stream, Encryption* encryption,
+            std::span<iovec> pieces) {
     if (stream != nullptr) return as_of_socket(stream->write(pieces));
+    if (encryption != nullptr) return encryption->write(pieces);
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
     return sendmsg(socket.get(), &message, MSG_NOSIGNAL);
+}
+
+// Why a connection is of no use any more, by errno.
+std::string broke_with(int error) {
+    if (error == EBADMSG) {
+        return "what came is not what the other end has encrypted: somebody has changed it, or cut "
+               "it off";
+    }
+    if (error == EKEYEXPIRED)
+        return "its key has been used for as much as it may; the next has another";
+    return with_error("it broke", error);
 }
 
 // Takes what has come and is of no interest. Why there will be no more; nothing while there may be.
@@ -185,8 +200,7 @@ void WireThread::end(Entry& entry, Command const& command) {
         entry.client->answered(command.slot, command.generation, now_ - std::min(now_, *ago), now_);
     }
     bool const last_word = command.kind == Command::Kind::Finish &&
-                           (connection.stream ? connection.stream->finish()
-                                              : shutdown(connection.socket.get(), SHUT_WR) == 0);
+                           (connection.stream ? connection.stream->finish() : finish(connection));
     if (!last_word) {
         drop(connection);
         return;
@@ -196,7 +210,15 @@ void WireThread::end(Entry& entry, Command const& command) {
     connection.entry = nullptr;
     connection.stage = Stage::Draining;
     connection.deadline = now_ + kDrain;
-    watch(connection, false);
+    watch(connection, connection.encryption && connection.encryption->pending());
+}
+
+// Ends its own way of the socket, behind all that was written. False: it broke.
+bool WireThread::finish(Connection& connection) {
+    if (connection.encryption && connection.encryption->write({}) < 0) {
+        return errno == EAGAIN || errno == EWOULDBLOCK;  // it is called again
+    }
+    return shutdown(connection.socket.get(), SHUT_WR) == 0;
 }
 
 void WireThread::accept(Listener& listener) {
@@ -220,8 +242,8 @@ void WireThread::accept(Listener& listener) {
             refuse(connection, "too many have not proven yet who they are", true);
             continue;
         }
-        connection.handshake =
-            std::make_unique<Handshake>([this](LinkName const& name) { return secret_of(name); });
+        connection.handshake = std::make_unique<Handshake>(
+            [this](LinkName const& name) { return secret_of(name); }, options_.encryption.on);
     }
 }
 
@@ -311,7 +333,9 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
             ++connection.relay;
             go_on(connection);
         } else if (connection.entry->client->opened(connection.slot, connection.generation, now_)) {
+            std::uint64_t const id = connection.id;
             open(connection, handshake.far_card());
+            if (find(id) != nullptr && options_.encryption.on) encrypt(connection);
         } else {
             drop(connection);
         }
@@ -345,7 +369,24 @@ void WireThread::settle(Connection& connection, Handshake::State state) {
     handshake.accept(connection.stream ? connection.stream->card() : std::string());
     std::uint64_t const id = connection.id;
     open(connection, connection.stream ? hello.card : std::string());
-    if (find(id) != nullptr && !send_handshake(connection)) gone(connection, "it broke");
+    if (find(id) == nullptr) return;
+    if (!send_handshake(connection)) {
+        gone(connection, "it broke");
+    } else if (options_.encryption.on) {
+        encrypt(connection);
+    }
+}
+
+// Behind the handshake's last byte, which goes as it is.
+void WireThread::encrypt(Connection& connection) {
+    try {
+        connection.encryption = std::make_unique<Encryption>(
+            connection.socket, connection.handshake->keys(), options_.encryption);
+        // It holds the link's secret and the key from which this one follows.
+        connection.handshake.reset();
+    } catch (std::exception const& error) {
+        gone(connection, error.what());
+    }
 }
 
 // Behind the handshake. Without a card its bytes go over the connection.
@@ -370,15 +411,17 @@ void WireThread::read(Connection& connection) {
     Entry& entry = *connection.entry;
     std::uint64_t const id = connection.id;
     std::array<iovec, kPieces> pieces;
-    for (std::size_t taken = 0; taken < most_read_;) {
+    // What an encrypted wire holds is not told of again.
+    auto const holds = [&] { return connection.encryption && connection.encryption->holds(); };
+    for (std::size_t taken = 0; taken < most_read_ || holds();) {
         std::size_t const count = entry.client->scatter(connection.slot, pieces);
         if (count == 0) break;
-        ssize_t const got = get(connection.socket, connection.stream.get(), {pieces.data(), count});
+        ssize_t const got = get(connection.socket, connection.stream.get(),
+                                connection.encryption.get(), {pieces.data(), count});
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (got <= 0) {
-            gone(connection,
-                 got == 0 ? "the other end has closed it" : with_error("it broke", errno));
+            gone(connection, got == 0 ? "the other end has closed it" : broke_with(errno));
             return;
         }
         std::size_t room = 0;
@@ -387,21 +430,30 @@ void WireThread::read(Connection& connection) {
         entry.client->received(connection.slot, std::size_t(got), now_);
         obey(entry);
         if (find(id) == nullptr) return;
-        if (!connection.stream && std::size_t(got) < room) return;  // that was all for now
+        bool const whole = std::size_t(got) == room || connection.stream != nullptr ||
+                           (connection.encryption && connection.encryption->may_have_more());
+        if (!whole) return;  // that was all for now
     }
 }
 
 // What comes behind the last word is of no interest.
 void WireThread::drain(Connection& connection) {
-    if (throw_away(connection.socket)) drop(connection);
+    bool const unsaid = connection.encryption && connection.encryption->pending();
+    if (throw_away(connection.socket) || (unsaid && !finish(connection))) {
+        drop(connection);
+    } else if (unsaid) {
+        watch(connection, connection.encryption->pending());
+    }
 }
 
 void WireThread::write(Connection& connection) {
     Entry& entry = *connection.entry;
     std::array<iovec, kPieces> pieces;
-    while (std::size_t const count = entry.client->gather(connection.slot, pieces, now_)) {
-        ssize_t const bytes =
-            put(connection.socket, connection.stream.get(), {pieces.data(), count});
+    for (;;) {
+        std::size_t const count = entry.client->gather(connection.slot, pieces, now_);
+        if (count == 0 && !(connection.encryption && connection.encryption->pending())) return;
+        ssize_t const bytes = put(connection.socket, connection.stream.get(),
+                                  connection.encryption.get(), {pieces.data(), count});
         if (bytes < 0 && errno == EINTR) continue;
         if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             connection.blocked = true;
@@ -409,9 +461,10 @@ void WireThread::write(Connection& connection) {
             return;
         }
         if (bytes < 0) {
-            gone(connection, with_error("it broke", errno));
+            gone(connection, broke_with(errno));
             return;
         }
+        if (bytes == 0) continue;  // what was taken before has gone
         entry.client->sent(connection.slot, std::size_t(bytes), now_);
     }
 }

@@ -14,6 +14,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::uint32_t kWire = 0;
 constexpr std::uint32_t kPassesOn = 1;  // a relay is asked to
 constexpr std::uint32_t kWithCard = 2;  // a wire, and the proof comes with a card
+constexpr std::uint32_t kEncrypted = 3;
 
 struct HelloBytes {
     char magic[4] = {'M', 'G', 'I', 'w'};
@@ -30,6 +31,7 @@ constexpr std::size_t kAnswerBytes = sizeof(Secret) + sizeof(Digest);
 constexpr char kThere = 'w';
 constexpr char kThereWithCard = 'c';
 constexpr char kNoWay = 'n';
+constexpr char kDiffers = 'd';  // whether wires are encrypted
 
 std::string_view view_of(std::array<std::uint8_t, 32> const& bytes) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
@@ -55,21 +57,65 @@ std::string unpacked(std::string_view bytes) {
     return std::string(bytes.substr(sizeof(std::uint16_t)));
 }
 
+std::uint32_t kind_of(Hello const& hello) {
+    if (hello.onward) return kPassesOn;
+    if (hello.encrypted) return kEncrypted;
+    return hello.card.empty() ? kWire : kWithCard;
+}
+
+std::string differs(bool encrypts) {
+    return std::string("this process ") +
+           (encrypts ? "encrypts its wires, and the other end does not"
+                     : "does not encrypt its wires, and the other end does") +
+           "; set MGI_WIRE_ENCRYPTION to the same word, on or off, in all processes of the job";
+}
+
+// HKDF-Expand (RFC 5869) of no more bytes than one digest has.
+void expand(Secret const& key, std::string_view label, std::string_view said,
+            std::span<std::uint8_t> out) {
+    Digest made = hmac_sha256(key, std::string(label).append(said) + '\1');
+    std::copy_n(made.begin(), out.size(), out.begin());
+    wipe(made);
+}
+
 }  // namespace
 
 Handshake::Handshake(Hello const& hello, Secret const& secret)
-    : dials_(true), secret_(secret), hello_(hello) {
+    : dials_(true), encrypts_(hello.encrypted), secret_(secret), hello_(hello) {
     HelloBytes bytes;
     bytes.link = hello.link;
     bytes.slot = hello.onward ? hello.onward->member : hello.slot;
     bytes.generation = hello.onward ? hello.onward->nic : hello.generation;
-    bytes.kind = hello.onward ? kPassesOn : hello.card.empty() ? kWire : kWithCard;
-    fill_random(bytes.number);
+    bytes.kind = kind_of(hello);
+    take_number(bytes.number);
     said_.assign(reinterpret_cast<char const*>(&bytes), sizeof(bytes));
     out_ = said_;
 }
 
-Handshake::Handshake(Secrets secrets) : dials_(false), secrets_(std::move(secrets)) {}
+Handshake::Handshake(Secrets secrets, bool encrypts)
+    : dials_(false), encrypts_(encrypts), secrets_(std::move(secrets)) {}
+
+// One that was never there before: of an encrypted wire a public key.
+void Handshake::take_number(std::array<std::uint8_t, 32>& number) {
+    if (!hello_.encrypted) return fill_random(number);
+    number = one_time_.emplace().public_key();
+}
+
+WireKeys Handshake::keys() const {
+    Secret agreed = one_time_->agree(far_number_);
+    // HKDF-Extract, with the link's secret for salt.
+    Secret key = hmac_sha256(secret_, view_of(agreed));
+    wipe(agreed);
+    WireKeys keys;
+    RecordKey& of_who_dials = dials_ ? keys.out : keys.in;
+    RecordKey& of_who_answers = dials_ ? keys.in : keys.out;
+    expand(key, "mgi wire key, dials", said_, of_who_dials.key);
+    expand(key, "mgi wire nonce, dials", said_, of_who_dials.nonce);
+    expand(key, "mgi wire key, answers", said_, of_who_answers.key);
+    expand(key, "mgi wire nonce, answers", said_, of_who_answers.nonce);
+    wipe(key);
+    return keys;
+}
 
 std::size_t Handshake::wants() const {
     std::size_t const all = whole();
@@ -131,7 +177,7 @@ Handshake::State Handshake::take_hello() {
         return refuse("it names a link that this process does not have");
     }
     secret_ = *secret;
-    if (hello.kind > kWithCard) return refuse("it asks for what this process does not know");
+    if (hello.kind > kEncrypted) return refuse("it asks for what this process does not know");
     hello_.link = hello.link;
     if (hello.kind == kPassesOn) {
         hello_.onward = Onward{hello.slot, std::uint32_t(hello.generation)};
@@ -140,9 +186,11 @@ Handshake::State Handshake::take_hello() {
         hello_.generation = hello.generation;
     }
     expects_card_ = hello.kind == kWithCard;
+    hello_.encrypted = hello.kind == kEncrypted;
     said_ = in_;
-    Secret number{};
-    fill_random(number);
+    far_number_ = hello.number;
+    std::array<std::uint8_t, 32> number{};
+    take_number(number);
     said_ += view_of(number);
     Digest const digest = hmac_sha256(secret_, std::string(kAnswers).append(said_));
     said_ += view_of(digest);
@@ -162,6 +210,7 @@ Handshake::State Handshake::take_answer() {
             far_card_ = unpacked(std::string_view(in_).substr(1, bytes - 1));
             return State::Done;
         }
+        if (in_[0] == kDiffers) return refuse(differs(encrypts_));
         declined_ = in_[0] == kNoWay;
         return refuse(declined_ ? "the relay cannot pass it on from there"
                                 : "the other end does not want this wire");
@@ -170,6 +219,7 @@ Handshake::State Handshake::take_answer() {
     if (!proves(std::string_view(in_).substr(sizeof(Secret)), secret_, kAnswers, said)) {
         return refuse("who answers does not know the link's secret");
     }
+    std::memcpy(far_number_.data(), in_.data(), far_number_.size());
     said_ += in_;
     if (!hello_.card.empty()) out_ = packed(hello_.card);
     said_ += out_;
@@ -184,7 +234,10 @@ Handshake::State Handshake::take_proof() {
         return refuse("it does not know the link's secret");
     }
     if (expects_card_) hello_.card = unpacked(std::string_view(in_).substr(0, bytes));
-    return State::Proven;
+    // A relay does not care.
+    if (hello_.encrypted == encrypts_ || hello_.onward) return State::Proven;
+    out_ += kDiffers;
+    return refuse(differs(encrypts_));
 }
 
 void Handshake::accept(std::string_view card) {

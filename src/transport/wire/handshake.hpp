@@ -11,8 +11,10 @@
 // A hello may also ask a third process to pass the connection on. The last byte then says that it is joined
 // to the next process, and what follows is said to that one: another hello.
 //
-// The payload that follows is neither encrypted nor signed: whoever can write into a connection between
-// two servers can change what it carries.
+// The hello also says whether the wire's bytes are encrypted, which is signed like all of it: where the other end does not do
+// the same, there is no wire. Then both numbers are public keys of X25519, made for this connection alone, and the keys of
+// the records that follow (records.hpp) come from the secret that these give and the link's. Else the payload is neither
+// encrypted nor signed, and whoever can write into a connection between two servers can change what it carries.
 #pragma once
 
 #include <array>
@@ -23,6 +25,7 @@
 #include <string_view>
 
 #include "transport/wire/crypto.hpp"
+#include "transport/wire/records.hpp"
 
 namespace mgi::transport::wire {
 
@@ -40,7 +43,8 @@ struct Hello {
     LinkName link{};  // or what the relays of a channel share
     std::uint32_t slot = 0;
     std::uint64_t generation = 0;
-    std::optional<Onward> onward = std::nullopt;  // instead of slot and generation
+    bool encrypted = false;                       // without a card
+    std::optional<Onward> onward = std::nullopt;  // instead of slot, generation and encryption
     std::string card =
         {};  // for another way than the connection; empty: none. At most kMostCard bytes
 };
@@ -52,7 +56,9 @@ public:
     using Secrets = std::function<std::optional<Secret>(LinkName const&)>;
 
     Handshake(Hello const& hello, Secret const& secret);  // dials
-    explicit Handshake(Secrets secrets);                  // answers
+    explicit Handshake(
+        Secrets secrets,
+        bool encrypts = false);  // answers; only wires that are encrypted, or only others
 
     enum class State : std::uint8_t {
         Going,
@@ -68,6 +74,8 @@ public:
     void accept(std::string_view card = {});
     // Answers: there is no way on.
     void decline();
+    // Of an encrypted wire, once it is proven or done. Throws Error(Refused) where the other end's number is no key.
+    [[nodiscard]] WireKeys keys() const;
     // What is to be sent, once.
     [[nodiscard]] std::string take_output();
 
@@ -81,6 +89,7 @@ public:
     [[nodiscard]] bool is_unknown() const { return unknown_; }
 
 private:
+    void take_number(std::array<std::uint8_t, 32>& number);
     State refuse(std::string why);
     State take_hello();
     State take_answer();
@@ -89,8 +98,11 @@ private:
     [[nodiscard]] std::size_t with_card(std::size_t at) const;
 
     bool dials_;
+    bool encrypts_;
     int step_ = 0;
     Secrets secrets_;
+    std::optional<OneTimeKey> one_time_;  // of an encrypted wire
+    std::array<std::uint8_t, 32> far_number_{};
     Secret secret_{};
     Hello hello_;
     std::string in_;

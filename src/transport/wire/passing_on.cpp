@@ -45,6 +45,8 @@ void WireThread::go_on(Connection& connection) {
     if (connection.relay < connection.route.onward.size()) {
         hello.link = connection.route.relays;
         hello.onward = connection.route.onward[connection.relay];
+    } else if (options_.encryption.on) {
+        hello.encrypted = true;
     } else if (connection.route.onward.empty()) {
         // A relay passes on what goes over the connection, and nothing else.
         if (!begin_stream(connection)) return;

@@ -28,6 +28,14 @@ constexpr std::size_t kEvents = 64;      // of one turn
 // While others drive, a turn of its own comes so often.
 constexpr Time kWholeTurn = 10 * kMillisecond;
 
+WireThreadOptions checked(WireThreadOptions options) {
+    if (!options.encryption.on || !options.medium) return options;
+    throw Error(
+        ErrorCode::InvalidArgument,
+        "MGI_WIRE_ENCRYPTION=on goes with wires over TCP: UCX has connections of its own, which "
+        "MGI cannot encrypt; set MGI_WIRES=tcp, or MGI_WIRE_ENCRYPTION=off, in all processes");
+}
+
 }  // namespace
 
 Routes routes_of(std::vector<Route> by_slot) {
@@ -43,7 +51,7 @@ Time WireThread::now() {
 }
 
 WireThread::WireThread(WireThreadOptions options)
-    : options_(std::move(options)),
+    : options_(checked(std::move(options))),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     epoll_event what{};

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/stand_in.hpp"
+#include "transport/wire/encryption.hpp"
 #include "transport/wire/handshake.hpp"
 #include "transport/wire/medium.hpp"
 #include "transport/wire/passage.hpp"
@@ -53,11 +54,14 @@ struct WireThreadOptions {
     // What moves the bytes of the NIC with this address; none: TCP. Called by the thread, which ends it. What
     // it throws is why a wire cannot be made, or addresses cannot be had.
     OpenMedium medium = {};
+    // Of all wires, which cannot be with a medium; those whose other end does not do the same are not made.
+    EncryptionOptions encryption = {};
 };
 
 // Thread-safe; what says so is called by the thread itself, or by one that drives.
 class WireThread {
 public:
+    // Throws Error(InvalidArgument) for encryption and a medium together.
     explicit WireThread(WireThreadOptions options = {});
     ~WireThread();
     WireThread(WireThread const&) = delete;
@@ -135,7 +139,8 @@ private:
         std::size_t relay = 0;         // which of its relays is asked next
         Connection* joined = nullptr;  // what comes goes out there
         std::shared_ptr<Passage> passage;
-        std::unique_ptr<Stream> stream;  // none: its bytes go over the socket
+        std::unique_ptr<Stream> stream;               // none: its bytes go over the socket
+        std::unique_ptr<Encryption> encryption = {};  // of those that do; none: as they are
     };
     struct Relay {
         Secret secret{};
@@ -200,8 +205,10 @@ private:
     void shake(Connection& connection);
     void settle(Connection& connection, Handshake::State state);
     void open(Connection& connection, std::string const& far_card);
+    void encrypt(Connection& connection);
     bool send_handshake(Connection& connection);
     void read(Connection& connection);
+    bool finish(Connection& connection);
     void drain(Connection& connection);
     void write(Connection& connection);
     void refuse(Connection& connection, std::string const& why, bool loud);
