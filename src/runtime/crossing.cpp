@@ -245,7 +245,7 @@ std::string Crossing::describe() const {
 
 // "wire", or "wire through rank 2, rank 5".
 std::string Crossing::carrier_of(Peer const& peer, mover::link::Way const& way) const {
-    std::string text = "wire";
+    std::string text = network_.encrypts() ? "wire (encrypted)" : "wire";
     for (std::uint32_t const relay : way.relays()) {
         text += relay == way.by[0] ? " through " : ", ";
         text += channel_.part()->members().name(peer.relays.at(relay));

@@ -37,8 +37,9 @@ std::vector<std::string> configured(std::vector<std::string> wanted) {
 
 }  // namespace
 
-ChannelNetwork::ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices)
-    : wanted_(configured(std::move(wanted))), devices_(std::move(devices)) {}
+ChannelNetwork::ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices,
+                               std::optional<bool> encrypts)
+    : wanted_(configured(std::move(wanted))), devices_(std::move(devices)), encrypts_(encrypts) {}
 
 ChannelNetwork::~ChannelNetwork() {
     if (wires_ == nullptr) return;
@@ -64,10 +65,15 @@ bool ChannelNetwork::relays() {
     return word_in_variable("MGI_RELAY_SERVERS", {"on", "off"}) == 0;
 }
 
-transport::wire::WireThreadOptions ChannelNetwork::wire_options() {
+bool ChannelNetwork::encrypts() const {
+    return encrypts_ ? *encrypts_ : word_in_variable("MGI_WIRE_ENCRYPTION", {"off", "on"}) == 1;
+}
+
+transport::wire::WireThreadOptions ChannelNetwork::wire_options() const {
     bool const over_ucx = word_in_variable("MGI_WIRES", {"tcp", "ucx"}) == 1;
     transport::wire::WireThreadOptions options;
     if (over_ucx) options.medium = transport::ucx::open();
+    options.encryption.on = encrypts();
     return options;
 }
 
@@ -103,7 +109,8 @@ std::vector<std::string> ChannelNetwork::addresses(bool within_server) {
         addresses.push_back(one.text());
         text += (text.empty() ? "" : ", ") + one.text();
     }
-    log::info("other servers reach this process at {}", text);
+    log::info("other servers reach this process at {}{}", text,
+              encrypts() ? ", and what goes there is encrypted" : "");
     addresses_ = std::move(addresses);
     nics_ = std::move(nics);
     own_nics_ = own_nics(wishes, nics_, devices_);

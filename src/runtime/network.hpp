@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ namespace mgi {
 class ChannelNetwork {
 public:
     // `wanted`: as RuntimeOptions::addresses; empty: $MGI_ADDRESSES, separated by commas. `devices`: this
-    // process'.
-    ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices = {});
+    // process'. `encrypts`: as RuntimeOptions::encrypt_wires.
+    ChannelNetwork(std::vector<std::string> wanted, std::vector<Device> devices = {},
+                   std::optional<bool> encrypts = std::nullopt);
     // Whose rows go through this process is given time to end that: as long as they move, and a minute at most.
     ~ChannelNetwork();
     ChannelNetwork(ChannelNetwork const&) = delete;
@@ -56,13 +58,16 @@ public:
     [[nodiscard]] static bool relays();
     // $MGI_WIRES: what moves the bytes between servers, tcp or ucx; tcp if nothing is said. Both ends say ucx, or
     // it is TCP. Throws Error(InvalidArgument) for other words.
-    [[nodiscard]] static transport::wire::WireThreadOptions wire_options();
+    [[nodiscard]] transport::wire::WireThreadOptions wire_options() const;
+    // Whether wires are encrypted. Throws Error(InvalidArgument) where $MGI_WIRE_ENCRYPTION is asked and says another word.
+    [[nodiscard]] bool encrypts() const;
 
 private:
     void share_board();
 
     std::vector<std::string> const wanted_;
     std::vector<Device> const devices_;
+    std::optional<bool> const encrypts_;
     std::function<int(int)> share_;
     std::vector<std::uint64_t> own_nics_;  // by device
     std::filesystem::path net_ = "/sys/class/net";

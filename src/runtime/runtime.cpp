@@ -47,7 +47,7 @@ Runtime::Impl::Impl(RuntimeOptions const& options, std::vector<topology::Gpu> co
       account_(std::make_shared<memory::Account>(
           options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
       coming_(devices_.size(), 0),
-      network_(options.addresses, devices_) {
+      network_(options.addresses, devices_, options.encrypt_wires) {
     log::info("a runtime with {} CPU devices, {} GPUs and {} for channels",
               devices_.size() - gpus.size(), gpus.size(), bytes_text(account_->limit()));
 }

@@ -122,7 +122,11 @@ private:
         mine.fields = fields_of(spec_);
         step(mine, [&] {
             runtime_.check_members(spec_, members_);
-            if (crossing_) mine.addresses = runtime_.network().addresses(company_.on_one_server());
+            if (crossing_) {
+                mine.addresses = runtime_.network().addresses(company_.on_one_server());
+                mine.fields.emplace_back("MGI_WIRE_ENCRYPTION",
+                                         runtime_.network().encrypts() ? "on" : "off");
+            }
             if (members_.on_gpus()) {
                 mine.gpus = gpu_card(spec_, runtime_.devices(), runtime_.coordinator_->server(),
                                      may_be_peers(spec_, members_));
