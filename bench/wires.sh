@@ -2,10 +2,11 @@
 # Links beside plain sockets between two network namespaces joined by veth pairs: one JSON line for each
 # number of NICs. Needs root, iproute2 and a release build.
 #
-#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [--ucx] [--drive] [--perftest] [options of `bench_wires send`]
+#   bench/wires.sh [--rate 1gbit] [--nics "1 2 4"] [--relay] [--ucx] [--encrypt] [--drive] [--perftest] [options of `bench_wires send`]
 #
 # --relay sends what goes over the link through a third namespace, and plain sockets straight; one NIC.
 # --ucx moves the link's bytes by UCX; plain sockets stay what they are.
+# --encrypt encrypts what goes over the link, in the kernel where it has TLS; with --no-kernel-tls never there.
 # --drive: who waits drives the wires meanwhile, as kernels do; each end has a core of its own, as of mgi run.
 # --perftest ends with what ucx_perftest (ucx-utils) needs for 64 bytes one way by NIC 1.
 # --rate limits each NIC by a token bucket; without it the machine's memory is the limit.

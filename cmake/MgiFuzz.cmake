@@ -58,7 +58,7 @@ endforeach()
 # allocates and lays memory out, without a runtime. The preset `asan` has all tests.
 find_package(GTest REQUIRED)
 mgi_glob(fuzzed_tests tests/core/*.cpp tests/topology/*.cpp tests/memory/*.cpp tests/planner/*.cpp tests/link/*.cpp
-         tests/local/*.cpp tests/simulation/*.cpp tests/fuzz/replay_test.cpp tests/wire/handshake_test.cpp
+         tests/local/*.cpp tests/simulation/*.cpp tests/fuzz/replay_test.cpp tests/wire/handshake_test.cpp tests/wire/records_test.cpp
          tests/support/hang_guard.cpp tests/support/order.cpp tests/support/tables.cpp tests/support/rows.cpp bench/perf/plan_cluster.cpp)
 list(FILTER fuzzed_tests EXCLUDE REGEX "/topology/gpus_test\\.cpp$")  # which needs a mock driver
 add_executable(mgi_fuzzed_tests ${fuzzed_tests})

@@ -57,6 +57,10 @@ Options options_from(int count, char** arguments) {
             options.wires = std::uint32_t(number());
         } else if (word == "--ucx") {
             options.thread.medium = mgi::transport::ucx::open();
+        } else if (word == "--encrypt") {
+            options.thread.encryption.on = true;
+        } else if (word == "--no-kernel-tls") {
+            options.thread.encryption.in_kernel = false;
         } else if (word == "--drive") {
             options.driven = true;
         } else if (word == "--rounds") {
@@ -155,13 +159,16 @@ int send(Options const& options) {
 
     constexpr std::size_t kTrips = 2000;
     std::vector<double> link_rates;
+    std::vector<double> link_processor;
     std::vector<double> plain_rates;
     std::vector<double> link_trips;
     std::vector<double> plain_trips;
     double const total = double(options.segments) * double(options.bytes) * 1e-9;
     link.send(options.segments / 10 + 1, options.bytes);  // its rates are known from here on
     for (std::size_t round = 0; round < options.rounds; ++round) {
+        double const busy = processor_seconds();
         link_rates.push_back(total / link.send(options.segments, options.bytes));
+        link_processor.push_back((processor_seconds() - busy) / total);
         plain_rates.push_back(total /
                               mgi::bench::plain_send(plain, options.segments, options.bytes));
         link_trips.push_back(link.round_trips(kTrips) / double(2 * kTrips) * 1e6);
@@ -181,6 +188,7 @@ int send(Options const& options) {
         {"link_gbps_median", median(link_rates)},
         {"plain_gbps_median", median(plain_rates)},
         {"ratio_to_plain", median(link_rates) / median(plain_rates)},
+        {"link_sender_processor_s_per_gb_median", median(link_processor)},
         {"link_one_way_us_median", median(link_trips)},
         {"plain_one_way_us_median", median(plain_trips)},
         {"idle_processor_percent", idle * 100},
@@ -194,9 +202,11 @@ int send(Options const& options) {
 int main(int count, char** arguments) {
     return mgi::bench::run_end(
         "bench_wires",
-        "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx] [--drive]\n"
+        "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx] [--drive] [--encrypt] "
+        "[--no-kernel-tls]\n"
         "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
-        "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx] [--drive]\n"
+        "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx] [--drive] [--encrypt] "
+        "[--no-kernel-tls]\n"
         "       bench_wires relay ADDRESS:PORT TO:PORT...\n",
         count, arguments, options_from, {{"receive", receive}, {"send", send}, {"relay", relay}});
 }

@@ -44,6 +44,7 @@ Crossing::Crossing(ChannelImpl& channel, ChannelNetwork& network, Terms const& t
       terms_(terms),
       own_addresses_(network.own_addresses()),
       nics_(network.nics()),
+      encrypted_(network.encrypts()),
       addresses_(std::make_shared<MemberAddresses const>(addresses)) {
     PartMembers const& members = channel.part()->members();
     for (auto const& place : channel.places()) {
@@ -245,7 +246,7 @@ std::string Crossing::describe() const {
 
 // "wire", or "wire through rank 2, rank 5".
 std::string Crossing::carrier_of(Peer const& peer, mover::link::Way const& way) const {
-    std::string text = network_.encrypts() ? "wire (encrypted)" : "wire";
+    std::string text = encrypted_ ? "wire (encrypted)" : "wire";
     for (std::uint32_t const relay : way.relays()) {
         text += relay == way.by[0] ? " through " : ", ";
         text += channel_.part()->members().name(peer.relays.at(relay));

@@ -91,6 +91,7 @@ private:
     Terms const terms_;
     std::vector<std::string> const own_addresses_;
     std::vector<std::string> const nics_;  // their names
+    bool const encrypted_;
     std::shared_ptr<MemberAddresses const> const addresses_;
     std::shared_ptr<Reach> const reach_ = std::make_shared<Reach>();
     bool passes_on_ = false;

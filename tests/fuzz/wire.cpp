@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "mover/link/checksum.hpp"
 #include "mover/link/link.hpp"
 #include "transport/wire/handshake.hpp"
+#include "transport/wire/records.hpp"
 
 namespace mgi::fuzz {
 namespace {
@@ -135,6 +137,17 @@ void wire(Input input) {
         (void)answers.take_output();
     }
     require(state != decltype(state)::Proven, "who knows no secret proves none");
+
+    transport::wire::RecordReader reader{transport::wire::RecordKey{}};
+    std::array<char, 700> room{};
+    iovec const piece{room.data(), room.size()};
+    for (std::string_view left = bytes; !left.empty() && !reader.broken();) {
+        std::size_t const here = std::min({left.size(), std::size_t(70), reader.room().size()});
+        std::memcpy(reader.room().data(), left.data(), here);
+        reader.came(here);
+        left.remove_prefix(here);
+        require(reader.read({&piece, 1}) == 0, "who knows no key makes no record");
+    }
 }
 
 }  // namespace mgi::fuzz

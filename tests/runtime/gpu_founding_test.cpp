@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/crossing.hpp"
 #include "support/expect_error.hpp"
 #include "support/gpu_founding.hpp"
 
@@ -51,6 +52,26 @@ TEST_F(GpuFounding, GpusShareMappedMemory) {
         processes.leave();
         EXPECT_EQ(mapped(), 0);
         EXPECT_EQ(memory(), 0);
+    }
+}
+
+TEST_F(GpuFounding, WiresAreEncryptedWhereAllWantThat) {
+    FakeDriver const gpus{{"DEVICES", "2"}, {"STREAMS", "threads"}};
+    Processes both({"cuda:0", "cuda:1"}, {"a", "b"}, {}, {true, true});
+    both.make();
+    ASSERT_EQ(both.error(0) + both.error(1), "");
+    both.exchange();
+    ClusterUse use;
+    both.channel(0).crossing()->add_use(use);
+    ASSERT_FALSE(use.paths.empty());
+    EXPECT_EQ(use.paths[0].by, "wire (encrypted)");
+    both.leave();
+    Processes one({"cuda:0", "cuda:1"}, {"a", "b"}, {}, {true, false});
+    one.make();
+    for (u32 rank = 0; rank < kProcesses; ++rank) {
+        EXPECT_NE(one.error(rank).find("MGI_WIRE_ENCRYPTION is 'on' for rank 0"), std::string::npos)
+            << one.error(rank);
+        EXPECT_NE(one.error(rank).find("and 'off' for rank 1"), std::string::npos);
     }
 }
 

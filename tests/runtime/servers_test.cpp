@@ -220,6 +220,18 @@ TEST_F(Servers, AStallSaysWhatItsLinksDo) {
     });
 }
 
+TEST(ServersEncryption, IsSaidByTheOptionOrTheVariable) {
+    EXPECT_FALSE(ChannelNetwork({}).encrypts());
+    ASSERT_EQ(setenv("MGI_WIRE_ENCRYPTION", "on", 1), 0);
+    EXPECT_TRUE(ChannelNetwork({}).wire_options().encryption.on);
+    EXPECT_FALSE(ChannelNetwork({}, {}, false).encrypts());
+    ASSERT_EQ(setenv("MGI_WIRE_ENCRYPTION", "tls", 1), 0);
+    expect_error(ErrorCode::InvalidArgument, {"MGI_WIRE_ENCRYPTION", "tls"},
+                 [] { (void)ChannelNetwork({"lo"}).addresses(); });
+    ASSERT_EQ(unsetenv("MGI_WIRE_ENCRYPTION"), 0);
+    EXPECT_TRUE(ChannelNetwork({}, {}, true).encrypts());
+}
+
 TEST(ServersAddresses, WithoutAnyTheErrorSaysWhatToSet) {
     ASSERT_EQ(unsetenv("MGI_ADDRESSES"), 0);
     expect_error(ErrorCode::InvalidArgument, {"MGI_ADDRESSES=eth0"},

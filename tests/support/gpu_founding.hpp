@@ -108,11 +108,13 @@ class Processes {
 public:
     explicit Processes(std::array<std::string, kProcesses> const& devices,
                        std::array<std::string, kProcesses> const& servers = {"here", "here"},
-                       GpuAllocator const& allocator = {}) {
+                       GpuAllocator const& allocator = {},
+                       std::array<std::optional<bool>, kProcesses> const& encrypts = {}) {
         in_each([&](u32 rank) {
             RuntimeOptions options;
             options.cpu_devices = 1;
             options.gpu_allocator = allocator;
+            options.encrypt_wires = encrypts[rank];
             if (servers[0] != servers[1]) options.addresses = {"127.0.0.1"};
             runtimes_[rank] = std::make_unique<Runtime>(Runtime::Impl::joined(
                 options, std::make_unique<OfBoard>(board_, rank, servers[rank])));

@@ -172,6 +172,19 @@ TEST_F(EncryptedLinkTest, AKeyThatIsUsedUpGivesWayToAnother) {
     }
 }
 
+// Where the kernel has TLS the two ends do it differently here.
+TEST_F(EncryptedLinkTest, TheKernelAndThisProcessMakeTheSameRecords) {
+    for (bool const kernel : {true, false}) {
+        make({true, kernel}, {true, !kernel});
+        ways = {to(address), to(stranger->address())};
+        Peer one(50, 100'000);
+        Peer two(50, 100'000);
+        send(one, two);
+        EXPECT_TRUE(arrived) << one.why() << two.why();
+        EXPECT_EQ(one.wrong() + two.wrong(), 0U);
+    }
+}
+
 TEST_F(EncryptedLinkTest, ARelayPassesOnWhatItCannotRead) {
     make({true}, {true});
     WireThread third;  // which encrypts nothing itself

@@ -53,8 +53,7 @@ std::string broke_with(int error) {
         return "what came is not what the other end has encrypted: somebody has changed it, or cut "
                "it off";
     }
-    if (error == EKEYEXPIRED)
-        return "its key has been used for as much as it may; the next has another";
+    if (error == EKEYEXPIRED) return "its key is used up; the next wire has another";
     return with_error("it broke", error);
 }
 
@@ -442,6 +441,7 @@ void WireThread::drain(Connection& connection) {
     if (throw_away(connection.socket) || (unsaid && !finish(connection))) {
         drop(connection);
     } else if (unsaid) {
+        connection.deadline = now_ + kDrain;
         watch(connection, connection.encryption->pending());
     }
 }
