@@ -43,10 +43,11 @@ struct OperatorOptions {
     /// copies of tables on GPUs that find no room there may take (<mgi/gpu_operators.hpp>); 0: what the runtime has left.
     std::uint64_t spill_limit = 0;
     std::uint32_t segment_bytes = 0;
-    /// Of a group-by, a join that chooses how to bring rows together, and a sort over tables in GPU memory at several endpoints: inputs of at
+    /// Of a group-by, a join that chooses how to bring rows together, and a sort over tables in GPU memory at several endpoints, without
+    /// `gpu_out`: inputs of at
     /// most so many bytes in all (of the columns that are looked at) come to one endpoint, where the most rows are, which has the whole result; the
     /// others' have no rows. Several GPUs wait for each other for longer than one takes for so few rows. Only where GPUs reach each
-    /// other's memory, and within a quarter of `receive_limit`. 0: never.
+    /// other's memory, and within a quarter of `receive_limit`. Where the one has no room after all they are worked on at all endpoints. 0: never.
     std::uint64_t one_endpoint_bytes = 48u << 20;
     /// Set to true by another thread to stop the operator: its channels fail with Interrupted, and
     /// within about 50 ms it throws Error(Interrupted). Must outlive the call; null: never.

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,16 @@ def _version(nvrtc: Any) -> tuple[int, int]:
     return major.value, minor.value
 
 
+def _newest() -> int:
+    """The CUDA whose programs the driver runs; any where there is no driver."""
+    version = ctypes.c_int()
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return sys.maxsize
+    return sys.maxsize if failed else version.value // 1000
+
+
 @functools.cache
 def _library() -> Any:
     for place in itertools.chain.from_iterable(map(_places, _LIBRARIES)):
@@ -91,11 +102,12 @@ def _library() -> Any:
             found = ctypes.CDLL(place)
         except OSError:
             continue
-        if _version(found) < _OLDEST:
+        version = _version(found)
+        if version < _OLDEST or version[0] > _newest():
             continue
         found.nvrtcGetErrorString.restype = ctypes.c_char_p
         return found
     raise NotFound(
         f"no NVRTC ({_LIBRARIES[0]}, or 12.8), which compiles kernels: install a CUDA toolkit of "
-        "version 12.8 or newer, or 'pip install nvidia-cuda-nvrtc'"
+        "version 12.8 or newer, or 'pip install nvidia-cuda-nvrtc' (of CUDA 12: nvidia-cuda-nvrtc-cu12)"
     )

@@ -84,7 +84,8 @@ class Inputs:
             if buffer is None and place == ELSEWHERE:
                 buffers.append(_mgi.GpuTable.empty())
                 continue
-            found = gpu_tables_of(buffer, streams=self.caller.streams)
+            # What still fills it has ended when this returns: it would undo what the call writes.
+            found = gpu_tables_of(buffer)
             if found is None:
                 raise InvalidArgument(f"out[{index}] is in the host's memory: give arrays on GPUs")
             check_writable(buffer, f"out[{index}]")

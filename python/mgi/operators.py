@@ -86,7 +86,8 @@ def exchange(
         names and in its order, in a mapping for each endpoint (one alone for one), or a
         :class:`GpuTable`. They have its columns' types and room for its rows; the results are views
         of their first rows. Where there is no room :class:`InvalidArgument` says how many rows
-        there are. Strings and binaries cannot go there.
+        there are. Strings and binaries cannot go there. Arrays that are read-only are refused where
+        their ``__cuda_array_interface__`` says so.
 
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a

@@ -109,6 +109,7 @@ std::set<std::string> columns_of(std::vector<std::string> const& keys,
 OperatorOptions options_of_round(OperatorOptions const& options) {
     OperatorOptions of_round = options;
     of_round.gpu_out.clear();
+    of_round.one_endpoint_bytes = 0;
     if (options.receive_limit != 0) {
         of_round.receive_limit = std::max<u64>(options.receive_limit / 2, 1);
     }

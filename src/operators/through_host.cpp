@@ -73,7 +73,8 @@ public:
     // Options of the rounds: what is left of the host's memory.
     [[nodiscard]] OperatorOptions of_rounds() const {
         OperatorOptions options = call_.options;
-        options.gpu_out.clear();  // for all rounds together
+        options.gpu_out.clear();         // for all rounds together
+        options.one_endpoint_bytes = 0;  // which may be what had no room
         options.spill_limit = std::max<u64>(limit_ - std::min(limit_, memory_.used()), 1);
         return options;
     }

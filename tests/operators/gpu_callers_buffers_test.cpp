@@ -104,7 +104,7 @@ TEST_F(CallersBuffers, RefuseWhatHasNoRoom) {
     expect_refused("gpu_out[1]: lies on cuda:3, and its endpoint is on the host");
     options_.gpu_out = good();
     options_.gpu_out[1] = buffer_of(kSchema, 600, false);
-    expect_refused("gpu_out[1]: column 'x' has no validity, and the result has nulls");
+    expect_refused("gpu_out[1]: column 'x' has no validity, which the result has");
     options_.gpu_out = good();
     options_.gpu_out[0].columns[2].offset = 1;
     expect_refused("gpu_out[0]: column 'flag' does not begin at its first row");

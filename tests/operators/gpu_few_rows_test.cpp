@@ -273,6 +273,70 @@ TEST_F(FewRowsOfTwo, AreAsManyAsTheOptionSays) {
     EXPECT_FALSE(are_few());
 }
 
+/// What is put into places, in the order in which it is.
+class RecordingPlace final : public HostPlace {
+public:
+    RecordingPlace(PlaceOptions const& options, std::vector<std::string>& events)
+        : HostPlace(1, 1, options), number_(std::to_string(next()++)), events_(events) {}
+    void follow(Place& other) override {
+        events_.push_back(number_ + " follows " + static_cast<RecordingPlace&>(other).number_);
+    }
+    static int& next() {
+        static int number = 0;
+        return number;
+    }
+
+protected:
+    void run_groups(u32 scratch, Body const& body) override {
+        events_.push_back(number_ + " runs");
+        HostPlace::run_groups(scratch, body);
+    }
+
+private:
+    std::string const number_;
+    std::vector<std::string>& events_;
+};
+
+// GPUs write at home when home's memory is its own, and home works when they have written. They do not wait for each other.
+TEST_F(FewRowsOfTwo, AreBroughtBetweenWhatHomeDoes) {
+    all_.push_back(runtime_.create_endpoint("cpu:0"));
+    Parts const parts{{parts_[0], parts_[1], parts_[0]}};  // the middle one is home
+    std::vector<std::string> events;
+    RecordingPlace::next() = 0;
+    auto const processes = processes_of(runtime_, all_);
+    Operation operation(*processes, "sort", runtime_, all_, options_,
+                        [&](Device const&, PlaceOptions const& options) {
+                            return std::make_shared<RecordingPlace>(options, events);
+                        });
+    Sides const sides = sides_of(operation, parts);
+    FewRows few(operation, sides, ColumnsOfSides(1));
+    ASSERT_TRUE(few.are_few());
+    auto const nothing = [&](Operation& here, Sides const& of_home) {
+        events.emplace_back("works");
+        return std::vector<GpuTable>(here.size(), no_rows(of_home[0].schema()));
+    };
+    ASSERT_TRUE(few.run(runtime_, nullptr, nothing));
+    events.erase(std::find(events.begin() + 7, events.end(), "1 runs"),
+                 std::find(events.begin(), events.end(), "works"));  // texts are laid out
+    EXPECT_EQ(events, (std::vector<std::string>{"0 follows 1", "2 follows 1", "0 runs", "1 runs",
+                                                "2 runs", "1 follows 0", "1 follows 2", "works"}));
+}
+
+// Texts may grow between their counting and their copying.
+TEST_F(FewRowsOfTwo, AreRefusedWhereTextsChange) {
+    auto const processes = processes_of(runtime_, all_);
+    Operation operation(*processes, "sort", runtime_, all_, options_, places_on_host(1));
+    Parts const parts{parts_};
+    Sides const sides = sides_of(operation, parts);
+    FewRows few(operation, sides, ColumnsOfSides(1));
+    ASSERT_TRUE(few.are_few());
+    GpuColumn const& names = parts_[0].columns[1];
+    ASSERT_EQ(names.encoding, Encoding::Offsets64);
+    static_cast<i64*>(const_cast<void*>(names.values))[40] -= 1;
+    test::expect_error(ErrorCode::InvalidArgument, {"keys or texts of part 0 changed"},
+                       [&] { (void)few.run(runtime_, nullptr, sort_call("key").work); });
+}
+
 // Only one process works; what fails there fails in all.
 TEST(FewRowsOfProcesses, FailInAllWhereTheWorkFails) {
     PlainTable const table = random_table(kSchema, 100, 30, 3);

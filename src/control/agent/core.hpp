@@ -45,7 +45,7 @@ struct CoreOptions {
 class AgentCore {
 public:
     static constexpr std::size_t kMostApplications = 1024;
-    static constexpr std::size_t kMostRequests = 256;  ///< waiting, of one application
+    static constexpr std::size_t kMostRequests = 256;        ///< waiting, of one application
     static constexpr std::size_t kMostRequestsOfAll = 4096;  ///< also of who has left
     /// Of one application's requests that wait, as the controller is asked: heartbeats share their way.
     static constexpr std::size_t kMostRequestBytes = std::size_t(16) << 20;
@@ -112,7 +112,7 @@ private:
     struct Request {
         ApplicationId application = 0;  ///< 0: nobody waits for it
         std::uint64_t id = 0;           ///< the application's
-        std::string user;  ///< whom it counts for, also once its application has left
+        std::string user;               ///< whom it counts for, also once its application has left
         std::string op;
         UnaryRequest message;
         std::size_t bytes = 0;  ///< of the message

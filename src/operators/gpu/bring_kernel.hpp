@@ -12,6 +12,8 @@ struct BroughtColumn {
     u64 rows = 0;
     u64 first = 0;            // row of `to` that the part's first one is
     u64 first_character = 0;  // of texts, likewise
+    u64 characters = 0;       // that were counted
+    u64* changed = nullptr;   // set where there are others now
 };
 
 class BringColumns {
@@ -56,14 +58,20 @@ private:
         if (column.rows == 0) return;
         device::Text const first = device::view_text(from, 0);
         device::Text const last = device::view_text(from, column.rows - 1);
-        copy_bytes(group, column.to.characters + column.first_character, first.data,
-                   u64(last.data - first.data) + last.size);
+        bool changed = u64(last.data - first.data) + last.size != column.characters;
+        if (!changed) {
+            copy_bytes(group, column.to.characters + column.first_character, first.data,
+                       column.characters);
+        }
         each(group, rows, [&](u64 i) {
             device::Text const text = device::view_text(from, i);
-            store_span(column.to, column.first + i,
-                       column.first_character + u64(text.data - first.data),
-                       is_valid(from, i) ? text.size : 0);
+            u64 const begin = u64(text.data - first.data);
+            bool const there = begin <= column.characters && text.size <= column.characters - begin;
+            changed = changed || !there;
+            store_span(column.to, column.first + i, column.first_character + (there ? begin : 0),
+                       there && is_valid(from, i) ? text.size : 0);
         });
+        if (changed) shared_word(column.changed).store(1, device::relaxed);
     }
 
     template <class Use>

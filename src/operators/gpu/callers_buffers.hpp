@@ -1,6 +1,10 @@
 // Results of an operator in buffers that its caller has.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "operators/gpu/columns.hpp"
 #include "operators/gpu/operation.hpp"
 #include "operators/gpu/tables.hpp"
@@ -60,17 +64,8 @@ private:
                                   " where the result has '" + wanted.name + "' of " +
                                   wanted.type.to_string());
             }
-            if (wanted.type.is_variable()) {
-                refuse(what_, "cannot take column '" + wanted.name + "': how many characters " +
-                                  wanted.type.to_string() +
-                                  " takes is not known; leave gpu_out away");
-            }
         }
         if (result.rows == 0) return;
-        if (buffer_.gpu != place_.gpu()) {
-            refuse(what_, "lies on cuda:" + std::to_string(buffer_.gpu) +
-                              ", and its endpoint is on " + place_.name());
-        }
         if (buffer_.rows < result.rows) {
             refuse(what_, "has room for " + std::to_string(buffer_.rows) +
                               " rows, and the result has " + std::to_string(result.rows));
@@ -86,17 +81,20 @@ private:
         if (to.values == nullptr) refuse_column(c, "has no address");
         u64 const rows = u64(result.rows);
         auto* const values = static_cast<char*>(const_cast<void*>(to.values));
+        auto const* const source = static_cast<char const*>(from.values);
+        u64 const width = std::max(1u, type.row_width());
+        if (values < source + u64(from.offset) * width + rows * width &&
+            source < values + rows * width) {
+            refuse_column(c, "lies where the result does; give other memory than the inputs'");
+        }
         if (type.id == TypeId::Bool) {
             copy_bits(static_cast<u8 const*>(from.values), from.offset, rows, values);
         } else {
-            u64 const width = type.row_width();
-            auto const* const first =
-                static_cast<char const*>(from.values) + from.offset * i64(width);
-            place_.copy(values, first, rows * width);
+            place_.copy(values, source + u64(from.offset) * width, rows * width);
         }
         auto* const validity = reinterpret_cast<char*>(const_cast<u8*>(to.validity));
         if (from.validity != nullptr) {
-            if (validity == nullptr) refuse_column(c, "has no validity, and the result has nulls");
+            if (validity == nullptr) refuse_column(c, "has no validity, which the result has");
             copy_bits(from.validity, from.offset, rows, validity);
         } else if (validity != nullptr) {
             place_.fill(validity, 0xff, (rows + 7) / 8);
@@ -115,15 +113,45 @@ private:
     GpuTable const& buffer_;
 };
 
-// The results of an operator in the buffers of OperatorOptions::gpu_out.
-inline std::vector<GpuTable> in_callers_buffers_of(Operation& operation,
-                                                   std::vector<GpuTable> results) {
+// What is wrong with OperatorOptions::gpu_out whatever the results are; called before the work. Throws Error(InvalidArgument).
+inline void check_callers_buffers(Operation const& operation) {
     auto const& buffers = operation.options().gpu_out;
+    if (buffers.empty()) return;
     if (buffers.size() != operation.size()) {
         refuse(operation.what(), "gpu_out has " + std::to_string(buffers.size()) + " tables for " +
                                      std::to_string(operation.size()) +
                                      " endpoints; give one for each");
     }
+    std::map<char const*, char const*> taken;  // the end of memory, by its beginning
+    for (std::size_t const e : operation.own()) {
+        GpuTable const& buffer = buffers[e];
+        std::string const what = operation.what() + ": gpu_out[" + std::to_string(e) + "]";
+        if (buffer.rows != 0 && buffer.gpu != operation.place(e).gpu()) {
+            refuse(what, "lies on cuda:" + std::to_string(buffer.gpu) +
+                             ", and its endpoint is on " + operation.place(e).name());
+        }
+        for (std::size_t c = 0; c < buffer.columns.size() && buffer.rows != 0; ++c) {
+            Field const& field = buffer.schema[c];
+            if (field.type.is_variable()) {
+                refuse(what, "cannot take column '" + field.name + "': how many characters " +
+                                 field.type.to_string() + " takes is not known before");
+            }
+            auto const* const begin = static_cast<char const*>(buffer.columns[c].values);
+            auto const bytes = std::max<u64>(u64(buffer.rows) * field.type.row_width(), 1);
+            auto const next = taken.upper_bound(begin);
+            bool const apart = (next == taken.end() || begin + bytes <= next->first) &&
+                               (next == taken.begin() || std::prev(next)->second <= begin);
+            if (!apart) refuse(what, "has column '" + field.name + "' where another one lies");
+            taken.emplace(begin, begin + bytes);
+        }
+    }
+}
+
+// The results of an operator in the buffers of OperatorOptions::gpu_out.
+inline std::vector<GpuTable> in_callers_buffers_of(Operation& operation,
+                                                   std::vector<GpuTable> results) {
+    check_callers_buffers(operation);
+    auto const& buffers = operation.options().gpu_out;
     operation.each([&](std::size_t e) {
         CallersBuffer buffer(operation.place(e),
                              operation.what() + ": gpu_out[" + std::to_string(e) + "]", buffers[e]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -43,9 +44,11 @@ public:
         u64 limit = options.one_endpoint_bytes;
         if (options.receive_limit != 0) limit = std::min(limit, options.receive_limit / 4);
         if (operation_.size() == 1 || limit == 0 || !operation_.places_rows()) return false;
+        if (!options.gpu_out.empty()) return false;  // whose rooms are for a share each
         u64 bytes = 0;
         bool texts = false;
         for (std::size_t s = 0; s < sides_.size(); ++s) {
+            if (sides_[s].rows() > kMostGpuRows) return false;
             for (u32 const c : columns_[s]) {
                 Type const& type = sides_[s].schema()[c].type;
                 bytes += sides_[s].rows() * std::max(1u, type.row_width());
@@ -64,10 +67,14 @@ public:
                                              Work const& work) {
         find_home();
         make_room();
-        if (!bring()) return std::nullopt;
+        if (!bring()) {
+            tables_.clear();
+            return std::nullopt;
+        }
         operation_.end_phase("collect");
         std::vector<GpuTable> here;
         if (operation_.is_own(home_)) here = work_at_home(runtime, report, work);
+        if (operation_.alone()) check_texts();
         std::vector<GpuTable> results(operation_.size(), no_rows(schema_of(here)));
         if (!here.empty()) results[home_] = std::move(here[0]);
         operation_.worked_at_one();
@@ -82,11 +89,11 @@ private:
             characters_[s].resize(columns_[s].size(), std::vector<u64>(operation_.size()));
             for (std::size_t c = 0; c < columns_[s].size(); ++c) {
                 if (!sides_[s].schema()[columns_[s][c]].type.is_variable()) continue;
-                for (std::size_t const p : operation_.own()) {
+                operation_.each([&](std::size_t p) {
                     characters_[s][c][p] =
                         sides_[s].characters(operation_.place(p), p, columns_[s][c]);
-                    words.number(characters_[s][c][p]);
-                }
+                });
+                for (std::size_t const p : operation_.own()) words.number(characters_[s][c][p]);
             }
         }
         if (!operation_.alone()) hear_characters(operation_.gather(words.take()));
@@ -183,6 +190,7 @@ private:
         try {
             bring_to(operation_.is_own(home_) ? own() : at_other_process(*opened));
             operation_.wait_for_all();
+            check_texts();
         } catch (...) {
             failure = std::current_exception();
             operation_.wait_for_kernels();
@@ -225,36 +233,51 @@ private:
     }
 
     void bring_to(ColumnsAtHome const& columns) {
+        // Home's memory may have been others', who are done with it behind what is in home's stream.
+        each_other_place([&](Place& other, Place& home) { other.follow(home); });
         for (std::size_t const p : operation_.own()) {
             std::vector<BroughtColumn> brought;
+            auto const changed = operation_.place(p).upload_one(keep_, std::vector<u64>(1));
             for (std::size_t s = 0; s < sides_.size(); ++s) {
-                if (sides_[s].rows_of(p) != 0) add(brought, s, p, columns[s]);
+                if (sides_[s].rows_of(p) != 0) add(brought, s, p, columns[s], changed);
             }
             if (brought.empty()) continue;
-            Place& place = operation_.place(p);
-            bool const to_other = operation_.is_own(home_) && p != home_;
-            // Home's memory may have been others', who are done with it behind what is in home's stream.
-            if (to_other) place.follow(operation_.place(home_));
-            std::vector<Memory> keep;
-            BroughtColumn const* const at = place.upload_one(keep, brought);
-            place.run(0, BringColumns{}, at, u32(brought.size()));
-            if (to_other) operation_.place(home_).follow(place);
+            if (!characters_[0].empty()) changed_[p] = changed;
+            BroughtColumn const* const at = operation_.place(p).upload_one(keep_, brought);
+            operation_.place(p).run(0, BringColumns{}, at, u32(brought.size()));
+        }
+        each_other_place([&](Place& other, Place& home) { home.follow(other); });
+    }
+    // Of this process, where home is one of its own.
+    template <class Use>
+    void each_other_place(Use const& use) const {
+        if (!operation_.is_own(home_)) return;
+        for (std::size_t const p : operation_.own()) {
+            if (p != home_) use(operation_.place(p), operation_.place(home_));
         }
     }
     void add(std::vector<BroughtColumn>& brought, std::size_t s, std::size_t p,
-             std::vector<OutputColumn> const& columns) const {
+             std::vector<OutputColumn> const& columns, u64* changed) const {
         Input const& side = sides_[s];
         // Of a column without validity in any part there is none at home.
         auto const views =
             side.views(p, columns_[s], std::vector<bool>(side.schema().size(), true));
         u64 bytes = 0;
         for (std::size_t c = 0; c < columns.size(); ++c) {
-            brought.push_back(
-                {views[c], columns[c], side.rows_of(p), first_row(s, p), first_character(s, c, p)});
-            bytes += side.rows_of(p) * columns[c].width;
-            if (!characters_[s].empty()) bytes += characters_[s][c][p];
+            u64 const characters = characters_[s].empty() ? 0 : characters_[s][c][p];
+            brought.push_back({views[c], columns[c], side.rows_of(p), first_row(s, p),
+                               first_character(s, c, p), characters, changed});
+            bytes += side.rows_of(p) * columns[c].width + characters;
         }
         operation_.count_moved(side.rows_of(p), bytes);
+    }
+    // Whether texts are as they were counted, behind the kernels that bring them.
+    void check_texts() const {
+        for (auto const& [p, changed] : changed_) {
+            if (operation_.place(p).download(changed, 1)[0] != 0) {
+                refuse_changed_rows(operation_.what(), "part " + std::to_string(p));
+            }
+        }
     }
 
     template <class Work>
@@ -296,7 +319,9 @@ private:
     std::vector<std::vector<u32>> columns_;                  // by side
     std::vector<std::vector<std::vector<u64>>> characters_;  // by side, column and part
     std::size_t home_ = 0;
-    std::deque<OutputTable> tables_;  // at home, by side; none in another process
+    std::vector<Memory> keep_;
+    std::map<std::size_t, u64*> changed_;  // by part of this process, where there are texts
+    std::deque<OutputTable> tables_;       // at home, by side; none in another process
 };
 
 }  // namespace mgi::operators::on_gpu

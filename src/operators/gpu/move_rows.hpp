@@ -342,9 +342,7 @@ private:
         refuse_changed("what comes to endpoint " + std::to_string(e));
     }
     [[noreturn]] void refuse_changed(std::string const& whose) const {
-        refuse(operation_.what(), "keys or texts of " + whose +
-                                      " changed while its rows were exchanged; let nobody write "
-                                      "into the columns until the call has returned");
+        refuse_changed_rows(operation_.what(), whose);
     }
 
     // Of payload, as a channel counts it.

@@ -6,6 +6,12 @@
 
 namespace mgi::operators::on_gpu {
 
+[[noreturn]] inline void refuse_changed_rows(std::string const& what, std::string const& whose) {
+    refuse(what, "keys or texts of " + whose +
+                     " changed while its rows were exchanged; let nobody write into the columns "
+                     "until the call has returned");
+}
+
 // Rows that an operator goes on with, as kernels read them.
 struct Arrived {
     std::vector<ColumnView> columns;

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <new>
+#include <optional>
 
+#include "operators/gpu/callers_buffers.hpp"
 #include "operators/gpu/few_rows.hpp"
 
 namespace mgi::operators::on_gpu {
@@ -32,7 +35,10 @@ std::vector<GpuTable> run_on_gpus(std::string const& what, Runtime& runtime,
         auto const processes = processes_of(runtime, endpoints);
         Operation operation(*processes, what, runtime, endpoints, options, places_on_gpus(what),
                             report, call_of(endpoints, options, TableMemory::Gpu, call));
-        results = operation.perform([&] { return work(operation); });
+        results = operation.perform([&] {
+            check_callers_buffers(operation);
+            return work(operation);
+        });
     }
     if (report != nullptr) {
         report->seconds =
@@ -50,15 +56,32 @@ std::vector<GpuTable> run_where_rows_fit(std::string const& what, Runtime& runti
                                          OperatorOptions const& options, OperatorReport* report,
                                          Conversation::Call const& call,
                                          ColumnsOf const& columns_of, Work const& work) {
-    return run_on_gpus(what, runtime, endpoints, options, report, call, [&](Operation& operation) {
-        Sides sides;
-        for (NamedSide const& side : parts) sides.emplace_back(operation, side.parts, side.name);
-        FewRows few(operation, sides, columns_of(sides));
-        if (few.are_few()) {
-            if (auto results = few.run(runtime, report, work)) return std::move(*results);
-        }
-        return work(operation, sides);
-    });
+    bool few = false;
+    auto const run = [&](bool may_be_few) {
+        return run_on_gpus(
+            what, runtime, endpoints, options, report, call, [&](Operation& operation) {
+                Sides sides;
+                for (NamedSide const& side : parts) {
+                    sides.emplace_back(operation, side.parts, side.name);
+                }
+                if (may_be_few) {
+                    FewRows rows(operation, sides, columns_of(sides));
+                    few = rows.are_few();
+                    auto results = few ? rows.run(runtime, report, work) : std::nullopt;
+                    if (results) return std::move(*results);
+                }
+                return work(operation, sides);
+            });
+    };
+    // One endpoint may have no room for a result that all together have. Every process hears of that.
+    try {
+        return run(true);
+    } catch (Error const& error) {
+        if (!few || error.code() != ErrorCode::OutOfMemory) throw;
+    } catch (std::bad_alloc const&) {
+        if (!few) throw;
+    }
+    return run(false);
 }
 
 }  // namespace mgi::operators::on_gpu
