@@ -94,7 +94,7 @@ TEST(ControlTurns, GoRoundByOwner) {
     EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 4, 5, 2, 6, 3}));
 }
 
-Settings small() {
+Settings little_of_all() {
     Settings made;
     made.limits.endpoints = 8;
     made.limits.channels = 8;
@@ -109,7 +109,7 @@ Settings small() {
 
 struct ControlShares : Owned {
     explicit ControlShares(std::uint64_t epoch = 1, std::uint32_t first_id = 1)
-        : Owned(small(), epoch, first_id) {}
+        : Owned(little_of_all(), epoch, first_id) {}
 
     std::uint32_t made(CallId call) {
         EXPECT_EQ(problem(call), Problem::None) << rig.answers.at(call).text;
