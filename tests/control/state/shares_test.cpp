@@ -145,11 +145,16 @@ TEST_F(ControlShares, OfEndpoints) {
         ids.push_back(made(endpoint(a, "greedy--" + std::to_string(i), "greedy")));
     expect_refused(endpoint(a, "greedy--6", "greedy"), Problem::ResourceExhausted,
                    "endpoints: the limit is 8 for all; this one has 6 and asks for 1 more");
-    made(endpoint(a, "modest--1", "modest"));
-    made(endpoint(a, "modest--2", "modest"));
+    std::uint32_t const one = made(endpoint(a, "modest--1", "modest"));
+    std::uint32_t const two = made(endpoint(a, "modest--2", "modest"));
     expect_refused(endpoint(a, "modest--3", "modest"), Problem::ResourceExhausted,
                    "this one has 2 and asks for 1 more");
+    // What is given back is for whoever has less, first of all.
     EXPECT_EQ(problem(rig.delete_endpoint(a, ids[0])), Problem::None);
+    expect_refused(endpoint(a, "greedy--7", "greedy"), Problem::ResourceExhausted, "has 5");
+    for (std::uint32_t const id : {one, two}) {
+        EXPECT_EQ(problem(rig.delete_endpoint(a, id)), Problem::None);
+    }
     made(endpoint(a, "greedy--7", "greedy"));
 }
 
