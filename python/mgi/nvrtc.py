@@ -109,5 +109,6 @@ def _library() -> Any:
         return found
     raise NotFound(
         f"no NVRTC ({_LIBRARIES[0]}, or 12.8), which compiles kernels: install a CUDA toolkit of "
-        "version 12.8 or newer, or 'pip install nvidia-cuda-nvrtc' (of CUDA 12: nvidia-cuda-nvrtc-cu12)"
+        "version 12.8 or newer, or 'pip install nvidia-cuda-nvrtc' "
+        "(nvidia-cuda-nvrtc-cu12 of CUDA 12)"
     )
