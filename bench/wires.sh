@@ -6,7 +6,7 @@
 #
 # --relay sends what goes over the link through a third namespace, and plain sockets straight; one NIC.
 # --ucx moves the link's bytes by UCX; plain sockets stay what they are.
-# --encrypt encrypts what goes over the link, in the kernel where it has TLS; with --no-kernel-tls never there.
+# --encrypt encrypts what goes over the link; with --kernel-tls in the kernel, where it has TLS.
 # --drive: who waits drives the wires meanwhile, as kernels do; each end has a core of its own, as of mgi run.
 # --perftest ends with what ucx_perftest (ucx-utils) needs for 64 bytes one way by NIC 1.
 # --rate limits each NIC by a token bucket; without it the machine's memory is the limit.

@@ -59,8 +59,8 @@ Options options_from(int count, char** arguments) {
             options.thread.medium = mgi::transport::ucx::open();
         } else if (word == "--encrypt") {
             options.thread.encryption.on = true;
-        } else if (word == "--no-kernel-tls") {
-            options.thread.encryption.in_kernel = false;
+        } else if (word == "--kernel-tls") {
+            options.thread.encryption.in_kernel = true;
         } else if (word == "--drive") {
             options.driven = true;
         } else if (word == "--rounds") {
@@ -203,10 +203,10 @@ int main(int count, char** arguments) {
     return mgi::bench::run_end(
         "bench_wires",
         "usage: bench_wires receive ADDRESS:PORT... [--wires N] [--ucx] [--drive] [--encrypt] "
-        "[--no-kernel-tls]\n"
+        "[--kernel-tls]\n"
         "       bench_wires send LOCAL:0=ADDRESS:PORT... [--wires N] [--rounds N] "
         "[--segments N] [--bytes N] [--relay ADDRESS:PORT] [--ucx] [--drive] [--encrypt] "
-        "[--no-kernel-tls]\n"
+        "[--kernel-tls]\n"
         "       bench_wires relay ADDRESS:PORT TO:PORT...\n",
         count, arguments, options_from, {{"receive", receive}, {"send", send}, {"relay", relay}});
 }

@@ -40,8 +40,8 @@ struct RuntimeOptions {
     /// machine does not say, anybody's.
     std::vector<std::string> addresses = {};
     /// Whether what goes between servers over TCP is encrypted (AES-256-GCM, docs/security.md): the same in all processes
-    /// of a job, else they make no channel together (InvalidArgument). Nothing: $MGI_WIRE_ENCRYPTION, "on" or "off"; off
-    /// where that is not set. On with $MGI_WIRES=ucx is InvalidArgument for the first channel between servers.
+    /// of a job, else they make no channel together (InvalidArgument). Nothing: $MGI_WIRE_ENCRYPTION, "on", "off", or
+    /// "kernel" (on, by the kernel's TLS where it has that); off where that is not set. On with $MGI_WIRES=ucx is InvalidArgument for the first channel between servers.
     std::optional<bool> encrypt_wires = std::nullopt;
     /// The allocator of the GPUs' memory for channels, and for operators whose options name none; none: MGI takes it from the driver.
     /// What other processes or NICs reach MGI takes from the driver all the same (docs/gpu.md).

@@ -66,14 +66,20 @@ bool ChannelNetwork::relays() {
 }
 
 bool ChannelNetwork::encrypts() const {
-    return encrypts_ ? *encrypts_ : word_in_variable("MGI_WIRE_ENCRYPTION", {"off", "on"}) == 1;
+    // Once: the wires keep to it, whatever becomes of the environment.
+    std::call_once(asked_, [this] {
+        std::size_t const word = word_in_variable("MGI_WIRE_ENCRYPTION", {"off", "on", "kernel"});
+        encryption_.on = encrypts_.value_or(word != 0);
+        encryption_.in_kernel = word == 2;
+    });
+    return encryption_.on;
 }
 
 transport::wire::WireThreadOptions ChannelNetwork::wire_options() const {
     bool const over_ucx = word_in_variable("MGI_WIRES", {"tcp", "ucx"}) == 1;
     transport::wire::WireThreadOptions options;
     if (over_ucx) options.medium = transport::ucx::open();
-    options.encryption.on = encrypts();
+    if (encrypts()) options.encryption = encryption_;
     return options;
 }
 

@@ -68,6 +68,8 @@ private:
     std::vector<std::string> const wanted_;
     std::vector<Device> const devices_;
     std::optional<bool> const encrypts_;
+    mutable std::once_flag asked_;
+    mutable transport::wire::EncryptionOptions encryption_;
     std::function<int(int)> share_;
     std::vector<std::uint64_t> own_nics_;  // by device
     std::filesystem::path net_ = "/sys/class/net";

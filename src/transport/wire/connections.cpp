@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kPieces = 64;   // of one call
 constexpr Time kDrain = kSecond / 2;  // for the other end to read the last word
+constexpr Time kMostDrain = 2 * kSecond;  // and more of it, as long as it reads
 constexpr Time kRetryAccept = 100 * kMillisecond;
 
 // So many bytes of a stream, as the system would say it of a socket.
@@ -209,7 +210,8 @@ void WireThread::end(Entry& entry, Command const& command) {
     connection.entry = nullptr;
     connection.stage = Stage::Draining;
     connection.deadline = now_ + kDrain;
-    watch(connection, connection.encryption && connection.encryption->pending());
+    connection.drained = now_ + kMostDrain;
+    watch(connection, connection.encryption && connection.encryption->pending() != 0);
 }
 
 // Ends its own way of the socket, behind all that was written. False: it broke.
@@ -381,8 +383,7 @@ void WireThread::encrypt(Connection& connection) {
     try {
         connection.encryption = std::make_unique<Encryption>(
             connection.socket, connection.handshake->keys(), options_.encryption);
-        // It holds the link's secret and the key from which this one follows.
-        connection.handshake.reset();
+        connection.handshake.reset();  // it holds the key from which these follow
     } catch (std::exception const& error) {
         gone(connection, error.what());
     }
@@ -437,13 +438,15 @@ void WireThread::read(Connection& connection) {
 
 // What comes behind the last word is of no interest.
 void WireThread::drain(Connection& connection) {
-    bool const unsaid = connection.encryption && connection.encryption->pending();
-    if (throw_away(connection.socket) || (unsaid && !finish(connection))) {
+    std::size_t const unsaid = connection.encryption ? connection.encryption->pending() : 0;
+    if (throw_away(connection.socket) || (unsaid != 0 && !finish(connection))) {
         drop(connection);
-    } else if (unsaid) {
-        connection.deadline = now_ + kDrain;
-        watch(connection, connection.encryption->pending());
+        return;
     }
+    if (unsaid == 0) return;
+    std::size_t const left = connection.encryption->pending();
+    if (left < unsaid) connection.deadline = std::min(now_ + kDrain, connection.drained);
+    watch(connection, left != 0);
 }
 
 void WireThread::write(Connection& connection) {
@@ -451,7 +454,7 @@ void WireThread::write(Connection& connection) {
     std::array<iovec, kPieces> pieces;
     for (;;) {
         std::size_t const count = entry.client->gather(connection.slot, pieces, now_);
-        if (count == 0 && !(connection.encryption && connection.encryption->pending())) return;
+        if (count == 0 && !(connection.encryption && connection.encryption->pending() != 0)) return;
         ssize_t const bytes = put(connection.socket, connection.stream.get(),
                                   connection.encryption.get(), {pieces.data(), count});
         if (bytes < 0 && errno == EINTR) continue;

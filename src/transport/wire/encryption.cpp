@@ -9,6 +9,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+
+#include "core/log.hpp"
 
 namespace mgi::transport::wire {
 namespace {
@@ -53,11 +56,15 @@ Encryption::Encryption(Descriptor const& socket, WireKeys const& keys,
     bool const kernel = options.in_kernel && reaches_kernel(socket_);
     if (!kernel || !give_to_kernel(socket_, TLS_TX, keys.out)) writer_.emplace(keys.out);
     if (!kernel || !give_to_kernel(socket_, TLS_RX, keys.in)) reader_.emplace(keys.in);
+    static std::once_flag once;
+    std::call_once(once, [this] {
+        log::info("wires are encrypted by {}", in_kernel() ? "the kernel's TLS" : "this process");
+    });
 }
 
 // False with errno: not all could be sent.
 bool Encryption::flush() {
-    while (pending()) {
+    while (pending() != 0) {
         auto const bytes = writer_->pending();
         ssize_t const put = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (put < 0 && errno == EINTR) continue;

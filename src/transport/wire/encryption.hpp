@@ -1,4 +1,4 @@
-// What encrypts a wire over TCP: the kernel, where it has TLS (CONFIG_TLS), else this process. Either end has its own way of
+// What encrypts a wire over TCP: this process, or the kernel, where that is wanted and it has TLS (CONFIG_TLS). Either end has its own way of
 // it, since both make the same records (records.hpp).
 #pragma once
 
@@ -16,7 +16,7 @@ namespace mgi::transport::wire {
 
 struct EncryptionOptions {
     bool on = false;
-    bool in_kernel = true;  // where it can
+    bool in_kernel = false;  // where it can
     // Of one way of a wire, which ends then: RFC 8446, section 5.5, has AES-GCM keep its margin for 2^24.5 of them.
     std::uint64_t most_records = std::uint64_t{1} << 24;
 };
@@ -30,8 +30,9 @@ public:
     // As sendmsg without waiting: -1 with errno EAGAIN where there is no room, EKEYEXPIRED behind the last record. Without
     // pieces 0 means that nothing is `pending` any more.
     ssize_t write(std::span<iovec const> pieces);
-    // Bytes that `write` has taken wait for room in the socket: to be called again when there is some.
-    [[nodiscard]] bool pending() const { return writer_ && !writer_->pending().empty(); }
+    // Bytes that `write` has taken and that wait for room in the socket: to be called again when there is some. What the kernel has
+    // taken it sends.
+    [[nodiscard]] std::size_t pending() const { return writer_ ? writer_->pending().size() : 0; }
     // As readv without waiting, -1 with errno EBADMSG for what the other end has not sent.
     ssize_t read(std::span<iovec const> pieces);
     // `read` has something to give, or an error, whatever the socket has.
