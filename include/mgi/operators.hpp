@@ -78,6 +78,13 @@ struct OperatorPhase {
     double seconds = 0;
 };
 
+/// Rows that kernels stored in another endpoint's memory.
+struct OperatorLink {
+    std::uint32_t from = 0;  ///< endpoints, by their places in the call's list
+    std::uint32_t to = 0;
+    std::uint64_t bytes = 0;  ///< of payload
+};
+
 /// What an operator did.
 struct OperatorReport {
     double seconds = 0;  ///< from the first launch to the last result
@@ -92,6 +99,11 @@ struct OperatorReport {
     bool broadcast = false;  ///< of a join: no rows moved but that side's, to all endpoints
     bool at_one =
         false;  ///< few rows (OperatorOptions::one_endpoint_bytes) came to one endpoint, which has the result
+    /// Of an operator over tables in GPU memory: what this process' parts sent to other endpoints without a channel, in the order of the
+    /// endpoints; what goes through a channel is in `channels`.
+    std::vector<OperatorLink> links;
+    /// Likewise the most memory that one of this process' endpoints took at a time, beside its parts: of rows that arrive, tables and results.
+    std::uint64_t peak_bytes = 0;
     std::vector<ChannelStats> channels;
     std::vector<Plan> plans;
 };

@@ -63,7 +63,9 @@ def exchange(
         ``graph``, and ``phases``: of work on GPUs the seconds of each (``count``, ``exchange``,
         ``fold``, ``join``, how long they waited for ``partition``, ``upload``, ``download``, and
         ``spill``), else empty; of host tables at GPU endpoints, and of GPU tables that spilled,
-        ``rounds``, else 0.
+        ``rounds``, else 0; of GPU tables ``links``, a list of ``(from, to, bytes)`` of endpoints'
+        places in the list, without what went through a channel, and ``peak_bytes``, the most
+        memory that an endpoint took beside its rows.
     :param patience: with endpoints of several processes, how many seconds one that has come to the
         beginning or to the end waits for the others while no row moves.
     :param two_level: with endpoints on several servers, whether rows go first to the endpoint of

@@ -75,6 +75,12 @@ nb::tuple run_operator(RuntimeHolder& holder, nb::dict const& options, Operator 
         report["built"] = outcome.report.built;
         report["broadcast"] = outcome.report.broadcast;
     }
+    nb::list links;
+    for (OperatorLink const& link : outcome.report.links) {
+        links.append(nb::make_tuple(link.from, link.to, link.bytes));
+    }
+    report["links"] = links;
+    report["peak_bytes"] = outcome.report.peak_bytes;
     nb::dict phases;
     for (OperatorPhase const& phase : outcome.report.phases) {
         phases[phase.name.c_str()] = phase.seconds;

@@ -11,6 +11,7 @@
 
 #include "core/parallel.hpp"
 #include "operators/message.hpp"
+#include "operators/report.hpp"
 
 namespace mgi::operators {
 
@@ -125,6 +126,8 @@ void add_report(OperatorReport& all, OperatorReport const& one) {
     }
     all.rows += one.rows;
     all.bytes += one.bytes;
+    for (OperatorLink const& link : one.links) add_link(all, link);
+    all.peak_bytes = std::max(all.peak_bytes, one.peak_bytes);
     if (!one.built.empty()) {  // the last one counts
         all.built = one.built;
         all.broadcast = one.broadcast;

@@ -170,6 +170,11 @@ TEST_P(FewRowsProperty, OneEndpointHasTheWholeResult) {
         std::size_t rows = 0;
         for (PlainTable const& table : tables) rows += table.rows.size();
         EXPECT_EQ(report.rows, rows);
+        for (OperatorLink const& link : report.links) {
+            EXPECT_EQ(link.to, largest_of(parts));
+            EXPECT_NE(link.from, link.to);
+        }
+        EXPECT_GT(report.peak_bytes, 0);
     }
 }
 

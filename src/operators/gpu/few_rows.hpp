@@ -269,7 +269,7 @@ private:
                                first_character(s, c, p), characters, changed});
             bytes += side.rows_of(p) * columns[c].width + characters;
         }
-        operation_.count_moved(side.rows_of(p), bytes);
+        operation_.count_moved(p, home_, side.rows_of(p), bytes);
     }
     // Whether texts are as they were counted, behind the kernels that bring them.
     void check_texts() const {

@@ -188,18 +188,14 @@ private:
             operation_.wait_for_kernels();
         }
         operation_.end_step(failure);
-        u64 rows = 0;
         for (std::size_t const p : operation_.own()) {
-            auto const& to = facts_.rows_of_part_for[p];
-            rows = std::accumulate(to.begin(), to.end(), rows);
-        }
-        u64 texts = 0;
-        for (auto const& of_text : facts_.characters_of_part_for) {
-            for (std::size_t const p : operation_.own()) {
-                texts = std::accumulate(of_text[p].begin(), of_text[p].end(), texts);
+            for (std::size_t e = 0; e < operation_.size(); ++e) {
+                u64 const rows = facts_.rows_of_part_for[p][e];
+                u64 bytes = rows * row_bytes();
+                for (auto const& of_text : facts_.characters_of_part_for) bytes += of_text[p][e];
+                operation_.count_moved(p, e, rows, bytes);
             }
         }
-        operation_.count_moved(rows, rows * row_bytes() + texts);
     }
 
     template <bool kLong>

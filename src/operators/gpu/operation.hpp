@@ -18,6 +18,7 @@
 #include "operators/gpu/owners.hpp"
 #include "operators/gpu/place.hpp"
 #include "operators/message.hpp"
+#include "operators/report.hpp"
 #include "operators/rules.hpp"
 #include "operators/text_needs.hpp"
 
@@ -267,9 +268,10 @@ public:
         if (report_ != nullptr) report_->at_one = true;
     }
 
-    // Rows that went from endpoint to endpoint without a channel.
-    void count_moved(u64 rows, u64 bytes) {
+    // Rows that went from endpoint to endpoint without a channel, or stayed where they were.
+    void count_moved(std::size_t from, std::size_t to, u64 rows, u64 bytes) {
         if (report_ == nullptr) return;
+        if (from != to && bytes != 0) add_link(*report_, {u32(from), u32(to), bytes});
         report_->rows += rows;
         report_->bytes += bytes;
     }
@@ -279,10 +281,15 @@ public:
         if (report_ == nullptr) return;
         report_->rows = 0;
         report_->bytes = 0;
+        report_->links.clear();
     }
 
     // Forgets the channels, whose memory others may need.
     void close() noexcept {
+        for (std::size_t const e : own_) {
+            if (report_ == nullptr || places_[e] == nullptr) continue;
+            report_->peak_bytes = std::max(report_->peak_bytes, places_[e]->peak());
+        }
         for (Channel const& channel : channels_) {
             try {
                 count(channel);

@@ -68,6 +68,8 @@ public:
     Memory allocate(u64 bytes, std::string const& what) {
         return count(bytes, what, [&] { return take(bytes, what); });
     }
+    // The most that was given out at a time.
+    [[nodiscard]] u64 peak() const { return peak_; }
     // Whether the caller's allocator provides that.
     [[nodiscard]] bool has_callers_memory() const { return of_caller_; }
     // Memory that `take()` gives, as a part of what this place may take.
@@ -82,7 +84,8 @@ public:
                             " are left; raise it, or spread the rows over more endpoints");
         }
         Memory memory = take();
-        *used_ += bytes;
+        u64 const now = *used_ += bytes;
+        for (u64 peak = peak_; now > peak && !peak_.compare_exchange_weak(peak, now);) continue;
         void* const at = memory.get();
         return {at, [used = used_, bytes, held = std::move(memory)](void*) mutable {
                     *used -= bytes;
@@ -180,6 +183,7 @@ private:
     bool const of_caller_;
     // What is given out may outlive the place.
     std::shared_ptr<std::atomic<u64>> const used_ = std::make_shared<std::atomic<u64>>(0);
+    std::atomic<u64> peak_ = 0;
 };
 
 // For nvcc alone; tests have a HostPlace.
