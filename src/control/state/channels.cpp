@@ -228,7 +228,7 @@ void Cluster::start_plan(ChannelRecord& channel, std::uint32_t deadline_ms, Effe
         creations_of_.add(channel.owner);
     }
     timers_.set(Due::Preparation, channel.id, now_ + limit(deadline_ms));
-    to_plan_.add(channel.owner, channel.id);
+    to_plan_.add(channel.owner, channel.id, channel.generation != 0);
     pump_plans(effects);
 }
 

@@ -191,7 +191,7 @@ private:
     void end(ChannelRecord& channel, bool failure, Problem problem, std::string const& why,
              Effects& effects);
     /// When there is room for it.
-    void renew(ChannelRecord const& channel) { to_renew_.add(channel.owner, channel.id); }
+    void renew(ChannelRecord const& channel) { to_renew_.add(channel.owner, channel.id, true); }
     void pump_renewals(Effects& effects);
     void clear_next(ChannelRecord& channel);
     void answer_all(ChannelRecord& channel, Failure const& failure, Effects& effects);

@@ -99,13 +99,12 @@ void Cluster::check_channels() const {
                    std::string_view(request));
     }
     for (Turns const* turns : {&to_renew_, &to_plan_}) {
-        for (auto const& [owner, ids] : turns->by_owner()) {
-            for (std::uint32_t id : ids) {
-                auto const channel = channels_.find(id);
-                MGI_ASSERT(channel != channels_.end() && channel->second.owner == owner, id);
-                MGI_ASSERT(turns == &to_renew_ || channel->second.next, id);
-            }
-        }
+        turns->for_each([&](std::string const& owner, std::uint32_t id, bool runs) {
+            auto const channel = channels_.find(id);
+            MGI_ASSERT(channel != channels_.end() && channel->second.owner == owner, id);
+            if (turns == &to_renew_) return;
+            MGI_ASSERT(channel->second.next && runs == (channel->second.generation != 0), id, runs);
+        });
     }
     for (auto const& [endpoint, ids] : awaited_) {
         MGI_ASSERT(!endpoints_.contains(endpoint) && !ids.empty(), endpoint, ids.size());

@@ -56,6 +56,28 @@ struct Owned : ::testing::Test {
             rig.cluster.gather(call, asked, now, effects);
         });
     }
+    /// What the planner has before it, planned and accepted by that agent.
+    void settle_some(Agent const& agent) {
+        auto const asked = rig.plans;
+        rig.plan();
+        for (MakePlan const& plan : asked) rig.accept(agent, plan.channel, plan.generation);
+    }
+    /// The same for all that is asked for.
+    void settle(Agent const& agent) {
+        while (!rig.plans.empty()) settle_some(agent);
+    }
+    std::uint32_t made(CallId call) {
+        EXPECT_EQ(problem(call), Problem::None) << rig.answers.at(call).text;
+        return rig.answers.at(call).id;
+    }
+    void change_link(Agent const& agent, double gbps) {
+        AgentMessage change;
+        Link& link = *change.mutable_link_change()->mutable_link();
+        link.set_from(0);
+        link.set_to(1);
+        link.set_gbps(gbps);
+        rig.say(agent, change);
+    }
     Problem problem(CallId call) const { return rig.answers.at(call).problem; }
 };
 

@@ -81,17 +81,29 @@ TEST(ControlKeepsakes, WhoHasTheMostMakesRoom) {
 
 TEST(ControlTurns, GoRoundByOwner) {
     Turns turns;
-    for (std::uint32_t id : {1u, 2u, 3u}) turns.add("a", id);
-    turns.add("b", 4);
-    turns.add("c", 5);
-    turns.add("c", 5);
+    for (std::uint32_t id : {1u, 2u, 3u}) turns.add("a", id, true);
+    turns.add("b", 4, true);
+    turns.add("c", 5, true);
+    turns.add("c", 5, true);
     turns.remove("b", 9);
     std::vector<std::uint32_t> order;
     order.push_back(turns.take());
     order.push_back(turns.take());
-    turns.add("b", 6);
+    turns.add("b", 6, true);
     while (!turns.empty()) order.push_back(turns.take());
     EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 4, 5, 2, 6, 3}));
+}
+
+TEST(ControlTurns, OneOwnersNewChannelsAndThoseThatRunComeInTurn) {
+    Turns turns;
+    for (std::uint32_t id : {1u, 2u, 3u}) turns.add("a", id, true);
+    for (std::uint32_t id : {7u, 8u, 9u}) turns.add("a", id, false);
+    turns.add("b", 4, true);
+    turns.remove("a", 2);
+    turns.remove("a", 9);
+    std::vector<std::uint32_t> order;
+    while (!turns.empty()) order.push_back(turns.take());
+    EXPECT_EQ(order, (std::vector<std::uint32_t>{7, 4, 1, 8, 3}));
 }
 
 Settings little_of_all() {
@@ -111,23 +123,11 @@ struct ControlShares : Owned {
     explicit ControlShares(std::uint64_t epoch = 1, std::uint32_t first_id = 1)
         : Owned(little_of_all(), epoch, first_id) {}
 
-    std::uint32_t made(CallId call) {
-        EXPECT_EQ(problem(call), Problem::None) << rig.answers.at(call).text;
-        return rig.answers.at(call).id;
-    }
     void expect_refused(CallId call, Problem expected, std::string const& text) {
         ASSERT_TRUE(rig.answers.contains(call));
         EXPECT_EQ(problem(call), expected);
         EXPECT_NE(rig.answers.at(call).text.find(text), std::string::npos)
             << rig.answers.at(call).text;
-    }
-    /// All that is asked for, planned and accepted by that agent.
-    void settle(Agent const& agent) {
-        while (!rig.plans.empty()) {
-            auto const asked = rig.plans;
-            rig.plan();
-            for (MakePlan const& plan : asked) rig.accept(agent, plan.channel, plan.generation);
-        }
     }
     /// Nobody is remembered for what is over.
     void expect_nothing() const {
@@ -273,16 +273,48 @@ TEST_F(ControlShares, APlanIsRenewedAfterFewOfAnotherOwners) {
     }
     (void)channel(a, "modest--1", mine, mine, "modest");
     settle(a);
-    AgentMessage change;
-    Link& link = *change.mutable_link_change()->mutable_link();
-    link.set_from(0);
-    link.set_to(1);
-    link.set_gbps(12);
-    rig.say(a, change);
+    change_link(a, 12);
     ASSERT_EQ(rig.plans.size(), 2u);
     EXPECT_TRUE(std::any_of(rig.plans.begin(), rig.plans.end(), [&](MakePlan const& plan) {
         return plan.sources.at(0).endpoint == mine;
     }));
+}
+
+/// With the controller's own limits.
+struct ControlTurnsOfOneOwner : Owned {};
+
+TEST_F(ControlTurnsOfOneOwner, ANewChannelWaitsForFewOfManyRenewals) {
+    constexpr int kMany = 10'000;
+    constexpr int kAtOnce = 1'000;
+    Agent const a = rig.register_agent("a");
+    std::uint32_t const mine = made(endpoint(a, "endpoint-m", "me"));
+    for (int i = 1; i <= kMany; ++i) {
+        (void)channel(a, "request-" + std::to_string(i), mine, mine, "me");
+        if (i % kAtOnce == 0) settle(a);
+    }
+    change_link(a, 12);
+    ASSERT_EQ(rig.plans.size(), 2u);  // that the planner has before it
+    CallId const call = channel(a, "request-new", mine, mine, "me");
+    std::size_t before = 0;
+    auto const is_new = [](MakePlan const& plan) { return plan.generation == 1; };
+    while (std::none_of(rig.plans.begin(), rig.plans.end(), is_new)) {
+        ASSERT_LE(before, 4u);
+        before += rig.plans.size();
+        settle_some(a);
+    }
+    // And the renewals are not kept waiting by as many new channels.
+    for (int i = 0; i < kAtOnce; ++i) {
+        (void)channel(a, "request-more-" + std::to_string(i), mine, mine, "me");
+    }
+    int renewals = 0;
+    for (int i = 0; i < 10; ++i) {
+        settle_some(a);
+        renewals += int(rig.plans.size() -
+                        std::size_t(std::count_if(rig.plans.begin(), rig.plans.end(), is_new)));
+    }
+    EXPECT_GE(renewals, 8);
+    settle(a);
+    made(call);
 }
 
 TEST_F(ControlShares, APlanThatWaitsIsMadeFromWhatIsKnownWhenItsTurnComes) {
