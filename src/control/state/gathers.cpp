@@ -24,7 +24,7 @@ void answer(CallId call, Problem problem, std::string text, Effects& effects) {
 Gathers::Gathers(Limits const& limits, Millis keep_ms)
     : limits_(limits),
       keep_ms_(keep_ms),
-      waiting_("calls that wait for others of their gather", limits.waiting_calls, "repeat later"),
+      waiting_("calls that wait for others of their gather", limits.gather_calls, "repeat later"),
       bytes_("bytes of gathers", limits.gathers_bytes,
              "say less at once, or wait until gathers under way are over") {}
 
@@ -113,6 +113,8 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
     if (!said) {
         share.data = request.data();
         meeting.bytes += bytes;
+        auto& missing = meeting.missing;
+        if (std::binary_search(missing.begin(), missing.end(), request.rank())) missing.clear();
     }
     bytes_.add(key.owner, cost);
     waiting_.add(key.owner);
@@ -168,23 +170,38 @@ void Gathers::take_out(CallId call, Timers& timers) {
     MGI_ASSERT(meeting->second.bytes >= bytes, meeting->second.bytes, bytes);
     bytes_.remove(owner, bytes);
     meeting->second.bytes -= bytes;
+    auto& missing = meeting->second.missing;
+    if (!missing.empty()) {
+        missing.insert(std::upper_bound(missing.begin(), missing.end(), share->first),
+                       share->first);
+        missing.resize(std::min(missing.size(), kMostNamed));
+    }
     meeting->second.shares.erase(share);
     if (meeting->second.shares.empty()) meetings_.erase(meeting);
+}
+
+std::vector<std::uint32_t> Gathers::first_missing(Meeting const& meeting) {
+    std::vector<std::uint32_t> missing;
+    auto share = meeting.shares.begin();
+    for (std::uint32_t rank = 0; rank < meeting.size && missing.size() < kMostNamed; ++rank) {
+        if (share != meeting.shares.end() && share->first == rank) {
+            ++share;
+        } else {
+            missing.push_back(rank);
+        }
+    }
+    return missing;
 }
 
 void Gathers::due(CallId call, Timers& timers, Effects& effects) {
     auto const waiting = calls_.find(call);
     if (waiting == calls_.end()) return;
     Key const& key = waiting->second.key;
-    Meeting const& meeting = meetings_.at(key);
-    std::string missing;
-    std::size_t named = 0;
+    Meeting& meeting = meetings_.at(key);
+    if (meeting.missing.empty()) meeting.missing = first_missing(meeting);
+    std::string missing = fmt::format("{}", fmt::join(meeting.missing, ", "));
+    std::size_t const named = meeting.missing.size();
     std::size_t const count = meeting.size - meeting.shares.size();
-    for (std::uint32_t rank = 0; rank < meeting.size && named < kMostNamed; ++rank) {
-        if (meeting.shares.contains(rank)) continue;
-        missing += (named == 0 ? "" : ", ") + std::to_string(rank);
-        ++named;
-    }
     if (named < count) missing += fmt::format(" and {} more", count - named);
     std::string text =
         fmt::format("gather '{}': {} {} of {} {} not come", key.name, count == 1 ? "rank" : "ranks",

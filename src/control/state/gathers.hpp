@@ -50,6 +50,9 @@ private:
         std::uint32_t size = 0;
         std::map<std::uint32_t, Share> shares;  ///< by rank
         std::size_t bytes = 0;
+        /// The first ranks that have not come, once an error has named them: the next one's deadline has
+        /// passed, too, and looking at all ranks for each of them takes a large gather's time squared.
+        std::vector<std::uint32_t> missing;
     };
     /// A key is its owner's alone: under another owner it is another key.
     struct Key {
@@ -71,6 +74,7 @@ private:
 
     [[nodiscard]] std::string wrong(GatherRequest const& request) const;
     [[nodiscard]] std::string contradiction(GatherRequest const& request) const;
+    [[nodiscard]] static std::vector<std::uint32_t> first_missing(Meeting const& meeting);
     void drop(Kept const& kept);
     void take_out(CallId call, Timers& timers);
     void answer_all(Key const& key, Millis now, Timers& timers, Effects& effects);

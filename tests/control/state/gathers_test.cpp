@@ -1,10 +1,11 @@
 // What processes say to each other under one key.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
-#include "control/state/rig.hpp"
+#include "control/state/owned.hpp"
 
 namespace mgi::control::test {
 namespace {
@@ -69,6 +70,16 @@ TEST_F(ControlGathers, TheDeadlineNamesWhoIsMissing) {
     CallId const last = rig.gather(a, "request-c", 0, 100, "x", "many", 1000);
     rig.pass(1000, {&a, &b});
     expect_wrong(last, Problem::DeadlineExceeded, "8 and 91 more of 100 have not come");
+    // Who comes later is missing no more, and who gives up later is again.
+    CallId const first = rig.gather(a, "request-d", 3, 4, "x", "late", 1000);
+    CallId const second = rig.gather(a, "request-e", 2, 4, "x", "late", 2000);
+    rig.pass(1000, {&a, &b});
+    expect_wrong(first, Problem::DeadlineExceeded, "ranks 0, 1 of 4 have not come");
+    CallId const third = rig.gather(a, "request-f", 1, 4, "x", "late", 3000);
+    rig.pass(1000, {&a, &b});
+    expect_wrong(second, Problem::DeadlineExceeded, "ranks 0, 3 of 4 have not come");
+    rig.pass(2000, {&a, &b});
+    expect_wrong(third, Problem::DeadlineExceeded, "ranks 0, 2, 3 of 4 have not come");
     EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
 }
 
@@ -201,7 +212,7 @@ TEST_F(ControlGathersLimits, OldAnswersMakeRoomForNewOnesAndWhoWaitsDoesNot) {
 
 Settings few_calls() {
     Settings made;
-    made.limits.waiting_calls = 8;
+    made.limits.gather_calls = 8;
     return made;
 }
 struct ControlGathersCalls : Met {
@@ -211,6 +222,52 @@ struct ControlGathersCalls : Met {
 TEST_F(ControlGathersCalls, HaveALimit) {
     for (int i = 0; i < 6; ++i) rig.gather(a, "request-a", 0, 2, "");
     expect_wrong(rig.gather(a, "request-a", 0, 2, ""), Problem::Unavailable, "repeat");
+}
+
+struct ControlGathersOfLargeJobs : Owned {
+    void come(Agent const& agent, std::string const& owner, std::uint32_t from, std::uint32_t to,
+              std::uint32_t size) {
+        for (std::uint32_t rank = from; rank < to; ++rank) {
+            last = gather(agent, owner + "-" + std::to_string(rank), rank, owner, "start", size);
+        }
+    }
+    CallId last = 0;
+};
+
+TEST_F(ControlGathersOfLargeJobs, OneOwnersMeetWithAsManyRanksAsAGatherMayHave) {
+    std::uint32_t const most = 65'536;
+    Agent const a = rig.register_agent("a");
+    come(a, "one", 0, most - 1, most);
+    EXPECT_FALSE(rig.answers.contains(last));
+    EXPECT_EQ(rig.cluster.gathers().waiting().of("one"), most - 1);
+    come(a, "one", most - 1, most, most);
+    EXPECT_EQ(problem(last), Problem::None) << rig.answers.at(last).text;
+    EXPECT_EQ(rig.answers.at(last).gathered->data_size(), int(most));
+    EXPECT_EQ(rig.cluster.gathers().waiting().all(), 0u);
+}
+
+TEST_F(ControlGathersOfLargeJobs, TwoOwnersMeetAtTheSameTime) {
+    std::uint32_t const ranks = 32'768;
+    Agent const a = rig.register_agent("a");
+    for (std::string const owner : {"one", "two"}) come(a, owner, 0, ranks - 1, ranks);
+    EXPECT_TRUE(rig.answers.empty());
+    for (std::string const owner : {"one", "two"}) {
+        come(a, owner, ranks - 1, ranks, ranks);
+        EXPECT_EQ(problem(last), Problem::None) << rig.answers.at(last).text;
+    }
+}
+
+// Each of them has a deadline of its own, and its error names who is missing.
+TEST_F(ControlGathersOfLargeJobs, ThoseThatDoNotMeetAreToldSoInTime) {
+    std::uint32_t const most = 65'536;
+    Agent const a = rig.register_agent("a");
+    for (std::uint32_t rank = most - 1; rank > 0; --rank) come(a, "one", rank - 1, rank, most);
+    auto const begin = std::chrono::steady_clock::now();
+    rig.pass(6000, {&a});
+    EXPECT_EQ(rig.answers.size(), most - 1);
+    EXPECT_NE(rig.answers.at(last).text.find("have not come"), std::string::npos);
+    // By itself some 100 ms; looking at all ranks for each of them takes minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 }  // namespace
