@@ -154,6 +154,8 @@ private:
 
     // core_requests.cpp
     void ask(Request request);
+    /// Throws Error(Refused) where the application, or its user, may have no more that wait.
+    void check_room(Request const& request) const;
     void add(std::uint64_t number, Request request);
     bool take_over(Request const& request);
     /// All, or those from that number on.

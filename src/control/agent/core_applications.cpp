@@ -73,12 +73,6 @@ void AgentCore::said(ApplicationId id, Application& application, Json const& mes
                     "'" + op + "' before a hello: a connection begins with one");
     }
     if (op == "use") return use(id, message);
-    if (application.requests >= kMostRequests) {
-        throw Error(ErrorCode::Refused, op + ": " + std::to_string(kMostRequests) +
-                                            " requests of this application wait already, the most");
-    }
-    std::string const full = requests_of_.refusal(application.user);
-    if (!full.empty()) throw Error(ErrorCode::Refused, op + ": " + full);
     Request request;
     request.application = id;
     request.user = application.user;

@@ -55,6 +55,7 @@ void AgentCore::get_part(Request const& request, Json const& message) {
     HeldPlans const& held = joined_channel(request, id);
     PartWait const wait{request.application, request.id, id, request.deadline};
     if (held.part) return hand_part(wait, held);
+    check_room(request);
     part_waits_.push_back(wait);
     ++applications_.at(wait.application).requests;
     requests_of_.add(request.user);

@@ -43,6 +43,7 @@ void AgentCore::ask(Request request) {
     request.bytes =
         std::visit([](auto const& message) { return message.ByteSizeLong(); }, request.message);
     if (auto const found = applications_.find(request.application); found != applications_.end()) {
+        check_room(request);
         if (found->second.request_bytes + request.bytes > kMostRequestBytes) {
             throw Error(ErrorCode::Refused,
                         request.op + ": requests of " + std::to_string(kMostRequestBytes) +
@@ -57,6 +58,21 @@ void AgentCore::ask(Request request) {
 void AgentCore::add(std::uint64_t number, Request request) {
     if (!request.user.empty()) requests_of_.add(request.user);
     requests_.emplace(number, std::move(request));
+}
+
+// Only what is about to wait is refused: a part that is put or a channel that is left ends what others wait
+// for. A deletion waits, too, but not for its user's share, since it is what makes room.
+void AgentCore::check_room(Request const& request) const {
+    if (applications_.at(request.application).requests >= kMostRequests) {
+        throw Error(ErrorCode::Refused, request.op + ": " + std::to_string(kMostRequests) +
+                                            " requests of this application wait already, the most");
+    }
+    if (get_if<DeleteEndpointRequest>(request.message) != nullptr ||
+        get_if<DeleteChannelRequest>(request.message) != nullptr) {
+        return;
+    }
+    std::string const full = requests_of_.refusal(request.user);
+    if (!full.empty()) throw Error(ErrorCode::Refused, request.op + ": " + full);
 }
 
 // An application whose connection broke asks again for what is under way for nobody: both would get the

@@ -160,10 +160,43 @@ TEST_F(SharingCore, WhoEndsWaitsForNothing) {
 TEST_F(SharingCore, WaitingsAreBounded) {
     for (std::uint64_t i = 0; i <= AgentCore::kMostRequests; ++i) get(2, i + 1);
     EXPECT_NE(error_of(ports_.told[2].back()).find("wait already"), std::string::npos);
+    // What it shares and leaves meanwhile waits for nothing.
+    core_.application_said(2, {{"op", "share_board"}, {"id", 900u}, {"fd", true}}, now_, file());
+    EXPECT_EQ(ports_.told[2].back()["id"], 900u);
+    EXPECT_TRUE(ports_.told[2].back().contains("ok"));
+    ports_.handed.clear();
     put(1, file());
     EXPECT_EQ(ports_.handed.size(), AgentCore::kMostRequests);
     get(2, 1000);
     EXPECT_EQ(ports_.told[2].back()["id"], 1000u);
+}
+
+TEST_F(SharingCore, WhatEndsWaitingIsNotRefusedForAllThatWaits) {
+    // All of them are user 1000's.
+    std::size_t const share = AgentCore::kMostRequestsOfAll * 3 / 4;
+    for (std::size_t i = 0; i < share - 1; ++i) {
+        ApplicationId const id = 10 + i / AgentCore::kMostRequests;
+        if (i % AgentCore::kMostRequests == 0) hello(id);
+        ask(id, {{"op", "status"}, {"id", i + 1}});
+    }
+    get(2, 7);
+    EXPECT_TRUE(ports_.told[2].empty()) << ports_.told[2].back().dump();
+    get(2, 8);
+    EXPECT_NE(error_of(ports_.told[2].back()).find("requests that wait at this agent"),
+              std::string::npos);
+    std::size_t const calls = ports_.calls.size();
+    ask(3, {{"op", "delete_endpoint"}, {"id", 9u}, {"endpoint", 3u}});
+    ask(1, {{"op", "delete_channel"}, {"id", 10u}, {"channel", 5u}});
+    EXPECT_EQ(ports_.calls.size(), calls + 2);
+    ports_.told[2].clear();
+    EXPECT_TRUE(put(1, file()).contains("ok"));
+    ASSERT_EQ(ports_.told[2].size(), 1u);
+    EXPECT_EQ(ports_.told[2][0]["id"], 7u);
+    EXPECT_TRUE(ask(1, {{"op", "leave_channel"}, {"id", 11u}, {"channel", 5u}}).contains("ok"));
+    // Of the place that is free now there is use: the deletions have theirs beside the share.
+    for (std::size_t i = calls; i < calls + 2; ++i) end_call(i, CallOutcome::Kind::Done);
+    ask(2, {{"op", "status"}, {"id", 12u}});
+    EXPECT_EQ(ports_.calls.size(), calls + 3);
 }
 
 TEST_F(SharingCore, LeavingIsAnsweredAtOnceAndToldInOrder) {
