@@ -43,20 +43,20 @@ Outcome::Code code_of(Problem problem) {
     return Outcome::INTERNAL;
 }
 
-/// The agent that a call names as its sender; 0: none.
-/// For whom an agent asks; empty where it asks for itself.
-std::string owner_in(CallRequest const& call) {
+/// For whom an agent asks, where that may wait: a deletion is answered at once, and makes room.
+std::optional<std::string> owner_in(CallRequest const& call) {
     std::string const* owner = nullptr;
     switch (call.request_case()) {
         case CallRequest::kCreateEndpoint: owner = &call.create_endpoint().owner(); break;
         case CallRequest::kCreateChannel: owner = &call.create_channel().owner(); break;
         case CallRequest::kGather: owner = &call.gather().owner(); break;
         case CallRequest::kStatus: owner = &call.status().owner(); break;
-        default: return {};
+        default: return std::nullopt;
     }
     return wrong_owner(*owner).empty() ? *owner : std::string();
 }
 
+/// The agent that a call names as its sender; 0: none.
 std::uint32_t sender_in(CallRequest const& call) {
     switch (call.request_case()) {
         case CallRequest::kCreateEndpoint: return call.create_endpoint().sender().agent();
@@ -133,9 +133,11 @@ void Session::asked(CallRequest const& call) {
                 ErrorCode::InvalidArgument,
                 fmt::format("call {} while one of that number is under way", call.number()));
         }
-        std::string const owner = owner_in(call);
-        full = calls_of_.refusal(owner);
-        calls_of_.add(owner);
+        auto const owner = owner_in(call);
+        if (owner) {
+            full = calls_of_.refusal(*owner);
+            calls_of_.add(*owner);
+        }
         calls_.emplace(call.number(), Waiting{call.request_case(), owner});
     }
     if (!own) {
@@ -205,7 +207,7 @@ void Session::queue(Reply reply) {
         auto const found = calls_.find(reply.number);
         if (closing_ || found == calls_.end()) return;
         reply.kind = found->second.kind;
-        calls_of_.remove(found->second.owner);
+        if (found->second.owner) calls_of_.remove(*found->second.owner);
         calls_.erase(found);
         replies_.push_back(std::move(reply));
         stuck = replies_.size() > 2 * kCallsAtOnce;

@@ -79,7 +79,7 @@ private:
     std::uint32_t agent_ = 0;  ///< that has registered here
     struct Waiting {
         CallRequest::RequestCase kind = CallRequest::REQUEST_NOT_SET;
-        std::string owner;
+        std::optional<std::string> owner;  ///< whose share it is, if it may wait
     };
     std::unordered_map<std::uint64_t, Waiting> calls_;  ///< that wait for an answer
     Shares calls_of_{"calls of one connection that wait", kCallsAtOnce, "repeat later"};

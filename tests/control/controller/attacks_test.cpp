@@ -221,6 +221,16 @@ TEST(ControlAttacks, ManyCallsOfOneConnectionAreBounded) {
     heartbeat.mutable_heartbeat()->set_sequence(3);
     a.say(heartbeat);
     EXPECT_TRUE(a.hear(ControllerMessage::kHeartbeatAck).has_heartbeat_ack());
+    // Several take all there is. What is deleted makes room: it is nobody's share.
+    for (std::string const owner : {"b", "c", "d", "e", "f"}) {
+        for (std::size_t i = 0; i < share / 4; ++i)
+            calls.push_back(a.begin(gather_of(owner, i, 2)));
+    }
+    EXPECT_EQ(a.call(gather_of("late", 0, 1)).code(), Outcome::UNAVAILABLE);
+    CallRequest deletion;
+    *deletion.mutable_delete_channel()->mutable_sender() = a.sender;
+    deletion.mutable_delete_channel()->set_channel(77);
+    EXPECT_EQ(a.call(deletion).code(), Outcome::NOT_FOUND);
 }
 
 TEST(ControlAttacks, ACertificateRegistersItsOwnServerAlone) {
