@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -125,22 +126,37 @@ void ApplicationServer::accept_some() {
         ucred who{};
         socklen_t size = sizeof(who);
         if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) continue;
-        User& of = user(who.uid);
         ApplicationId const id = next_++;
-        int const socket = fd.get();
-        auto const [at, added] =
-            peers_.emplace(id, Peer{who.uid,
-                                    MessageSocket(std::move(fd), kMostAnswerBytes),
-                                    process_of(who.pid),
-                                    false,
-                                    false,
-                                    {}});
-        ++of.applications;
-        int const poll = of.poll.get();
-        add(poll, socket, EPOLLIN | EPOLLRDHUP, id);
-        if (at->second.process) add(poll, at->second.process.get(), EPOLLIN, id | kProcess);
+        try {
+            take(id, std::move(fd), who);
+        } catch (std::exception const& error) {
+            turned_away(error.what());
+            auto const of = users_.find(who.uid);
+            if (of != users_.end() && of->second.applications == 0) users_.erase(of);
+            continue;
+        }
         events_.came(id, std::uint32_t(who.pid), who.uid);
     }
+}
+
+// All of it or nothing, where it throws.
+void ApplicationServer::take(ApplicationId id, Fd fd, ucred const& who) {
+    User& of = user(who.uid);
+    Fd process = process_of(who.pid);
+    add(of.poll.get(), fd.get(), EPOLLIN | EPOLLRDHUP, id);
+    if (process) add(of.poll.get(), process.get(), EPOLLIN, id | kProcess);
+    peers_.emplace(id, Peer{who.uid,
+                            MessageSocket(std::move(fd), kMostAnswerBytes),
+                            std::move(process),
+                            false,
+                            false,
+                            {}});
+    ++of.applications;
+}
+
+void ApplicationServer::turned_away(std::string const& why) {
+    refusals_.warn("agent: an application was turned away: " + why + " (" +
+                   std::to_string(peers_.size()) + " applications)");
 }
 
 // There is no descriptor left for another application: one that is kept for this turns it away, or it
@@ -148,8 +164,7 @@ void ApplicationServer::accept_some() {
 void ApplicationServer::refuse_one() {
     spare_.reset();
     Fd const refused(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    log::warn("agent: an application was turned away: too many open files ({} applications)",
-              peers_.size());
+    turned_away("too many open files");
     spare_ = spare_descriptor();
 }
 

@@ -4,6 +4,8 @@
 /// waiting, nor one user's many another's one.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +13,7 @@
 
 #include "control/agent/ports.hpp"
 #include "control/local/socket.hpp"
+#include "control/net/bounded_log.hpp"
 
 namespace mgi::control {
 
@@ -63,8 +66,10 @@ private:
 
     void accept_some();
     void serve_user(std::uint32_t uid);
+    void take(ApplicationId id, Fd fd, ucred const& who);
     User& user(std::uint32_t uid);
     void refuse_one();
+    void turned_away(std::string const& why);
     void read(ApplicationId id, Peer& peer);
     void write(ApplicationId id, Peer& peer);
     void watch(ApplicationId id, Peer& peer);
@@ -78,6 +83,7 @@ private:
     Fd spare_;
     std::map<std::uint32_t, User> users_;  ///< that have applications
     Peers peers_;
+    net::BoundedLog refusals_;
     ApplicationId next_ = 1;
 };
 

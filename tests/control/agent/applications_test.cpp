@@ -2,10 +2,12 @@
 #include "control/agent/applications.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -74,6 +76,41 @@ TEST_F(Applications, WhoNeverReadsIsClosed) {
     for (int i = 0; i < 4; ++i) server_.tell(id, large);
     server_.serve();
     EXPECT_EQ(left_, "it does not read what it is told");
+}
+
+/// All descriptors but some are taken while it lives.
+class FewDescriptors {
+public:
+    explicit FewDescriptors(std::size_t left) {
+        EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+        rlimit few = before_;
+        few.rlim_cur = std::min<rlim_t>(before_.rlim_cur, 512);
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+        for (Fd fd(dup(STDERR_FILENO)); fd; fd = Fd(dup(STDERR_FILENO)))
+            taken_.push_back(std::move(fd));
+        EXPECT_GE(taken_.size(), left);
+        taken_.resize(taken_.size() - left);
+    }
+    FewDescriptors(FewDescriptors const&) = delete;
+    FewDescriptors& operator=(FewDescriptors const&) = delete;
+    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
+    std::vector<Fd> taken_;
+};
+
+// An application takes a descriptor, and the first one of a user another one.
+TEST_F(Applications, WhoTakesTheLastDescriptorIsTurnedAwayAndTheNextOneIsServed) {
+    {
+        FewDescriptors const few(1);
+        EXPECT_NO_THROW(server_.serve());
+        EXPECT_FALSE(told());
+    }
+    EXPECT_EQ(came_, 0u);
+    EXPECT_EQ(left_, "");
+    socket_ = MessageSocket(connect_to_agent(folder_.file("agent.sock")), kMostAnswerBytes);
+    EXPECT_NE(come(), 0u);
 }
 
 /// Counts what comes of whom.
