@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <utility>
-
-#include <mgi/error.hpp>
 
 namespace mgi::control::net {
 
@@ -35,7 +34,9 @@ std::deque<SocketAddress> families_in_turn(std::vector<SocketAddress> const& add
 }  // namespace
 
 Dial::Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> addresses, Done done)
-    : loop_(std::move(loop)), done_(std::move(done)), left_(families_in_turn(addresses)) {}
+    : loop_(std::move(loop)), done_(std::move(done)), left_(families_in_turn(addresses)) {
+    attempts_.reserve(left_.size());
+}
 
 void Dial::next() {
     bool begun = false;
@@ -49,7 +50,7 @@ void Dial::next() {
     } else {
         loop_->wait(shared_from_this(), Loop::Clock::now() + kNextAfter);
     }
-    if (attempts_.empty()) done_(error_, {}, {});
+    if (attempts_.empty()) done_(error_, {}, failed_);
 }
 
 bool Dial::attempt(SocketAddress const& address) {
@@ -57,19 +58,19 @@ bool Dial::attempt(SocketAddress const& address) {
     bool const begun =
         fd && (::connect(fd.get(), address.get(), address.size) == 0 || errno == EINPROGRESS);
     if (!begun) {
-        error_ = errno;
+        failed(address, errno);
         return false;
     }
     int const socket = fd.get();
-    auto made = std::make_shared<Attempt>(*this, std::move(fd), address);
     try {
+        auto made = std::make_shared<Attempt>(*this, std::move(fd), address);
         loop_->watch(made, socket, EPOLLOUT);
-    } catch (Error const&) {
-        error_ = ENOMEM;
+        attempts_.push_back(std::move(made));  // has room
+        return true;
+    } catch (std::exception const&) {
+        failed(address, ENOMEM);
         return false;
     }
-    attempts_.push_back(std::move(made));
-    return true;
 }
 
 void Dial::answered(Attempt& attempt) {
@@ -84,8 +85,13 @@ void Dial::answered(Attempt& attempt) {
         stop();
         return done_(0, std::move(fd), peer);
     }
-    error_ = error;
+    failed(peer, error);
     next();
+}
+
+void Dial::failed(SocketAddress const& address, int error) {
+    failed_ = address;
+    error_ = error;
 }
 
 void Dial::stop() {

@@ -24,7 +24,7 @@ public:
     static constexpr std::chrono::milliseconds kNextAfter{250};
 
     /// Called once: with a socket that does not block and stands, or with what the system says of the
-    /// address that failed last. It may end the dial.
+    /// address that failed last, and that address. It may end the dial.
     using Done = std::function<void(int error, Fd fd, SocketAddress const& peer)>;
 
     Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> addresses, Done done);
@@ -52,12 +52,14 @@ private:
     void next();
     bool attempt(SocketAddress const& address);
     void answered(Attempt& attempt);
+    void failed(SocketAddress const& address, int error);
 
     std::shared_ptr<Loop> const loop_;
     Done const done_;
     std::deque<SocketAddress> left_;  ///< not tried yet
     std::vector<std::shared_ptr<Attempt>> attempts_;
     int error_ = EADDRNOTAVAIL;  ///< of the address that failed last
+    SocketAddress failed_;       ///< that address
 };
 
 }  // namespace mgi::control::net

@@ -70,23 +70,25 @@ void Stream::await_address(Loop::Time until) {
 }
 
 void Stream::connect(std::vector<SocketAddress> addresses, Loop::Time until) {
-    if (state_ == State::Over) return;
-    loop_->wait(shared_from_this(), until);
-    due_ = until;
-    arm();
-    late_ = "no connection came to stand in time";
-    auto const dial = std::make_shared<Dial>(
-        loop_, std::move(addresses), [this](int error, Fd fd, SocketAddress const& peer) {
-            guarded([&] { connected(error, std::move(fd), peer); });
-        });
-    dial_ = dial;
-    dial->begin();
+    guarded([&] {
+        loop_->wait(shared_from_this(), until);
+        due_ = until;
+        arm();
+        late_ = "no connection came to stand in time";
+        auto const dial = std::make_shared<Dial>(
+            loop_, std::move(addresses), [this](int error, Fd fd, SocketAddress const& peer) {
+                guarded([&] { connected(error, std::move(fd), peer); });
+            });
+        dial_ = dial;
+        dial->begin();
+    });
 }
 
 void Stream::connected(int error, Fd fd, SocketAddress const& peer) {
+    auto const self = shared_from_this();  // the loop's may be the last but this one
     dial_.reset();
-    if (error != 0) throw Failure{{Why::Unreachable, with_errno("connect", error)}};
     peer_ = peer.text();
+    if (error != 0) throw Failure{{Why::Unreachable, with_errno("connect", error)}};
     loop_->forget(*this);
     fd_ = std::move(fd);
     set_up(fd_.get());

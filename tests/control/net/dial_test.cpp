@@ -92,8 +92,10 @@ TEST_F(NetDial, TheNextOneFollowsAFailureAtOnce) {
 }
 
 TEST_F(NetDial, WhereNobodyListensTheSystemsWordSaysWhy) {
-    connect({nobody(), nobody()});
+    SocketAddress const last = nobody();
+    connect({nobody(), last});
     Ending const ending = heard->ended();
+    EXPECT_EQ(stream->peer(), last.text());
     EXPECT_EQ(ending.why, Ending::Why::Unreachable);
     EXPECT_NE(ending.text.find("refused"), std::string::npos) << ending.text;
 }
