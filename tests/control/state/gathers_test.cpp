@@ -228,7 +228,7 @@ struct ControlGathersOfLargeJobs : Owned {
     void come(Agent const& agent, std::string const& owner, std::uint32_t from, std::uint32_t to,
               std::uint32_t size) {
         for (std::uint32_t rank = from; rank < to; ++rank) {
-            last = gather(agent, owner + "-" + std::to_string(rank), rank, owner, "start", size);
+            last = gather(agent, "request-" + std::to_string(rank), rank, owner, "start", size);
         }
     }
     CallId last = 0;
