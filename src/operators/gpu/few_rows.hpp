@@ -76,7 +76,14 @@ public:
         if (operation_.is_own(home_)) here = work_at_home(runtime, report, work);
         if (operation_.alone()) check_texts();
         std::vector<GpuTable> results(operation_.size(), no_rows(schema_of(here)));
-        if (!here.empty()) results[home_] = std::move(here[0]);
+        if (!here.empty()) {
+            for (GpuTable& other : results) {
+                for (std::size_t c = 0; c < other.columns.size(); ++c) {
+                    other.columns[c].encoding = here[0].columns[c].encoding;
+                }
+            }
+            results[home_] = std::move(here[0]);
+        }
         operation_.worked_at_one();
         return results;
     }

@@ -64,6 +64,10 @@ inline GpuTable no_rows(Schema const& schema) {
     GpuTable table;
     table.schema = schema;
     table.columns.resize(schema.size());
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        // As the texts of other results lie, so that all are of one Arrow type.
+        if (schema[c].type.is_variable()) table.columns[c].encoding = Encoding::Offsets32;
+    }
     return table;
 }
 
