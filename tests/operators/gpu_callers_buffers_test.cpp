@@ -9,7 +9,7 @@
 #include "operators/job.hpp"
 #include "support/expect_error.hpp"
 
-namespace mgi::operators::on_gpu {
+namespace mgi::operators::on_gpu::callers_buffers_test {
 namespace {
 
 using namespace mgi::test::plain;
@@ -145,4 +145,4 @@ TEST(CallersBuffersOfProcesses, FailInAllWhereOneHasNoRoom) {
 }
 
 }  // namespace
-}  // namespace mgi::operators::on_gpu
+}  // namespace mgi::operators::on_gpu::callers_buffers_test

@@ -15,7 +15,7 @@
 #include "operators/join_kinds.hpp"
 #include "support/expect_error.hpp"
 
-namespace mgi::operators::on_gpu {
+namespace mgi::operators::on_gpu::few_rows_test {
 namespace {
 
 using namespace mgi::test::plain;
@@ -404,4 +404,4 @@ TEST_F(FewRowsOfTwo, MayBeNone) {
 }
 
 }  // namespace
-}  // namespace mgi::operators::on_gpu
+}  // namespace mgi::operators::on_gpu::few_rows_test
