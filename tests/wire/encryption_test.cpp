@@ -151,7 +151,8 @@ TEST_F(EncryptedLinkTest, WithoutAnotherWireAChangeIsAnErrorOrSentAgain) {
         EXPECT_TRUE(arrived) << one.why() << two.why();
         EXPECT_EQ(one.wrong() + two.wrong(), 0U);
     }
-    EXPECT_GE(stranger->connections(), 8);
+    // Each round has a wire, and another one where the change came before all had arrived.
+    EXPECT_GT(stranger->connections(), 4);
 }
 
 TEST_F(EncryptedLinkTest, OneEndAloneIsAnErrorThatSaysWhatToDo) {
