@@ -201,9 +201,11 @@ Fd MessageSocket::take_descriptor() {
 }
 
 bool MessageSocket::read() {
+    // Much only of a message that is large: who says many small ones does not keep others waiting for all of them.
+    constexpr std::size_t kSmall = 4u << 10;
     std::array<char, 64u << 10> buffer;
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    iovec bytes{buffer.data(), buffer.size()};
+    iovec bytes{buffer.data(), reader_.held() >= kSmall ? buffer.size() : kSmall};
     msghdr message{};
     message.msg_iov = &bytes;
     message.msg_iovlen = 1;
