@@ -301,7 +301,7 @@ TEST_F(ControlTurnsOfOneOwner, ANewChannelWaitsForFewOfManyRenewals) {
     std::size_t before = 0;
     auto const is_new = [](MakePlan const& plan) { return plan.generation == 1; };
     while (std::none_of(rig.plans.begin(), rig.plans.end(), is_new)) {
-        ASSERT_LE(before, 4u);
+        ASSERT_LE(before, 16u);  // of so many
         before += rig.plans.size();
         settle_some(a);
     }
