@@ -33,7 +33,7 @@ std::deque<SocketAddress> families_in_turn(std::vector<SocketAddress> const& add
 
 }  // namespace
 
-Dial::Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> addresses, Done done)
+Dial::Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> const& addresses, Done done)
     : loop_(std::move(loop)), done_(std::move(done)), left_(families_in_turn(addresses)) {
     attempts_.reserve(left_.size());
 }

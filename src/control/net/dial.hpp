@@ -27,7 +27,7 @@ public:
     /// address that failed last, and that address. It may end the dial.
     using Done = std::function<void(int error, Fd fd, SocketAddress const& peer)>;
 
-    Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> addresses, Done done);
+    Dial(std::shared_ptr<Loop> loop, std::vector<SocketAddress> const& addresses, Done done);
 
     /// May call `done` already.
     void begin() { next(); }
