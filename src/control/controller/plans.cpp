@@ -21,8 +21,8 @@
 namespace mgi::control {
 namespace {
 
-/// Of plans that are kept to be planned again.
-constexpr std::size_t kKeptBytes = std::size_t(128) << 20;
+/// Of plans that are kept to be planned again, those of channels that have ended among them.
+constexpr std::size_t kKeptBytes = std::size_t(32) << 20;
 
 class PlannerPlans final : public ChannelPlans {
 public:
