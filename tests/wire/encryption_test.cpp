@@ -40,8 +40,8 @@ using transport::wire::WireThreadOptions;
 bool kernel_has_tls() {
     int const socket = ::socket(AF_INET, SOCK_STREAM, 0);
     // It must be connected for that; what it says else is that it knows the protocol.
-    bool const there = setsockopt(socket, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0 ||
-                       errno == ENOTCONN;
+    bool const there =
+        setsockopt(socket, IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0 || errno == ENOTCONN;
     close(socket);
     return there;
 }

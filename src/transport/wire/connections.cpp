@@ -18,8 +18,8 @@
 namespace mgi::transport::wire {
 namespace {
 
-constexpr std::size_t kPieces = 64;   // of one call
-constexpr Time kDrain = kSecond / 2;  // for the other end to read the last word
+constexpr std::size_t kPieces = 64;       // of one call
+constexpr Time kDrain = kSecond / 2;      // for the other end to read the last word
 constexpr Time kMostDrain = 2 * kSecond;  // and more of it, as long as it reads
 constexpr Time kRetryAccept = 100 * kMillisecond;
 

@@ -134,7 +134,7 @@ private:
         std::unique_ptr<Handshake> handshake;
         Address peer;
         Time deadline = kNever;
-        Time drained = kNever;  // the last one, of who drains
+        Time drained = kNever;         // the last one, of who drains
         bool blocked = false;          // the socket takes no more for now
         Route route;                   // of one that is dialed
         std::size_t relay = 0;         // which of its relays is asked next
