@@ -1,5 +1,8 @@
-// A column, as processes of an operator tell each other of it.
+// Columns, as processes of an operator tell each other of them.
 #pragma once
+
+#include <utility>
+#include <vector>
 
 #include <mgi/schema.hpp>
 
@@ -25,6 +28,17 @@ inline Field hear_field(MessageReader& from) {
     field.type.scale = std::int32_t(std::int64_t(from.number()));
     field.nullable = from.number(1) == 1;
     return field;
+}
+
+inline void say_schema(MessageWriter& to, Schema const& schema) {
+    to.number(schema.size());
+    for (Field const& field : schema.fields()) say_field(to, field);
+}
+
+inline Schema hear_schema(MessageReader& from) {
+    std::vector<Field> fields(from.number(kMostColumns));
+    for (Field& field : fields) field = hear_field(from);
+    return Schema(std::move(fields));
 }
 
 }  // namespace mgi::operators

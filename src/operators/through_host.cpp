@@ -127,17 +127,14 @@ private:
         for (SpilledSide const side : sides) {
             auto const has_columns = [&](std::size_t e) { return !(*side)[e].schema.empty(); };
             auto const at = std::find_if(own_.begin(), own_.end(), has_columns);
-            Schema const schema = at == own_.end() ? Schema() : (*side)[*at].schema;
-            mine.number(schema.size());
-            for (Field const& field : schema.fields()) say_field(mine, field);
+            say_schema(mine, at == own_.end() ? Schema() : (*side)[*at].schema);
         }
         std::vector<Schema> schemas(sides.size());
         for (std::string const& said : talk.gather(mine.take())) {
             MessageReader from(said);
             for (Schema& schema : schemas) {
-                std::vector<Field> fields(from.number(kMostColumns));
-                for (Field& field : fields) field = hear_field(from);
-                if (schema.empty()) schema = Schema(std::move(fields));
+                Schema heard = hear_schema(from);
+                if (schema.empty()) schema = std::move(heard);
             }
         }
         return schemas;

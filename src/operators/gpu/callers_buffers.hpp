@@ -15,15 +15,13 @@ namespace mgi::operators::on_gpu {
 struct CopyBits {
     MGI_HD void operator()(device::Group const& group, device::Shared&, u8 const* from, u64 offset,
                            u64 rows, u8* to) const {
-        u64 const step = u64{group.threads} * group.blocks;
-        for (u64 b = u64{group.block} * group.threads + group.thread; b < (rows + 7) / 8;
-             b += step) {
+        each_of(group, (rows + 7) / 8, [&](u64 b) {
             u32 byte = 0;
             for (u32 i = 0; i < 8 && 8 * b + i < rows; ++i) {
                 byte |= (device::bit_at(from, offset + 8 * b + i) ? 1u : 0u) << i;
             }
             to[b] = u8(byte);
-        }
+        });
     }
 };
 

@@ -24,6 +24,13 @@ MGI_HD auto shared_word(T* at) {
     return cuda::atomic_ref<T, cuda::thread_scope_device>(*at);
 }
 
+// Calls `use(i)` for this thread's share of [0, count).
+template <class Use>
+MGI_HD void each_of(device::Group const& group, u64 count, Use&& use) {
+    u64 const step = u64{group.threads} * group.blocks;
+    for (u64 i = u64{group.block} * group.threads + group.thread; i < count; i += step) use(i);
+}
+
 // What a column's values are. Bool: a bit a row, width 0. Of Bytes, which decimals are too, one piece is looked at, the up to 8
 // bytes behind the first `skip`; of Text a word with its size and a part of its hash, or where it lies.
 struct ValueKind {

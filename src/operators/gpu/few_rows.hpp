@@ -244,12 +244,16 @@ private:
         each_other_place([&](Place& other, Place& home) { other.follow(home); });
         for (std::size_t const p : operation_.own()) {
             std::vector<BroughtColumn> brought;
-            auto const changed = operation_.place(p).upload_one(keep_, std::vector<u64>(1));
+            // Of texts alone.
+            u64* changed = nullptr;
+            if (!characters_[0].empty()) {
+                changed = operation_.place(p).upload_one(keep_, std::vector<u64>(1));
+                changed_[p] = changed;
+            }
             for (std::size_t s = 0; s < sides_.size(); ++s) {
                 if (sides_[s].rows_of(p) != 0) add(brought, s, p, columns[s], changed);
             }
             if (brought.empty()) continue;
-            if (!characters_[0].empty()) changed_[p] = changed;
             BroughtColumn const* const at = operation_.place(p).upload_one(keep_, brought);
             operation_.place(p).run(0, BringColumns{}, at, u32(brought.size()));
         }
@@ -310,15 +314,10 @@ private:
     Schema schema_of(std::vector<GpuTable> const& here) {
         if (operation_.alone()) return here[0].schema;
         MessageWriter words;
-        if (!here.empty()) {
-            words.number(here[0].schema.size());
-            for (Field const& field : here[0].schema.fields()) say_field(words, field);
-        }
+        if (!here.empty()) say_schema(words, here[0].schema);
         std::string const said = operation_.gather(words.take())[operation_.process_of(home_)];
         MessageReader from(said);
-        std::vector<Field> fields(from.number(kMostColumns));
-        for (Field& field : fields) field = hear_field(from);
-        return Schema(std::move(fields));
+        return hear_schema(from);
     }
 
     Operation& operation_;

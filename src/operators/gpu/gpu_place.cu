@@ -40,7 +40,7 @@ cudaMemPool_t pool_of(void* at) {
 class GpuPlace final : public Place {
 public:
     GpuPlace(int gpu, PlaceOptions const& options)
-        : Place(options), gpu_(with_streams(gpu, options)), memory_(GpuMemory::of(gpu)) {
+        : Place(options), gpu_(with_streams(gpu, options)), memory_(kept_of<GpuMemory>(gpu)) {
         GpuOfThread const here(gpu);
         check_cuda(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu),
                    gpu, "count multiprocessors");
@@ -205,7 +205,7 @@ private:
             event_ = new_event();
             return;
         }
-        own_stream_ = GpuStreams::of(gpu_).take(gpu_);
+        own_stream_ = kept_of<GpuStreams>(gpu_).take();
         stream_ = own_stream_.get();
         if (!wanted) return;
         Event const event = new_event();
@@ -281,7 +281,7 @@ std::unique_ptr<Place> gpu_place(int gpu, PlaceOptions const& options) {
 }
 
 GpuMemorySize memory_of_gpu(int gpu) {
-    return GpuMemory::of(gpu).size();
+    return kept_of<GpuMemory>(gpu).size();
 }
 
 }  // namespace mgi::operators::on_gpu
@@ -289,7 +289,8 @@ GpuMemorySize memory_of_gpu(int gpu) {
 namespace mgi {
 
 std::uint64_t trim_gpu_memory(int gpu) {
-    return operators::on_gpu::GpuMemory::of(gpu).trim() + trim_gpu_windows(gpu);
+    using namespace operators::on_gpu;
+    return kept_of<GpuMemory>(gpu).trim() + trim_gpu_windows(gpu);
 }
 
 }  // namespace mgi

@@ -52,19 +52,28 @@ inline void check_cuda(cudaError_t error, int gpu, char const* what) {
                           " (" + cudaGetErrorString(error) + ")" + advice);
 }
 
+// What a GPU has of `Kept`, which lives to the end of the process, as tables may.
+template <class Kept>
+Kept& kept_of(int gpu) {
+    static std::mutex mutex;
+    static auto* const all = new std::map<int, std::unique_ptr<Kept>>;
+    std::lock_guard const lock(mutex);
+    auto& kept = (*all)[gpu];
+    if (!kept) kept = std::make_unique<Kept>(gpu);
+    return *kept;
+}
+
 // The memory of a GPU that operators take and give back. Blocks that come back are kept for the next ones:
 // cudaFree would wait for kernels that wait for each other, and CUDA's own pools take a millisecond for a
 // gigabyte of another size.
 class GpuMemory {
 public:
-    // Lives to the end of the process, as tables may.
-    static GpuMemory& of(int gpu) {
-        static std::mutex mutex;
-        static auto* const all = new std::map<int, std::unique_ptr<GpuMemory>>;
-        std::lock_guard const lock(mutex);
-        auto& memory = (*all)[gpu];
-        if (!memory) memory.reset(new GpuMemory(gpu));
-        return *memory;
+    explicit GpuMemory(int gpu) : gpu_(gpu) {
+        GpuOfThread const here(gpu);
+        std::size_t free = 0;
+        std::size_t total = 0;
+        check_cuda(cudaMemGetInfo(&free, &total), gpu, "ask for its memory");
+        most_kept_ = total / 4;
     }
 
     // For a stream that is the GPU's; null if there is no more.
@@ -142,14 +151,6 @@ private:
         cudaEvent_t last_use;
     };
 
-    explicit GpuMemory(int gpu) : gpu_(gpu) {
-        GpuOfThread const here(gpu);
-        std::size_t free = 0;
-        std::size_t total = 0;
-        check_cuda(cudaMemGetInfo(&free, &total), gpu, "ask for its memory");
-        most_kept_ = total / 4;
-    }
-
     // Few sizes, so that blocks fit again: eight of each power of two.
     static u64 rounded(u64 bytes) {
         u64 step = 512;
@@ -174,7 +175,6 @@ private:
     u64 kept_bytes_ = 0;
 };
 
-// Streams that calls have done with. To make one takes a GPU some ten microseconds, and as long to destroy it.
 class GpuStreams;
 struct KeepStream {
     GpuStreams* streams = nullptr;
@@ -182,20 +182,13 @@ struct KeepStream {
 };
 using KeptStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, KeepStream>;
 
+// Streams of a GPU that calls have done with. To make one takes a GPU some ten microseconds, and as long to destroy it.
 class GpuStreams {
 public:
-    // Lives to the end of the process.
-    static GpuStreams& of(int gpu) {
-        static std::mutex mutex;
-        static auto* const all = new std::map<int, std::unique_ptr<GpuStreams>>;
-        std::lock_guard const lock(mutex);
-        auto& streams = (*all)[gpu];
-        if (!streams) streams = std::make_unique<GpuStreams>();
-        return *streams;
-    }
+    explicit GpuStreams(int gpu) : gpu_(gpu) {}
 
     // For a thread whose GPU it is.
-    KeptStream take(int gpu) {
+    KeptStream take() {
         cudaStream_t stream = nullptr;
         {
             std::lock_guard const lock(mutex_);
@@ -205,7 +198,7 @@ public:
             }
         }
         if (stream == nullptr) {
-            check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), gpu,
+            check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), gpu_,
                        "create a stream");
         }
         return KeptStream(stream, {this});
@@ -221,6 +214,7 @@ public:
     }
 
 private:
+    int const gpu_;
     std::mutex mutex_;
     std::vector<cudaStream_t> kept_;
 };

@@ -23,13 +23,7 @@ struct RowKeys {
     }
 };
 
-// Calls `use(i)` for this thread's share of [0, count).
-template <class Use>
-MGI_HD void each_of(device::Group const& group, u64 count, Use&& use) {
-    u64 const step = u64{group.threads} * group.blocks;
-    for (u64 i = u64{group.block} * group.threads + group.thread; i < count; i += step) use(i);
-}
-// The same of `use(i, load(i))`, with several loads of a thread on their way together.
+// As each_of, of `use(i, load(i))`, with several loads of a thread on their way together.
 template <class Load, class Use>
 MGI_HD void each_loaded(device::Group const& group, u64 count, Load&& load, Use&& use) {
     constexpr u32 kAhead = 4;
