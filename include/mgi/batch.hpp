@@ -74,18 +74,23 @@ struct Table {
 /// Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html); the structs are
 /// in <mgi/arrow_abi.hpp>. Imports take ownership of what they are given, also when they throw;
 /// exports fill in structs whose release callback may be called from any thread. Nothing is copied,
-/// but for buffers that are not aligned to their values. Throws Error(InvalidArgument) that names the
-/// column and its Arrow format where a type is not supported.
+/// but for buffers that are not aligned to their values, and values that Arrow stores otherwise: those
+/// of dictionaries and runs, float16, decimals that are no Decimal128; on the way out also String and
+/// Binary where the type's `arrow` has offsets. Throws Error(InvalidArgument) that names the column and
+/// its Arrow format where a type is not supported.
 Schema import_schema(ArrowSchema* schema);
 /// Takes the array and its schema, which says how its strings lie.
 RecordBatch import_batch(ArrowArray* array, ArrowSchema* schema);
 Table import_stream(ArrowArrayStream* stream);
-/// String and Binary as Arrow's views, which is how batches that were received are exported.
+/// String and Binary as Arrow's views, where the type's `arrow` does not say otherwise.
 void export_schema(Schema const& schema, ArrowSchema* out);
-/// Schema as this batch is exported: String and Binary follow the batch's encoding.
+/// Schema as this batch is exported: as the types' `arrow` says, else as the batch's columns lie. Throws
+/// Error(InvalidArgument), as `export_batch` does, where text or distinct values are more than offsets
+/// or indices of the type count.
 void export_schema(RecordBatch const& batch, ArrowSchema* out);
 void export_batch(RecordBatch const& batch, ArrowArray* out);
-/// A stream has one schema: where batches lie differently, strings are exported as views.
+/// A stream has one schema: where batches lie differently and the type does not say how, strings are
+/// exported as views. A batch that is too large for its offsets or indices is exported in several.
 void export_stream(Table const& table, ArrowArrayStream* out);
 
 }  // namespace mgi

@@ -6,13 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mgi {
 
-/// Physical and logical type of a column.
+struct ArrowField;
+
+/// How a column's values lie.
 enum class TypeId : std::uint8_t {
     Bool,  ///< one bit a row
     Int8,
@@ -32,21 +36,39 @@ enum class TypeId : std::uint8_t {
     Binary,           ///< bytes, variable length; Arrow binary views inside a segment
 };
 
-/// A column's type. Value semantics; compare with ==.
+/// A column's type. Value semantics; compare with ==, which asks what values mean: a timestamp is no
+/// integer, and Arrow's string is its large_string.
 struct Type {
     TypeId id = TypeId::Int64;
     std::int32_t width = 0;      ///< bytes a row, FixedSizeBinary only
     std::int32_t precision = 0;  ///< decimal digits, Decimal128 only
     std::int32_t scale = 0;      ///< digits behind the point, Decimal128 only
 
-    friend bool operator==(Type const&, Type const&) = default;
+    /// What Arrow says of the column beyond that: a timestamp's unit and zone, an extension type's
+    /// name, how strings lie, metadata. Results come out so. Null: nothing.
+    std::shared_ptr<ArrowField const> arrow = nullptr;
 
+    friend bool operator==(Type const& a, Type const& b) {
+        return a.id == b.id && a.width == b.width && a.precision == b.precision &&
+               a.scale == b.scale && (a.arrow == b.arrow || a.meaning() == b.meaning());
+    }
+
+    /// "timestamp[us, tz=UTC]" and the like; empty where values mean what `id` says.
+    [[nodiscard]] std::string meaning() const;
+    /// Whether these are numbers to add up: integers, floats and decimals that mean nothing else.
+    [[nodiscard]] bool is_number() const;
+    /// Whether one value can be less than another: not among intervals of days and others.
+    [[nodiscard]] bool has_order() const;
+    /// Whether values of both can be equal as keys: timestamps with zones whichever, a float16 and a
+    /// float.
+    [[nodiscard]] bool means_as(Type const& other) const;
     /// Bytes of one row in a fixed-width region: 0 for Bool (bits), 16 for String and Binary
     /// (an Arrow view).
     [[nodiscard]] std::uint32_t row_width() const noexcept;
     [[nodiscard]] bool is_variable() const noexcept {
         return id == TypeId::String || id == TypeId::Binary;
     }
+    /// Whether values lie as integers, whatever they mean.
     [[nodiscard]] bool is_integer() const noexcept {
         return id >= TypeId::Int8 && id <= TypeId::UInt64;
     }
@@ -69,6 +91,18 @@ Type uint64();
 Type float32();
 Type float64();
 Type date32();
+
+/// What a time type counts.
+enum class TimeUnit : std::uint8_t { Second, Milli, Micro, Nano };
+
+/// Instants since 1970-01-01 in int64; without a zone what a clock on the wall shows.
+Type timestamp(TimeUnit unit, std::string const& zone = "");
+/// Time since midnight: in int32 for seconds and milliseconds, else in int64.
+Type time_of_day(TimeUnit unit);
+/// Time that passes, in int64.
+Type duration(TimeUnit unit);
+/// Milliseconds since 1970-01-01 in int64, of whole days.
+Type date64();
 /// 1 <= precision <= 38; throws Error(InvalidArgument).
 Type decimal128(int precision, int scale);
 /// 1 <= width <= 65536 bytes; throws Error(InvalidArgument).
@@ -85,12 +119,12 @@ struct Field {
     friend bool operator==(Field const&, Field const&) = default;
 };
 
-/// The columns of a channel or of a batch, in order. Names are unique.
+/// The columns of a channel or of a batch, in order. Several may have one name, or none, and then have
+/// no part in what names columns.
 class Schema {
 public:
     Schema() = default;
-    /// Throws Error(InvalidArgument) for an empty or repeated name, an impossible type, or a row of
-    /// more than 16 MiB.
+    /// Throws Error(InvalidArgument) for an impossible type, or a row of more than 16 MiB.
     Schema(std::vector<Field> fields);
     Schema(std::initializer_list<Field> fields) : Schema(std::vector<Field>(fields)) {}
 
@@ -99,7 +133,8 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return fields_.size(); }
     [[nodiscard]] bool empty() const noexcept { return fields_.empty(); }
 
-    /// Position of a column; throws Error(InvalidArgument) that lists the names there are.
+    /// Position of a column; throws Error(InvalidArgument) that lists the names there are, or says that
+    /// several have this one.
     [[nodiscard]] std::size_t index_of(std::string_view name) const;
     /// Same names and types in the same order, whatever the nullability.
     [[nodiscard]] bool same_columns(Schema const& other) const noexcept;
@@ -113,10 +148,16 @@ public:
     /// Offset of each column in such a struct.
     [[nodiscard]] std::vector<std::uint32_t> row_offsets() const;
 
-    friend bool operator==(Schema const&, Schema const&) = default;
+    /// What Arrow keeps with a table (pandas' index, say), as its C data interface encodes it.
+    [[nodiscard]] std::string const& metadata() const noexcept { return metadata_; }
+    void set_metadata(std::string metadata) { metadata_ = std::move(metadata); }
+
+    /// Whatever the metadata.
+    friend bool operator==(Schema const& a, Schema const& b) { return a.fields_ == b.fields_; }
 
 private:
     std::vector<Field> fields_;
+    std::string metadata_;
 };
 
 }  // namespace mgi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,19 @@ _PLAIN = {
     "uint64": "u8",
     "float": "f4",
     "double": "f8",
-    "date32[day]": "i4",
 }
-_ARROW = {code: name for name, code in _PLAIN.items() if name != "date32[day]"}
+_ARROW = {code: name for name, code in _PLAIN.items()}
+# Of types that NumPy has no dtype for, or another one: the dtype that their values lie as.
+_LIE_AS = {
+    "date32[day]": "i4",
+    "date64[ms]": "M8[ms]",
+    "month_interval": "i4",
+    "halffloat": "f4",
+    "null": "?",
+}
+_TIME = re.compile(r"(timestamp|duration|time32|time64)\[(s|ms|us|ns)(, tz=.*)?\]")
+_TIME_DTYPE = {"timestamp": "M8[{}]", "duration": "m8[{}]", "time32": "i4", "time64": "i8"}
+_TIME_TYPE = {"M": "timestamp", "m": "duration"}
 
 
 def _numpy() -> Any:
@@ -42,7 +53,8 @@ def _numpy() -> Any:
 
 def type_of_dtype(given: Any, column: str) -> str:
     """The Arrow type whose values lie as this dtype's do."""
-    dtype = _numpy().dtype(given)
+    numpy = _numpy()
+    dtype = numpy.dtype(given)
     found = _ARROW.get(dtype.str[1:]) or _ARROW.get("?" if dtype.kind == "b" else "")
     if found:
         return found
@@ -50,6 +62,10 @@ def type_of_dtype(given: Any, column: str) -> str:
         return f"fixed_size_binary({dtype.itemsize})"
     if dtype == "M8[D]":
         return "date32"
+    if dtype.kind in _TIME_TYPE:
+        unit, count = numpy.datetime_data(dtype)
+        if unit in ("s", "ms", "us", "ns") and count == 1:
+            return f"{_TIME_TYPE[dtype.kind]}[{unit}]"
     raise InvalidArgument(
         f"column '{column}': NumPy dtype {dtype} has no fixed-width Arrow type here; give the "
         "column as an Arrow array (pyarrow, Polars)"
@@ -64,8 +80,12 @@ def fields_of_dtype(dtype: np.dtype[Any]) -> list[tuple[str, str, bool]]:
 def dtype_of_field(column: str, kind: str, width: int) -> np.dtype[Any]:
     """The dtype whose values lie as this Arrow type's do; `width` is a value's bytes."""
     numpy = _numpy()
-    if kind in _PLAIN:
-        return numpy.dtype(_PLAIN[kind])
+    plain = _PLAIN.get(kind) or _LIE_AS.get(kind)
+    if plain is not None:
+        return numpy.dtype(plain)
+    time = _TIME.fullmatch(kind)
+    if time is not None:
+        return numpy.dtype(_TIME_DTYPE[time[1]].format(time[2]))
     if kind in ("string", "binary"):
         raise InvalidArgument(
             f"column '{column}' is {kind}, which NumPy has no fixed-width dtype for: leave it out "
@@ -122,7 +142,7 @@ def batch_of_arrays(given: Any, schema: Schema | None) -> _mgi.Batch:
     if schema is None:
         schema = Schema(
             [
-                (name, type_of_dtype(array.dtype, name), bool(_has_mask(array)))
+                (name, type_of_dtype(array.dtype, name), _nulls(array) is not None)
                 for name, array in columns.items()
             ]
         )
@@ -170,9 +190,16 @@ def _array(given: Any, column: str | None) -> Any:
     return given
 
 
-def _has_mask(array: Any) -> bool:
+def _nulls(array: Any) -> Any:
+    """Which values are nulls, as a mask has it or as NaT says; None where none is."""
     numpy = _numpy()
-    return isinstance(array, numpy.ma.MaskedArray) and numpy.ma.is_masked(array)
+    nulls = None
+    if isinstance(array, numpy.ma.MaskedArray) and numpy.ma.is_masked(array):
+        nulls = numpy.ma.getmaskarray(array)
+    if array.dtype.kind in "Mm":
+        missing = numpy.isnat(numpy.ma.getdata(array))
+        nulls = missing if nulls is None else nulls | missing
+    return nulls if nulls is not None and nulls.any() else None
 
 
 def _check_names(columns: Mapping[str, Any], schema: Schema) -> None:
@@ -216,11 +243,11 @@ def _bytes(array: Any) -> Any:
 def _buffers(array: Any, column: str, kind: str, width: int) -> tuple[Any, Any]:
     """Values and validity of a column as objects with the buffer protocol."""
     numpy = _numpy()
-    validity = None
-    if isinstance(array, numpy.ma.MaskedArray):
-        if numpy.ma.is_masked(array):
-            validity = numpy.packbits(~numpy.ma.getmaskarray(array), bitorder="little")
-        array = array.data
+    nulls = _nulls(array)
+    validity = None if nulls is None else numpy.packbits(~nulls, bitorder="little")
+    array = numpy.ma.getdata(array)
+    if nulls is not None and array.dtype.kind in "Mm":
+        array = numpy.where(nulls, numpy.zeros(1, array.dtype), array)
     array = _values(array, column, dtype_of_field(column, kind, width), kind)
     if kind == "bool":
         return numpy.packbits(array, bitorder="little"), validity
@@ -233,12 +260,13 @@ def _values(array: Any, column: str, wanted: np.dtype[Any], kind: str) -> Any:
     if kind == "date32[day]" and array.dtype == "M8[D]":
         days = array.view("i8")
         if len(days) and not (-(2**31) <= days.min() <= days.max() < 2**31):
-            raise InvalidArgument(f"column '{column}' holds a date that date32 cannot (or NaT)")
+            raise InvalidArgument(f"column '{column}' holds a date that date32 cannot")
         return days.astype(wanted)
     if wanted.kind == "V":
         fits = array.dtype.kind in "SV" and array.dtype.itemsize == wanted.itemsize
     else:
-        fits = array.dtype.kind == wanted.kind and array.dtype.itemsize == wanted.itemsize
+        alike = array.dtype.kind == wanted.kind and array.dtype.itemsize == wanted.itemsize
+        fits = alike and (wanted.kind not in "Mm" or array.dtype == wanted)
     if not fits:
         raise InvalidArgument(
             f"column '{column}' is {kind}, but its array's dtype is {array.dtype}: "
@@ -260,7 +288,7 @@ def array_of_column(batch: _mgi.Batch, index: int, column: str, kind: str, width
     if rows == 0:
         return numpy.empty(0, dtype)
     buffer, shift = batch.values(index)
-    spread = kind == "bool"
+    spread = kind in ("bool", "null")
     array = _bits(buffer, shift, rows) if spread else numpy.frombuffer(buffer, dtype, rows)
     validity = batch.validity(index)
     if validity is None:

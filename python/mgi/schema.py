@@ -29,9 +29,11 @@ class Schema:
 
     Made of a mapping of names to types, ``{"key": "int64", "price": "decimal128(15, 2)?"}``, where
     ``?`` marks columns that may hold nulls. Types are ``bool``, ``int8`` to ``int64``, ``uint8`` to
-    ``uint64``, ``float32``, ``float64``, ``date32``, ``decimal128(precision, scale)``,
-    ``fixed_size_binary(width)``, ``string`` and ``binary``. Anything with ``__arrow_c_schema__``
-    (pyarrow, Polars) is taken too, and so is a NumPy structured dtype.
+    ``uint64``, ``float32``, ``float64``, ``date32``, ``date64``, ``timestamp[us]``,
+    ``timestamp[us, tz=UTC]``, ``time32[s]``, ``time64[us]``, ``duration[us]`` (units ``s``, ``ms``,
+    ``us``, ``ns``), ``decimal128(precision, scale)``, ``fixed_size_binary(width)``, ``string`` and
+    ``binary``. Anything with ``__arrow_c_schema__`` (pyarrow, Polars) is taken too, with all types
+    of docs/types.md, and so is a NumPy structured dtype.
     """
 
     __slots__ = ("_fields", "_native")

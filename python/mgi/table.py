@@ -47,7 +47,8 @@ class RecordBatch(Rows):
     """Received rows, in place: a read-only view of memory that stays as long as anybody uses it.
 
     Hand it to Arrow libraries as it is (``pyarrow.record_batch(b)``, ``polars.DataFrame(b)``), or
-    read it as NumPy arrays. Strings come as Arrow's ``string_view``.
+    read it as NumPy arrays. Strings come as the channel's schema has them, those of a schema in
+    MGI's own words as Arrow's ``string_view``.
     """
 
     __slots__ = ()
@@ -57,7 +58,8 @@ class RecordBatch(Rows):
         """Fixed-width columns as arrays over the batch's own memory; `columns` chooses some.
 
         bool columns are copied (Arrow stores bits). Columns that hold nulls come as masked arrays,
-        date32 as days since 1970 in int32, decimal128 and fixed_size_binary as dtype ``V``.
+        date32 as days since 1970 in int32, times of day as integers, float16 as float32, decimal128
+        and fixed_size_binary as dtype ``V``.
         Raises :class:`InvalidArgument` for a string or binary column.
         """
         schema = self.schema
@@ -75,7 +77,7 @@ class RecordBatch(Rows):
         return self._native.strings(self.schema._native.index_of(column))
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The batch as pyarrow's, without a copy."""
+        """The batch as pyarrow's, copied only where Arrow stores a column otherwise."""
         return _pyarrow().record_batch(self)
 
     def __arrow_c_schema__(self) -> object:
@@ -107,7 +109,7 @@ class Table(Rows):
         return (RecordBatch(batch) for batch in self._native.batches())
 
     def to_arrow(self) -> pa.Table:
-        """The table as pyarrow's, without a copy."""
+        """The table as pyarrow's, copied only where Arrow stores a column otherwise."""
         return _pyarrow().table(self)
 
     def __arrow_c_schema__(self) -> object:
@@ -124,8 +126,21 @@ def is_table(given: Any) -> bool:
     return isinstance(given, Mapping) or any(hasattr(given, name) for name in _INTERFACES)
 
 
+def _refuse_pointers(given: Any) -> None:
+    """Polars exports columns of Python objects as the bytes of pointers to them."""
+    if type(given).__module__.partition(".")[0] != "polars":
+        return
+    for name, dtype in getattr(given, "schema", {}).items():
+        if str(dtype) == "Object":
+            raise InvalidArgument(
+                f"column '{name}' is Polars' Object: it holds pointers to this process' objects, "
+                "which mean nothing elsewhere; convert it or leave it out"
+            )
+
+
 def as_table(given: TableLike) -> _mgi.Table:
     """A table of anything that is one."""
+    _refuse_pointers(given)
     if isinstance(given, Table):
         return given._native
     if isinstance(given, RecordBatch):
@@ -144,6 +159,7 @@ def as_table(given: TableLike) -> _mgi.Table:
 
 def as_rows(given: BatchLike, schema: Schema) -> list[_mgi.Batch | _mgi.RowStructs]:
     """What `send` gets, for a channel of this schema."""
+    _refuse_pointers(given)
     if isinstance(given, RecordBatch):
         return [given._native]
     if isinstance(given, Table):

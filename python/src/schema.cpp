@@ -1,6 +1,7 @@
 #include <mgi/schema.hpp>
 
 #include <charconv>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -18,8 +19,9 @@ namespace mgi::python {
 namespace {
 
 constexpr char const* kKnownTypes =
-    "bool, int8 to int64, uint8 to uint64, float32, float64, date32, decimal128(precision, scale), "
-    "fixed_size_binary(width), string, binary";
+    "bool, int8 to int64, uint8 to uint64, float32, float64, date32, date64, timestamp[unit] and "
+    "timestamp[unit, tz=zone], time32[unit], time64[unit], duration[unit] with the unit s, ms, us "
+    "or ns, decimal128(precision, scale), fixed_size_binary(width), string, binary";
 
 /// The one or two integers in "name(1, 2)" or "name[1]"; false if there is something else.
 bool read_numbers(std::string_view text, int* numbers, int count) {
@@ -36,6 +38,35 @@ bool read_numbers(std::string_view text, int* numbers, int count) {
     return text == ")" || text == "]";
 }
 
+std::optional<TimeUnit> unit_named(std::string_view name) {
+    if (name == "s") return TimeUnit::Second;
+    if (name == "ms") return TimeUnit::Milli;
+    if (name == "us") return TimeUnit::Micro;
+    if (name == "ns") return TimeUnit::Nano;
+    return std::nullopt;
+}
+
+/// "timestamp[us, tz=UTC]", "duration[ms]", "time32[s]", "date64[ms]".
+std::optional<Type> time_type_named(std::string_view name) {
+    if (name == "date64" || name == "date64[ms]") return date64();
+    std::size_t const open = name.find('[');
+    if (open == std::string_view::npos || name.back() != ']') return std::nullopt;
+    std::string_view const head = name.substr(0, open);
+    std::string_view const inner = name.substr(open + 1, name.size() - open - 2);
+    std::size_t const comma = inner.find(", tz=");
+    auto const unit = unit_named(inner.substr(0, comma));
+    if (!unit) return std::nullopt;
+    if (head == "timestamp") {
+        bool const zoned = comma != std::string_view::npos;
+        return timestamp(*unit, zoned ? std::string(inner.substr(comma + 5)) : std::string());
+    }
+    if (comma != std::string_view::npos) return std::nullopt;
+    if (head == "duration") return duration(*unit);
+    bool const narrow = *unit == TimeUnit::Second || *unit == TimeUnit::Milli;
+    if (head == (narrow ? "time32" : "time64")) return time_of_day(*unit);
+    return std::nullopt;
+}
+
 /// A type by its name, as Arrow prints it or as NumPy and SQL users write it.
 Type type_named(std::string_view name) {
     static constexpr std::pair<std::string_view, TypeId> plain[] = {
@@ -49,6 +80,7 @@ Type type_named(std::string_view name) {
     for (auto const& [known, id] : plain) {
         if (name == known) return {id};
     }
+    if (std::optional<Type> time = time_type_named(name)) return *time;
     std::string_view const head = name.substr(0, name.find_first_of("(["));
     std::string_view const tail = name.substr(std::min(name.size(), head.size() + 1));
     int numbers[2] = {0, 0};

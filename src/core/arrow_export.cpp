@@ -1,111 +1,71 @@
+#include "core/arrow_export.hpp"
+
 #include <memory>
 #include <string>
 #include <utility>
 
-#include <mgi/arrow_abi.hpp>
-#include <mgi/batch.hpp>
-#include <mgi/error.hpp>
-
-#include "core/arrow_format.hpp"
+#include "core/arrow_holders.hpp"
 
 namespace mgi {
+namespace arrow {
 namespace {
-
-/// Private data of an exported schema or column of one.
-struct SchemaHolder {
-    std::string format;
-    std::string name;
-    std::vector<ArrowSchema> child_structs;
-    std::vector<ArrowSchema*> children;
-
-    ~SchemaHolder() {
-        for (ArrowSchema& child : child_structs) {
-            if (child.release != nullptr) child.release(&child);
-        }
-    }
-};
-
-/// Private data of an exported batch or column. A consumer may move a column out and release it
-/// later than the batch, so each keeps the memory alive by itself.
-struct ArrayHolder {
-    std::shared_ptr<void const> owner;
-    std::vector<void const*> buffers;
-    std::vector<std::int64_t> sizes;
-    std::vector<ArrowArray> child_structs;
-    std::vector<ArrowArray*> children;
-
-    ~ArrayHolder() {
-        for (ArrowArray& child : child_structs) {
-            if (child.release != nullptr) child.release(&child);
-        }
-    }
-};
-
-template <class Struct, class Holder>
-void release(Struct* released) {
-    delete static_cast<Holder*>(released->private_data);
-    released->private_data = nullptr;
-    released->release = nullptr;
-}
-
-/// Lays out room for children, all of them released until they are filled in.
-template <class Holder>
-void make_children(Holder& holder, std::size_t count) {
-    holder.child_structs.resize(count);
-    for (auto& child : holder.child_structs) holder.children.push_back(&child);
-}
-
-ArrowSchema seal(std::unique_ptr<SchemaHolder> holder, bool nullable) {
-    ArrowSchema schema{};
-    schema.format = holder->format.c_str();
-    schema.name = holder->name.c_str();
-    schema.flags = nullable ? ARROW_FLAG_NULLABLE : 0;
-    schema.n_children = std::int64_t(holder->children.size());
-    schema.children = holder->children.data();
-    schema.release = &release<ArrowSchema, SchemaHolder>;
-    schema.private_data = holder.release();
-    return schema;
-}
-
-ArrowArray seal(std::unique_ptr<ArrayHolder> holder) {
-    ArrowArray array{};
-    array.n_buffers = std::int64_t(holder->buffers.size());
-    array.buffers = holder->buffers.data();
-    array.n_children = std::int64_t(holder->children.size());
-    array.children = holder->children.data();
-    array.release = &release<ArrowArray, ArrayHolder>;
-    array.private_data = holder.release();
-    return array;
-}
 
 /// Offsets of no strings: Arrow wants one even of an empty column.
 constexpr std::int64_t kNoOffsets[1] = {0};
 constexpr std::byte kNoBytes[8] = {};
 
-ArrowArray export_column(RecordBatch const& batch, std::size_t c) {
+ArrowArray export_as_it_lies(RecordBatch const& batch, std::size_t c, Encoding encoding) {
     Column const& column = batch.columns[c];
     auto holder = std::make_unique<ArrayHolder>();
     holder->owner = batch.owner;
-    bool const absent = batch.rows == 0 && column.values == nullptr;
-    bool const offsets =
-        column.encoding == Encoding::Offsets32 || column.encoding == Encoding::Offsets64;
-    holder->buffers.push_back(column.validity);
+    bool const absent = batch.rows == 0;
+    bool const offsets = encoding == Encoding::Offsets32 || encoding == Encoding::Offsets64;
+    holder->buffers.push_back(absent ? nullptr : column.validity);
     if (absent) {
         holder->buffers.push_back(offsets ? static_cast<void const*>(kNoOffsets) : kNoBytes);
     } else {
         holder->buffers.push_back(column.values);
     }
     if (offsets) holder->buffers.push_back(column.bytes != nullptr ? column.bytes : kNoBytes);
-    if (column.encoding == Encoding::Views) {
-        holder->buffers.insert(holder->buffers.end(), column.buffers.begin(), column.buffers.end());
-        holder->sizes = column.buffer_sizes;
+    if (encoding == Encoding::Views) {
+        if (!absent) {
+            holder->buffers.insert(holder->buffers.end(), column.buffers.begin(),
+                                   column.buffers.end());
+            holder->sizes = column.buffer_sizes;
+        }
         holder->buffers.push_back(holder->sizes.empty() ? kNoOffsets : holder->sizes.data());
     }
     ArrowArray array = seal(std::move(holder));
     array.length = batch.rows;
     array.offset = absent ? 0 : column.offset;
-    array.null_count = column.validity == nullptr ? 0 : -1;
+    array.null_count = absent || column.validity == nullptr ? 0 : -1;
     return array;
+}
+
+ArrowSchema export_field(ArrowField const& field) {
+    auto holder = std::make_unique<SchemaHolder>();
+    holder->format = field.format;
+    holder->name = field.name;
+    holder->metadata = field.metadata;
+    holder->flags = field.flags;
+    make_children(*holder, field.children.size());
+    for (std::size_t i = 0; i < field.children.size(); ++i) {
+        holder->child_structs[i] = export_field(field.children[i]);
+    }
+    if (field.dictionary != nullptr) holder->dictionary = export_field(*field.dictionary);
+    return seal(std::move(holder));
+}
+
+ArrowField field_of(Field const& field, Encoding encoding) {
+    ArrowField arrow;
+    if (field.type.arrow != nullptr) {
+        arrow = *field.type.arrow;
+    } else {
+        arrow.format = format_of(field, encoding);
+    }
+    arrow.name = field.name;
+    if (field.nullable) arrow.flags |= ARROW_FLAG_NULLABLE;
+    return arrow;
 }
 
 void check(RecordBatch const& batch) {
@@ -116,7 +76,7 @@ void check(RecordBatch const& batch) {
     }
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
         Column const& column = batch.columns[c];
-        static_cast<void>(arrow::format_of(batch.schema[c], column.encoding));
+        static_cast<void>(format_of(batch.schema[c], column.encoding));
         if (column.buffers.size() != column.buffer_sizes.size()) {
             throw Error(
                 ErrorCode::InvalidArgument,
@@ -127,51 +87,63 @@ void check(RecordBatch const& batch) {
 
 }  // namespace
 
-namespace arrow {
-
-void export_schema_as(Schema const& schema, std::vector<Encoding> const& encodings,
-                      ArrowSchema* out) {
-    auto holder = std::make_unique<SchemaHolder>();
-    holder->format = "+s";
-    make_children(*holder, schema.size());
-    for (std::size_t c = 0; c < schema.size(); ++c) {
-        auto column = std::make_unique<SchemaHolder>();
-        column->format = format_of(schema[c], encodings[c]);
-        column->name = schema[c].name;
-        holder->child_structs[c] = seal(std::move(column), schema[c].nullable);
+std::vector<ColumnFormat> formats_of(RecordBatch const& batch) {
+    check(batch);
+    std::vector<ColumnFormat> formats;
+    for (std::size_t c = 0; c < batch.columns.size(); ++c) {
+        formats.push_back(format_of(batch.schema[c]));
+        if (batch.schema[c].type.arrow == nullptr) {
+            formats.back().encoding = batch.columns[c].encoding;
+        }
     }
-    *out = seal(std::move(holder), false);
+    return formats;
+}
+
+void export_schema_as(Schema const& schema, std::vector<ColumnFormat> const& formats,
+                      ArrowSchema* out) {
+    ArrowField table;
+    table.format = "+s";
+    table.metadata = schema.metadata();
+    for (std::size_t c = 0; c < schema.size(); ++c) {
+        table.children.push_back(field_of(schema[c], formats[c].encoding));
+    }
+    *out = export_field(table);
+}
+
+ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format) {
+    bool const as_it_lies = batch.rows == 0 || batch.columns[column].encoding == format.encoding;
+    if (format.stored != Stored::AsTyped || !as_it_lies) {
+        return export_converted(batch, column, format);
+    }
+    return export_as_it_lies(batch, column, format.encoding);
+}
+
+void export_batch_as(RecordBatch const& batch, std::vector<ColumnFormat> const& formats,
+                     ArrowArray* out) {
+    auto holder = std::make_unique<ArrayHolder>();
+    holder->buffers.push_back(nullptr);  // no row is null as a whole
+    make_children(*holder, batch.columns.size());
+    for (std::size_t c = 0; c < batch.columns.size(); ++c) {
+        holder->child_structs[c] = export_column(batch, c, formats[c]);
+    }
+    *out = seal(std::move(holder));
+    out->length = batch.rows;
 }
 
 }  // namespace arrow
 
 void export_schema(Schema const& schema, ArrowSchema* out) {
-    std::vector<Encoding> encodings;
-    encodings.reserve(schema.size());
-    for (Field const& field : schema.fields()) {
-        encodings.push_back(field.type.is_variable() ? Encoding::Views : Encoding::Plain);
-    }
-    arrow::export_schema_as(schema, encodings, out);
+    std::vector<arrow::ColumnFormat> formats;
+    for (Field const& field : schema.fields()) formats.push_back(arrow::format_of(field));
+    arrow::export_schema_as(schema, formats, out);
 }
 
 void export_schema(RecordBatch const& batch, ArrowSchema* out) {
-    check(batch);
-    std::vector<Encoding> encodings;
-    encodings.reserve(batch.columns.size());
-    for (Column const& column : batch.columns) encodings.push_back(column.encoding);
-    arrow::export_schema_as(batch.schema, encodings, out);
+    arrow::export_schema_as(batch.schema, arrow::formats_of(batch), out);
 }
 
 void export_batch(RecordBatch const& batch, ArrowArray* out) {
-    check(batch);
-    auto holder = std::make_unique<ArrayHolder>();
-    holder->buffers.push_back(nullptr);  // no row is null as a whole
-    make_children(*holder, batch.columns.size());
-    for (std::size_t c = 0; c < batch.columns.size(); ++c) {
-        holder->child_structs[c] = export_column(batch, c);
-    }
-    *out = seal(std::move(holder));
-    out->length = batch.rows;
+    arrow::export_batch_as(batch, arrow::formats_of(batch), out);
 }
 
 }  // namespace mgi

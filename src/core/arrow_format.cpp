@@ -1,10 +1,11 @@
 #include "core/arrow_format.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
-#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <mgi/error.hpp>
 
@@ -14,21 +15,22 @@ namespace {
 struct Simple {
     std::string_view format;
     TypeId id;
-    Encoding encoding;
+    Encoding encoding = Encoding::Plain;
 };
 
-constexpr std::array<Simple, 18> kSimple{{{"b", TypeId::Bool, Encoding::Plain},
-                                          {"c", TypeId::Int8, Encoding::Plain},
-                                          {"s", TypeId::Int16, Encoding::Plain},
-                                          {"i", TypeId::Int32, Encoding::Plain},
-                                          {"l", TypeId::Int64, Encoding::Plain},
-                                          {"C", TypeId::UInt8, Encoding::Plain},
-                                          {"S", TypeId::UInt16, Encoding::Plain},
-                                          {"I", TypeId::UInt32, Encoding::Plain},
-                                          {"L", TypeId::UInt64, Encoding::Plain},
-                                          {"f", TypeId::Float32, Encoding::Plain},
-                                          {"g", TypeId::Float64, Encoding::Plain},
-                                          {"tdD", TypeId::Date32, Encoding::Plain},
+/// What a type is called where its `arrow` does not say otherwise; the last of them for strings.
+constexpr std::array<Simple, 18> kSimple{{{"b", TypeId::Bool},
+                                          {"c", TypeId::Int8},
+                                          {"s", TypeId::Int16},
+                                          {"i", TypeId::Int32},
+                                          {"l", TypeId::Int64},
+                                          {"C", TypeId::UInt8},
+                                          {"S", TypeId::UInt16},
+                                          {"I", TypeId::UInt32},
+                                          {"L", TypeId::UInt64},
+                                          {"f", TypeId::Float32},
+                                          {"g", TypeId::Float64},
+                                          {"tdD", TypeId::Date32},
                                           {"u", TypeId::String, Encoding::Offsets32},
                                           {"U", TypeId::String, Encoding::Offsets64},
                                           {"vu", TypeId::String, Encoding::Views},
@@ -36,13 +38,42 @@ constexpr std::array<Simple, 18> kSimple{{{"b", TypeId::Bool, Encoding::Plain},
                                           {"Z", TypeId::Binary, Encoding::Offsets64},
                                           {"vz", TypeId::Binary, Encoding::Views}}};
 
+struct Named {
+    std::string_view format;  ///< or how it begins
+    TypeId id;
+    char const* name;
+    std::int32_t width = 0;
+    Stored stored = Stored::AsTyped;
+};
+
+/// What lies as one of the types above and means something else.
+constexpr std::array<Named, 18> kNamed{
+    {{"tss", TypeId::Int64, "timestamp[s"},
+     {"tsm", TypeId::Int64, "timestamp[ms"},
+     {"tsu", TypeId::Int64, "timestamp[us"},
+     {"tsn", TypeId::Int64, "timestamp[ns"},
+     {"tts", TypeId::Int32, "time32[s]"},
+     {"ttm", TypeId::Int32, "time32[ms]"},
+     {"ttu", TypeId::Int64, "time64[us]"},
+     {"ttn", TypeId::Int64, "time64[ns]"},
+     {"tDs", TypeId::Int64, "duration[s]"},
+     {"tDm", TypeId::Int64, "duration[ms]"},
+     {"tDu", TypeId::Int64, "duration[us]"},
+     {"tDn", TypeId::Int64, "duration[ns]"},
+     {"tdm", TypeId::Int64, "date64[ms]"},
+     {"tiM", TypeId::Int32, "month_interval"},
+     {"tiD", TypeId::FixedSizeBinary, "day_time_interval", 8},
+     {"tin", TypeId::FixedSizeBinary, "month_day_nano_interval", 16},
+     {"e", TypeId::Float32, "halffloat", 0, Stored::Half},
+     {"n", TypeId::Bool, "null", 0, Stored::Null}}};
+
 struct Refused {
     std::string_view prefix;
     char const* what;
 };
 
 /// Longer prefixes first.
-constexpr std::array<Refused, 19> kRefused{{{"+vl", "list view"},
+constexpr std::array<Refused, 12> kRefused{{{"+vl", "list view"},
                                             {"+vL", "large list view"},
                                             {"+ud", "dense union"},
                                             {"+us", "sparse union"},
@@ -51,24 +82,15 @@ constexpr std::array<Refused, 19> kRefused{{{"+vl", "list view"},
                                             {"+w", "fixed-size list"},
                                             {"+s", "struct"},
                                             {"+m", "map"},
-                                            {"+r", "run-end encoded"},
-                                            {"tdm", "date64"},
-                                            {"tt", "time of day"},
-                                            {"ts", "timestamp"},
-                                            {"tD", "duration"},
-                                            {"ti", "interval"},
-                                            {"d:", "decimal that is not decimal128"},
+                                            {"d:", "decimal of an impossible precision or width"},
                                             {"w:", "fixed-size binary of an impossible width"},
-                                            {"e", "float16"},
-                                            {"n", "null"}}};
+                                            {"+r", "run-end encoded without its two children"}}};
 
 [[noreturn]] void refuse(std::string const& name, std::string_view format, char const* what) {
-    throw Error(
-        ErrorCode::InvalidArgument,
-        "column '" + name + "': Arrow format '" + std::string(format) + "' (" + what +
-            ") is not supported; bool, int8 to int64, unsigned, float32/64, date32, "
-            "decimal128, fixed-size binary, string and binary are. Cast the column or leave "
-            "it out");
+    throw Error(ErrorCode::InvalidArgument,
+                "column '" + name + "': Arrow format '" + std::string(format) + "' (" + what +
+                    ") is not supported; numbers, decimals, time types, strings, binary, and "
+                    "dictionaries and runs of them are. Cast the column or leave it out");
 }
 
 /// Takes an integer and the separator behind it off the text's front.
@@ -84,24 +106,174 @@ std::optional<int> take_number(std::string_view& text) {
     return value;
 }
 
-std::optional<Type> parse_decimal(std::string_view format) {
+struct Decimal {
+    int precision = 0;
+    int scale = 0;
+    int bits = 128;
+};
+
+std::optional<Decimal> parse_decimal(std::string_view format) {
+    if (format.substr(0, 2) != "d:") return std::nullopt;
     std::string_view rest = format.substr(2);
     auto const precision = take_number(rest);
     auto const scale = take_number(rest);
     auto const bits = rest.empty() ? std::optional<int>(128) : take_number(rest);
-    bool const known = precision && scale && bits == 128 && rest.empty();
-    if (!known || *precision < 1 || *precision > 38) return std::nullopt;
-    return decimal128(*precision, *scale);
+    if (!precision || !scale || !bits || !rest.empty()) return std::nullopt;
+    static constexpr std::pair<int, int> kDigits[] = {{32, 9}, {64, 18}, {128, 38}, {256, 76}};
+    for (auto const& [width, digits] : kDigits) {
+        bool const fits = *bits == width && *precision >= 1 && *precision <= digits;
+        if (fits) return Decimal{*precision, *scale, *bits};
+    }
+    return std::nullopt;
 }
 
 std::optional<Type> parse_fixed_binary(std::string_view format) {
+    if (format.substr(0, 2) != "w:") return std::nullopt;
     std::string_view rest = format.substr(2);
     auto const width = take_number(rest);
     if (!width || !rest.empty() || *width < 1 || *width > 65536) return std::nullopt;
     return fixed_size_binary(*width);
 }
 
+Named const* named(std::string_view format) {
+    for (Named const& one : kNamed) {
+        // A timestamp's zone stands behind a colon, which is there also without one.
+        bool const zoned = one.format.substr(0, 2) == "ts";
+        bool const has_colon = format.size() > 3 && format[3] == ':';
+        if (zoned ? has_colon && format.substr(0, 3) == one.format : format == one.format) {
+            return &one;
+        }
+    }
+    return nullptr;
+}
+
+/// Sets type, encoding and how values are stored, of a field that is no dictionary.
+bool read_values(ArrowField const& arrow, ColumnFormat& column) {
+    Type& type = column.field.type;
+    for (Simple const& simple : kSimple) {
+        if (simple.format != arrow.format) continue;
+        type.id = simple.id;
+        column.encoding = simple.encoding;
+        if (metadata_value(arrow.metadata, "ARROW:extension:name") == "arrow.bool8" &&
+            simple.id == TypeId::Int8) {
+            type.id = TypeId::Bool;
+            column.stored = Stored::Bool8;
+        }
+        return true;
+    }
+    if (Named const* const found = named(arrow.format)) {
+        type = {found->id, found->width};
+        if (found->stored == Stored::Null) column.field.nullable = true;
+        column.stored = found->stored;
+        return true;
+    }
+    if (auto const decimal = parse_decimal(arrow.format)) {
+        bool const fits = decimal->precision <= 38;
+        type = fits ? decimal128(decimal->precision, decimal->scale) : fixed_size_binary(32);
+        if (decimal->bits == 32) column.stored = Stored::Decimal32;
+        if (decimal->bits == 64) column.stored = Stored::Decimal64;
+        if (decimal->bits == 256 && fits) column.stored = Stored::Decimal256;
+        return true;
+    }
+    if (auto const fixed = parse_fixed_binary(arrow.format)) {
+        type = *fixed;
+        return true;
+    }
+    return false;
+}
+
+/// What `arrow` says, of a column or of a dictionary's values.
+ColumnFormat column_of(ArrowField const& arrow, std::string const& name) {
+    ColumnFormat column;
+    column.field.name = name;
+    column.field.nullable = (arrow.flags & ARROW_FLAG_NULLABLE) != 0;
+    bool const runs = arrow.format == "+r" && arrow.children.size() == 2;
+    if (arrow.dictionary != nullptr || runs) {
+        ArrowField const& values = runs ? arrow.children[1] : *arrow.dictionary;
+        column.values = std::make_shared<ColumnFormat const>(column_of(values, name));
+        column.stored = runs ? Stored::Runs : Stored::Dictionary;
+        std::string const& index = runs ? arrow.children[0].format : arrow.format;
+        if (index.size() != 1 || std::string_view("cCsSiIlL").find(index) == std::string::npos) {
+            refuse(name, index, "not the format of an index");
+        }
+        column.index = index.front();
+        column.field.type = column.values->field.type;
+        column.field.nullable = column.field.nullable || column.values->field.nullable;
+        return column;
+    }
+    if (!read_values(arrow, column)) {
+        for (Refused const& refused : kRefused) {
+            if (arrow.format.substr(0, refused.prefix.size()) == refused.prefix) {
+                refuse(name, arrow.format, refused.what);
+            }
+        }
+        refuse(name, arrow.format, "unknown");
+    }
+    return column;
+}
+
+/// Whether a type says all of this by itself.
+bool is_plain(ArrowField const& arrow, ColumnFormat const& column) {
+    if (!arrow.metadata.empty() || column.stored != Stored::AsTyped) return false;
+    if (column.encoding != Encoding::Plain) return column.encoding == Encoding::Views;
+    return column.field.type.meaning().empty() && named(arrow.format) == nullptr &&
+           column.field.type.id != TypeId::FixedSizeBinary;
+}
+
+/// What values mean when they are compared.
+std::string comparison_of(std::string meaning) {
+    if (meaning == "halffloat") return {};
+    // With a zone they are instants, shown in it.
+    std::size_t const zone = meaning.find(", tz=");
+    return zone == std::string::npos ? meaning : meaning.substr(0, zone) + ", tz]";
+}
+
+ColumnFormat with_arrow(ArrowField arrow, ColumnFormat column) {
+    arrow.name.clear();
+    arrow.flags &= ~std::int64_t(ARROW_FLAG_NULLABLE);
+    bool const fixed = arrow.format.substr(0, 2) == "w:" && arrow.metadata.empty();
+    if (fixed || is_plain(arrow, column)) return column;
+    column.field.type.arrow = std::make_shared<ArrowField const>(std::move(arrow));
+    return column;
+}
+
 }  // namespace
+
+ColumnFormat read_format(ArrowSchema const& schema) {
+    ArrowField arrow = read_field(schema);
+    ColumnFormat column = column_of(arrow, arrow.name);
+    return with_arrow(std::move(arrow), std::move(column));
+}
+
+ColumnFormat format_of(Field const& field) {
+    if (field.type.arrow != nullptr) {
+        ColumnFormat column = column_of(*field.type.arrow, field.name);
+        column.field = field;
+        return column;
+    }
+    ColumnFormat column;
+    column.field = field;
+    if (field.type.is_variable()) column.encoding = Encoding::Views;
+    return column;
+}
+
+Type type_of_format(std::string const& format) {
+    ArrowField arrow;
+    arrow.format = format;
+    ColumnFormat column = column_of(arrow, "");
+    return with_arrow(std::move(arrow), std::move(column)).field.type;
+}
+
+void check_arrow(Field const& field) {
+    if (field.type.arrow == nullptr) return;
+    Type const& said = column_of(*field.type.arrow, field.name).field.type;
+    Type const& type = field.type;
+    if (said.id == type.id && said.width == type.width && said.precision == type.precision &&
+        said.scale == type.scale) {
+        return;
+    }
+    refuse(field.name, field.type.arrow->format, "not how its values lie");
+}
 
 std::string format_of(Field const& field, Encoding encoding) {
     Type const& type = field.type;
@@ -119,31 +291,43 @@ std::string format_of(Field const& field, Encoding encoding) {
     throw Error(ErrorCode::InvalidArgument, "column '" + field.name + "' has an unknown type");
 }
 
-ColumnFormat read_format(ArrowSchema const& schema) {
-    ColumnFormat column;
-    column.field.name = schema.name != nullptr ? schema.name : "";
-    column.field.nullable = (schema.flags & ARROW_FLAG_NULLABLE) != 0;
-    std::string_view const format = schema.format != nullptr ? schema.format : "";
-    if (schema.dictionary != nullptr) refuse(column.field.name, format, "dictionary-encoded");
-    for (Simple const& simple : kSimple) {
-        if (simple.format != format) continue;
-        column.field.type = Type{simple.id};
-        column.encoding = simple.encoding;
-        return column;
+}  // namespace mgi::arrow
+
+namespace mgi {
+
+std::string Type::meaning() const {
+    if (arrow == nullptr) return {};
+    ArrowField const* said = arrow.get();
+    // Indices and runs mean what their values do.
+    while (said->dictionary != nullptr || said->format == "+r") {
+        said = said->dictionary != nullptr ? said->dictionary.get() : &said->children[1];
     }
-    std::optional<Type> type;
-    if (format.substr(0, 2) == "d:") type = parse_decimal(format);
-    if (format.substr(0, 2) == "w:") type = parse_fixed_binary(format);
-    if (type) {
-        column.field.type = *type;
-        return column;
+    std::string const& format = said->format;
+    if (auto const decimal = arrow::parse_decimal(format)) {
+        if (decimal->bits == 128 || decimal->precision <= 38) return {};
+        return "decimal256(" + std::to_string(decimal->precision) + ", " +
+               std::to_string(decimal->scale) + ")";
     }
-    for (Refused const& refused : kRefused) {
-        if (format.substr(0, refused.prefix.size()) == refused.prefix) {
-            refuse(column.field.name, format, refused.what);
-        }
-    }
-    refuse(column.field.name, format, "unknown");
+    arrow::Named const* const found = arrow::named(format);
+    if (found == nullptr) return {};
+    std::string text = found->name;
+    if (format.substr(0, 2) != "ts") return text;
+    if (format.size() > 4) text += ", tz=" + format.substr(4);
+    return text + "]";
 }
 
-}  // namespace mgi::arrow
+bool Type::is_number() const {
+    bool const lies_so = is_integer() || is_float() || id == TypeId::Decimal128;
+    return lies_so && (arrow == nullptr || arrow::comparison_of(meaning()).empty());
+}
+
+bool Type::has_order() const {
+    return id != TypeId::FixedSizeBinary || meaning().empty();
+}
+
+bool Type::means_as(Type const& other) const {
+    return arrow == other.arrow ||
+           arrow::comparison_of(meaning()) == arrow::comparison_of(other.meaning());
+}
+
+}  // namespace mgi

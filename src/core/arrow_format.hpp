@@ -2,28 +2,55 @@
 /// Our types as the format strings of Arrow's C data interface, and back.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <mgi/arrow_abi.hpp>
 #include <mgi/batch.hpp>
 #include <mgi/schema.hpp>
 
+#include "core/arrow_field.hpp"
+
 namespace mgi::arrow {
+
+/// How Arrow stores a column's values.
+enum class Stored : std::uint8_t {
+    AsTyped,    ///< as they lie here
+    Null,       ///< not at all
+    Bool8,      ///< a byte each
+    Half,       ///< float16; here float32, which holds each of them
+    Decimal32,  ///< and so on: narrower or wider than a Decimal128
+    Decimal64,
+    Decimal256,
+    Dictionary,  ///< as indices of a dictionary's values
+    Runs,        ///< run-end encoded
+};
 
 /// A column as an Arrow schema describes it.
 struct ColumnFormat {
     Field field;
-    Encoding encoding = Encoding::Plain;
+    Encoding encoding = Encoding::Plain;  ///< of values that are stored as typed
+    Stored stored = Stored::AsTyped;
+    char index = 0;  ///< format of a dictionary's indices, or of run ends
+    std::shared_ptr<ColumnFormat const> values;  ///< of a dictionary, or of runs
 };
+
+/// How a type's values are stored where Arrow's schema says what `type` does.
+ColumnFormat format_of(Field const& field);
+
+/// The type of a format string that needs no more than itself. Throws Error(InvalidArgument).
+Type type_of_format(std::string const& format);
+
+/// Throws Error(InvalidArgument) where `field.type.arrow`, as somebody else has told, contradicts the
+/// rest of the type.
+void check_arrow(Field const& field);
 
 /// Format string of a type whose values lie so ("l", "vu", "d:15,2").
 /// Throws Error(InvalidArgument) for strings that are Plain, and the like.
 std::string format_of(Field const& field, Encoding encoding);
-
-/// The schema with each column's values lying so.
-void export_schema_as(Schema const& schema, std::vector<Encoding> const& encodings,
-                      ArrowSchema* out);
 
 /// Reads one column's schema. Throws Error(InvalidArgument) that names the column, its format and
 /// what that is where the type is not supported.

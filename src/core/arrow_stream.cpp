@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <new>
@@ -9,21 +10,19 @@
 #include <mgi/batch.hpp>
 #include <mgi/error.hpp>
 
-#include "core/arrow_format.hpp"
-#include "core/views.hpp"
+#include "core/arrow_export.hpp"
 
 namespace mgi {
 namespace {
 
-/// Private data of an exported stream: a table, and the one way its columns are to lie.
+/// Private data of an exported stream: a table, and the one way its columns are exported.
 struct TableStream {
     Schema schema;
-    std::vector<Encoding> encodings;
-    std::vector<RecordBatch> batches;
-    std::size_t next = 0;
+    std::vector<arrow::ColumnFormat> formats;
+    std::deque<RecordBatch> batches;
     std::string error;
 
-    explicit TableStream(Table const& table) : batches(table.batches) {
+    explicit TableStream(Table const& table) : batches(table.batches.begin(), table.batches.end()) {
         std::vector<Field> fields = table.schema.fields();
         for (RecordBatch const& batch : batches) {
             if (!batch.schema.same_columns(table.schema) ||
@@ -37,7 +36,11 @@ struct TableStream {
             }
         }
         schema = Schema(std::move(fields));
-        for (std::size_t c = 0; c < schema.size(); ++c) encodings.push_back(common_encoding(c));
+        schema.set_metadata(table.schema.metadata());
+        for (std::size_t c = 0; c < schema.size(); ++c) {
+            formats.push_back(arrow::format_of(schema[c]));
+            if (schema[c].type.arrow == nullptr) formats[c].encoding = common_encoding(c);
+        }
     }
 
     /// How a column lies in every batch that has rows; Views where they differ, or where none has.
@@ -54,21 +57,22 @@ struct TableStream {
         return first != nullptr ? first->columns[column].encoding : Encoding::Views;
     }
 
-    /// The next batch as the stream's schema says.
-    [[nodiscard]] RecordBatch take() {
-        RecordBatch batch = std::move(batches[next]);
-        batches[next++] = {};
-        std::vector<std::size_t> to_views;
-        for (std::size_t c = 0; c < batch.columns.size(); ++c) {
-            if (batch.columns[c].encoding == encodings[c]) continue;
-            if (batch.rows == 0) {
-                batch.columns[c] = Column{};
-                batch.columns[c].encoding = encodings[c];
-            } else {
-                to_views.push_back(c);
+    /// The next batch, or as many of its rows as can be exported at once.
+    void take(ArrowArray* out) {
+        for (;;) {
+            RecordBatch const& next = batches.front();
+            try {
+                arrow::export_batch_as(next, formats, out);
+                batches.pop_front();
+                return;
+            } catch (arrow::TooManyRows const&) {
+                if (next.rows == 1) throw;
             }
+            RecordBatch const whole = next;
+            std::int64_t const half = whole.rows / 2;
+            batches.front() = whole.slice(half, whole.rows - half);
+            batches.push_front(whole.slice(0, half));
         }
-        return to_views.empty() ? batch : arrow::with_views(batch, to_views);
     }
 };
 
@@ -96,17 +100,14 @@ int guarded(ArrowArrayStream* stream, Body&& body) noexcept {
 
 int get_schema(ArrowArrayStream* stream, ArrowSchema* out) {
     return guarded(stream, [&](TableStream& from) {
-        arrow::export_schema_as(from.schema, from.encodings, out);
+        arrow::export_schema_as(from.schema, from.formats, out);
     });
 }
 
 int get_next(ArrowArrayStream* stream, ArrowArray* out) {
     return guarded(stream, [&](TableStream& from) {
-        if (from.next == from.batches.size()) {
-            *out = {};
-        } else {
-            export_batch(from.take(), out);
-        }
+        *out = {};
+        if (!from.batches.empty()) from.take(out);
     });
 }
 

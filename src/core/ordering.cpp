@@ -49,8 +49,13 @@ std::vector<device::KeyOrder> key_orders(std::string const& what, std::vector<So
             if (other.column != made.column) continue;
             refuse_order(what, "key column '" + key.column + "' is given twice");
         }
-        made.width = schema[made.column].type.row_width();
-        made.kind = order_kind(schema[made.column].type);
+        Type const& type = schema[made.column].type;
+        if (!type.has_order()) {
+            refuse_order(what, "key column '" + key.column + "' is " + type.to_string() +
+                                   ", whose values have no order");
+        }
+        made.width = type.row_width();
+        made.kind = order_kind(type);
         made.descending = key.descending;
         made.nulls_first = key.nulls_first;
         keys.push_back(made);

@@ -1,15 +1,17 @@
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include <mgi/device/batch_view.hpp>
 #include <mgi/error.hpp>
 #include <mgi/schema.hpp>
 
+#include "core/arrow_format.hpp"
+
 namespace mgi {
 namespace {
 
 constexpr int kMaxPrecision = 38;
+constexpr char kUnits[] = {'s', 'm', 'u', 'n'};
 constexpr int kMaxFixedWidth = 65536;
 // A segment holds at least 64 rows and is addressed with 32 bits.
 constexpr std::uint64_t kMaxRowBytes = std::uint64_t(16) << 20;
@@ -106,6 +108,7 @@ std::uint32_t Type::row_width() const noexcept {
 }
 
 std::string Type::to_string() const {
+    if (std::string const own = meaning(); !own.empty()) return own;
     switch (id) {
         case TypeId::Bool: return "bool";
         case TypeId::Int8: return "int8";
@@ -164,6 +167,18 @@ Type float64() {
 Type date32() {
     return {TypeId::Date32};
 }
+Type timestamp(TimeUnit unit, std::string const& zone) {
+    return arrow::type_of_format(std::string("ts") + kUnits[std::size_t(unit)] + ':' + zone);
+}
+Type time_of_day(TimeUnit unit) {
+    return arrow::type_of_format(std::string("tt") + kUnits[std::size_t(unit)]);
+}
+Type duration(TimeUnit unit) {
+    return arrow::type_of_format(std::string("tD") + kUnits[std::size_t(unit)]);
+}
+Type date64() {
+    return arrow::type_of_format("tdm");
+}
 Type decimal128(int precision, int scale) {
     return checked({TypeId::Decimal128, 0, precision, scale});
 }
@@ -178,20 +193,11 @@ Type binary() {
 }
 
 Schema::Schema(std::vector<Field> fields) : fields_(std::move(fields)) {
-    std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
         Field const& field = fields_[i];
-        if (field.name.empty()) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column " + std::to_string(i) + " of the schema has no name");
-        }
         if (field.name.find('\0') != std::string::npos) {
             throw Error(ErrorCode::InvalidArgument,
                         "the name of column " + std::to_string(i) + " contains a zero byte");
-        }
-        if (!names.insert(field.name).second) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column name '" + field.name + "' stands in the schema twice");
         }
         if (std::string const problem = problem_of(field.type); !problem.empty()) {
             throw Error(ErrorCode::InvalidArgument, "column '" + field.name + "': " + problem);
@@ -205,9 +211,17 @@ Schema::Schema(std::vector<Field> fields) : fields_(std::move(fields)) {
 }
 
 std::size_t Schema::index_of(std::string_view name) const {
+    std::size_t found = fields_.size();
     for (std::size_t i = 0; i < fields_.size(); ++i) {
-        if (fields_[i].name == name) return i;
+        if (fields_[i].name != name) continue;
+        if (found != fields_.size()) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "columns " + std::to_string(found) + " and " + std::to_string(i) +
+                            " are both named '" + std::string(name) + "'; rename one of them");
+        }
+        found = i;
     }
+    if (found != fields_.size()) return found;
     std::string names;
     for (Field const& field : fields_) names += (names.empty() ? "" : ", ") + field.name;
     throw Error(ErrorCode::InvalidArgument, "no column '" + std::string(name) + "'; there " +

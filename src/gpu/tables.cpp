@@ -82,6 +82,12 @@ std::vector<arrow::ColumnFormat> take_formats(ArrowSchema* from) {
     for (std::int64_t i = 0; i < from->n_children; ++i) {
         formats.push_back(arrow::read_format(*from->children[i]));
         Field const& field = formats.back().field;
+        if (formats.back().stored != arrow::Stored::AsTyped) {
+            refuse_column(field.name, "is stored on the GPU as Arrow format '" +
+                                          std::string(from->children[i]->format) +
+                                          "', which is converted in the host's memory only: "
+                                          "copy it there, or cast it first");
+        }
         check_encoding(field.name, field.type, formats.back().encoding);
     }
     return formats;
@@ -212,10 +218,24 @@ GpuTable import_gpu_table(ArrowDeviceArray* from, ArrowSchema* schema) {
 
 namespace {
 
+// The column as it lies: what Arrow says of it beyond that stays where it agrees.
+Field as_it_lies(Field field, Encoding encoding) {
+    if (field.type.arrow == nullptr) return field;
+    arrow::ColumnFormat const format = arrow::format_of(field);
+    if (format.stored != arrow::Stored::AsTyped) {
+        field.type.arrow = nullptr;
+    } else if (format.encoding != encoding) {
+        auto arrow = std::make_shared<ArrowField>(*field.type.arrow);
+        arrow->format = arrow::format_of(field, encoding);
+        field.type.arrow = std::move(arrow);
+    }
+    return field;
+}
+
 // For what only looks at addresses.
 RecordBatch as_batch(GpuTable const& table) {
     RecordBatch batch;
-    batch.schema = table.schema;
+    std::vector<Field> fields;
     batch.rows = table.rows;
     batch.owner = table.owner;
     for (GpuColumn const& column : table.columns) {
@@ -228,8 +248,10 @@ RecordBatch as_batch(GpuTable const& table) {
         bool const texts = table.schema[batch.columns.size()].type.is_variable();
         if (texts && same.encoding == Encoding::Plain) same.encoding = Encoding::Offsets32;
         same.bytes = column.bytes;
+        fields.push_back(as_it_lies(table.schema[batch.columns.size()], same.encoding));
         batch.columns.push_back(std::move(same));
     }
+    batch.schema = Schema(std::move(fields));
     return batch;
 }
 

@@ -115,10 +115,10 @@ TextSum Input::texts(u32 column) const {
 // Columns of this process' parts, if they say any, and what the others must know of them.
 std::string Input::describe(std::vector<std::string> const& used) const {
     MessageWriter facts;
-    facts.number(rows_).number(schema_.size());
+    facts.number(rows_);
+    say_schema(facts, schema_);
     for (u32 c = 0; c < schema_.size(); ++c) {
         Field const& field = schema_[c];
-        say_field(facts, field);
         facts.number(has_nulls(c) ? 1 : 0);
         bool const asked =
             used.empty() || std::find(used.begin(), used.end(), field.name) != used.end();
@@ -136,10 +136,9 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
     for (std::size_t p = 0; p < all.size(); ++p) {
         MessageReader from(all[p]);
         rows_ += from.number();
-        std::vector<Field> fields(from.number(kMostColumns));
-        if (heard.empty()) heard.resize(fields.size());
-        for (std::size_t c = 0; c < fields.size(); ++c) {
-            fields[c] = hear_field(from);
+        Schema const schema = hear_schema(from);
+        if (heard.empty()) heard.resize(schema.size());
+        for (std::size_t c = 0; c < schema.size(); ++c) {
             Facts facts;
             facts.has_nulls = from.number(1) == 1;
             facts.texts.bytes = from.number();
@@ -150,7 +149,7 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
             heard[c].texts.bytes += facts.texts.bytes;
             heard[c].texts.longest = std::max(heard[c].texts.longest, facts.texts.longest);
         }
-        if (!fields.empty()) join_in(Schema(std::move(fields)), talk.processes().name(p));
+        if (!schema.empty()) join_in(schema, talk.processes().name(p));
     }
     facts_ = std::move(heard);
 }

@@ -29,6 +29,7 @@ JoinPlan::JoinPlan(Input const& left, Input const& right, JoinSpec const& spec, 
             [&](bool of_left, u32 of) { return (of_left ? left : right).has_nulls(of); }));
     }
     result_schema_ = Schema(std::move(fields));
+    result_schema_.set_metadata(left.schema().metadata());
     finish_row();
 }
 

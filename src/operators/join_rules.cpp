@@ -12,10 +12,11 @@ constexpr u64 kRowsThatStay = 8;
 
 // Whether values of the types can be compared as they are.
 bool comparable(Type const& a, Type const& b) {
+    if (!a.means_as(b)) return false;
     if (a.is_integer() && b.is_integer()) return true;
     if (a.is_float() && b.is_float()) return true;
     if (a.id == TypeId::Decimal128 && b.id == TypeId::Decimal128) return a.scale == b.scale;
-    return a == b;
+    return a.id == b.id && a.width == b.width;
 }
 
 bool has_name(Schema const& schema, std::string const& name) {

@@ -15,8 +15,8 @@ bool is_decimal(Type const& type) {
     return type.id == TypeId::Decimal128;
 }
 
-bool is_number(Type const& type) {
-    return type.is_integer() || type.is_float() || is_decimal(type);
+bool is_duration(Type const& type) {
+    return type.meaning().substr(0, 9) == "duration[";
 }
 
 }  // namespace
@@ -59,12 +59,11 @@ AggregateFunction function_named(std::string const& name) {
 }
 
 u32 InputColumns::column(std::string const& name) const {
-    std::string names;
-    for (u32 c = 0; c < schema_.size(); ++c) {
-        if (schema_[c].name == name) return c;
-        names += (names.empty() ? "" : ", ") + schema_[c].name;
+    try {
+        return static_cast<u32>(schema_.index_of(name));
+    } catch (Error const& error) {
+        refuse(what_, error.what());
     }
-    refuse(what_, "no column '" + name + "'; there are: " + names);
 }
 
 std::vector<u32> InputColumns::columns(std::vector<std::string> const& names) const {
@@ -98,11 +97,7 @@ void InputColumns::join_in(Schema const& schema, std::string const& where) {
         refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
                           schema_.to_string());
     }
-    std::vector<Field> fields = schema_.fields();
-    for (std::size_t c = 0; c < fields.size(); ++c) {
-        fields[c].nullable = fields[c].nullable || schema[c].nullable;
-    }
-    schema_ = Schema(std::move(fields));
+    allow_nulls([&](u32 c) { return schema[c].nullable; });
 }
 
 void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash) {
@@ -150,15 +145,26 @@ Field aggregated(std::string const& what, Aggregate const& aggregate, Field cons
         case AggregateFunction::CountDistinct: return result;
         case AggregateFunction::Min:
         case AggregateFunction::Max:
+            if (!column->type.has_order()) {
+                refuse(what, std::string(name_of(aggregate.function)) + " of column '" +
+                                 column->name + "', which is " + column->type.to_string() +
+                                 ": its values have no order");
+            }
+            result.type = column->type;
+            break;
         case AggregateFunction::First: result.type = column->type; break;
         case AggregateFunction::Sum:
+            if (is_duration(column->type)) {
+                result.type = column->type;
+                break;
+            }
             numbers_only = true;
             if (column->type.is_float()) result.type = float64();
             if (is_decimal(column->type)) result.type = decimal128(38, column->type.scale);
             break;
         default: numbers_only = true; result.type = float64();
     }
-    if (numbers_only && !is_number(column->type)) {
+    if (numbers_only && !column->type.is_number()) {
         refuse(what, std::string(name_of(aggregate.function)) + " of column '" + column->name +
                          "', which is " + column->type.to_string() +
                          "; it takes integers, floats and decimals");

@@ -54,12 +54,19 @@ protected:
     // Once all were joined in: a column is nullable also where `has_nulls(c)` says so.
     template <class HasNulls>
     void finish(HasNulls const& has_nulls) {
+        if (schema_.empty()) refuse(what_, "no part has any columns");
+        allow_nulls(has_nulls);
+    }
+    // Also where `has_nulls(c)` says so.
+    template <class HasNulls>
+    void allow_nulls(HasNulls const& has_nulls) {
         std::vector<Field> fields = schema_.fields();
-        if (fields.empty()) refuse(what_, "no part has any columns");
         for (u32 c = 0; c < fields.size(); ++c) {
             fields[c].nullable = fields[c].nullable || has_nulls(c);
         }
+        std::string metadata = schema_.metadata();
         schema_ = Schema(std::move(fields));
+        schema_.set_metadata(std::move(metadata));
     }
 
     std::string what_;

@@ -386,7 +386,7 @@ def test_memory_is_the_librarys(name: str, endpoints: int) -> None:
     for _ in range(3):
         parts = mgi.group_by(source, "key", wanted, endpoints=endpoints, allocator=Counting())
         assert asked
-        assert len(out) == len(parts)
+        assert len(out) == sum(part.num_rows > 0 for part in parts)
         assert np.array_equal(rows_of(parts), expected_groups())
         del parts
         assert not out

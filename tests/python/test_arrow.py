@@ -78,8 +78,7 @@ def test_every_type(runtime, by_reference, nulls):
     table = every_type(nulls=nulls)
     got = loop(runtime, table, table.schema, by_reference=by_reference)
     assert same(got, table)
-    assert got.schema.field("text").type == pa.string_view()
-    assert got.schema.field("blob").type == pa.binary_view()
+    assert got.schema.types == table.schema.types
 
 
 def test_slices_and_many_chunks(runtime):
@@ -156,9 +155,9 @@ def test_a_capsule_is_taken_once(runtime):
     ("kind", "name"),
     [
         (pa.list_(pa.int32()), "nested"),
-        (pa.timestamp("us"), "time"),
-        (pa.dictionary(pa.int32(), pa.string()), "category"),
-        (pa.float16(), "half"),
+        (pa.struct({"x": pa.int32()}), "record"),
+        (pa.map_(pa.string(), pa.int32()), "pairs"),
+        (pa.dictionary(pa.int32(), pa.list_(pa.int32())), "category"),
     ],
 )
 def test_types_that_are_not_supported_are_named(runtime, kind, name):

@@ -202,11 +202,8 @@ private:
     [[nodiscard]] std::string describe(Operation const& operation) const {
         MessageWriter words;
         for (std::size_t const p : operation.own()) words.number(rows_of_[p]);
-        words.number(schema_.size());
-        for (u32 c = 0; c < schema_.size(); ++c) {
-            say_field(words, schema_[c]);
-            words.number(has_validity(c) ? 1 : 0);
-        }
+        say_schema(words, schema_);
+        for (u32 c = 0; c < schema_.size(); ++c) words.number(has_validity(c) ? 1 : 0);
         return words.take();
     }
 
@@ -221,14 +218,13 @@ private:
                 rows_of_[e] = from.number();
                 rows_ += rows_of_[e];
             }
-            std::vector<Field> fields(from.number(kMostColumns));
+            Schema const schema = hear_schema(from);
             // Other columns than those before are refused below.
-            validity_.resize(std::max(validity_.size(), fields.size()));
-            for (std::size_t c = 0; c < fields.size(); ++c) {
-                fields[c] = hear_field(from);
+            validity_.resize(std::max(validity_.size(), schema.size()));
+            for (std::size_t c = 0; c < schema.size(); ++c) {
                 if (from.number(1) == 1) validity_[c] = true;
             }
-            if (!fields.empty()) join_in(Schema(std::move(fields)), operation.process_name(p));
+            if (!schema.empty()) join_in(schema, operation.process_name(p));
         }
     }
 

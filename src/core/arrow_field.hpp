@@ -1,0 +1,40 @@
+/// \file
+/// What Arrow says of a column beyond the type that its values lie as.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mgi/arrow_abi.hpp>
+
+namespace mgi {
+
+/// A copy of an ArrowSchema that belongs to nobody.
+struct ArrowField {
+    std::string format;
+    std::string name;      ///< of a nested value's field; a column's is its Field's
+    std::string metadata;  ///< as the C data interface encodes it
+    std::int64_t flags = 0;
+    std::vector<ArrowField> children;
+    std::shared_ptr<ArrowField const> dictionary;  ///< of the values, where these are indices
+    /// The bytes of a dictionary's values, in its order, where they were few: categories stay as they
+    /// are, used or not.
+    std::shared_ptr<std::vector<std::string> const> categories;
+};
+
+namespace arrow {
+
+/// Throws Error(InvalidArgument) for children that are missing, and for more than 64 levels.
+ArrowField read_field(ArrowSchema const& schema);
+
+/// Metadata with its end, which the interface does not say; empty where there is none.
+std::string copy_metadata(char const* from);
+
+/// The value of a key in a field's metadata, such as "ARROW:extension:name"; empty: there is none.
+std::string_view metadata_value(std::string_view metadata, std::string_view key);
+
+}  // namespace arrow
+}  // namespace mgi

@@ -1,0 +1,303 @@
+#include "core/arrow_read_column.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <mgi/device/batch_view.hpp>
+
+#include "core/arrow_stored.hpp"
+#include "core/arrow_take.hpp"
+#include "core/arrow_values.hpp"
+#include "core/views.hpp"
+
+namespace mgi::arrow {
+namespace {
+
+/// Of a dictionary, to be kept with a column's type.
+constexpr std::int64_t kMostCategories = std::int64_t(1) << 16;
+
+/// Bits that are 0 in [first, first + count).
+std::int64_t count_nulls(std::uint8_t const* bits, std::int64_t first, std::int64_t count) {
+    std::int64_t set = 0;
+    std::int64_t at = first;
+    std::int64_t const end = first + count;
+    for (; at < end && at % 8 != 0; ++at) set += device::bit_at(bits, std::uint64_t(at)) ? 1 : 0;
+    for (; end - at >= 64; at += 64) {
+        std::uint64_t word;
+        std::memcpy(&word, bits + at / 8, sizeof(word));
+        set += std::popcount(word);
+    }
+    for (; at < end; ++at) set += device::bit_at(bits, std::uint64_t(at)) ? 1 : 0;
+    return count - set;
+}
+
+/// Reads one column's array.
+class ColumnReader {
+public:
+    ColumnReader(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
+                 std::int64_t rows, Room& room)
+        : format_(format), array_(array), skip_(skip), rows_(rows), room_(room) {}
+
+    ReadColumn read() {
+        ReadColumn read{read_values_of_kind(), nullptr};
+        read.categories = std::move(categories_);
+        return read;
+    }
+
+private:
+    Column read_values_of_kind() {
+        check_rows();
+        switch (format_.stored) {
+            case Stored::Null: return read_null();
+            case Stored::Dictionary: return read_dictionary();
+            case Stored::Runs: return read_runs();
+            default: break;
+        }
+        check_buffers();
+        column_.encoding = format_.encoding;
+        column_.offset = array_.offset + skip_;
+        read_validity();
+        if (format_.stored != Stored::AsTyped) return read_stored();
+        switch (format_.encoding) {
+            case Encoding::Plain: read_plain(); break;
+            case Encoding::Offsets32: read_offsets<std::int32_t>(); break;
+            case Encoding::Offsets64: read_offsets<std::int64_t>(); break;
+            case Encoding::Views: read_views(); break;
+        }
+        return std::move(column_);
+    }
+
+    [[noreturn]] void malformed(std::string const& what) const {
+        throw Error(ErrorCode::InvalidArgument,
+                    "column '" + format_.field.name + "': the Arrow array " + what);
+    }
+
+    void check_rows() const {
+        if ((array_.dictionary != nullptr) != (format_.stored == Stored::Dictionary)) {
+            malformed("is dictionary-encoded or not, unlike its schema");
+        }
+        if (array_.offset < 0 || array_.length < 0) malformed("has a negative offset or length");
+        if (!possible(array_.offset, array_.length))
+            malformed("has an impossible offset or length");
+        if (array_.length - skip_ < rows_) {
+            malformed("has " + std::to_string(array_.length) + " rows where the batch has " +
+                      std::to_string(skip_ + rows_));
+        }
+    }
+
+    void check_buffers() const {
+        bool const views = format_.encoding == Encoding::Views;
+        std::int64_t const least = format_.encoding == Encoding::Plain ? 2 : 3;
+        if (views ? array_.n_buffers < least : array_.n_buffers != least) {
+            malformed("has " + std::to_string(array_.n_buffers) + " buffers instead of " +
+                      std::to_string(least));
+        }
+        if (array_.buffers == nullptr) malformed("has no buffers");
+        if (rows_ > 0 && array_.buffers[1] == nullptr) malformed("has no values");
+        if (array_.null_count > 0 && array_.buffers[0] == nullptr) {
+            malformed("counts nulls but has no validity bits");
+        }
+    }
+
+    void read_validity() {
+        std::int64_t const nulls = nulls_of(array_, skip_, rows_);
+        if (nulls == 0) return;
+        if (!format_.field.nullable) {
+            malformed("has " + std::to_string(nulls) + " nulls, but the column is not nullable");
+        }
+        column_.validity = static_cast<std::uint8_t const*>(array_.buffers[0]);
+    }
+
+    /// The values buffer, or a copy of it that is aligned. Arrow recommends alignment only.
+    [[nodiscard]] void const* aligned(std::int64_t count, std::size_t width, std::size_t to) {
+        void const* const values = array_.buffers[1];
+        if (rows_ == 0 || reinterpret_cast<std::uintptr_t>(values) % to == 0) return values;
+        std::size_t const bytes = std::size_t(count) * width;
+        auto* const copy = room_.of<std::byte>(bytes);
+        std::memcpy(copy, values, bytes);
+        return copy;
+    }
+
+    /// Every row is null.
+    Column read_null() {
+        std::size_t const bytes = std::size_t(rows_ + 7) / 8;
+        auto* const bits = room_.of<std::uint8_t>(bytes);
+        std::memset(bits, 0, bytes);
+        column_.values = bits;
+        column_.validity = bits;
+        return std::move(column_);
+    }
+
+    /// Values that are narrower or wider than here.
+    Column read_stored() {
+        std::size_t const width = stored_width(format_.stored);
+        void const* const stored =
+            aligned(column_.offset + rows_, width, std::min<std::size_t>(width, 8));
+        // Validity bits keep their place in their byte, hence up to seven values in front.
+        std::int64_t const front = column_.offset % 8;
+        column_.values =
+            typed_values(format_.stored, stored, column_.offset - front, front + rows_, room_);
+        if (column_.validity != nullptr) column_.validity += column_.offset / 8;
+        column_.offset = front;
+        return std::move(column_);
+    }
+
+    /// Values of a dictionary or of runs: text as Views.
+    Column read_values(ArrowArray const& array, std::int64_t rows) {
+        ColumnFormat const& format = *format_.values;
+        RecordBatch values;
+        values.schema = Schema({format.field});
+        values.rows = rows;
+        values.columns.push_back(ColumnReader(format, array, 0, rows, room_).read().column);
+        if (!format.field.type.is_variable()) return std::move(values.columns[0]);
+        RecordBatch views = with_views(values, {0});
+        room_.keep(std::move(views.owner));
+        return std::move(views.columns[0]);
+    }
+
+    [[nodiscard]] std::int64_t index_at(void const* indices, std::int64_t at) const {
+        switch (format_.index) {
+            case 'c': return static_cast<std::int8_t const*>(indices)[at];
+            case 'C': return static_cast<std::uint8_t const*>(indices)[at];
+            case 's': return static_cast<std::int16_t const*>(indices)[at];
+            case 'S': return static_cast<std::uint16_t const*>(indices)[at];
+            case 'i': return static_cast<std::int32_t const*>(indices)[at];
+            case 'I': return static_cast<std::uint32_t const*>(indices)[at];
+            default: return static_cast<std::int64_t const*>(indices)[at];
+        }
+    }
+
+    [[nodiscard]] std::size_t index_width() const {
+        static constexpr std::string_view kFormats = "cCsSiIlL";
+        return std::size_t(1) << (kFormats.find(format_.index) / 2);
+    }
+
+    Column read_dictionary() {
+        check_buffers();
+        read_validity();
+        void const* const indices =
+            aligned(array_.offset + skip_ + rows_, index_width(), index_width());
+        std::int64_t const count = array_.dictionary->length;
+        Column const values = read_values(*array_.dictionary, count);
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(rows_), kNoRow);
+        for (std::int64_t i = 0; i < rows_; ++i) {
+            std::int64_t const at = array_.offset + skip_ + i;
+            bool const valid =
+                column_.validity == nullptr || device::bit_at(column_.validity, std::uint64_t(at));
+            if (!valid) continue;
+            std::int64_t const index = index_at(indices, at);
+            if (index < 0 || index >= count) {
+                malformed("has index " + std::to_string(index) + " in a dictionary of " +
+                          std::to_string(count) + " values");
+            }
+            rows[std::size_t(i)] = index;
+        }
+        keep_categories(values, count);
+        return take(values, format_.field.type, rows, room_);
+    }
+
+    void keep_categories(Column const& values, std::int64_t count) {
+        if (count > kMostCategories) return;
+        RecordBatch batch;
+        batch.schema = Schema({format_.values->field});
+        batch.rows = count;
+        batch.columns.push_back(values);
+        Values const bytes(batch, 0);
+        std::vector<std::string> categories;
+        for (std::int64_t i = 0; i < count; ++i) {
+            // A null among them is a null of the rows that have it.
+            if (batch.is_valid(0, i)) categories.emplace_back(bytes.at(i));
+        }
+        categories_ = std::make_shared<std::vector<std::string> const>(std::move(categories));
+    }
+
+    Column read_runs() {
+        if (array_.n_children != 2) malformed("has no run ends and values");
+        ArrowArray const& ends = child_of(array_, 0, "run-end encoded column");
+        ArrowArray const& values = child_of(array_, 1, "run-end encoded column");
+        std::int64_t const runs = ends.length;
+        if (ends.n_buffers != 2 || ends.buffers == nullptr || !possible(ends.offset, runs) ||
+            values.length < runs || (runs > 0 && ends.buffers[1] == nullptr)) {
+            malformed("has run ends that cannot be");
+        }
+        Column const read = read_values(values, values.length);
+        std::vector<std::int64_t> rows;
+        rows.reserve(std::size_t(rows_));
+        std::int64_t run = 0;
+        for (std::int64_t i = 0; i < rows_; ++i) {
+            std::int64_t const at = array_.offset + skip_ + i;
+            while (run < runs && index_at(ends.buffers[1], ends.offset + run) <= at) ++run;
+            if (run == runs) malformed("has runs that end before its rows do");
+            rows.push_back(run);
+        }
+        return take(read, format_.field.type, rows, room_);
+    }
+
+    void read_plain() {
+        Type const& type = format_.field.type;
+        if (type.id == TypeId::Bool || type.id == TypeId::FixedSizeBinary) {
+            column_.values = array_.buffers[1];
+        } else {
+            column_.values = aligned(column_.offset + rows_, type.row_width(), type.row_width());
+        }
+    }
+
+    template <class Offset>
+    void read_offsets() {
+        column_.values = aligned(column_.offset + rows_ + 1, sizeof(Offset), sizeof(Offset));
+        column_.bytes = static_cast<std::byte const*>(array_.buffers[2]);
+        if (rows_ == 0) return;
+        auto const* const offsets = static_cast<Offset const*>(column_.values) + column_.offset;
+        if (offsets[0] < 0 || offsets[rows_] < offsets[0]) malformed("has offsets that decrease");
+        if (column_.bytes == nullptr && offsets[rows_] != offsets[0])
+            malformed("has no characters");
+    }
+
+    void read_views() {
+        column_.values = aligned(column_.offset + rows_, sizeof(device::StringView16),
+                                 alignof(device::StringView16));
+        // Validity, views, any number of data buffers, and their sizes.
+        std::size_t const buffers = std::size_t(array_.n_buffers) - 3;
+        void const* const sizes = array_.buffers[array_.n_buffers - 1];
+        if (buffers == 0) return;
+        if (sizes == nullptr) malformed("has no sizes of its data buffers");
+        column_.buffer_sizes.resize(buffers);
+        std::memcpy(column_.buffer_sizes.data(), sizes, buffers * sizeof(std::int64_t));
+        for (std::size_t i = 0; i < buffers; ++i) {
+            void const* const data = array_.buffers[2 + i];
+            std::int64_t const size = column_.buffer_sizes[i];
+            if (size < 0 || (size > 0 && data == nullptr)) {
+                malformed("says that its data buffer " + std::to_string(i) + " has " +
+                          std::to_string(size) + " bytes" + (size > 0 ? ", but has none" : ""));
+            }
+            column_.buffers.push_back(static_cast<std::byte const*>(data));
+        }
+    }
+
+    ColumnFormat const& format_;
+    ArrowArray const& array_;
+    std::int64_t const skip_;  ///< rows of the enclosing struct's own offset
+    std::int64_t const rows_;
+    Room& room_;
+    Column column_;
+    std::shared_ptr<std::vector<std::string> const> categories_;
+};
+
+}  // namespace
+
+std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t count) {
+    if (array.null_count == 0 || array.n_buffers == 0) return 0;
+    if (array.buffers == nullptr || array.buffers[0] == nullptr) return 0;
+    return count_nulls(static_cast<std::uint8_t const*>(array.buffers[0]), array.offset + skip,
+                       count);
+}
+
+ReadColumn read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
+                       std::int64_t rows, Room& room) {
+    return ColumnReader(format, array, skip, rows, room).read();
+}
+
+}  // namespace mgi::arrow

@@ -1,0 +1,53 @@
+/// \file
+/// Columns out of Arrow's C data interface.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <mgi/arrow_abi.hpp>
+#include <mgi/batch.hpp>
+#include <mgi/error.hpp>
+
+#include "core/arrow_format.hpp"
+#include "core/arrow_room.hpp"
+
+namespace mgi::arrow {
+
+/// More than any memory holds; with it no sum of rows and no size of a buffer overflows.
+inline constexpr std::int64_t kMostRows = std::int64_t(1) << 46;
+
+/// Whether the rows [offset, offset + rows) can be.
+inline bool possible(std::int64_t offset, std::int64_t rows) {
+    return offset >= 0 && offset <= kMostRows && rows >= 0 && rows <= kMostRows;
+}
+
+/// Column `i` of a schema or batch; the pointer to it may be missing.
+template <class T>
+T const& child_of(T const& table, std::int64_t i, char const* what) {
+    if (table.children == nullptr || table.children[i] == nullptr) {
+        throw Error(ErrorCode::InvalidArgument,
+                    std::string("the Arrow ") + what + " has no column " + std::to_string(i) +
+                        ", although it counts " + std::to_string(table.n_children));
+    }
+    return *table.children[i];
+}
+
+/// Nulls among `count` rows of an array, of which the first is `skip` behind its own first.
+std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t count);
+
+struct ReadColumn {
+    Column column;
+    /// The bytes of a dictionary's values, where they are few.
+    std::shared_ptr<std::vector<std::string> const> categories;
+};
+
+/// Rows [skip, skip + rows) of an array. What lies otherwise than its buffers goes into `room`; nothing
+/// else is copied. Throws Error(InvalidArgument) that names the column where the array contradicts its
+/// schema or itself.
+ReadColumn read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
+                       std::int64_t rows, Room& room);
+
+}  // namespace mgi::arrow

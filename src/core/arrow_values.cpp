@@ -1,0 +1,47 @@
+#include "core/arrow_values.hpp"
+
+#include <cstring>
+
+namespace mgi::arrow {
+namespace {
+
+std::byte* copy_all(std::vector<std::string_view> const& values, Room& room) {
+    std::size_t bytes = 0;
+    for (std::string_view const value : values) bytes += value.size();
+    auto* const out = room.of<std::byte>(bytes);
+    std::size_t at = 0;
+    for (std::string_view const value : values) {
+        if (!value.empty()) std::memcpy(out + at, value.data(), value.size());
+        at += value.size();
+    }
+    return out;
+}
+
+}  // namespace
+
+Column column_of(std::vector<std::string_view> const& values, Type const& type, Room& room) {
+    Column column;
+    if (type.is_variable()) {
+        auto* const offsets = room.of<std::int64_t>(values.size() + 1);
+        offsets[0] = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            offsets[i + 1] = offsets[i] + std::int64_t(values[i].size());
+        }
+        column.encoding = Encoding::Offsets64;
+        column.values = offsets;
+        column.bytes = copy_all(values, room);
+    } else if (type.id == TypeId::Bool) {
+        std::size_t const bytes = (values.size() + 7) / 8;
+        auto* const bits = room.of<std::uint8_t>(bytes);
+        std::memset(bits, 0, bytes);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            bits[i / 8] = std::uint8_t(bits[i / 8] | (values[i] == "1" ? 1u : 0u) << (i % 8));
+        }
+        column.values = bits;
+    } else {
+        column.values = copy_all(values, room);
+    }
+    return column;
+}
+
+}  // namespace mgi::arrow

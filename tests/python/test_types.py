@@ -1,0 +1,296 @@
+"""Arrow's types through exchange, group-by, join and sort: what goes in comes out."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import uuid
+
+import mgi
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pc = pytest.importorskip("pyarrow.compute")
+
+ROWS = 400
+
+
+def column(value, kind):
+    return pa.array([None if i % 7 == 3 else value(i) for i in range(ROWS)], kind)
+
+
+def cast(value, kind, storage=None):
+    return column(value, storage or pa.int64()).cast(kind)
+
+
+def extension(kind, storage):
+    return pa.ExtensionArray.from_storage(kind, storage)
+
+
+def every_column() -> dict[str, pa.Array]:
+    money = decimal.Decimal(1) / 100
+    words = [None if i % 7 == 3 else f"run {i // 3}" for i in range(ROWS // 5)]
+    return {
+        **{f"at_{unit}": cast(lambda i: i, pa.timestamp(unit)) for unit in ("s", "ms", "us")},
+        "at_ns": cast(lambda i: 1000 * i, pa.timestamp("ns")),
+        "zoned": cast(lambda i: i, pa.timestamp("us", "Europe/Berlin")),
+        "time32": cast(lambda i: i, pa.time32("s"), pa.int32()),
+        "time64": cast(lambda i: 1000 * i, pa.time64("ns")),
+        "date64": cast(lambda i: 86_400_000 * i, pa.date64()),
+        "duration": cast(lambda i: i, pa.duration("ms")),
+        "interval": column(lambda i: (i, i % 3, 5 * i), pa.month_day_nano_interval()),
+        "half": column(lambda i: np.float16(i / 8), pa.float16()),
+        "decimal32": column(lambda i: i * money, pa.decimal32(9, 2)),
+        "decimal64": column(lambda i: -i * money, pa.decimal64(18, 2)),
+        "decimal256": column(lambda i: -i * money, pa.decimal256(30, 2)),
+        "widest": column(lambda i: decimal.Decimal(-i) * 10**50, pa.decimal256(70, 2)),
+        "words": column(lambda i: f"word {i % 13}", pa.string()).dictionary_encode(),
+        "small": column(lambda i: i % 5, pa.int64())
+        .dictionary_encode()
+        .cast(pa.dictionary(pa.int8(), pa.int64())),
+        "nothing": pa.nulls(ROWS),
+        "runs": pa.RunEndEncodedArray.from_arrays(
+            pa.array(range(5, ROWS + 5, 5), pa.int32()), pa.array(words)
+        ),
+        "text": column(lambda i: "x" * (i % 30), pa.string()),
+        "large_text": column(lambda i: "é" * (i % 30), pa.large_string()),
+        "text_view": column(lambda i: "x" * (i % 30), pa.string_view()),
+        "blob": column(lambda i: b"x" * (i % 30), pa.binary()),
+        "large_blob": column(lambda i: b"x" * (i % 30), pa.large_binary()),
+        "blob_view": column(lambda i: b"x" * (i % 30), pa.binary_view()),
+        "id": extension(pa.uuid(), column(lambda i: uuid.UUID(int=i).bytes, pa.binary(16))),
+        "document": extension(pa.json_(), column(lambda i: f'{{"a":{i}}}', pa.string())),
+        "flag": extension(pa.bool8(), column(lambda i: i % 2, pa.int8())),
+    }
+
+
+COLUMNS = every_column()
+
+
+def table_of(*names: str) -> pa.Table:
+    columns = {name: COLUMNS[name] for name in names or COLUMNS}
+    return pa.table({**columns, "row": list(range(ROWS))})
+
+
+def together(parts: list[mgi.Table]) -> pa.Table:
+    whole = pa.concat_tables([part.to_arrow() for part in parts])
+    whole.validate(full=True)
+    return whole
+
+
+def by_row(table: pa.Table) -> list[str]:
+    return [repr(row) for row in sorted(table.to_pylist(), key=lambda row: row["row"])]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        table_of(),
+        pa.concat_tables([table_of().slice(3, 50), table_of().slice(301), table_of().slice(60, 3)]),
+        table_of().slice(0, 0),
+    ],
+    ids=["whole", "slices", "no rows"],
+)
+def test_every_type_comes_out_as_it_went_in(table):
+    table = table.replace_schema_metadata({"maker": "test"})
+    got = together(mgi.exchange(table, "row", endpoints=3))
+    assert got.schema.types == table.schema.types
+    assert got.schema.metadata == table.schema.metadata
+    assert by_row(got) == by_row(table)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_type_is_a_key(name):
+    table = table_of(name)
+    got = together(mgi.group_by(table, name, [("sum", "row", "sum")], endpoints=2))
+    assert got.schema.field(name).type == table.schema.field(name).type
+    sums: collections.Counter[str] = collections.Counter()
+    for row in table.to_pylist():
+        sums[repr(row[name])] += row["row"]
+    assert {repr(row[name]): row["sum"] for row in got.to_pylist()} == dict(sums)
+
+
+@pytest.mark.parametrize("name", sorted(set(COLUMNS) - {"nothing"}))
+def test_every_type_joins(name):
+    left = table_of(name).slice(0, 70)
+    right = table_of(name).slice(30, 80).rename_columns([name, "other"])
+    got = together(mgi.join(left, right, name, endpoints=2))
+    assert got.schema.field(name).type == left.schema.field(name).type
+    others = collections.defaultdict(list)
+    for row in right.to_pylist():
+        others[repr(row[name])].append(row["other"])
+    wanted = [
+        (row["row"], other)
+        for row in left.to_pylist()
+        if row[name] is not None
+        for other in others[repr(row[name])]
+    ]
+    assert sorted(zip(got["row"].to_pylist(), got["other"].to_pylist(), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("name", ["at_us", "zoned", "half", "decimal64", "words", "runs", "time32"])
+def test_values_have_an_order(name):
+    table = table_of(name)
+    extremes = together(
+        mgi.group_by(
+            table.append_column("one", pa.array([1] * ROWS)),
+            "one",
+            [("min", name, "least"), ("max", name, "most")],
+            endpoints=2,
+        )
+    )
+    values = sorted(value for value in table[name].to_pylist() if value is not None)
+    assert extremes.schema.field("least").type == table.schema.field(name).type
+    assert extremes["least"].to_pylist() == [values[0]]
+    assert extremes["most"].to_pylist() == [values[-1]]
+    ordered = together(mgi.sort(table, name, endpoints=2))
+    assert [value for value in ordered[name].to_pylist() if value is not None] == values
+
+
+@pytest.mark.parametrize("name", ["interval", "widest"])
+def test_what_has_no_order_is_not_ordered(name):
+    with pytest.raises(mgi.InvalidArgument, match="no order"):
+        mgi.sort(table_of(name), name, endpoints=2)
+    with pytest.raises(mgi.InvalidArgument, match="no order"):
+        mgi.group_by(table_of(name), "row", [("max", name, "most")], endpoints=2)
+
+
+def test_durations_are_added_up_and_instants_are_not():
+    table = table_of("duration", "at_us").append_column("one", pa.array([1] * ROWS))
+    got = together(mgi.group_by(table, "one", [("sum", "duration", "sum")], endpoints=2))
+    assert got.schema.field("sum").type == pa.duration("ms")
+    assert got["sum"].to_pylist() == [
+        pc.sum(table["duration"].cast(pa.int64())).as_py() * datetime.timedelta(milliseconds=1)
+    ]
+    with pytest.raises(mgi.InvalidArgument, match=r"'at_us', which is timestamp\[us\]"):
+        mgi.group_by(table, "one", [("sum", "at_us", "sum")], endpoints=2)
+
+
+def test_equal_whatever_the_representation():
+    plain = pa.table({"k": ["a", "b", None, "c"], "x": [1, 2, 3, 4]})
+    others = [
+        plain["k"].combine_chunks().dictionary_encode(),
+        plain["k"].cast(pa.large_string()),
+        plain["k"].cast(pa.string_view()),
+    ]
+    for other in others:
+        right = pa.table({"k": other, "y": [10, 20, 30, 40]})
+        got = together(mgi.join(plain, right, "k", endpoints=2)).sort_by("x")
+        assert got.to_pydict() == {"k": ["a", "b", "c"], "x": [1, 2, 4], "y": [10, 20, 40]}
+
+
+def test_instants_of_other_zones_are_equal():
+    utc = pa.table({"t": pa.array([1, 2], pa.int64()).cast(pa.timestamp("us", "UTC"))})
+    here = pa.table({"t": pa.array([2, 3], pa.int64()).cast(pa.timestamp("us", "Asia/Tokyo"))})
+    assert together(mgi.join(utc, here, "t", endpoints=2)).num_rows == 1
+    local = pa.table({"t": pa.array([2, 3], pa.int64()).cast(pa.timestamp("us"))})
+    with pytest.raises(mgi.InvalidArgument, match="timestamp"):
+        mgi.join(utc, local, "t", endpoints=2)
+
+
+def test_true_is_true_however_it_is_stored():
+    flags = extension(pa.bool8(), pa.array([0, 1, 2, 1], pa.int8()))
+    got = together(
+        mgi.group_by(pa.table({"k": flags, "x": [1, 2, 3, 4]}), "k", [("sum", "x", "s")])
+    )
+    assert sorted(got.to_pylist(), key=str) == [{"k": False, "s": 1}, {"k": True, "s": 9}]
+
+
+def test_names_that_are_missing_or_stand_twice():
+    columns = [pa.array([1, 2]), pa.array(["x", "y"]), pa.array([3, 4]), pa.array([5.0, 6.0])]
+    table = pa.Table.from_arrays(columns, names=["k", "", "same", "same"])
+    got = together(mgi.exchange(table, "k", endpoints=2)).sort_by("k")
+    assert got.column_names == table.column_names
+    assert [got[c].to_pylist() for c in range(4)] == [c.to_pylist() for c in columns]
+    with pytest.raises(mgi.InvalidArgument, match="columns 2 and 3 are both named 'same'"):
+        mgi.exchange(table, "same", endpoints=2)
+
+
+def test_a_dictionary_with_more_values_than_its_indices_count():
+    kind = pa.dictionary(pa.int8(), pa.string())
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            pa.array(range(100), pa.int8()), pa.array([f"{c} {i}" for i in range(100)])
+        )
+        for c in range(5)
+    ]
+    table = pa.table({"k": [0] * 500, "word": pa.chunked_array(chunks, kind)})
+    got = together(mgi.exchange(table, "k", endpoints=1))
+    assert got.schema.field("word").type == kind
+    assert sorted(got["word"].to_pylist()) == sorted(table["word"].to_pylist())
+
+
+def test_channels_carry_them(runtime):
+    endpoint = runtime.create_endpoint("cpu")
+    table = table_of()
+    channel = runtime.create_channel([endpoint], [endpoint], table.schema, mgi.Broadcast())
+    channel.send(table, timeout=60)
+    channel.flush(timeout=60)
+    got = pa.Table.from_batches([batch.to_arrow() for batch in channel.batches(timeout=60)])
+    assert got.schema.types == table.schema.types
+    assert by_row(got) == by_row(table)
+
+
+def test_numpy_times(runtime):
+    endpoint = runtime.create_endpoint("cpu")
+    schema = {"t": "timestamp[us, tz=UTC]?", "d": "duration[ns]", "c": "time32[s]"}
+    channel = runtime.create_channel([endpoint], [endpoint], schema, mgi.Broadcast())
+    times = np.array(["2020-01-01", "NaT", "1999-12-31T23:59:59.5"], "M8[us]")
+    sent = {"t": times, "d": np.array([1, 2, 3], "m8[ns]"), "c": np.array([1, 2, 3], "i4")}
+    channel.send(sent)
+    channel.flush()
+    (batch,) = channel.batches(timeout=60)
+    got = batch.to_numpy()
+    assert got["t"].mask.tolist() == [False, True, False]
+    assert got["t"][[0, 2]].tolist() == times[[0, 2]].tolist()
+    assert (got["d"] == sent["d"]).all()
+    assert (got["c"] == sent["c"]).all()
+    assert batch.to_arrow().schema.field("t").type == pa.timestamp("us", "UTC")
+    for parts in mgi.exchange({"k": np.arange(3), "t": times}, "k", endpoints=1):
+        assert parts.to_arrow()["t"].null_count == 1
+
+
+def test_a_date_below_a_mask_is_a_null():
+    days = np.ma.masked_array(np.array(["2020-01-01", "NaT"], "M8[D]"), mask=[False, True])
+    (part,) = mgi.exchange({"k": np.array([1, 2]), "d": days}, "k", endpoints=1)
+    assert part.to_arrow()["d"].null_count == 1
+
+
+def test_pointers_are_no_values():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"k": [1], "o": pl.Series([object()], dtype=pl.Object)})
+    with pytest.raises(mgi.InvalidArgument, match="column 'o' is Polars' Object"):
+        mgi.exchange(frame, "k", endpoints=1)
+
+
+def test_polars_frames_come_out_equal():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(
+        {
+            "k": [1, 2, 3],
+            "category": pl.Series(["a", None, "b"], dtype=pl.Categorical),
+            "one of": pl.Series(["a", "b", "a"], dtype=pl.Enum(["a", "b"])),
+            "at": pl.Series([1, 2, None]).cast(pl.Datetime("ns", "UTC")),
+            "lasts": pl.Series([1, 2, None]).cast(pl.Duration("ms")),
+            "none": pl.Series([None, None, None]),
+        }
+    )
+    (part,) = mgi.exchange(frame, "k", endpoints=1)
+    got = pl.DataFrame(part).sort("k")
+    assert got.schema == frame.schema
+    assert got.equals(frame)
+
+
+def test_duckdb_relations_come_out_equal():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql(
+        "select 1 as k, 'a' as s, timestamp '2020-01-01' as t, timestamptz '2020-01-01' as z,"
+        " time '10:00' as c, interval 3 day as i, 1.5::decimal(38,2) as d, uuid() as u,"
+        " 'x'::blob as b, date '2020-01-01' as day, 'happy'::enum('sad', 'happy') as mood"
+    )
+    table = pa.table(relation.to_arrow_table())
+    got = together(mgi.exchange(table, "k", endpoints=1))
+    assert got.schema.types == table.schema.types
+    assert got.equals(table)
