@@ -38,6 +38,12 @@ _LIE_AS = {
     "halffloat": "f4",
     "null": "?",
 }
+_NUMBERS = {
+    "date32[day]": "int32",
+    "date64[ms]": "int64",
+    "month_interval": "int32",
+    "halffloat": "float",
+}
 _TIME = re.compile(r"(timestamp|duration|time32|time64)\[(s|ms|us|ns)(, tz=.*)?\]")
 _TIME_DTYPE = {"timestamp": "M8[{}]", "duration": "m8[{}]", "time32": "i4", "time64": "i8"}
 _TIME_TYPE = {"M": "timestamp", "m": "duration"}
@@ -49,6 +55,14 @@ def _numpy() -> Any:
     except ModuleNotFoundError as error:
         raise ImportError("this needs NumPy: pip install numpy") from error
     return numpy
+
+
+def plain_type(kind: str) -> str:
+    """The type of numbers that values of this Arrow type lie as, else the type itself."""
+    time = _TIME.fullmatch(kind)
+    if time is not None:
+        return "int32" if time[1] == "time32" else "int64"
+    return _NUMBERS.get(kind, kind)
 
 
 def type_of_dtype(given: Any, column: str) -> str:
@@ -221,6 +235,8 @@ def _row_structs(array: Any, schema: Schema) -> _mgi.RowStructs | None:
         return None
     if any(kind in ("string", "binary") for kind in schema.types):
         return None
+    if any(array.dtype[name].kind in "Mm" for name in array.dtype.names):
+        return None  # NaT is a null, which structs do not know
     wanted = row_dtype(schema)
     mine = array.dtype
     if mine.names != wanted.names or mine.itemsize != wanted.itemsize:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mgi import _mgi
+from mgi.arrays import plain_type
 from mgi.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _DLPACK_TYPES = {
     (2, 64): "double",
 }
 _DLPACK_CODES = ["int", "uint", "float", "handle", "bfloat", "complex", "bool"]
-#: By Arrow's type, what goes the other way. Of a date its days.
-DLPACK_TYPES = {name: key for key, name in _DLPACK_TYPES.items()} | {"date32[day]": (0, 32)}
+#: By Arrow's type, what goes the other way.
+DLPACK_TYPES = {name: key for key, name in _DLPACK_TYPES.items()}
 
 #: Arrow's types by the type strings of ``__cuda_array_interface__``.
 _TYPE_STRINGS = {
@@ -49,7 +50,7 @@ _TYPE_STRINGS = {
 }
 TYPE_STRINGS = {
     name: ("|" if code[1] == "1" else "<") + code for code, name in _TYPE_STRINGS.items()
-} | {"date32[day]": "<i4"}
+}
 
 
 class GpuArray(NamedTuple):
@@ -283,9 +284,10 @@ def _gpu_of(columns: Mapping[str, GpuArray]) -> int:
 def _check_types(columns: Mapping[str, GpuArray], schema: Schema) -> None:
     for field in schema:
         kind = columns[field.name].type
-        # Days of dates come as the integers that they are.
-        if kind != field.type and (kind, field.type) != ("int32", "date32[day]"):
+        # Dates and times come as the integers that they are.
+        wanted = plain_type(field.type)
+        if kind not in (field.type, wanted):
             raise InvalidArgument(
                 f"column '{field.name}' is {field.type}, but its array is {kind}: convert it, e.g. "
-                f"with astype({TYPE_STRINGS.get(field.type, field.type)!r})"
+                f"with astype({TYPE_STRINGS.get(wanted, wanted)!r})"
             )

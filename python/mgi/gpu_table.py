@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mgi import _mgi, gpu_arrays
+from mgi import _mgi, arrays, gpu_arrays
 from mgi.errors import InvalidArgument, NotFound
 from mgi.rows import Rows
 from mgi.schema import Schema
@@ -111,9 +111,9 @@ class GpuColumn:
     def values(self) -> GpuArray:
         """The values, whatever is in the place of nulls.
 
-        Of a bool column bytes of eight rows each, the lowest bit first; of a date the days since
-        1970 in int32; of decimals and fixed-size binaries their bytes, one row behind the other.
-        Strings and binaries, which have none, raise :class:`InvalidArgument`.
+        Of a bool column bytes of eight rows each, the lowest bit first; of dates and times
+        the integers that they are; of decimals and fixed-size binaries their bytes, one row behind
+        the other. Strings and binaries, which have none, raise :class:`InvalidArgument`.
         """
         address, _, offset = self._table.column(self._index)
         if self.type == "bool":
@@ -122,13 +122,14 @@ class GpuColumn:
         if self.type.startswith(("decimal128", "fixed_size_binary")):
             begin = address + offset * width
             return GpuArray(begin, len(self) * width, self._table.gpu, _BYTES, self._table)
-        if self.type not in gpu_arrays.DLPACK_TYPES:
+        plain = arrays.plain_type(self.type)
+        if plain not in gpu_arrays.DLPACK_TYPES:
             raise InvalidArgument(
                 f"column '{self.name}' is {self.type}, whose values are no array: use the table as "
                 "an Arrow device array, or to_arrow()"
             )
-        code = gpu_arrays.DLPACK_TYPES[self.type]
-        kind = (code, gpu_arrays.TYPE_STRINGS[self.type])
+        code = gpu_arrays.DLPACK_TYPES[plain]
+        kind = (code, gpu_arrays.TYPE_STRINGS[plain])
         return GpuArray(
             address + offset * (code[1] // 8), len(self), self._table.gpu, kind, self._table
         )
@@ -163,7 +164,7 @@ class GpuColumn:
                 f"column '{self.name}' is bool, a bit a row: take its .values, bytes of eight rows "
                 "each, or the table as an Arrow device array"
             )
-        if self.type not in gpu_arrays.DLPACK_TYPES:
+        if arrays.plain_type(self.type) not in gpu_arrays.DLPACK_TYPES:
             raise BufferError(
                 f"column '{self.name}' is {self.type}, which arrays do not know: use the table as "
                 "an Arrow device array, or to_arrow()"

@@ -88,6 +88,10 @@ class RecordBatch(Rows):
         """Arrow's PyCapsule interface; the batch comes as it is, whatever schema is requested."""
         return self._native.capsules()
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow's PyCapsule interface: in several batches where one cannot hold all rows."""
+        return _mgi.Table.of_batch(self._native).capsule()
+
 
 class Table(Rows):
     """Rows of one schema in a number of batches: one endpoint's part of a result.

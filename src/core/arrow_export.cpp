@@ -64,6 +64,9 @@ ArrowField field_of(Field const& field, Encoding encoding) {
         arrow.format = format_of(field, encoding);
     }
     arrow.name = field.name;
+    // An order of categories that nobody knows is none.
+    bool const knows = arrow.dictionary == nullptr || arrow.categories != nullptr;
+    if (!knows) arrow.flags &= ~std::int64_t(ARROW_FLAG_DICTIONARY_ORDERED);
     if (field.nullable) arrow.flags |= ARROW_FLAG_NULLABLE;
     return arrow;
 }

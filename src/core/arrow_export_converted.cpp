@@ -53,7 +53,9 @@ bool valid_at(Column const& column, std::int64_t row) {
 
 [[noreturn]] void too_many(Field const& field, std::string const& what) {
     throw TooManyRows("column '" + field.name + "': " + what +
-                      "; export fewer rows at a time, or give the column another type");
+                      "; read it as a table (pyarrow.table, polars.DataFrame), which comes in "
+                      "pieces, or give the "
+                      "column another type");
 }
 
 template <class Offset>
@@ -203,28 +205,42 @@ ArrowArray export_values(RecordBatch const& batch, std::vector<std::string_view>
     return export_column(lone.rows, 0, format);
 }
 
-void check_fits(ColumnFormat const& format, std::uint64_t number, char const* what) {
-    if (number <= most_of(format.index)) return;
-    too_many(format.field, std::to_string(number) + " " + what + ", more than " +
-                               index_type(format.index).to_string() + " counts");
+bool fits(ColumnFormat const& format, Distinct const& distinct) {
+    return distinct.values().empty() || distinct.values().size() - 1 <= most_of(format.index);
+}
+
+/// Numbered as they were where the column came from.
+Distinct categories_of(ColumnFormat const& format) {
+    Distinct distinct;
+    ArrowField const* const arrow = format.field.type.arrow.get();
+    if (arrow == nullptr || arrow->categories == nullptr) return distinct;
+    for (std::string const& category : *arrow->categories) distinct.number_of(category);
+    return distinct;
 }
 
 ArrowArray export_dictionary(RecordBatch const& batch, std::size_t c, ColumnFormat const& format) {
     Column const& from = batch.columns[c];
     Values const values(batch, c);
-    Distinct distinct;
-    ArrowField const& arrow = *format.field.type.arrow;
-    if (arrow.categories != nullptr) {
-        for (std::string const& category : *arrow.categories) distinct.number_of(category);
-    }
     std::int64_t const front = batch.rows == 0 ? 0 : from.offset % 8;
     std::vector<std::int64_t> numbers(std::size_t(front + batch.rows), 0);
-    for (std::int64_t row = 0; row < batch.rows; ++row) {
-        if (valid_at(from, row))
+    auto const number = [&](Distinct& distinct) {
+        for (std::int64_t row = 0; row < batch.rows; ++row) {
+            if (!valid_at(from, row)) continue;
             numbers[std::size_t(front + row)] = distinct.number_of(values.at(row));
+        }
+    };
+    Distinct distinct = categories_of(format);
+    number(distinct);
+    if (!fits(format, distinct)) {
+        // There are indices for the values that there are, perhaps.
+        distinct = Distinct();
+        number(distinct);
     }
-    std::size_t const count = distinct.values().size();
-    check_fits(format, count == 0 ? 0 : count - 1, "distinct values");
+    if (!fits(format, distinct)) {
+        too_many(format.field, std::to_string(distinct.values().size()) +
+                                   " distinct values, more than " +
+                                   index_type(format.index).to_string() + " counts");
+    }
     Lone lone(batch);
     ColumnFormat index;
     index.field = {format.field.name, index_type(format.index), format.field.nullable};
@@ -246,7 +262,10 @@ ArrowArray export_dictionary(RecordBatch const& batch, std::size_t c, ColumnForm
 ArrowArray export_runs(RecordBatch const& batch, std::size_t c, ColumnFormat const& format) {
     Column const& from = batch.columns[c];
     Values const values(batch, c);
-    check_fits(format, std::uint64_t(batch.rows), "rows");
+    if (std::uint64_t(batch.rows) > most_of(format.index)) {
+        too_many(format.field, std::to_string(batch.rows) + " rows, more than run ends of type " +
+                                   index_type(format.index).to_string() + " count");
+    }
     std::vector<std::int64_t> first;
     std::vector<std::int64_t> ends;
     for (std::int64_t row = 0; row < batch.rows; ++row) {

@@ -15,36 +15,58 @@ std::string text_of(char const* text) {
     return text != nullptr ? text : "";
 }
 
+/// More than any field has.
+constexpr std::int32_t kMostPairs = 1 << 20;
+
 /// Walks over metadata: a count, then keys and values, each behind its length, in this machine's
-/// byte order. What contradicts itself ends the walk.
+/// byte order. It stops for good where that cannot be.
 class MetadataReader {
 public:
-    explicit MetadataReader(char const* from, std::size_t size) : at_(from), left_(size) {}
-
-    [[nodiscard]] std::int32_t number() {
-        std::int32_t value = 0;
-        if (left_ < sizeof value) return -1;
-        std::memcpy(&value, at_, sizeof value);
-        skip(sizeof value);
-        return value;
+    MetadataReader(char const* from, std::size_t size) : at_(from), left_(size) {
+        pairs_ = number();
+        if (pairs_ < 0 || pairs_ > kMostPairs) failed_ = true;
     }
+
+    /// Of the pairs that are left, one less.
+    [[nodiscard]] bool next() { return !failed_ && pairs_-- > 0; }
     [[nodiscard]] std::string_view text() {
         std::int32_t const size = number();
-        if (size < 0 || std::size_t(size) > left_) return {};
+        if (size < 0 || std::size_t(size) > left_) failed_ = true;
+        if (failed_) return {};
         std::string_view const found(at_, std::size_t(size));
         skip(found.size());
         return found;
     }
+    [[nodiscard]] bool failed() const { return failed_; }
     [[nodiscard]] char const* at() const { return at_; }
 
 private:
+    [[nodiscard]] std::int32_t number() {
+        std::int32_t value = 0;
+        if (left_ < sizeof value) failed_ = true;
+        if (failed_) return 0;
+        std::memcpy(&value, at_, sizeof value);
+        skip(sizeof value);
+        return value;
+    }
     void skip(std::size_t bytes) {
         at_ += bytes;
         left_ -= bytes;
     }
+
     char const* at_;
     std::size_t left_;
+    std::int32_t pairs_ = 0;
+    bool failed_ = false;
 };
+
+/// To its end, or where it cannot go on.
+void read_all(MetadataReader& reader) {
+    while (reader.next()) {
+        static_cast<void>(reader.text());
+        static_cast<void>(reader.text());
+    }
+}
 
 ArrowField read_level(ArrowSchema const& schema, int level) {
     ArrowField field;
@@ -77,9 +99,25 @@ ArrowField read_level(ArrowSchema const& schema, int level) {
 std::string copy_metadata(char const* from) {
     if (from == nullptr) return {};
     MetadataReader reader(from, std::numeric_limits<std::ptrdiff_t>::max());
-    std::int32_t const pairs = reader.number();
-    for (std::int32_t i = 0; i < 2 * pairs; ++i) static_cast<void>(reader.text());
-    return pairs > 0 ? std::string(from, reader.at()) : std::string();
+    read_all(reader);
+    if (reader.failed()) {
+        throw Error(ErrorCode::InvalidArgument,
+                    "an Arrow schema's metadata counts less than nothing, or too much");
+    }
+    bool const none = reader.at() == from + sizeof(std::int32_t);
+    return none ? std::string() : std::string(from, reader.at());
+}
+
+bool is_metadata(std::string_view metadata) {
+    if (metadata.empty()) return true;
+    MetadataReader reader(metadata.data(), metadata.size());
+    read_all(reader);
+    return !reader.failed() && reader.at() == metadata.data() + metadata.size();
+}
+
+ArrowField const* values_of(ArrowField const& field) {
+    if (field.dictionary != nullptr) return field.dictionary.get();
+    return field.format == "+r" && field.children.size() == 2 ? &field.children[1] : nullptr;
 }
 
 ArrowField read_field(ArrowSchema const& schema) {
@@ -88,11 +126,10 @@ ArrowField read_field(ArrowSchema const& schema) {
 
 std::string_view metadata_value(std::string_view metadata, std::string_view key) {
     MetadataReader reader(metadata.data(), metadata.size());
-    std::int32_t const pairs = reader.number();
-    for (std::int32_t i = 0; i < pairs; ++i) {
+    while (reader.next()) {
         std::string_view const found = reader.text();
         std::string_view const value = reader.text();
-        if (found == key) return value;
+        if (!reader.failed() && found == key) return value;
     }
     return {};
 }

@@ -30,8 +30,19 @@ namespace arrow {
 /// Throws Error(InvalidArgument) for children that are missing, and for more than 64 levels.
 ArrowField read_field(ArrowSchema const& schema);
 
-/// Metadata with its end, which the interface does not say; empty where there is none.
+/// What indices or run ends stand for; null where the field's values are its own.
+ArrowField const* values_of(ArrowField const& field);
+
+/// Of a dictionary, to be kept as categories: so many values, of so many bytes in all.
+inline constexpr std::size_t kMostCategories = std::size_t(1) << 16;
+inline constexpr std::size_t kMostCategoryBytes = std::size_t(1) << 20;
+
+/// Metadata with its end, which the interface does not say; empty where there is none. Throws
+/// Error(InvalidArgument) where it cannot be metadata.
 std::string copy_metadata(char const* from);
+
+/// Whether it is metadata from the first to the last byte; nothing is, too.
+bool is_metadata(std::string_view metadata);
 
 /// The value of a key in a field's metadata, such as "ARROW:extension:name"; empty: there is none.
 std::string_view metadata_value(std::string_view metadata, std::string_view key);

@@ -187,10 +187,9 @@ ColumnFormat column_of(ArrowField const& arrow, std::string const& name) {
     ColumnFormat column;
     column.field.name = name;
     column.field.nullable = (arrow.flags & ARROW_FLAG_NULLABLE) != 0;
-    bool const runs = arrow.format == "+r" && arrow.children.size() == 2;
-    if (arrow.dictionary != nullptr || runs) {
-        ArrowField const& values = runs ? arrow.children[1] : *arrow.dictionary;
-        column.values = std::make_shared<ColumnFormat const>(column_of(values, name));
+    if (ArrowField const* const values = values_of(arrow)) {
+        bool const runs = arrow.dictionary == nullptr;
+        column.values = std::make_shared<ColumnFormat const>(column_of(*values, name));
         column.stored = runs ? Stored::Runs : Stored::Dictionary;
         std::string const& index = runs ? arrow.children[0].format : arrow.format;
         if (index.size() != 1 || std::string_view("cCsSiIlL").find(index) == std::string::npos) {
@@ -198,7 +197,8 @@ ColumnFormat column_of(ArrowField const& arrow, std::string const& name) {
         }
         column.index = index.front();
         column.field.type = column.values->field.type;
-        column.field.nullable = column.field.nullable || column.values->field.nullable;
+        // Runs themselves are never null.
+        if (runs) column.field.nullable = column.field.nullable || column.values->field.nullable;
         return column;
     }
     if (!read_values(arrow, column)) {
@@ -223,6 +223,8 @@ bool is_plain(ArrowField const& arrow, ColumnFormat const& column) {
 /// What values mean when they are compared.
 std::string comparison_of(std::string meaning) {
     if (meaning == "halffloat") return {};
+    // However many digits, they are as wide.
+    if (meaning.substr(0, 11) == "decimal256(") return meaning.substr(meaning.find(','));
     // With a zone they are instants, shown in it.
     std::size_t const zone = meaning.find(", tz=");
     return zone == std::string::npos ? meaning : meaning.substr(0, zone) + ", tz]";
@@ -298,10 +300,7 @@ namespace mgi {
 std::string Type::meaning() const {
     if (arrow == nullptr) return {};
     ArrowField const* said = arrow.get();
-    // Indices and runs mean what their values do.
-    while (said->dictionary != nullptr || said->format == "+r") {
-        said = said->dictionary != nullptr ? said->dictionary.get() : &said->children[1];
-    }
+    while (ArrowField const* const values = arrow::values_of(*said)) said = values;
     std::string const& format = said->format;
     if (auto const decimal = arrow::parse_decimal(format)) {
         if (decimal->bits == 128 || decimal->precision <= 38) return {};

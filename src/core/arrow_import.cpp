@@ -56,6 +56,7 @@ struct Imported {
 struct TableFormat {
     std::vector<ColumnFormat> columns;
     Schema schema;
+    std::vector<arrow::ReadDictionary> dictionaries;  ///< by column, the last that was read
 };
 
 TableFormat read_table(ArrowSchema const& schema) {
@@ -75,15 +76,17 @@ TableFormat read_table(ArrowSchema const& schema) {
     }
     table.schema = Schema(std::move(fields));
     table.schema.set_metadata(arrow::copy_metadata(schema.metadata));
+    table.dictionaries.resize(table.columns.size());
     return table;
 }
 
 /// Names a column's categories, where they are not known yet.
-void set_categories(TableFormat& format, std::size_t column,
-                    std::shared_ptr<std::vector<std::string> const> categories) {
+void set_categories(TableFormat& format, std::size_t column) {
+    if (format.columns[column].stored != arrow::Stored::Dictionary) return;
+    if (format.schema[column].type.arrow->categories != nullptr) return;
+    auto categories = arrow::categories_of(format.columns[column], format.dictionaries[column]);
     if (categories == nullptr) return;
     std::vector<Field> fields = format.schema.fields();
-    if (fields[column].type.arrow->categories != nullptr) return;
     auto arrow = std::make_shared<ArrowField>(*fields[column].type.arrow);
     arrow->categories = std::move(categories);
     fields[column].type.arrow = std::move(arrow);
@@ -115,10 +118,9 @@ RecordBatch read_batch(ArrowArray* from, TableFormat& format) {
     batch.rows = array.length;
     for (std::size_t i = 0; i < columns.size(); ++i) {
         ArrowArray const& column = arrow::child_of(array, std::int64_t(i), "batch");
-        arrow::ReadColumn read =
-            arrow::read_column(columns[i], column, array.offset, array.length, owner->room);
-        batch.columns.push_back(std::move(read.column));
-        set_categories(format, i, std::move(read.categories));
+        batch.columns.push_back(arrow::read_column(columns[i], column, array.offset, array.length,
+                                                   owner, owner->room, format.dictionaries[i]));
+        set_categories(format, i);
     }
     batch.schema = format.schema;
     batch.owner = std::move(owner);

@@ -16,9 +16,6 @@
 namespace mgi::arrow {
 namespace {
 
-/// Of a dictionary, to be kept with a column's type.
-constexpr std::int64_t kMostCategories = std::int64_t(1) << 16;
-
 /// Bits that are 0 in [first, first + count).
 std::int64_t count_nulls(std::uint8_t const* bits, std::int64_t first, std::int64_t count) {
     std::int64_t set = 0;
@@ -38,17 +35,17 @@ std::int64_t count_nulls(std::uint8_t const* bits, std::int64_t first, std::int6
 class ColumnReader {
 public:
     ColumnReader(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
-                 std::int64_t rows, Room& room)
-        : format_(format), array_(array), skip_(skip), rows_(rows), room_(room) {}
+                 std::int64_t rows, std::shared_ptr<void const> const& owner, Room& room,
+                 ReadDictionary& last)
+        : format_(format),
+          array_(array),
+          skip_(skip),
+          rows_(rows),
+          owner_(owner),
+          room_(room),
+          last_(last) {}
 
-    ReadColumn read() {
-        ReadColumn read{read_values_of_kind(), nullptr};
-        read.categories = std::move(categories_);
-        return read;
-    }
-
-private:
-    Column read_values_of_kind() {
+    Column read() {
         check_rows();
         switch (format_.stored) {
             case Stored::Null: return read_null();
@@ -70,6 +67,7 @@ private:
         return std::move(column_);
     }
 
+private:
     [[noreturn]] void malformed(std::string const& what) const {
         throw Error(ErrorCode::InvalidArgument,
                     "column '" + format_.field.name + "': the Arrow array " + what);
@@ -136,6 +134,7 @@ private:
         std::size_t const width = stored_width(format_.stored);
         void const* const stored =
             aligned(column_.offset + rows_, width, std::min<std::size_t>(width, 8));
+        if (format_.stored == Stored::Decimal256) check_digits(stored);
         // Validity bits keep their place in their byte, hence up to seven values in front.
         std::int64_t const front = column_.offset % 8;
         column_.values =
@@ -145,17 +144,39 @@ private:
         return std::move(column_);
     }
 
-    /// Values of a dictionary or of runs: text as Views.
-    Column read_values(ArrowArray const& array, std::int64_t rows) {
+    /// A Decimal128 must hold what is not null.
+    void check_digits(void const* stored) const {
+        auto const* const words = static_cast<std::int64_t const*>(stored);
+        for (std::int64_t i = column_.offset; i < column_.offset + rows_; ++i) {
+            std::int64_t const sign = words[4 * i + 1] < 0 ? -1 : 0;
+            if (words[4 * i + 2] == sign && words[4 * i + 3] == sign) continue;
+            bool const valid =
+                column_.validity == nullptr || device::bit_at(column_.validity, std::uint64_t(i));
+            if (valid) malformed("has a decimal of more digits than its type says");
+        }
+    }
+
+    /// Of a dictionary or of runs the values [first, first + count): text as Views.
+    Column read_values(ArrowArray const& array, std::int64_t first, std::int64_t count) {
         ColumnFormat const& format = *format_.values;
         RecordBatch values;
         values.schema = Schema({format.field});
-        values.rows = rows;
-        values.columns.push_back(ColumnReader(format, array, 0, rows, room_).read().column);
+        values.rows = count;
+        ReadDictionary none;
+        values.columns.push_back(
+            ColumnReader(format, array, first, count, owner_, room_, none).read());
         if (!format.field.type.is_variable()) return std::move(values.columns[0]);
         RecordBatch views = with_views(values, {0});
         room_.keep(std::move(views.owner));
         return std::move(views.columns[0]);
+    }
+
+    Column take_rows(Column const& values, std::vector<std::int64_t> const& rows) {
+        Column taken = take(values, format_.field.type, rows, room_);
+        if (taken.validity != nullptr && !format_.field.nullable) {
+            malformed("has nulls among its values, but the column is not nullable");
+        }
+        return taken;
     }
 
     [[nodiscard]] std::int64_t index_at(void const* indices, std::int64_t at) const {
@@ -175,13 +196,32 @@ private:
         return std::size_t(1) << (kFormats.find(format_.index) / 2);
     }
 
+    void read_dictionary_values() {
+        ArrowArray const& array = *array_.dictionary;
+        std::vector<void const*> buffers;
+        for (std::int64_t i = 0; array.buffers != nullptr && i < array.n_buffers; ++i) {
+            buffers.push_back(array.buffers[i]);
+        }
+        bool const again = array.n_children == 0 && array.dictionary == nullptr &&
+                           last_.buffers == buffers && last_.offset == array.offset &&
+                           last_.length == array.length;
+        if (!again) {
+            last_.values = read_values(array, 0, array.length);
+            last_.buffers = std::move(buffers);
+            last_.offset = array.offset;
+            last_.length = array.length;
+            last_.owner = owner_;
+        } else if (last_.owner != owner_) {
+            room_.keep(last_.owner);
+        }
+    }
+
     Column read_dictionary() {
         check_buffers();
         read_validity();
         void const* const indices =
             aligned(array_.offset + skip_ + rows_, index_width(), index_width());
-        std::int64_t const count = array_.dictionary->length;
-        Column const values = read_values(*array_.dictionary, count);
+        read_dictionary_values();
         std::vector<std::int64_t> rows(static_cast<std::size_t>(rows_), kNoRow);
         for (std::int64_t i = 0; i < rows_; ++i) {
             std::int64_t const at = array_.offset + skip_ + i;
@@ -189,29 +229,13 @@ private:
                 column_.validity == nullptr || device::bit_at(column_.validity, std::uint64_t(at));
             if (!valid) continue;
             std::int64_t const index = index_at(indices, at);
-            if (index < 0 || index >= count) {
+            if (index < 0 || index >= last_.length) {
                 malformed("has index " + std::to_string(index) + " in a dictionary of " +
-                          std::to_string(count) + " values");
+                          std::to_string(last_.length) + " values");
             }
             rows[std::size_t(i)] = index;
         }
-        keep_categories(values, count);
-        return take(values, format_.field.type, rows, room_);
-    }
-
-    void keep_categories(Column const& values, std::int64_t count) {
-        if (count > kMostCategories) return;
-        RecordBatch batch;
-        batch.schema = Schema({format_.values->field});
-        batch.rows = count;
-        batch.columns.push_back(values);
-        Values const bytes(batch, 0);
-        std::vector<std::string> categories;
-        for (std::int64_t i = 0; i < count; ++i) {
-            // A null among them is a null of the rows that have it.
-            if (batch.is_valid(0, i)) categories.emplace_back(bytes.at(i));
-        }
-        categories_ = std::make_shared<std::vector<std::string> const>(std::move(categories));
+        return take_rows(last_.values, rows);
     }
 
     Column read_runs() {
@@ -223,17 +247,29 @@ private:
             values.length < runs || (runs > 0 && ends.buffers[1] == nullptr)) {
             malformed("has run ends that cannot be");
         }
-        Column const read = read_values(values, values.length);
+        auto const end_of = [&](std::int64_t run) {
+            return index_at(ends.buffers[1], ends.offset + run);
+        };
+        std::int64_t const begin = array_.offset + skip_;
+        std::int64_t first = 0;
+        for (std::int64_t beyond = runs; first < beyond;) {
+            std::int64_t const middle = first + (beyond - first) / 2;
+            if (end_of(middle) <= begin) {
+                first = middle + 1;
+            } else {
+                beyond = middle;
+            }
+        }
         std::vector<std::int64_t> rows;
         rows.reserve(std::size_t(rows_));
-        std::int64_t run = 0;
+        std::int64_t run = first;
         for (std::int64_t i = 0; i < rows_; ++i) {
-            std::int64_t const at = array_.offset + skip_ + i;
-            while (run < runs && index_at(ends.buffers[1], ends.offset + run) <= at) ++run;
+            while (run < runs && end_of(run) <= begin + i) ++run;
             if (run == runs) malformed("has runs that end before its rows do");
-            rows.push_back(run);
+            rows.push_back(run - first);
         }
-        return take(read, format_.field.type, rows, room_);
+        std::int64_t const count = rows_ == 0 ? 0 : run - first + 1;
+        return take_rows(read_values(values, first, count), rows);
     }
 
     void read_plain() {
@@ -281,9 +317,10 @@ private:
     ArrowArray const& array_;
     std::int64_t const skip_;  ///< rows of the enclosing struct's own offset
     std::int64_t const rows_;
+    std::shared_ptr<void const> const& owner_;
     Room& room_;
+    ReadDictionary& last_;
     Column column_;
-    std::shared_ptr<std::vector<std::string> const> categories_;
 };
 
 }  // namespace
@@ -295,9 +332,30 @@ std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t c
                        count);
 }
 
-ReadColumn read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
-                       std::int64_t rows, Room& room) {
-    return ColumnReader(format, array, skip, rows, room).read();
+Column read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
+                   std::int64_t rows, std::shared_ptr<void const> const& owner, Room& room,
+                   ReadDictionary& last) {
+    return ColumnReader(format, array, skip, rows, owner, room, last).read();
+}
+
+std::shared_ptr<std::vector<std::string> const> categories_of(ColumnFormat const& format,
+                                                              ReadDictionary const& dictionary) {
+    if (std::size_t(dictionary.length) > kMostCategories) return nullptr;
+    RecordBatch batch;
+    batch.schema = Schema({format.values->field});
+    batch.rows = dictionary.length;
+    batch.columns.push_back(dictionary.values);
+    Values const values(batch, 0);
+    std::vector<std::string> categories;
+    std::size_t bytes = 0;
+    for (std::int64_t i = 0; i < batch.rows; ++i) {
+        // A null among them is a null of the rows that have it.
+        if (!batch.is_valid(0, i)) continue;
+        bytes += values.at(i).size();
+        if (bytes > kMostCategoryBytes) return nullptr;
+        categories.emplace_back(values.at(i));
+    }
+    return std::make_shared<std::vector<std::string> const>(std::move(categories));
 }
 
 }  // namespace mgi::arrow

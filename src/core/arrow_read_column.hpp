@@ -38,16 +38,26 @@ T const& child_of(T const& table, std::int64_t i, char const* what) {
 /// Nulls among `count` rows of an array, of which the first is `skip` behind its own first.
 std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t count);
 
-struct ReadColumn {
-    Column column;
-    /// The bytes of a dictionary's values, where they are few.
-    std::shared_ptr<std::vector<std::string> const> categories;
+/// A dictionary's values, which many batches may share.
+struct ReadDictionary {
+    /// Where it lay: its buffers, which `owner` keeps, its offset and length.
+    std::vector<void const*> buffers;
+    std::int64_t offset = 0;
+    std::int64_t length = -1;
+    Column values;
+    std::shared_ptr<void const> owner = nullptr;
 };
 
-/// Rows [skip, skip + rows) of an array. What lies otherwise than its buffers goes into `room`; nothing
-/// else is copied. Throws Error(InvalidArgument) that names the column where the array contradicts its
+/// Rows [skip, skip + rows) of an array. What lies otherwise than its buffers goes into the owner's
+/// `room`; nothing else is copied. A dictionary is read where it is another than `last`, whose owner
+/// then is `owner`. Throws Error(InvalidArgument) that names the column where the array contradicts its
 /// schema or itself.
-ReadColumn read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
-                       std::int64_t rows, Room& room);
+Column read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,
+                   std::int64_t rows, std::shared_ptr<void const> const& owner, Room& room,
+                   ReadDictionary& last);
+
+/// The bytes of the values of a column's dictionary in their order; null where they are many.
+std::shared_ptr<std::vector<std::string> const> categories_of(ColumnFormat const& format,
+                                                              ReadDictionary const& dictionary);
 
 }  // namespace mgi::arrow

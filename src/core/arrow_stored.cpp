@@ -39,7 +39,10 @@ std::uint16_t half_of(float value) {
     auto const sign = std::uint16_t((bits >> 16) & 0x8000u);
     std::uint32_t const size = bits & 0x7fffffffu;
     constexpr std::uint32_t kInfinite = 0x7f800000u;
-    if (size > kInfinite) return std::uint16_t(sign | 0x7e00u | (size >> 13 & 0x3ffu));
+    if (size > kInfinite) {
+        std::uint32_t const fraction = size >> 13 & 0x3ffu;
+        return std::uint16_t(sign | 0x7c00u | (fraction != 0 ? fraction : 0x200u));
+    }
     if (size >= 0x477ff000u) return std::uint16_t(sign | 0x7c00u);
     if (size < 0x38800000u) {
         // Adding a half moves the fraction to where a subnormal has it.

@@ -66,7 +66,7 @@ struct TableStream {
                 batches.pop_front();
                 return;
             } catch (arrow::TooManyRows const&) {
-                if (next.rows == 1) throw;
+                if (next.rows <= 1) throw;
             }
             RecordBatch const whole = next;
             std::int64_t const half = whole.rows / 2;

@@ -221,6 +221,10 @@ namespace {
 // The column as it lies: what Arrow says of it beyond that stays where it agrees.
 Field as_it_lies(Field field, Encoding encoding) {
     if (field.type.arrow == nullptr) return field;
+    // Of a dictionary's values, which lie here.
+    while (ArrowField const* const values = arrow::values_of(*field.type.arrow)) {
+        field.type.arrow = std::make_shared<ArrowField const>(ArrowField(*values));
+    }
     arrow::ColumnFormat const format = arrow::format_of(field);
     if (format.stored != arrow::Stored::AsTyped) {
         field.type.arrow = nullptr;

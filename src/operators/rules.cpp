@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/arrow_field.hpp"
+
 namespace mgi::operators {
 
 namespace {
@@ -17,6 +19,19 @@ bool is_decimal(Type const& type) {
 
 bool is_duration(Type const& type) {
     return type.meaning().substr(0, 9) == "duration[";
+}
+
+// Whether a dictionary's categories are known of one, and not of the other.
+bool knows_more(Type const& one, Type const& other) {
+    return one.arrow != nullptr && one.arrow->categories != nullptr && other.arrow != nullptr &&
+           other.arrow->dictionary != nullptr && other.arrow->categories == nullptr;
+}
+
+bool knows_more(Schema const& one, Schema const& other) {
+    for (std::size_t c = 0; c < one.size(); ++c) {
+        if (knows_more(one[c].type, other[c].type)) return true;
+    }
+    return false;
 }
 
 }  // namespace
@@ -92,11 +107,16 @@ void InputColumns::join_in(Schema const& schema, std::string const& where) {
         schema_ = schema;
         return;
     }
-    if (schema == schema_) return;
+    if (schema == schema_ && !knows_more(schema, schema_)) return;
     if (!schema.same_columns(schema_)) {
         refuse(what_, where + " has columns " + schema.to_string() + ", others have " +
                           schema_.to_string());
     }
+    std::vector<Field> fields = schema_.fields();
+    for (u32 c = 0; c < fields.size(); ++c) {
+        if (knows_more(schema[c].type, fields[c].type)) fields[c].type = schema[c].type;
+    }
+    set_fields(std::move(fields));
     allow_nulls([&](u32 c) { return schema[c].nullable; });
 }
 

@@ -64,6 +64,9 @@ protected:
         for (u32 c = 0; c < fields.size(); ++c) {
             fields[c].nullable = fields[c].nullable || has_nulls(c);
         }
+        set_fields(std::move(fields));
+    }
+    void set_fields(std::vector<Field> fields) {
         std::string metadata = schema_.metadata();
         schema_ = Schema(std::move(fields));
         schema_.set_metadata(std::move(metadata));

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,18 @@ inline void say_arrow(MessageWriter& to, ArrowField const& arrow) {
     to.text(arrow.format).text(arrow.name).text(arrow.metadata).number(u64(arrow.flags));
     to.number(arrow.children.size());
     for (ArrowField const& child : arrow.children) say_arrow(to, child);
+    to.number(arrow.categories != nullptr ? arrow.categories->size() + 1 : 0);
+    if (arrow.categories != nullptr) {
+        for (std::string const& category : *arrow.categories) to.text(category);
+    }
     to.number(arrow.dictionary != nullptr ? 1 : 0);
     if (arrow.dictionary != nullptr) say_arrow(to, *arrow.dictionary);
+}
+
+inline std::string metadata_in(MessageReader& from) {
+    std::string_view const metadata = from.text();
+    if (!arrow::is_metadata(metadata)) MessageReader::refuse();
+    return std::string(metadata);
 }
 
 inline ArrowField hear_arrow(MessageReader& from, int level = 0) {
@@ -33,10 +44,15 @@ inline ArrowField hear_arrow(MessageReader& from, int level = 0) {
     ArrowField arrow;
     arrow.format = from.text();
     arrow.name = from.text();
-    arrow.metadata = from.text();
+    arrow.metadata = metadata_in(from);
     arrow.flags = std::int64_t(from.number());
     for (u64 left = from.number(kMostChildren); left != 0; --left) {
         arrow.children.push_back(hear_arrow(from, level + 1));
+    }
+    if (u64 const said = from.number(arrow::kMostCategories + 1); said != 0) {
+        auto categories = std::make_shared<std::vector<std::string>>(said - 1);
+        for (std::string& category : *categories) category = from.text();
+        arrow.categories = std::move(categories);
     }
     if (from.number(1) == 1) {
         arrow.dictionary = std::make_shared<ArrowField const>(hear_arrow(from, level + 1));
@@ -76,7 +92,7 @@ inline Schema hear_schema(MessageReader& from) {
     std::vector<Field> fields(from.number(kMostColumns));
     for (Field& field : fields) field = hear_field(from);
     Schema schema(std::move(fields));
-    schema.set_metadata(std::string(from.text()));
+    schema.set_metadata(metadata_in(from));
     return schema;
 }
 

@@ -278,7 +278,7 @@ TEST_F(HostOperatorsAlone, SortsInRoundsOfRanges) {
 
 // What a sort takes beside its rows does not depend on how wide they are.
 TEST_F(HostOperatorsAlone, SortsNarrowRowsInRounds) {
-    for (Type const type : {int8(), int32()}) {
+    for (Type const& type : {int8(), int32()}) {
         PlainTable const table = random_table(Schema{{"key", type}}, 20'000, 200, 6);
         options_.receive_limit = 100'000;
         expect_same(rows_of_all(run(

@@ -222,6 +222,76 @@ def test_a_dictionary_with_more_values_than_its_indices_count():
     assert sorted(got["word"].to_pylist()) == sorted(table["word"].to_pylist())
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [[f"{c} {i}" for i in range(128)] for c in range(2)],
+        [["a"] * 100, [str(i) for i in range(250)]],
+    ],
+    ids=["full", "overfull"],
+)
+def test_a_dictionary_whose_values_are_many(chunks):
+    kind = pa.dictionary(pa.int16(), pa.string())
+    column = pa.chunked_array([pa.array(chunk).dictionary_encode().cast(kind) for chunk in chunks])
+    small = pa.dictionary(pa.int8(), pa.string())
+    overfull = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1], pa.int8()), pa.array([str(i) for i in range(200)])
+    )
+    table = pa.table({"k": [0] * len(column), "word": column})
+    got = together(mgi.exchange(table, "k", endpoints=1))
+    assert sorted(got["word"].to_pylist()) == sorted(column.to_pylist())
+    got = together(mgi.exchange(pa.table({"k": [1, 1], "word": overfull}), "k", endpoints=1))
+    assert got["word"].to_pylist() == ["0", "1"]
+    assert got.schema.field("word").type == small
+    got = together(mgi.exchange(pa.table({"k": [1, 1], "word": overfull}).slice(0, 0), "k"))
+    assert got.num_rows == 0
+
+
+def test_a_received_batch_comes_in_pieces_where_it_must(runtime):
+    kind = pa.dictionary(pa.int8(), pa.string())
+    endpoint = runtime.create_endpoint("cpu")
+    schema = pa.schema({"word": kind})
+    channel = runtime.create_channel([endpoint], [endpoint], schema, mgi.Broadcast())
+    words = [[f"{c} {i}" for i in range(100)] for c in range(2)]
+    for chunk in words:
+        channel.send(pa.table({"word": pa.array(chunk).dictionary_encode().cast(kind)}))
+    channel.flush()
+    (batch,) = channel.batches(timeout=60)
+    with pytest.raises(mgi.InvalidArgument, match=r"200 distinct values, more than int8 counts"):
+        batch.to_arrow()
+    assert pa.table(batch)["word"].to_pylist() == words[0] + words[1]
+
+
+def test_dictionaries_and_runs_of_each_other():
+    words = pa.array(["a", "b", "a", "c"])
+    ends = pa.array([3, 5, 8, 10], pa.int32())
+    runs = pa.RunEndEncodedArray.from_arrays(ends, words.dictionary_encode())
+    table = pa.table({"row": range(10), "word": runs})
+    for part in (table, table.slice(4, 5)):
+        got = together(mgi.exchange(part, "row", endpoints=2))
+        assert got.schema.types == table.schema.types
+        assert by_row(got) == by_row(part)
+
+
+def test_an_ordered_dictionary_keeps_its_order():
+    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    sizes = pa.DictionaryArray.from_arrays(
+        pa.array([2, 0], pa.int8()), pa.array(["small", "middle", "large"]), ordered=True
+    )
+    none = pa.table({"k": pa.array([], pa.int64()), "size": pa.array([], kind)})
+    got = together(mgi.exchange([none, pa.table({"k": [1, 2], "size": sizes})], "k"))
+    assert got.schema.field("size").type == kind
+    for chunk in got["size"].chunks:
+        assert chunk.dictionary.to_pylist() in ([], ["small", "middle", "large"])
+
+
+def test_a_decimal_that_does_not_fit_is_named():
+    wide = pa.array([decimal.Decimal(10) ** 50], pa.decimal256(60, 0))
+    wrong = pa.Array.from_buffers(pa.decimal256(30, 0), 1, wide.buffers())
+    with pytest.raises(mgi.InvalidArgument, match="column 'x'.*more digits"):
+        mgi.exchange(pa.table({"k": [1], "x": wrong}), "k", endpoints=1)
+
+
 def test_channels_carry_them(runtime):
     endpoint = runtime.create_endpoint("cpu")
     table = table_of()

@@ -187,6 +187,8 @@ def rows_with_nulls(count: int) -> pa.RecordBatch:
                 [None if i % 5 == 0 else "x" * (i % 23) + str(i) for i in range(count)], pa.string()
             ),
             "z": pa.array([b"%d" % (i * i) for i in range(count)], pa.large_binary()),
+            "t": pa.array(rng.integers(0, 9**9, count)).cast(pa.timestamp("us", "UTC")),
+            "c": pa.array([f"kind {i % 3}" for i in range(count)]).dictionary_encode(),
         }
     )
 
@@ -224,6 +226,7 @@ def test_columns_with_nulls_are_no_arrays(driver: Driver) -> None:
     packed = np.unpackbits(read(table["p"].values), bitorder="little")[:100]
     assert packed.astype(bool).tolist() == table.to_arrow()["p"].to_pylist()
     assert read(table["d"]).tolist() == table.to_arrow()["d"].cast(pa.int32()).to_pylist()
+    assert read(table["t"]).tolist() == table.to_arrow()["t"].cast(pa.int64()).to_pylist()
 
 
 def test_arrow_device_arrays_go_round(driver: Driver) -> None:
