@@ -1,14 +1,9 @@
 # The control plane: mgi_control (state machine, controller, agent), mgi_election (etcd's client, the only
-# code that links gRPC) and the program mgi-control, which `mgi controller`, `mgi agent` and `mgi status`
-# run. gRPC is found by file and not by package configuration, which Ubuntu 22.04's has none of.
+# code that links libcurl) and the program mgi-control, which `mgi controller`, `mgi agent` and `mgi status`
+# run.
 find_package(Protobuf QUIET)
 find_package(OpenSSL QUIET)
-find_program(MGI_GRPC_PLUGIN grpc_cpp_plugin)
-find_path(MGI_GRPC_INCLUDE_DIR grpcpp/grpcpp.h)
-find_library(MGI_GRPCPP_LIBRARY grpc++)
-find_library(MGI_GRPC_LIBRARY grpc)
-find_library(MGI_GPR_LIBRARY gpr)
-find_library(MGI_ABSL_LIBRARY absl_synchronization)  # gRPC's headers lock with it, in newer versions
+find_package(CURL 7.81 QUIET)
 find_path(MGI_CLI11_INCLUDE_DIR CLI/CLI.hpp)
 find_library(MGI_FMT_LIBRARY fmt)
 find_path(MGI_PROMETHEUS_INCLUDE_DIR prometheus/text_serializer.h)
@@ -17,9 +12,7 @@ find_library(MGI_PROMETHEUS_LIBRARY prometheus-cpp-core)
 set(missing "")
 foreach(needed IN ITEMS
         Protobuf_LIBRARY:libprotobuf-dev Protobuf_PROTOC_EXECUTABLE:protobuf-compiler
-        OPENSSL_SSL_LIBRARY:libssl-dev MGI_GRPC_PLUGIN:protobuf-compiler-grpc
-        MGI_GRPC_INCLUDE_DIR:libgrpc++-dev MGI_GRPCPP_LIBRARY:libgrpc++-dev
-        MGI_GRPC_LIBRARY:libgrpc++-dev MGI_GPR_LIBRARY:libgrpc++-dev
+        OPENSSL_SSL_LIBRARY:libssl-dev CURL_FOUND:libcurl4-openssl-dev
         MGI_CLI11_INCLUDE_DIR:libcli11-dev MGI_FMT_LIBRARY:libfmt-dev
         MGI_PROMETHEUS_INCLUDE_DIR:prometheus-cpp-dev
         MGI_PROMETHEUS_LIBRARY:prometheus-cpp-dev)
@@ -42,27 +35,19 @@ if(missing)
 endif()
 find_package(Threads REQUIRED)
 
-# Generated code, compiled as it is; etcd's with gRPC's half.
+# Generated code, compiled as it is.
 set(proto_dir "${PROJECT_BINARY_DIR}/proto")
 function(mgi_proto_library target name)
     set(proto "${PROJECT_SOURCE_DIR}/src/control/proto/${name}.proto")
     set(base "${proto_dir}/control/proto/${name}")
-    set(sources "${base}.pb.cc")
-    set(headers "${base}.pb.h")
-    set(with_grpc "")
-    if("GRPC" IN_LIST ARGN)
-        list(APPEND sources "${base}.grpc.pb.cc")
-        list(APPEND headers "${base}.grpc.pb.h")
-        set(with_grpc "--grpc_out=${proto_dir}" "--plugin=protoc-gen-grpc=${MGI_GRPC_PLUGIN}")
-    endif()
     add_custom_command(
-        OUTPUT ${sources} ${headers}
+        OUTPUT "${base}.pb.cc" "${base}.pb.h"
         COMMAND "${CMAKE_COMMAND}" -E make_directory "${proto_dir}"
-        COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_dir} ${with_grpc}
+        COMMAND "${Protobuf_PROTOC_EXECUTABLE}" --cpp_out=${proto_dir}
                 -I "${PROJECT_SOURCE_DIR}/src" ${proto}
         DEPENDS ${proto}
         VERBATIM)
-    add_library(${target} STATIC ${sources})
+    add_library(${target} STATIC "${base}.pb.cc" "${base}.pb.h")
     mgi_target_defaults(${target})
     mgi_optimize_little(${target})
     target_compile_options(${target} PRIVATE -w)
@@ -70,13 +55,7 @@ function(mgi_proto_library target name)
     target_link_libraries(${target} PUBLIC ${Protobuf_LIBRARY} Threads::Threads)
 endfunction()
 mgi_proto_library(mgi_control_proto control)
-mgi_proto_library(mgi_etcd_proto etcd GRPC)
-target_include_directories(mgi_etcd_proto SYSTEM PUBLIC ${MGI_GRPC_INCLUDE_DIR})
-target_link_libraries(mgi_etcd_proto PUBLIC
-    ${MGI_GRPCPP_LIBRARY} ${MGI_GRPC_LIBRARY} ${MGI_GPR_LIBRARY})
-if(MGI_ABSL_LIBRARY)
-    target_link_libraries(mgi_etcd_proto PUBLIC ${MGI_ABSL_LIBRARY})
-endif()
+mgi_proto_library(mgi_etcd_proto etcd)
 
 mgi_glob(control_sources
     src/control/state/*.cpp src/control/net/*.cpp src/control/rpc/*.cpp src/control/http/*.cpp
@@ -101,7 +80,9 @@ add_library(mgi_election STATIC ${election_sources})
 mgi_target_defaults(mgi_election)
 mgi_optimize_little(mgi_election)
 mgi_unity(mgi_election)
-target_link_libraries(mgi_election PUBLIC mgi_control mgi_etcd_proto PRIVATE mgi_spdlog)
+target_link_libraries(mgi_election
+    PUBLIC mgi_control mgi_etcd_proto
+    PRIVATE mgi_spdlog CURL::libcurl)
 
 mgi_glob(program_sources src/control/cli/*.cpp)
 if(program_sources)
@@ -118,7 +99,7 @@ if(program_sources)
     endif()
 endif()
 
-# The control plane's own tests: a program of its own, so that mgi_tests links neither protobuf nor gRPC.
+# The control plane's own tests: a program of its own, so that mgi_tests links neither protobuf nor libcurl.
 mgi_glob(control_tests tests/control/*/*.cpp tests/fuzz/control_frames.cpp tests/fuzz/http_request.cpp)
 if(MGI_SANITIZE STREQUAL "thread")
     # The state machine has one thread; other rooms' tests drive it through the rig.

@@ -2,7 +2,7 @@
 # Sets up this clone: system packages, .venv, the built package. Does only what is missing.
 #
 #   tools/setup.sh [demo|control|test]      demo is the default; control adds the control plane
-#                                           (gRPC), test that and what lint and the tests need
+#                                           (protobuf, libcurl), test that and what lint and the tests need
 #
 # Environment: CXX (compiler), MGI_PYTHON (Python for .venv), MGI_SETUP_SKIP_APT=1 (never call apt),
 # MGI_SETUP_SKIP_PACKAGE=1 (a package that was built before will do), MGI_CUDA=1 (the package is for

@@ -10,10 +10,10 @@ from pathlib import Path
 PROGRAM = Path(__file__).parent / "bin" / "mgi-control"
 
 MISSING = """\
-mgi {command}: this installation has no control plane: gRPC was not there when it was built.
+mgi {command}: this installation has no control plane: something was missing when it was built.
 From a clone of MGI, `tools/setup.sh control` installs what is missing and builds it. Elsewhere, on
-Debian or Ubuntu: apt-get install libgrpc++-dev libprotobuf-dev protobuf-compiler \
-protobuf-compiler-grpc libssl-dev libcli11-dev prometheus-cpp-dev,
+Debian or Ubuntu: apt-get install libprotobuf-dev protobuf-compiler libcurl4-openssl-dev \
+libssl-dev libfmt-dev libcli11-dev prometheus-cpp-dev,
 then install the package again."""
 
 

@@ -16,7 +16,7 @@ from processes import CONTROL, Agent, Cluster, Controller, wait_for
 
 @pytest.fixture(autouse=True, scope="module")
 def programs() -> None:
-    assert CONTROL.exists(), f"no {CONTROL}: cmake --build build/release, with gRPC installed"
+    assert CONTROL.exists(), f"no {CONTROL}: cmake --build build/release, with libcurl installed"
 
 
 def make_channel(runtime: mgi.Runtime) -> tuple[mgi.Channel, mgi.Endpoint, mgi.Endpoint]:

@@ -28,7 +28,9 @@ FEW = int(os.environ.get("MGI_TEST_CASES", "100")) < 100
 """Half as many exchanges."""
 
 
-needs_programs = pytest.mark.skipif(not CONTROL.exists(), reason=f"no {CONTROL}: it needs gRPC")
+needs_programs = pytest.mark.skipif(
+    not CONTROL.exists(), reason=f"no {CONTROL}: it needs protobuf and libcurl"
+)
 
 
 def exchanges(folder: Path, kinds: str, times: int) -> None:

@@ -78,7 +78,7 @@ class Job:
 
 @pytest.fixture(autouse=True, scope="module")
 def programs() -> None:
-    assert CONTROL.exists(), f"no {CONTROL}: cmake --build build/release, with gRPC installed"
+    assert CONTROL.exists(), f"no {CONTROL}: cmake --build build/release, with libcurl installed"
 
 
 def parts_of(agent: Agent) -> list[str]:

@@ -2,13 +2,13 @@
 # shellcheck shell=bash
 
 # Everything the built package depends on: sources, pinned tools, compiler, and (the code uses every
-# instruction of this processor) the processor. With gRPC installed it has the control plane in it, with a
+# instruction of this processor) the processor. With protobuf and libcurl installed it has the control plane in it, with a
 # GPU's driver and nvcc (or MGI_CUDA=1) what is for GPUs.
 package_key() {
     local cxx=$1
     content_of CMakeLists.txt cmake include src bench/perf python pyproject.toml requirements.txt
     printf '%s %s\n' "$cxx" "$("$cxx" -dumpfullversion)"
-    command -v grpc_cpp_plugin protoc || true
+    command -v protoc curl-config || true
     if for_gpus; then
         printf '%s %s\n' "$(mgi_nvcc)" "$(cat /proc/driver/nvidia/version 2>/dev/null || true)"
         content_of bench/gpu

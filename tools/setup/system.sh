@@ -15,10 +15,9 @@ system_packages() {
     echo "libhwloc15 tells mgi topo of CPUs and PCI devices"
     case "$1" in
         control | test)
-            echo "libgrpc++-dev speaks with etcd"
-            echo "libprotobuf-dev packs them"
+            echo "libcurl4-openssl-dev speaks with etcd"
+            echo "libprotobuf-dev packs messages"
             echo "protobuf-compiler generates the code that does"
-            echo "protobuf-compiler-grpc generates its gRPC half"
             echo "libfmt-dev makes the control plane's texts"
             echo "libssl-dev encrypts connections and the status page"
             echo "libcli11-dev reads command lines (headers only)"

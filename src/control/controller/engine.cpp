@@ -69,7 +69,7 @@ void Engine::stop() {
 void Engine::apply(Event const& event) noexcept {
     try {
         apply_or_throw(event);
-    } catch (std::exception const& error) {  // memory; gRPC would swallow it, and all would hang
+    } catch (std::exception const& error) {  // memory
         log::error("controller: cannot go on, and ends; start it again: {}", error.what());
         std::terminate();
     }

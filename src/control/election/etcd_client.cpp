@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <grpcpp/client_context.h>
 
 #include <algorithm>
 #include <thread>
 
 #include <mgi/error.hpp>
-
-#include "control/election/etcd_channel.hpp"
 
 namespace mgi::control {
 
@@ -22,10 +19,10 @@ using std::chrono::steady_clock;
 constexpr milliseconds kMemberLimit{1000};
 constexpr milliseconds kPause{50};
 
-bool is_members_own(grpc::StatusCode code) {
-    return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
-           code == grpc::StatusCode::UNKNOWN || code == grpc::StatusCode::CANCELLED ||
-           code == grpc::StatusCode::INTERNAL;
+/// Another member may do better.
+bool is_members_own(GrpcCode code) {
+    return code == GrpcCode::Unavailable || code == GrpcCode::DeadlineExceeded ||
+           code == GrpcCode::Unknown || code == GrpcCode::Cancelled || code == GrpcCode::Internal;
 }
 
 }  // namespace
@@ -35,13 +32,14 @@ EtcdClient::EtcdClient(EtcdOptions const& options) : security_(options.security)
         throw Error(ErrorCode::InvalidArgument, "etcd: no member given (host:port,host:port...)");
     }
     for (std::string const& address : options.members) {
-        auto const channel = etcd_channel(address, security_);
-        members_.push_back(
-            {address, etcdserverpb::KV::NewStub(channel), etcdserverpb::Lease::NewStub(channel)});
+        members_.push_back(std::make_unique<GrpcConnections>(address, security_));
     }
 }
 
-void EtcdClient::call(char const* what, EtcdLimit const& limit, Call const& call) const {
+void EtcdClient::call(char const* what, char const* method,
+                      google::protobuf::MessageLite const& request,
+                      google::protobuf::MessageLite& response, EtcdLimit const& limit) const {
+    std::string const message = request.SerializeAsString();
     std::string last = "no time left";
     std::size_t const first = current_.load(std::memory_order_relaxed);
     SteadyTime const deadline = limit.deadline;
@@ -54,23 +52,25 @@ void EtcdClient::call(char const* what, EtcdLimit const& limit, Call const& call
             std::this_thread::sleep_for(std::min<steady_clock::duration>(kPause, left));
         }
         std::size_t const index = (first + attempt) % members_.size();
+        GrpcConnections& member = *members_[index];
         auto const left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-        grpc::ClientContext context;
-        context.set_deadline(std::chrono::system_clock::now() +
-                             std::clamp(left, milliseconds(0), kMemberLimit));
-        std::stop_callback const stopped(limit.stop, [&context] { context.TryCancel(); });
-        grpc::Status const status = call(members_[index], context);
+        GrpcOutcome outcome =
+            member.call(method, message, std::min(left, kMemberLimit), limit.stop);
+        GrpcStatus& status = outcome.status;
+        if (status.ok() && !response.ParseFromString(outcome.message)) {
+            status = {GrpcCode::Internal, "its answer is none of etcd's"};
+        }
         if (status.ok()) {
             current_.store(index, std::memory_order_relaxed);
             return;
         }
-        last = fmt::format("{}: {}", members_[index].address, status.error_message());
-        if (!is_members_own(status.error_code())) {
+        last = fmt::format("{}: {}", member.address(), status.text);
+        if (!is_members_own(status.code)) {
             throw Error(ErrorCode::Refused, fmt::format("etcd refuses to {}: {}", what, last));
         }
     }
     std::vector<std::string> addresses;
-    for (Member const& member : members_) addresses.push_back(member.address);
+    for (auto const& member : members_) addresses.push_back(member->address());
     throw Error(ErrorCode::Timeout, fmt::format("etcd ({}) did not {} in time; last word of {}",
                                                 fmt::join(addresses, ", "), what, last));
 }
@@ -78,9 +78,7 @@ void EtcdClient::call(char const* what, EtcdLimit const& limit, Call const& call
 etcdserverpb::TxnResponse EtcdClient::transact(etcdserverpb::TxnRequest const& request,
                                                EtcdLimit const& limit) const {
     etcdserverpb::TxnResponse response;
-    call("run a transaction", limit, [&](Member const& member, grpc::ClientContext& context) {
-        return member.keys->Txn(&context, request, &response);
-    });
+    call("run a transaction", "etcdserverpb.KV/Txn", request, response, limit);
     return response;
 }
 
@@ -88,9 +86,7 @@ std::optional<EtcdEntry> EtcdClient::read(std::string const& key, EtcdLimit cons
     etcdserverpb::RangeRequest request;
     request.set_key(key);
     etcdserverpb::RangeResponse response;
-    call("read a key", limit, [&](Member const& member, grpc::ClientContext& context) {
-        return member.keys->Range(&context, request, &response);
-    });
+    call("read a key", "etcdserverpb.KV/Range", request, response, limit);
     return entry_of(response);
 }
 
@@ -98,9 +94,7 @@ std::int64_t EtcdClient::grant(std::chrono::seconds lease, EtcdLimit const& limi
     etcdserverpb::LeaseGrantRequest request;
     request.set_ttl(lease.count());
     etcdserverpb::LeaseGrantResponse response;
-    call("grant a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
-        return member.leases->LeaseGrant(&context, request, &response);
-    });
+    call("grant a lease", "etcdserverpb.Lease/LeaseGrant", request, response, limit);
     return response.id();
 }
 
@@ -108,14 +102,8 @@ bool EtcdClient::keep_alive(std::int64_t lease, EtcdLimit const& limit) const {
     etcdserverpb::LeaseKeepAliveRequest request;
     request.set_id(lease);
     etcdserverpb::LeaseKeepAliveResponse response;
-    call("renew a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
-        auto const stream = member.leases->LeaseKeepAlive(&context);
-        bool const answered =
-            stream->Write(request) && stream->WritesDone() && stream->Read(&response);
-        if (answered) context.TryCancel();  // the member would wait for more
-        grpc::Status const status = stream->Finish();
-        return answered ? grpc::Status::OK : status;
-    });
+    // A stream of requests, which ends with this one: so etcd's answers do, too.
+    call("renew a lease", "etcdserverpb.Lease/LeaseKeepAlive", request, response, limit);
     return response.ttl() > 0;
 }
 
@@ -123,9 +111,7 @@ void EtcdClient::revoke(std::int64_t lease, EtcdLimit const& limit) const {
     etcdserverpb::LeaseRevokeRequest request;
     request.set_id(lease);
     etcdserverpb::LeaseRevokeResponse response;
-    call("revoke a lease", limit, [&](Member const& member, grpc::ClientContext& context) {
-        return member.leases->LeaseRevoke(&context, request, &response);
-    });
+    call("revoke a lease", "etcdserverpb.Lease/LeaseRevoke", request, response, limit);
 }
 
 std::optional<EtcdEntry> entry_of(etcdserverpb::RangeResponse const& response) {

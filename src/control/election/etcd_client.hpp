@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -14,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "control/proto/etcd.grpc.pb.h"
+#include "control/election/grpc_connections.hpp"
+#include "control/proto/etcd.pb.h"
 #include "control/rpc/security.hpp"
 
 namespace mgi::control {
@@ -63,16 +63,12 @@ public:
     void revoke(std::int64_t lease, EtcdLimit const& limit) const;
 
 private:
-    struct Member {
-        std::string address;
-        std::unique_ptr<etcdserverpb::KV::Stub> keys;
-        std::unique_ptr<etcdserverpb::Lease::Stub> leases;
-    };
-    using Call = std::function<grpc::Status(Member const&, grpc::ClientContext&)>;
-    void call(char const* what, EtcdLimit const& limit, Call const& call) const;
+    /// Sends the request to one member after the other, until one answers.
+    void call(char const* what, char const* method, google::protobuf::MessageLite const& request,
+              google::protobuf::MessageLite& response, EtcdLimit const& limit) const;
 
     Security security_;
-    std::vector<Member> members_;
+    std::vector<std::unique_ptr<GrpcConnections>> members_;
     mutable std::atomic<std::size_t> current_{0};  ///< the one that answered last
 };
 

@@ -1,4 +1,4 @@
-// The agent's process as it is: its sockets, gRPC and threads, a controller in the same process, and
+// The agent's process as it is: its sockets and threads, a controller in the same process, and
 // applications through the library's own client or through raw bytes.
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace mgi::test {
@@ -27,14 +28,21 @@ std::string free_address() {
     return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-EtcdProcess::EtcdProcess() : address_(free_address()) {
+EtcdProcess::EtcdProcess(std::vector<std::string> tls)
+    : tls_(std::move(tls)), address_(free_address()), peers_("http://" + free_address()) {
+    start();
+}
+
+void EtcdProcess::start() {
+    std::string const url = (tls_.empty() ? "http://" : "https://") + address_;
     std::vector<std::string> words{"etcd",
                                    "--name=test",
                                    "--data-dir=" + folder_.file("data"),
-                                   "--listen-client-urls=http://" + address_,
-                                   "--advertise-client-urls=http://" + address_,
-                                   "--listen-peer-urls=http://" + free_address(),
+                                   "--listen-client-urls=" + url,
+                                   "--advertise-client-urls=" + url,
+                                   "--listen-peer-urls=" + peers_,
                                    "--log-level=error"};
+    words.insert(words.end(), tls_.begin(), tls_.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -55,6 +63,10 @@ EtcdProcess::EtcdProcess() : address_(free_address()) {
 }
 
 EtcdProcess::~EtcdProcess() {
+    stop();
+}
+
+void EtcdProcess::stop() {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
 }
