@@ -153,8 +153,8 @@ step_tsan() {
     build tsan -- -DMGI_TEST_SCOPE="$(by_tier part part all)"
     export TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
     sharded 1500 "tools/fixed_addresses.sh build/tsan/mgi_tests"
-    # The system's gRPC is not instrumented.
-    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 suppressions=tests/control/tsan.supp $TSAN_OPTIONS"
+    # The system's libcurl and OpenSSL are not instrumented.
+    export TSAN_OPTIONS="ignore_noninstrumented_modules=1 $TSAN_OPTIONS"
     sharded 600 "tools/fixed_addresses.sh build/tsan/mgi_control_tests"
 }
 
@@ -170,7 +170,7 @@ step_asan() {
     sharded 1800 build/asan/mgi_tests
     # The only leaks that count are found at the end.
     with_stacks 900 build/asan/mgi_faults
-    LSAN_OPTIONS="suppressions=tests/control/lsan.supp" sharded 900 build/asan/mgi_control_tests
+    sharded 900 build/asan/mgi_control_tests
 }
 
 # Seeds are shared out: plain ones are many and cheap, sanitizers see what is silent. The longest
