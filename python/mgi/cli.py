@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from mgi.errors import Error
+from mgi.streams import OUTPUT, complain, drop_output, name_output, open_missing
 
 USAGE = """usage: mgi COMMAND [OPTION...]
 
@@ -32,16 +33,16 @@ mgi COMMAND --help says more about a command."""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit status: 0 is fine, 2 a wrong call, 130 Ctrl-C."""
+    open_missing()
+    name_output()
     arguments = list(sys.argv[1:] if argv is None else argv)
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command in ("-h", "--help", "help"):
-        print(USAGE)
-        return 0
+        return guarded("mgi", lambda: print(USAGE))
     if command in ("-V", "--version"):
         from mgi import __version__
 
-        print(f"mgi {__version__}")
-        return 0
+        return guarded("mgi", lambda: print(f"mgi {__version__}"))
     if command == "demo":
         from mgi.demo.run import main as demo
 
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return control(command, rest)
     what = f"there is no command '{command}'" if command else "which command?"
-    print(f"mgi: {what}\n\n{USAGE}", file=sys.stderr)
+    complain(f"mgi: {what}\n\n{USAGE}")
     return 2
 
 
@@ -94,20 +95,29 @@ def guarded(program: str, work: Callable[[], None]) -> int:
         work()
         sys.stdout.flush()
     except Error as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        complain(f"{program}: {error}")
         return 1
     except OSError as error:
         where = error.filename
-        if where is None:
-            where = "the output"
-            # Python would flush it once more at its end, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # who read it has enough
-            print(f"{program}: {where}: {error.strerror}", file=sys.stderr)
+        if where == OUTPUT:
+            drop_output()
+        elif where is None and _is_folder_gone():
+            where = "the current folder"
+        # Who has read the output and closed it has enough.
+        if where != OUTPUT or not isinstance(error, BrokenPipeError):
+            complain(": ".join(filter(None, (program, where, error.strerror or str(error)))))
         return 1
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _is_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return True
+    return False
 
 
 class Parser(argparse.ArgumentParser):

@@ -13,6 +13,7 @@ from typing import Any
 from mgi import _mgi
 from mgi.cli import Parser, guarded
 from mgi.errors import Error, InvalidArgument, NotFound
+from mgi.streams import complain
 
 FACTS = {
     "sm": "compute capability of the GPUs, 90 for 9.0",
@@ -326,4 +327,4 @@ def write_json(found: Mapping[str, Any], where: str) -> None:
 def print_warnings(warnings: Sequence[str]) -> None:
     """Prints each to the error output, where it is in nobody's way."""
     for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        complain(f"warning: {warning}")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import itertools
 import json
@@ -109,17 +110,30 @@ def is_private(folder: Path) -> bool:
     return own and status.st_mode & others == 0
 
 
+_BASES = ("/tmp", "/var/tmp", "/dev/shm")
+"""For private folders, where this user has none; the first that can be written to."""
+
+
 def private_base() -> Path:
     """Where private folders are made: in this user's, unless a socket in it had too long a name.
 
-    What the environment names may be another user's, as behind ``su`` and ``sudo``.
+    What the environment names may be another user's, as behind ``su`` and ``sudo``. Raises
+    :class:`OSError` where there is none.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     folder = Path(runtime)
     fits = runtime and len(runtime) <= _LONGEST_BASE
     if fits and is_private(folder) and os.access(folder, os.W_OK):
         return folder
-    return Path("/tmp")
+    for base in map(Path, _BASES):
+        if base.is_dir() and os.access(base, os.W_OK | os.X_OK):
+            return base
+    names = ", ".join(_BASES)
+    raise OSError(
+        errno.EACCES,
+        f"no folder of a job can be made in any of {names}; set XDG_RUNTIME_DIR to a folder that "
+        f"this user alone can write to, with a name of {_LONGEST_BASE} characters at most",
+    )
 
 
 def write_private(folder: Path, name: str, text: str) -> None:
@@ -457,4 +471,9 @@ def _explain(error: Exception, what: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    Warden(0, 1, float(sys.argv[1])).run()
+    try:
+        warden = Warden(0, 1, float(sys.argv[1]))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.exit(f"mgi run: {where}{error.strerror}")
+    warden.run()

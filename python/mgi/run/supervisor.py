@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from mgi import warden
-from mgi.errors import Error
+from mgi.errors import Error, NotFound
 from mgi.run.places import Place
 
 Hear = Callable[[bytes, bytes], None]
@@ -160,9 +160,9 @@ class Supervisor:
 
         `share`: which one it is of how many that have their machine's cores among them.
         """
+        what = {"argv": argv, "env": env, "cwd": _folder(), "share": share}
         process = Process(len(self._processes), station, hear)
         self._processes[process.number] = process
-        what = {"argv": argv, "env": env, "cwd": str(Path.cwd()), "share": share}
         self._send(station, b"S", process.number, json.dumps(what).encode())
         if not station.alive:
             self._lose(process)
@@ -311,6 +311,17 @@ class Supervisor:
             self._signals.append(number)
         else:
             self._on_signal(number)
+
+
+def _folder() -> str:
+    """The one that we are in."""
+    try:
+        return str(Path.cwd())
+    except OSError as error:
+        raise NotFound(
+            f"the current folder, in which processes are started: {error.strerror}; "
+            "go to one that is there (cd)"
+        ) from None
 
 
 def _reap() -> None:

@@ -106,7 +106,11 @@ def open_source(controller: str | None, agent: str | None) -> Source:
 def _job() -> Source | None:
     """The one job that mgi run has started here with a cluster of its own, if there is one."""
     found: dict[Any, tuple[Path, AgentSource]] = {}
-    for socket in sorted(private_base().glob("mgi-run-*/agent.sock")):
+    try:
+        base = private_base()
+    except OSError:
+        return None
+    for socket in sorted(base.glob("mgi-run-*/agent.sock")):
         if not is_private(socket.parent):  # root could look at it, and be told anything
             continue
         with contextlib.suppress(Error, OSError):  # left by one that was killed
