@@ -14,6 +14,7 @@ from mgi import _mgi
 from mgi.cli import Parser, guarded
 from mgi.errors import Error, InvalidArgument, NotFound
 from mgi.streams import complain
+from mgi.texts import read_text
 
 FACTS = {
     "sm": "compute capability of the GPUs, 90 for 9.0",
@@ -196,8 +197,10 @@ def _native(what: str, text: str) -> str:
 def read_facts(path: Path) -> dict[str, Any]:
     """Reads the JSON object of facts; raises :class:`mgi.InvalidArgument`."""
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # bytes, syntax, a number of too many digits
+        facts = json.loads(read_text(path))
+    except InvalidArgument:
+        raise
+    except (ValueError, RecursionError) as error:  # syntax, a number of too many digits
         raise InvalidArgument(f"{path}: is no JSON: {error}") from None
     known = ", ".join(FACTS)
     if not isinstance(facts, dict):

@@ -6,6 +6,19 @@
 
 namespace mgi {
 
+std::string plain_text(std::string text) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    if (text.find('\r') == std::string::npos) return text;
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        bool const pair = text[at] == '\r' && at + 1 < text.size() && text[at + 1] == '\n';
+        if (pair) continue;  // the newline behind it stands for both
+        text[end++] = text[at] == '\r' ? '\n' : text[at];
+    }
+    text.resize(end);
+    return text;
+}
+
 std::string bytes_text(std::uint64_t bytes) {
     constexpr std::array<char const*, 6> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");

@@ -9,6 +9,10 @@
 
 namespace mgi {
 
+/// A text as all readers of files take it, whoever wrote it: without UTF-8's byte order mark, and with
+/// every line's end (CR LF, CR) as a newline.
+std::string plain_text(std::string text);
+
 /// "512 bytes", "1.5 GiB": binary units, one digit behind the point where there is one.
 std::string bytes_text(std::uint64_t bytes);
 

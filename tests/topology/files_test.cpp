@@ -73,6 +73,17 @@ TEST(TopologyFile, WhatIsNoUtf8IsRefused) {
     EXPECT_EQ(refusal("<system version=\"1\"><cpu vendor=\"\xc3\xa9&#xe9;\"/></system>"), "");
 }
 
+TEST(TopologyFile, MarksAndLineEndsOfOtherSystemsChangeNothing) {
+    for (std::string const& end : {std::string("\r\n"), std::string("\r")}) {
+        auto const smi =
+            read_text("\xEF\xBB\xBF" + end + "GPU0 GPU1" + end + "GPU0 X NV2" + end + "GPU1 NV2 X");
+        EXPECT_EQ(test::gbps(smi, "gpu0", "gpu1"), 40);
+        EXPECT_EQ(refusal("<system version=\"1\">" + end + "<cpu/>" + end + "</system"),
+                  refusal("<system version=\"1\">\n<cpu/>\n</system"));
+        EXPECT_EQ(refusal("GPU0 GPU1" + end + "GPU0 X NV0"), refusal("GPU0 GPU1\nGPU0 X NV0"));
+    }
+}
+
 TEST(TopologyFile, FactsThatCannotBeAreRefused) {
     auto const refused = [](Facts const& facts) { return refusal("GPU0\nGPU0 X\n", facts); };
     Facts facts;

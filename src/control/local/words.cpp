@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "control/local/socket.hpp"
 #include "core/private_files.hpp"
+#include "core/text.hpp"
 #include "core/variable.hpp"
 
 namespace mgi::control {
@@ -128,6 +130,7 @@ std::string default_job_secret() {
     std::string secret(1024, '\0');
     ssize_t const size = read(fd.get(), secret.data(), secret.size());
     secret.resize(std::size_t(std::max<ssize_t>(size, 0)));
+    secret = plain_text(std::move(secret));
     secret.resize(std::min(secret.find('\n'), secret.size()));
     if (secret.empty()) throw refuse("its first line, which is to be the secret, is empty");
     return secret;

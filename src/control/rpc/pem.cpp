@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 
 #include "core/log.hpp"
+#include "core/text.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <utility>
 
 #include <mgi/error.hpp>
 
@@ -50,7 +52,7 @@ std::string read_file(std::string const& file, char const* what) {
     if (!in.read(content.data(), size)) {
         refuse(fmt::format("{} file {}: {}", what, file, std::strerror(errno)));
     }
-    return content;
+    return plain_text(std::move(content));
 }
 
 Bio text_of(std::string const& text) {

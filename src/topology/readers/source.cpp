@@ -22,8 +22,7 @@ std::string too_long() {
 }  // namespace
 
 Source::Source(std::string name, std::string text)
-    : name_(std::move(name)), text_(std::move(text)) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
+    : name_(std::move(name)), text_(plain_text(std::move(text))) {
     if (text_.size() > kMostFileBytes) fail(0, too_long());
     for (std::size_t at = 0; (at = text_.find('\n', at)) != std::string::npos; ++at) {
         line_ends_.push_back(at);

@@ -13,7 +13,7 @@ inline constexpr std::size_t kMostFileBytes = 16u << 20;
 
 class Source {
 public:
-    /// Takes a byte order mark off. Throws as `fail` does where it is no text in UTF-8, has a zero
+    /// Takes the text as plain_text() gives it. Throws as `fail` does where it is no text in UTF-8, has a zero
     /// byte, is empty, or longer than kMostFileBytes.
     Source(std::string name, std::string text);
     /// Reads a file. Throws Error: NotFound for one that cannot be opened, else as above.
