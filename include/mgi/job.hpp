@@ -1,6 +1,6 @@
 /// \file
 /// This process' place among those that were started together: `mgi run` says it by environment
-/// variables (docs/running.md), and so do torchrun, MPI's launchers and Slurm in theirs.
+/// variables (docs/running.md), and so do torchrun, MPI's launchers, Slurm and others in theirs.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Job {
     std::uint32_t local_rank = 0;  ///< among those of this server, from 0
     std::uint32_t local_size = 1;  ///< how many this server has
     std::string server;            ///< this server's name: in the cluster, or else the host's
-    std::string launcher;          ///< "mgi run", "torchrun", "Open MPI", "MPI", "Slurm" or empty
+    std::string launcher;  ///< "mgi run", "torchrun", "Slurm", ... (docs/running.md); empty: none
 
     /// What the environment says; the innermost launcher's word counts. Throws
     /// Error(InvalidArgument) that names the variables which are incomplete or contradict each other.

@@ -24,7 +24,7 @@ class Job:
     server: str
     """This server's name: in the cluster, or else the host's."""
     launcher: str
-    """``mgi run``, ``torchrun``, ``Open MPI``, ``MPI``, ``Slurm``, or empty."""
+    """``mgi run``, ``torchrun``, ``Slurm`` or another (docs/running.md), or empty."""
 
 
 def job() -> Job:

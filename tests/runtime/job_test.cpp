@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <mgi/error.hpp>
 
@@ -118,6 +119,115 @@ TEST(Job, TheInnermostOfNestedLaunchersCounts) {
     EXPECT_EQ(job.size, 8U);
 }
 
+TEST(Job, TheInnerLauncherCountsWhereTheOuterHasAsManyProcesses) {
+    // srun -N 2 starts torchrun with a process on each node, which orders the nodes by itself.
+    Set const task{{"SLURM_PROCID", "1"},  {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                   {"SLURM_NODEID", "1"},  {"SLURM_JOB_ID", "7"}};
+    Job job = job_of(with(task, {{"RANK", "0"},
+                                 {"WORLD_SIZE", "2"},
+                                 {"LOCAL_RANK", "0"},
+                                 {"LOCAL_WORLD_SIZE", "1"},
+                                 {"TORCHELASTIC_RUN_ID", "x"}}));
+    expect_place(job, 0, 2, 0, 1);
+    EXPECT_EQ(job.launcher, "torchrun");
+    // In salloc mpirun starts both on the first node, below a daemon that is a task of Slurm's.
+    job = job_of(with(task, {{"SLURM_PROCID", "0"},
+                             {"SLURM_NODEID", "0"},
+                             {"OMPI_COMM_WORLD_RANK", "1"},
+                             {"OMPI_COMM_WORLD_SIZE", "2"},
+                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
+    expect_place(job, 1, 2, 1, 2);
+    EXPECT_EQ(job.launcher, "Open MPI");
+    job = job_of(with(task, {{"PMI_RANK", "0"},
+                             {"PMI_SIZE", "2"},
+                             {"MPI_LOCALRANKID", "0"},
+                             {"MPI_LOCALNRANKS", "2"}}));
+    expect_place(job, 0, 2, 0, 2);
+}
+
+TEST(Job, APodOfAPyTorchJobIsAServerOfOneProcess) {
+    Set const pod{
+        {"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "pod-0"}, {"MASTER_PORT", "2345"}};
+    EXPECT_NE(why_not(pod).find("RANK is set and LOCAL_RANK is not"), std::string::npos)
+        << "elsewhere that is not known";
+    Job const job = job_of(with(pod, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}));
+    expect_place(job, 2, 4, 0, 1);
+    EXPECT_EQ(job.launcher, "PyTorchJob");
+}
+
+TEST(Job, WhatAScriptSetsFromSlurmsNeedsNoLocalNumbers) {
+    Job const job = job_of(with(kSlurm, {{"RANK", "6"}, {"WORLD_SIZE", "7"}, {"LOCAL_RANK", "0"}}));
+    expect_place(job, 6, 7, 0, 1);
+    EXPECT_EQ(job.launcher, "Slurm");
+}
+
+TEST(Job, OtherLaunchersAreRecognized) {
+    struct Case {
+        char const* launcher;
+        Set set;
+    };
+    std::vector<Case> const cases{
+        {"DeepSpeed",
+         {{"RANK", "5"},
+          {"WORLD_SIZE", "8"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_SIZE", "4"},
+          {"CROSS_RANK", "1"},
+          {"CROSS_SIZE", "2"}}},
+        {"Horovod",
+         {{"HOROVOD_RANK", "5"},
+          {"HOROVOD_SIZE", "8"},
+          {"HOROVOD_LOCAL_RANK", "1"},
+          {"HOROVOD_LOCAL_SIZE", "4"}}},
+        {"MVAPICH",
+         {{"MV2_COMM_WORLD_RANK", "5"},
+          {"MV2_COMM_WORLD_SIZE", "8"},
+          {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+          {"MV2_COMM_WORLD_LOCAL_SIZE", "4"}}},
+        {"Flux",
+         {{"FLUX_TASK_RANK", "5"},
+          {"FLUX_JOB_SIZE", "8"},
+          {"FLUX_TASK_LOCAL_ID", "1"},
+          {"FLUX_JOB_NNODES", "2"},
+          {"FLUX_JOB_ID", "f1"},
+          {"PMI_RANK", "5"},
+          {"PMI_SIZE", "8"}}},
+        {"PALS",
+         {{"PALS_RANKID", "5"},
+          {"PMI_SIZE", "8"},
+          {"PALS_LOCAL_RANKID", "1"},
+          {"PMI_LOCAL_SIZE", "4"}}},
+        {"MPI",
+         {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}}},
+    };
+    for (Case const& each : cases) {
+        SCOPED_TRACE(each.launcher);
+        Job const job = job_of(each.set);
+        expect_place(job, 5, 8, 1, 4);
+        EXPECT_EQ(job.launcher, each.launcher);
+    }
+}
+
+TEST(Job, WhatALauncherDoesNotSayIsAnError) {
+    EXPECT_NE(why_not(with(kSlurm, {{"SLURM_HET_SIZE", "2"}})).find("heterogeneous"),
+              std::string::npos);
+    EXPECT_EQ(why_not(with(kSlurm, {{"SLURM_HET_SIZE", "1"}})), "");
+    EXPECT_NE(why_not({{"FLUX_TASK_RANK", "5"},
+                       {"FLUX_JOB_SIZE", "7"},
+                       {"FLUX_TASK_LOCAL_ID", "1"},
+                       {"FLUX_JOB_NNODES", "2"}})
+                  .find("FLUX_JOB_NNODES is 2, which does not divide it"),
+              std::string::npos);
+    EXPECT_NE(why_not({{"MV2_COMM_WORLD_RANK", "1"}}).find("MV2_COMM_WORLD_SIZE is not"),
+              std::string::npos);
+    // PRRTE's prun in a step of Slurm's.
+    EXPECT_NE(why_not(with(kSlurm, {{"PMIX_RANK", "2"}})).find("SLURM_PROCID is 6"),
+              std::string::npos);
+    EXPECT_EQ(job_of(with(kSlurm, {{"PMIX_RANK", "6"}})).launcher, "Slurm");
+}
+
 TEST(Job, ContradictionsNameTheirVariables) {
     EXPECT_NE(why_not({{"MGI_RANK", "1"}}).find("MGI_RANK is set and MGI_SIZE is not"),
               std::string::npos);
@@ -134,7 +244,8 @@ TEST(Job, ContradictionsNameTheirVariables) {
     EXPECT_NE(why_not({{"PMIX_RANK", "2"}}).find("PMIX_RANK is set"), std::string::npos);
     EXPECT_NE(why_not({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).find("MPI_LOCALRANKID"),
               std::string::npos);
-    EXPECT_NE(why_not(with(kTorchrun, {{"WORLD_SIZE", "7"},
+    EXPECT_NE(why_not(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", ""},
+                                       {"WORLD_SIZE", "7"},
                                        {"SLURM_PROCID", "4"},
                                        {"SLURM_STEP_NUM_TASKS", "7"},
                                        {"SLURM_LOCALID", "0"}}))

@@ -216,15 +216,13 @@ def _line(member: socket.socket) -> str:
 def _key(job: Job) -> str:
     """The same for all ranks of a job on this server, and for no others at the same time."""
     if job.launcher == "Slurm":
-        parts = ["slurm", os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_STEP_ID", "")]
-    elif job.launcher == "Open MPI" and job.name:
-        parts = ["ompi", job.name]
+        parts = ["slurm", *(os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))]
     elif job.launcher == "torchrun" and "TORCHELASTIC_RUN_ID" in os.environ:
         # Who runs us may be a shell of each rank's own. A group that failed is started again.
         names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
         parts = ["torchrun", *(os.environ.get(name, "") for name in names)]
-    elif job.launcher == "MPI" and job.name:
-        parts = ["pmi", job.name]
+    elif job.name:
+        parts = [job.launcher, job.name]
     else:  # whoever started all of them here
         parts = [job.launcher, str(os.getppid())]
     # In a socket's name, which may not be long.
