@@ -106,9 +106,8 @@ private:
         }
         auto const transfers = number_of(devices_ / gpu.bus_id / "max_link_speed");
         auto const width = number_of(devices_ / gpu.bus_id / "max_link_width");
-        if (transfers && width && *width > 0) {
-            gpu.pcie_gbps = pcie_encoded_gbps(*transfers, std::int64_t(*width)).value_or(0);
-        }
+        auto const lanes = known_lanes(std::int64_t(width.value_or(0)));
+        if (transfers && lanes) gpu.pcie_gbps = pcie_encoded_gbps(*transfers, *lanes).value_or(0);
         if (gpu.pcie_gbps > 0) return;
         gpu.pcie_gbps = kDefaultDeviceGbps;
         assume(gpu.ordinal, "its PCIe link's rate is not known; 15.75 GB/s assumed");

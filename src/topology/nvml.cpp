@@ -1,6 +1,7 @@
 #include "topology/nvml.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -95,9 +96,9 @@ std::optional<NvmlGpu> read_gpu(Nvml const& nvml, unsigned index, UnknownPeers& 
     unsigned width = 0;
     if (nvml.pcie_generation(device, &generation) == Nvml::kSuccess &&
         nvml.pcie_width(device, &width) == Nvml::kSuccess) {
-        if (auto const transfers = pcie_transfers(generation)) {
-            gpu.pcie_gbps = pcie_encoded_gbps(*transfers, width).value_or(0);
-        }
+        auto const transfers = pcie_transfers(generation);
+        auto const lanes = known_lanes(width == UINT_MAX ? -1 : std::int64_t(width));
+        if (transfers && lanes) gpu.pcie_gbps = pcie_encoded_gbps(*transfers, *lanes).value_or(0);
     }
     read_links(nvml, device, gpu, unknown);
     gpu.domain = domain_of(nvml, device);

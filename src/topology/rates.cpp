@@ -34,39 +34,6 @@ constexpr std::array<std::pair<std::string_view, double>, 19> kCpus{{{"amd", 16}
                                                                      {"zhaoxin", 6},
                                                                      {"zhaoxin_kh40000", 9}}};
 
-/// Ports' nominal rates. Sources: the vendors' product pages and the PCI id database.
-constexpr std::array<std::pair<std::string_view, double>, 36> kNics{{
-    {"14e4:1657", 1'000},                            // BCM5719
-    {"14e4:165f", 1'000},                            // BCM5720
-    {"14e4:16d6", 10'000},                           // BCM57412
-    {"14e4:16d7", 25'000},                           // BCM57414
-    {"14e4:1750", 100'000},                          // BCM57508
-    {"14e4:1760", 400'000},                          // BCM57608
-    {"15b3:1003", 56'000},                           // ConnectX-3
-    {"15b3:1007", 56'000},                           // ConnectX-3 Pro
-    {"15b3:1011", 56'000},                           // Connect-IB
-    {"15b3:1013", 100'000},                          // ConnectX-4
-    {"15b3:1014", 100'000}, {"15b3:1015", 25'000},   // ConnectX-4 Lx
-    {"15b3:1016", 25'000},  {"15b3:1017", 100'000},  // ConnectX-5
-    {"15b3:1018", 100'000}, {"15b3:1019", 100'000},  // ConnectX-5 Ex
-    {"15b3:101a", 100'000}, {"15b3:101b", 200'000},  // ConnectX-6
-    {"15b3:101c", 200'000}, {"15b3:101d", 100'000},  // ConnectX-6 Dx
-    {"15b3:101e", 100'000},                          // a virtual function of it or of a later one
-    {"15b3:101f", 25'000},                           // ConnectX-6 Lx
-    {"15b3:1021", 400'000},                          // ConnectX-7
-    {"15b3:1023", 800'000},                          // ConnectX-8
-    {"15b3:a2d6", 200'000},                          // BlueField-2
-    {"15b3:a2dc", 400'000},                          // BlueField-3
-    {"17db:0501", 200'000},                          // Slingshot 11
-    {"1d0f:ec20", 100'000},                          // ENA
-    {"1d0f:efa0", 100'000},                          // EFA
-    {"1d0f:efa1", 100'000}, {"1d0f:efa2", 100'000}, {"8086:10fb", 10'000},  // 82599ES
-    {"8086:1521", 1'000},                                                   // I350
-    {"8086:1583", 40'000},                                                  // XL710
-    {"8086:1592", 100'000},                                                 // E810-C
-    {"8086:24f0", 100'000},                                                 // Omni-Path
-}};
-
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> heads) {
     return std::any_of(heads.begin(), heads.end(),
                        [&](std::string_view head) { return text.starts_with(head); });
@@ -100,6 +67,16 @@ std::optional<double> pcie_encoded_gbps(double transfers, std::int64_t width) no
 std::optional<double> pcie_transfers(std::int64_t generation) noexcept {
     if (generation < 1 || generation > std::int64_t(kPcie.size())) return std::nullopt;
     return kPcie[std::size_t(generation - 1)].transfers;
+}
+
+std::optional<std::int64_t> known_lanes(std::int64_t written) noexcept {
+    if (written <= 0 || written == 255) return std::nullopt;
+    return written;
+}
+
+std::optional<double> known_mbps(double written) noexcept {
+    if (written <= 0 || written == UINT16_MAX || written == UINT32_MAX) return std::nullopt;
+    return written;
 }
 
 double nvlink_gbps(std::optional<std::int64_t> sm) noexcept {
@@ -154,10 +131,6 @@ std::string cpu_names() {
         names += known.first;
     }
     return names;
-}
-
-std::optional<double> nic_mbps(std::string_view pci_id) noexcept {
-    return look_up(kNics, pci_id);
 }
 
 }  // namespace mgi::topology

@@ -14,8 +14,6 @@ namespace mgi::topology {
 /// No limit of its own: a NIC that the file puts straight under a CPU, `<pcilink>`, a bridge of
 /// unknown speed.
 inline constexpr double kUnlimitedGbps = 5000;
-/// A NIC whose rate nobody knows, in megabits a second.
-inline constexpr double kDefaultNicMbps = 10'000;
 /// Between CPUs of an unknown model.
 inline constexpr double kDefaultCpuGbps = 10;
 /// hwloc: a GPU or NIC whose link speed the file does not have; Gen3 x16 after encoding.
@@ -54,8 +52,10 @@ std::optional<double> cpu_gbps(CpuModel const& cpu) noexcept;
 std::optional<double> cpu_gbps_named(std::string_view name) noexcept;
 std::string cpu_names();
 
-/// Megabits a second of one port of a NIC, by PCI vendor and device id in lower case ("15b3:1021");
-/// nothing for a device that is not known.
-std::optional<double> nic_mbps(std::string_view pci_id) noexcept;
+/// Lanes of a link as Linux and NCCL write them; nothing for 0, -1 and 255, which mean "not known".
+std::optional<std::int64_t> known_lanes(std::int64_t written) noexcept;
+/// Megabits a second as Linux and NCCL write them; nothing for 0, -1, and -1 as an unsigned number of
+/// 16 or 32 bits, which mean "not known".
+std::optional<double> known_mbps(double written) noexcept;
 
 }  // namespace mgi::topology

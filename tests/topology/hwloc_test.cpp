@@ -160,6 +160,117 @@ TEST(HwlocFile, MatricesJoinGpusSwitchesAndCpus) {
     EXPECT_EQ(gbps(made, "cpu0", kA), 15.75 + 20);
 }
 
+std::string node(std::string const& number, std::string const& inside = "") {
+    return object("type=\"NUMANode\" os_index=\"" + number + "\"", inside);
+}
+
+std::string group(std::string const& inside) {
+    return object("type=\"Group\"", inside);
+}
+
+TEST(HwlocFile, CpusAreNumaNodes) {
+    // Two in a package, with a cache of one's memory, and a node of memory alone around them.
+    auto const parts = read_text(topology_of(
+        package("0", node("9") + group(node("0") + host_bridge(pci(kA, kNvidia, "15.75"))) +
+                         group(object("type=\"MemCache\"", node("1")) +
+                               host_bridge(pci(kB, kNvidia, "15.75"))))));
+    EXPECT_EQ(count_of(parts, VertexKind::Cpu), 2u);
+    EXPECT_EQ(gbps(parts, kA, "cpu0"), 15.75);
+    EXPECT_EQ(gbps(parts, kB, "cpu1"), 15.75);
+    EXPECT_EQ(gbps(parts, "cpu0", "cpu1"), 22);
+    EXPECT_TRUE(parts.warnings.empty());
+    // One for two packages, as virtual machines have it.
+    auto const shared = read_text(topology_of(node("0") + package("0", "") + package("1", "") +
+                                              host_bridge(pci(kA, kNvidia, "15.75"))));
+    EXPECT_EQ(count_of(shared, VertexKind::Cpu), 1u);
+    EXPECT_TRUE(shared.warnings.empty());
+    // hwloc 1.x: packages are in nodes, of which one may have no cores.
+    auto const old = read_text(
+        topology_of(node("0", package("3", host_bridge(pci(kA, kNvidia, "15.75")), "Socket")) +
+                        node("8", package("4", "", "Socket")) + node("250"),
+                    "", ""));
+    EXPECT_EQ(count_of(old, VertexKind::Cpu), 2u);
+    EXPECT_EQ(gbps(old, kA, "cpu0"), 15.75);
+    EXPECT_EQ(gbps(old, "cpu8", "cpu0"), 22);
+}
+
+TEST(HwlocFile, ADeviceBesideTheNodesOfItsPackageIsAtTheFirstWithAWarning) {
+    auto const made =
+        read_text(topology_of(package("0", group(node("0")) + group(node("1"))) +
+                              package("1", group(node("2")) + group(node("3")) +
+                                               host_bridge(pci(kA, kNvidia, "15.75")))));
+    EXPECT_EQ(gbps(made, kA, "cpu2"), 15.75);
+    EXPECT_TRUE(warns_of(made, "which CPU"));
+}
+
+TEST(HwlocFile, TwoCpusOfOneNumberAreNamed) {
+    auto const made = read_text(topology_of(package("0", "") + package("0", "")));
+    EXPECT_EQ(gbps(made, "cpu0", "cpu0#2"), 22);
+    EXPECT_TRUE(warns_of(made, "a second CPU of this number"));
+}
+
+TEST(HwlocFile, MachinesOfASystemAreServers) {
+    std::string const machine =
+        object("type=\"Machine\"", package("0", host_bridge(pci(kA, kNvidia, "15.75"))));
+    auto const made = read_text("<topology>" + object("type=\"System\"", group(machine + machine)) +
+                                "</topology>");
+    EXPECT_EQ(made.servers, 2u);
+    EXPECT_EQ(gbps(made, kA, "cpu0"), 15.75);
+    EXPECT_EQ(gbps(made, "h1/" + std::string(kA), "h1/cpu0"), 15.75);
+    EXPECT_EQ(gbps(made, "cpu0", "h1/cpu0"), 0);
+    EXPECT_TRUE(made.warnings.empty());
+}
+
+TEST(HwlocFile, VirtualFunctionsCountWithTheirNic) {
+    std::string const functions =
+        pci("0000:01:00.2", "0200 [15b3:101e]", "1") + pci("0000:01:01.1", "0200 [15b3:101e]", "1");
+    auto const made = read_text(topology_of(package(
+        "0", host_bridge(bridge("0000:00:01.0", "31.5",
+                                pci("0000:01:00.0", "0200 [15b3:101d]", "31.5") + functions)))));
+    EXPECT_EQ(count_of(made, VertexKind::Nic), 1u);
+    EXPECT_EQ(gbps(made, "nic 0000:01:00.0", "network"), 12.5);
+    EXPECT_TRUE(warns_of(made, "and 1 other: a virtual function of a NIC beside it; left out"));
+    auto const alone = read_text(topology_of(package("0", host_bridge(functions))));
+    EXPECT_EQ(count_of(alone, VertexKind::Nic), 2u);
+    EXPECT_TRUE(warns_of(alone, "whose NIC the file has not"));
+}
+
+TEST(HwlocFile, SpeedsThatAreAssumedHaveAWarning) {
+    // All ones, which a device that does not answer is read as, are 63 lanes of a rate to come.
+    for (char const* const speed : {"0", "254046.0"}) {
+        auto const made = read_text(topology_of(
+            package("0", host_bridge(bridge("0000:01:00.0", "0", pci(kA, kNvidia, speed))))));
+        EXPECT_EQ(gbps(made, kA, "pci 0000:01:00.0"), 15.753846) << speed;
+        EXPECT_TRUE(warns_of(made, "15.75 GB/s (Gen3 x16) assumed")) << speed;
+        EXPECT_TRUE(warns_of(made, "no limit assumed")) << speed;
+        EXPECT_FALSE(warns_of(made, "idle")) << speed;
+    }
+}
+
+TEST(HwlocFile, NicsOfOtherModelsHaveTheRateInTheirName) {
+    auto const made = read_text(topology_of(
+        package("0", host_bridge(pci("0000:01:00.0", "0200 [14e4:16a5]", "1",
+                                     info("PCIDevice", "NetXtreme II BCM57810S 10Gb Ethernet"))))));
+    EXPECT_EQ(gbps(made, "nic 0000:01:00.0", "network"), 1.25);
+    EXPECT_TRUE(made.warnings.empty());
+}
+
+TEST(HwlocFile, OfTheEntriesOfTwoDevicesTheLargestCounts) {
+    std::string const logical = object("type=\"OSDev\" name=\"rsmi0\" gp_index=\"20\"") +
+                                object("type=\"OSDev\" name=\"rsmi1\" gp_index=\"21\"");
+    auto const made = read_text(topology_of(
+        package("0", host_bridge(pci(kA, kNvidia, "15.75", logical, "30") +
+                                 pci(kB, kNvidia, "15.75", "", "31") +
+                                 pci("0000:c0:00.0", "0000 [0000:0000]", "1", "", "40"))),
+        matrix("20 21 31 40", "<u64values>0 7 50 40 7 0 60 40 30 20 0 40 40 40 40 0</u64values>",
+               "XGMIBandwidth") +
+            matrix("20 21 31 40", "<u64values>0 7 70 0 7 0 0 0 0 0 0 0 0 0 0 0</u64values>",
+                   "XGMIBandwidth")));
+    EXPECT_EQ(gbps(made, kA, kB), 0.07);
+    EXPECT_EQ(gbps(made, kB, kA), 0.03);
+    EXPECT_EQ(gbps(made, kA, "nvswitch"), 0.04);
+}
+
 TEST(HwlocFile, RefusesWithLineElementAndWhatWasExpected) {
     EXPECT_EQ(refusal("<topology version=\"2.0\"/>"),
               "file:1: <topology>: has no <object>; expected the machine");

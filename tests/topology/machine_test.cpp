@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,39 @@ TEST_F(Machine, NicsAreThoseOfPciDevices) {
     EXPECT_TRUE(nics.at("0000:02:00.0").rdma);
     EXPECT_EQ(nics.at("0000:03:00.0").mbps, 0);
     EXPECT_TRUE(read_nics("/nowhere").empty());
+}
+
+TEST_F(Machine, WhatSharesANicsPortsCountsWithIt) {
+    auto const nic = device("0000:01:00.0", 0);
+    interface("eth0", nic, "100000");
+    // Representors of its virtual functions, and a subfunction.
+    interface("eth0_1", nic, "100000");
+    write(sys_ / "class/net/eth0_1/phys_port_name", "pf0vf1");
+    interface("p0sf2", nic / "mlx5_core.sf.2", "100000");
+    // A virtual function of it, and two of a NIC that is not seen.
+    for (char const* const id : {"0000:01:00.2", "0000:05:00.1", "0000:05:00.2"}) {
+        auto const function = device(id, 0);
+        interface("v" + std::string(id).substr(5), function, "100000");
+        auto const physical =
+            sys_ / "devices/pci0000:00/0000:00:01.0" / (std::string(id).substr(0, 8) + "00.0");
+        std::filesystem::create_directories(physical);
+        std::filesystem::create_directory_symlink(physical, function / "physfn");
+    }
+    // A bond's RDMA device has the rate of both functions.
+    interface("eth1", device("0000:07:00.0", 0), "100000");
+    rdma("mlx5_bond_0", sys_ / "bus/pci/devices/0000:07:00.0", "4: ACTIVE", "200 Gb/sec");
+    interface("eth2", device("0000:07:00.1", 0), "100000");
+    // Not known, as older kernels write it.
+    interface("eth3", device("0000:09:00.0", 0), "4294967295");
+    auto const nics = read_nics(sys_);
+    std::map<std::string, double> rates;
+    for (auto const& [id, found] : nics) rates[id] = found.mbps;
+    EXPECT_EQ(rates, (std::map<std::string, double>{{"0000:01:00.0", 100'000},
+                                                    {"0000:05:00.1", 100'000},
+                                                    {"0000:07:00.0", 100'000},
+                                                    {"0000:07:00.1", 100'000},
+                                                    {"0000:09:00.0", 0}}));
+    EXPECT_TRUE(nics.at("0000:07:00.0").rdma);
 }
 
 /// What the functions below answer.
@@ -218,6 +252,32 @@ TEST_F(Machine, WithoutHwlocDevicesHangFromTheirNumaNodes) {
     EXPECT_NEAR(gbps(made, "nic 0000:0c:00.0", "cpu1"), 15.753846, 1e-5);
     EXPECT_EQ(gbps(made, "nic 0000:0c:00.0", "network"), 3.125);
     EXPECT_TRUE(warns_of(made, "no hwloc: CPUs are NUMA nodes"));
+    EXPECT_TRUE(warns_of(made, "nic 0000:0c:00.0: the rate of its PCIe link is not known"));
+    EXPECT_FALSE(warns_of(made, "0000:0a:00.0")) << "NVML knows";
+}
+
+TEST_F(Machine, WhatItDoesNotSayIsAssumedWithAWarning) {
+    for (char const* const node : {"node0", "node8", "node250"}) {
+        std::filesystem::create_directories(sys_ / "devices/system/node" / node);
+        write(sys_ / "devices/system/node" / node / "cpulist",
+              node == std::string("node250") ? "" : "0-3");
+    }
+    interface("eth0", device("0000:0c:00.0", -1), "-1");
+    interface("eth1", device("0000:0d:00.0", 8), "1000");
+    auto nvml = fake_nvml();
+    nvml.pcie_width = [](Nvml::Device, unsigned* width) {
+        *width = 255;
+        return 0;
+    };
+    nvml.compute_capability = [](Nvml::Device, int*, int*) { return 3; };
+    fake_gpus = {{kOne, {{kHidden, 2}}}};
+    auto const made = discover_machine({{{}, "no hwloc"}, nvml, sys_}, {});
+    EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u) << "memory without cores is none";
+    EXPECT_NEAR(gbps(made, "nic 0000:0d:00.0", "cpu8"), 15.753846, 1e-5);
+    EXPECT_NEAR(gbps(made, "0000:0a:00.0", "cpu0"), 15.753846, 1e-5);
+    EXPECT_TRUE(warns_of(made, "nic 0000:0c:00.0: the machine does not say at which CPU"));
+    EXPECT_TRUE(warns_of(made, "NIC 0000:0c:00.0 (eth0): nobody knows its rate; 10 Gb/s"));
+    EXPECT_TRUE(warns_of(made, "20 GB/s assumed for each NVLink"));
 }
 
 TEST_F(Machine, OfAnNvlinkDomainNamesIt) {

@@ -269,6 +269,75 @@ TEST(NcclFile, AFilesOwnLinksGoBeforeFacts) {
     EXPECT_TRUE(warns_of(made, "nvs_links is not used"));
 }
 
+TEST(NcclFile, WhatMeansUnknownIsAssumedWithAWarning) {
+    auto const rate = [](std::string const& link, Facts const& facts = {}) {
+        return gbps(read_text(system_of(cpu(gpu(kA, "", link))), facts), kA, "cpu0");
+    };
+    for (char const* const width : {"0", "-1", "255", ""}) {
+        std::string const link = "link_speed=\"16 GT/s\" link_width=\"" + std::string(width) + "\"";
+        EXPECT_EQ(rate(link), 24) << width;
+        EXPECT_TRUE(warns_of(read_text(system_of(cpu(gpu(kA, "", link)))), "16 lanes assumed"));
+    }
+    Facts facts;
+    facts.pcie_gen = 5;
+    for (char const* const speed : {"-1", "255", "Unknown", "0"}) {
+        std::string const link = "link_speed=\"" + std::string(speed) + "\" link_width=\"16\"";
+        EXPECT_EQ(rate(link), 12) << speed;
+        EXPECT_EQ(rate(link, facts), 48) << speed;
+        EXPECT_TRUE(warns_of(read_text(system_of(cpu(gpu(kA, "", link) + gpu(kB, "", link)))),
+                             "<pci busid=\"0000:0a:00.0\"> and 1 other: no link_speed"));
+    }
+    auto const bare = read_text(system_of(cpu(gpu(kA), "-1")));
+    EXPECT_EQ(gbps(bare, kA, "cpu0"), 24) << "NCCL writes -1 for a node that is not known";
+    EXPECT_TRUE(bare.warnings.empty());
+    for (char const* const speed : {"4294967295", "65535"}) {
+        auto const made = read_text(system_of(
+            cpu(nic("0000:01:00.0", "<net name=\"a\" speed=\"" + std::string(speed) + "\"/>"))));
+        EXPECT_EQ(gbps(made, "nic 0000:01:00.0", "network"), 1.25) << speed;
+    }
+}
+
+TEST(NcclFile, LinksOfGpusOfUnknownModelsAreAssumedWithAWarning) {
+    auto const of = [](std::string const& attributes, std::string const& link) {
+        return read_text(
+            system_of(cpu("<pci busid=\"0000:0a:00.0\" link_speed=\"16 GT/s\" "
+                          "link_width=\"16\"><gpu " +
+                          attributes + "><" + link +
+                          " target=\"0000:0b:00.0\" count=\"2\"/></gpu></pci>" + gpu(kB))));
+    };
+    for (char const* const sm : {"", "sm=\"0\"", "sm=\"-1\""}) {
+        EXPECT_TRUE(warns_of(of(sm, "nvlink"), "20 GB/s assumed for each NVLink")) << sm;
+    }
+    EXPECT_TRUE(warns_of(of("", "xgmi"), "24 GB/s assumed for each xGMI link"));
+    EXPECT_TRUE(of("sm=\"80\"", "nvlink").warnings.empty());
+    EXPECT_TRUE(of("gcn=\"gfx942\"", "xgmi").warnings.empty());
+}
+
+TEST(NcclFile, ANicInSeveralFormsCountsOnce) {
+    auto const net = [](std::string const& name, int mbps, std::string const& guid = "") {
+        return "<net name=\"" + name + "\" speed=\"" + std::to_string(mbps) + "\" port=\"1\"" +
+               (guid.empty() ? "" : " guid=\"" + guid + "\"") + "/>";
+    };
+    std::string const one = gpu(kA) + nic("0000:01:00.0", net("a", 100'000, "0x7"));
+    auto const alone =
+        read_text(system_of(cpu(gpu(kA) + nic("0000:09:00.0", net("a+b", 200'000)))));
+    EXPECT_EQ(gbps(alone, "nic 0000:09:00.0", "network"), 25);
+    EXPECT_TRUE(alone.warnings.empty());
+    // Merged with one that the file has, and one that it has not.
+    auto const half = read_text(system_of(cpu(nic("0000:09:00.0", net("a+b", 200'000)) + one)));
+    EXPECT_EQ(gbps(half, "nic 0000:09:00.0", "network"), 12.5);
+    EXPECT_TRUE(warns_of(half, "only its others count"));
+    for (std::string const& again :
+         {net("a+a", 200'000), net("a_dma", 100'000), net("a", 100'000, "0x7")}) {
+        auto const made = read_text(system_of(cpu(one + nic("0000:09:00.0", again))));
+        EXPECT_EQ(count_of(made, VertexKind::Nic), 1u) << again;
+        EXPECT_TRUE(warns_of(made, "left out")) << again;
+    }
+    auto const servers = read_text(system_of(cpu(one, "0", "0x1") + cpu(one, "0", "0x2")));
+    EXPECT_EQ(count_of(servers, VertexKind::Nic), 2u) << "another server's is another one";
+    EXPECT_TRUE(servers.warnings.empty());
+}
+
 TEST(NcclFile, RefusesWithLineElementAndWhatWasExpected) {
     EXPECT_EQ(refusal("<system version=\"9\"><cpu/></system>"),
               "file:1: <system>: version is \"9\"; expected 1 or 2");
@@ -281,7 +350,7 @@ TEST(NcclFile, RefusesWithLineElementAndWhatWasExpected) {
               "line 2); expected each GPU once");
     EXPECT_NE(refusal(system_of(cpu(gpu(kA, "", "link_width=\"x16\"")))).find("link_width"),
               std::string::npos);
-    EXPECT_NE(refusal(system_of(cpu(gpu(kA, "", "link_width=\"-1\"")))).find("lanes"),
+    EXPECT_NE(refusal(system_of(cpu(gpu(kA, "", "link_width=\"-2\"")))).find("lanes"),
               std::string::npos);
     EXPECT_NE(refusal(system_of(cpu(gpu(kA, nvlink(kB, "-4", "0x030200"))))).find("count is -4"),
               std::string::npos);

@@ -77,6 +77,7 @@ TEST(NvidiaSmi, ANicBehindACpuWithoutGpusGetsOne) {
         a100());
     EXPECT_EQ(gbps(made, "nic nic0", "cpu0"), 24);
     EXPECT_EQ(gbps(made, "nic nic1", "cpu1"), 24);
+    EXPECT_TRUE(warns_of(made, "assumed, since the table does not tell: nic1"));
 }
 
 TEST(NvidiaSmi, WhereSysIsBetweenGpusOfOneCpuTooItMakesNoCpus) {
@@ -89,6 +90,53 @@ TEST(NvidiaSmi, WhereSysIsBetweenGpusOfOneCpuTooItMakesNoCpus) {
         a100());
     EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u);
     EXPECT_EQ(gbps(made, "nic NIC0", "cpu0"), 24);
+}
+
+TEST(NvidiaSmi, NicsFarFromAllAreSharedOutToTheCpusOfTheColumns) {
+    auto const made = read_text(
+        "     GPU0 GPU1 NIC0 NIC1 NIC2 NIC3 CPU Affinity\n"
+        "GPU0 X    NV18 SYS  SYS  SYS  SYS  0-71\n"
+        "GPU1 NV18 X    SYS  SYS  SYS  SYS  72-143\n"
+        "NIC0 SYS  SYS  X    PIX  SYS  SYS\n"
+        "NIC1 SYS  SYS  PIX  X    SYS  SYS\n"
+        "NIC2 SYS  SYS  SYS  SYS  X    PIX\n"
+        "NIC3 SYS  SYS  SYS  SYS  PIX  X\n",
+        a100());
+    EXPECT_EQ(count_of(made, VertexKind::Cpu), 2u);
+    EXPECT_EQ(gbps(made, "pix NIC0", "cpu0"), 24);
+    EXPECT_EQ(gbps(made, "pix NIC2", "cpu1"), 24);
+    EXPECT_TRUE(warns_of(made, "the table does not tell: NIC0, NIC1, NIC2, NIC3"));
+}
+
+TEST(NvidiaSmi, TablesOfSeveralMachinesAreServers) {
+    std::string const table =
+        "\tGPU0\tGPU1\tNIC0\tCPU Affinity\n"
+        "GPU0\tX\tNV18\tPIX\t0-7\nGPU1\tNV18\tX\tSYS\t8-15\nNIC0\tPIX\tSYS\tX\t\n\n"
+        "Legend:\n\n  X = Self\n\nNIC Legend:\n\n  NIC0: ";
+    auto const made = read_text("one:\n" + table + "mlx5_0\ntwo:\n" + table + "mlx5_9\n", a100());
+    EXPECT_EQ(made.servers, 2u);
+    EXPECT_EQ(gbps(made, "nic mlx5_0", "network"), 25);
+    EXPECT_EQ(gbps(made, "h1/nic mlx5_9", "network"), 25);
+    EXPECT_EQ(gbps(made, "h1/gpu0", "h1/nvswitch"), 360);
+    EXPECT_EQ(gbps(made, "cpu0", "h1/cpu0"), 0);
+    EXPECT_TRUE(warns_of(made, "2 tables (the second in line 15)"));
+    EXPECT_NE(refusal(table + "a\n" + "GPU0 GPU1\nGPU0 X\nGPU1 NV1 X\n").find("file:14: the row"),
+              std::string::npos);
+    // What nvidia-smi topo -p2p prints says nothing of rates.
+    auto const one = read_text(table + "mlx5_0\nGPU0 GPU1\nGPU0 X OK\nGPU1 CNS X\n", a100());
+    EXPECT_EQ(one.servers, 1u);
+}
+
+TEST(NvidiaSmi, EachNicWithoutAFactIsNamed) {
+    Facts facts = a100();
+    facts.nic_gbps.reset();
+    facts.nic_gbps_of["NIC1"] = 100;
+    auto const made =
+        read_text("     GPU0 NIC0 NIC1\nGPU0 X PIX PIX\nNIC0 PIX X PIX\nNIC1 PIX PIX X\n", facts);
+    EXPECT_EQ(gbps(made, "nic NIC0", "network"), 1.25);
+    EXPECT_EQ(gbps(made, "nic NIC1", "network"), 12.5);
+    EXPECT_TRUE(warns_of(made, "10 Gb/s assumed for NIC0"));
+    EXPECT_FALSE(warns_of(made, "assumed for NIC0, NIC1"));
 }
 
 TEST(NvidiaSmi, ACpuThatNothingIsAtIsNone) {

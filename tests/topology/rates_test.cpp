@@ -2,6 +2,8 @@
 
 #include "topology/rates.hpp"
 
+#include <cstdint>
+
 namespace mgi::topology {
 namespace {
 
@@ -54,9 +56,13 @@ TEST(Rates, OfCpusFollowTheirModel) {
     EXPECT_EQ(cpu_gbps_named("pentium"), std::nullopt);
 }
 
-TEST(Rates, OfNicsAreKnownForSomeDevices) {
-    EXPECT_EQ(nic_mbps("15b3:1021"), 400'000);
-    EXPECT_EQ(nic_mbps("ffff:ffff"), std::nullopt);
+TEST(Rates, UnknownIsWrittenInManyWays) {
+    for (std::int64_t const lanes : {-1, 0, 255}) EXPECT_FALSE(known_lanes(lanes)) << lanes;
+    EXPECT_EQ(known_lanes(16), 16);
+    for (double const mbps : {-1.0, 0.0, 65535.0, 4294967295.0}) {
+        EXPECT_FALSE(known_mbps(mbps)) << mbps;
+    }
+    EXPECT_EQ(known_mbps(100'000), 100'000);
 }
 
 }  // namespace

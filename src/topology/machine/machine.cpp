@@ -8,7 +8,9 @@
 
 #include "topology/bus_id.hpp"
 #include "topology/machine/nics.hpp"
+#include "topology/nic_models.hpp"
 #include "topology/rates.hpp"
+#include "topology/readers/guesses.hpp"
 #include "topology/readers/read.hpp"
 #include "topology/sysfs.hpp"
 
@@ -27,6 +29,7 @@ public:
     Infrastructure discover() {
         add_nics();
         add_gpus();
+        guesses_.warn(graph_);
         return std::move(graph_).finish(1);
     }
 
@@ -45,27 +48,36 @@ private:
         GraphBuilder graph;
         graph.warn(sources_.hwloc.problem +
                    ": CPUs are NUMA nodes, and PCI switches are not known");
-        std::size_t const nodes =
-            std::max<std::size_t>(1, read_numa_nodes(sources_.sys / "devices/system/node").size());
+        auto nodes = read_numa_nodes(sources_.sys / "devices/system/node");
+        std::erase_if(nodes, [](NumaNode const& node) { return node.cores.empty(); });
+        if (nodes.empty()) nodes.resize(1);
         std::vector<std::pair<std::uint32_t, double>> cpus;
-        for (std::size_t node = 0; node < nodes; ++node) {
-            std::string const name = "cpu" + std::to_string(node);
+        for (NumaNode const& node : nodes) {
+            std::string const name = "cpu" + std::to_string(node.number);
             std::uint32_t const cpu = graph.add(VertexKind::Cpu, name, 0);
             double const gbps = facts_.cpu ? *cpu_gbps_named(*facts_.cpu) : kDefaultCpuGbps;
             cpus.emplace_back(cpu, gbps);
         }
-        if (nodes > 1 && !facts_.cpu) graph.warn("no fact cpu: 10 GB/s between CPUs assumed");
+        if (cpus.size() > 1 && !facts_.cpu) graph.warn("no fact cpu: 10 GB/s between CPUs assumed");
         graph.mesh_cpus(cpus);
         return std::move(graph).finish(1);
     }
 
-    /// A device that hwloc does not have, straight below its NUMA node's CPU.
+    /// A device that hwloc does not have, straight below its NUMA node's CPU; `gbps` is its link's, 0
+    /// where that is not known.
     std::uint32_t add_missing(VertexKind kind, std::string const& name, std::string const& id,
-                              std::string note) {
-        int const node = std::max(0, numa_node_of(sources_.sys, id));
-        std::uint32_t const cpu = cpus_[std::min(std::size_t(node), cpus_.size() - 1)];
+                              std::string note, double gbps = 0) {
+        int const node = numa_node_of(sources_.sys, id);
+        auto const at = graph_.find("cpu" + std::to_string(node));
+        if (!at && cpus_.size() > 1) {
+            graph_.warn(name + ": the machine does not say at which CPU it is; the first assumed");
+        }
+        std::uint32_t const cpu = at.value_or(cpus_.front());
         std::uint32_t const made = graph_.add(kind, name, 0, std::move(note));
-        graph_.hang(made, cpu, kDefaultDeviceGbps, "pcie");
+        graph_.hang(made, cpu, gbps > 0 ? gbps : kDefaultDeviceGbps, "pcie");
+        if (gbps <= 0) {
+            guesses_.add(name, "the rate of its PCIe link is not known; 15.75 GB/s assumed");
+        }
         return made;
     }
 
@@ -75,8 +87,13 @@ private:
             if (!vertex && sources_.hwloc.problem.empty()) continue;  // hwloc has its reasons
             if (!vertex) {
                 vertex = add_missing(VertexKind::Nic, "nic " + id, id, nic.names);
-                double const mbps = nic_mbps_of(facts_, {id}).value_or(nic.mbps);
-                graph_.connect_network(*vertex, mbps > 0 ? mbps : kDefaultNicMbps);
+                double mbps = nic_mbps_of(facts_, {id}).value_or(nic.mbps);
+                if (mbps <= 0) {
+                    mbps = kDefaultNicMbps;
+                    graph_.warn("NIC " + id + " (" + nic.names +
+                                "): nobody knows its rate; 10 Gb/s assumed (fact: nic_gbps)");
+                }
+                graph_.connect_network(*vertex, mbps);
             }
             if (nic.rdma) graph_.set_nic_direct(*vertex, true);
             std::string const& known = graph_.made().sites[*vertex].note;
@@ -140,7 +157,9 @@ private:
         std::string note = gpu.name;
         if (gpu.sm) note += ", sm " + std::to_string(*gpu.sm);
         auto found = graph_.find(gpu.bus_id);
-        if (!found) found = add_missing(VertexKind::Gpu, gpu.bus_id, gpu.bus_id, note);
+        if (!found) {
+            found = add_missing(VertexKind::Gpu, gpu.bus_id, gpu.bus_id, note, gpu.pcie_gbps);
+        }
         graph_.set_note(*found, note);
         widen(*found, gpu.pcie_gbps);
         return *found;
@@ -170,7 +189,13 @@ private:
 
     void connect(NvmlGpu const& gpu, std::map<std::string, std::uint32_t> const& vertices) {
         std::uint32_t const from = vertices.at(gpu.bus_id);
-        double const one = nvlink_gbps(gpu.sm ? gpu.sm : facts_.sm);
+        auto const sm = gpu.sm ? gpu.sm : facts_.sm;
+        if (!sm && (!gpu.to_gpus.empty() || gpu.to_switch + gpu.to_cpu > 0)) {
+            guesses_.add("GPU " + gpu.bus_id,
+                         "its compute capability is not known; 20 GB/s assumed for each NVLink "
+                         "(fact: sm)");
+        }
+        double const one = nvlink_gbps(sm);
         for (auto const& [peer, links] : gpu.to_gpus) {
             if (vertices.at(peer) != from)
                 graph_.connect(from, vertices.at(peer), links * one, "nvlink");
@@ -209,6 +234,7 @@ private:
     Facts const& facts_;
     std::map<std::string, LinuxNic> const nics_;
     GraphBuilder graph_;
+    Guesses guesses_;
     std::vector<std::uint32_t> cpus_;
 };
 

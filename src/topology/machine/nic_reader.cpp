@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "topology/machine/sys_files.hpp"
+#include "topology/rates.hpp"
 
 namespace mgi::topology {
 namespace {
@@ -75,8 +76,8 @@ public:
         }
         if (rdma > 0) return all.add(rdma);
         for (path const& interface : interfaces_) {
-            // -1 where nobody knows.
-            if (is_up(interface)) all.add(number_in<double>(interface / "speed").value_or(-1));
+            if (!is_up(interface)) continue;
+            all.add(known_mbps(number_in<double>(interface / "speed").value_or(0)).value_or(0));
         }
     }
 

@@ -1,11 +1,12 @@
 #include "topology/machine/nics.hpp"
 
-#include <algorithm>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "topology/bus_id.hpp"
 #include "topology/machine/sys_files.hpp"
+#include "topology/rates.hpp"
 #include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
@@ -26,13 +27,46 @@ std::optional<std::string> pci_device_of(path const& entry) {
     return found;
 }
 
+/// Whether something in /sys/class speaks for others of its PCI device, whose ports it shares: a
+/// subfunction's (".../mlx5_core.sf.2/..."), a bond's RDMA device (which has both functions' rate), or the
+/// representor of a virtual function ("pf0vf3").
+bool is_of_others(path const& entry) {
+    std::error_code error;
+    path const device = std::filesystem::canonical(entry / "device", error);
+    if (!error && device.string().find(".sf.") != std::string::npos) return true;
+    if (entry.filename().string().find("_bond_") != std::string::npos) return true;
+    std::string const port = line_of(entry / "phys_port_name");
+    return port.find("vf") != std::string::npos || port.find("sf") != std::string::npos;
+}
+
+/// The PCI device of which this one is a virtual function.
+std::optional<std::string> physical_of(path const& sys, std::string const& id) {
+    std::error_code error;
+    path const physical =
+        std::filesystem::canonical(sys / "bus/pci/devices" / id / "physfn", error);
+    if (error) return std::nullopt;
+    return parse_bus_id(physical.filename().string());
+}
+
+/// Virtual functions share their NIC's ports: of a NIC and those that are seen one counts.
+void drop_virtual(std::map<std::string, LinuxNic>& nics, path const& sys) {
+    std::set<std::string> counted;
+    for (auto const& [id, nic] : nics) {
+        if (!physical_of(sys, id)) counted.insert(id);
+    }
+    std::erase_if(nics, [&](auto const& entry) {
+        auto const physical = physical_of(sys, entry.first);
+        return physical && !counted.insert(*physical).second;
+    });
+}
+
 /// "200 Gb/sec (4X HDR)" of the ports that are up ("4: ACTIVE"), in megabits a second.
 double rdma_mbps(path const& device) {
     double mbps = 0;
     for (std::string const& port : names_in(device / "ports")) {
         path const at = device / "ports" / port;
         if (!line_of(at / "state").starts_with('4')) continue;
-        mbps += number_in<double>(at / "rate").value_or(0) * 1000;
+        mbps += known_mbps(number_in<double>(at / "rate").value_or(0) * 1000).value_or(0);
     }
     return mbps;
 }
@@ -56,7 +90,7 @@ std::map<std::string, LinuxNic> read_nics(path const& sys) {
         LinuxNic& nic = nic_of(nics, sys, *id, name);
         nic.rdma = true;
         nic.ports.rdma_devices.push_back(name);
-        nic.mbps += rdma_mbps(rdma / name);
+        if (!is_of_others(rdma / name)) nic.mbps += rdma_mbps(rdma / name);
     }
     path const net = sys / "class/net";
     std::map<std::string, double> interfaces;
@@ -64,13 +98,15 @@ std::map<std::string, LinuxNic> read_nics(path const& sys) {
         auto const id = pci_device_of(net / name);
         if (!id) continue;
         nic_of(nics, sys, *id, name).ports.interfaces.push_back(name);
-        // -1 where nobody knows.
-        interfaces[*id] += std::max(0.0, number_in<double>(net / name / "speed").value_or(0));
+        if (is_of_others(net / name)) continue;
+        interfaces[*id] +=
+            known_mbps(number_in<double>(net / name / "speed").value_or(0)).value_or(0);
     }
     // An RDMA device and an interface of one PCI device are the same ports.
     for (auto const& [id, mbps] : interfaces) {
         if (nics[id].mbps == 0) nics[id].mbps = mbps;
     }
+    drop_virtual(nics, sys);
     return nics;
 }
 

@@ -24,7 +24,7 @@ struct LinuxNic {
 };
 
 /// By bus id. What is no PCI device (loopback, bridges, bonds, tunnels) is left out, so that nothing
-/// counts twice. `sys` is where sysfs is mounted; what is missing or not understood is left out.
+/// counts twice; so are virtual functions whose NIC is there, and rates of what shares a NIC's ports. `sys` is where sysfs is mounted; what is missing or not understood is left out.
 std::map<std::string, LinuxNic> read_nics(std::filesystem::path const& sys = "/sys");
 
 /// The NUMA node of a PCI device; -1 where it is not known.

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "topology/bus_id.hpp"
+#include "topology/nic_models.hpp"
 #include "topology/rates.hpp"
 #include "topology/readers/formats.hpp"
+#include "topology/readers/guesses.hpp"
+#include "topology/readers/hwloc_cpus.hpp"
 #include "topology/readers/hwloc_links.hpp"
 #include "topology/readers/hwloc_pci.hpp"
 
@@ -19,34 +22,18 @@ namespace {
 constexpr double kNarrowGbps = 3.9;  ///< a GPU's own link below Gen3 x4
 constexpr double kMostLinkGbps = 1e6;
 
-bool is_package(XmlElement const& object) {
-    std::string_view const type = object.text("type");
-    return type == "Package" || type == "Socket";  // Socket: hwloc 1.x
-}
+/// A link of more is that of a device that does not answer: all ones are 63 lanes of a rate to come.
+constexpr double kMostKnownGbps = 600;
 
-/// The objects that become CPUs, in the file's order: packages below this one.
-void find_packages(XmlElement const& object, std::vector<XmlElement>& found) {
+/// Machines that an export puts beside each other below a system (hwloc 1.x).
+void find_machines(XmlElement const& object, std::vector<XmlElement>& found) {
     for (XmlElement const& child : object.children("object")) {
-        if (is_package(child)) {
+        if (child.text("type") == "Machine") {
             found.push_back(child);
         } else {
-            find_packages(child, found);
+            find_machines(child, found);
         }
     }
-}
-
-std::string info(XmlElement const& object, std::string_view name) {
-    for (XmlElement const& entry : object.children("info")) {
-        if (entry.text("name") == name) return std::string(entry.text("value"));
-    }
-    return {};
-}
-
-std::optional<std::int64_t> info_number(XmlElement const& object, std::string_view name) {
-    for (XmlElement const& entry : object.children("info")) {
-        if (entry.text("name") == name) return entry.integer("value");
-    }
-    return std::nullopt;
 }
 
 class HwlocReader {
@@ -55,19 +42,21 @@ public:
 
     Infrastructure read(XmlElement const& topology) {
         check_version(topology);
-        auto const machine = topology.child("object");
-        if (!machine) topology.fail("has no <object>; expected the machine");
-        architecture_ = info(*machine, "Architecture");
-        if (architecture_.empty()) architecture_ = info(topology, "Architecture");
-        std::vector<XmlElement> packages;
-        if (!is_package(*machine)) find_packages(*machine, packages);
-        if (packages.empty()) packages.push_back(*machine);
-        for (XmlElement const& package : packages) add_cpu(package);
-        graph_.mesh_cpus(cpus_);
-        read_object(*machine, {0, packages.size()}, kNoVertex);
+        auto const whole = topology.child("object");
+        if (!whole) topology.fail("has no <object>; expected the machine");
+        std::vector<XmlElement> machines;
+        if (whole->text("type") == "System") find_machines(*whole, machines);
+        if (machines.empty()) machines.push_back(*whole);
+        for (XmlElement const& machine : machines) {
+            architecture_ = hwloc_info(machine, "Architecture");
+            if (architecture_.empty()) architecture_ = hwloc_info(topology, "Architecture");
+            read_machine(machine);
+            ++server_;
+        }
+        guesses_.warn(graph_);
         links_.connect(topology, graph_);
         add_switch_links(facts_, links_.any(), graph_);
-        return std::move(graph_).finish(1);
+        return std::move(graph_).finish(server_);
     }
 
 private:
@@ -87,26 +76,34 @@ private:
         }
     }
 
-    void add_cpu(XmlElement const& package) {
-        std::string const model = info(package, "CPUModel");
-        CpuModel cpu{architecture_, info(package, "CPUVendor"),
-                     info_number(package, "CPUFamilyNumber"),
-                     info_number(package, "CPUModelNumber")};
-        // Exports without an architecture still name POWER's models and ARM's implementers.
-        if (cpu.architecture.empty() && model.starts_with("POWER")) cpu.architecture = "ppc64";
-        if (cpu.architecture.empty() && !info(package, "CPUImplementer").empty()) {
-            cpu.architecture = "arm64";
-        }
-        auto const number = package.integer("os_index");
-        std::string const name =
-            "cpu" + std::to_string(number.value_or(std::int64_t(cpus_.size())));
-        std::uint32_t const vertex = graph_.add(VertexKind::Cpu, name, 0, model);
-        double const known = cpu_gbps_of(facts_, cpu_gbps(cpu), package.label(), graph_);
-        cpus_.emplace_back(vertex, known);
-        links_.add_object(package, vertex);
+    void read_machine(XmlElement const& machine) {
+        cpus_.clear();
+        unplaced_ = false;
+        std::vector<HwlocCpu> cpus = hwloc_cpus(machine);
+        if (cpus.empty()) cpus.push_back({machine, {}, {}, machine.integer("os_index")});
+        for (HwlocCpu const& cpu : cpus) add_cpu(cpu);
+        graph_.mesh_cpus(cpus_);
+        read_object(machine, {0, cpus.size()}, kNoVertex);
     }
 
-    /// `span`: the packages in this object, or (last == first + 1) the one that it is in. `parent`: the
+    void add_cpu(HwlocCpu const& cpu) {
+        auto const number = cpu.number.value_or(std::int64_t(cpus_.size()));
+        std::string const name = "cpu" + std::to_string(number);
+        if (!numbers_.insert({server_, number}).second) {
+            graph_.warn(cpu.object.label() + ", line " + std::to_string(cpu.object.line()) +
+                        ": a second CPU of this number; kept as another one");
+        }
+        XmlElement const& said = cpu.package ? *cpu.package : cpu.object;
+        std::uint32_t const vertex =
+            graph_.add(VertexKind::Cpu, name, server_, hwloc_info(said, "CPUModel"));
+        auto const gbps = cpu_gbps(hwloc_model(cpu, architecture_));
+        cpus_.emplace_back(vertex, cpu_gbps_of(facts_, gbps, said.label(), graph_));
+        // A matrix names packages; of one with several NUMA nodes the first stands for it.
+        links_.add_object(said, vertex);
+        if (cpu.node) links_.add_object(*cpu.node, vertex);
+    }
+
+    /// `span`: the CPUs in this object, or (last == first + 1) the one that it is in. `parent`: the
     /// bridge above, kNoVertex where that is the CPU.
     void read_object(XmlElement const& object, Span span, std::uint32_t parent) {
         std::size_t next = span.first;
@@ -120,9 +117,7 @@ private:
             } else if (span.last == span.first + 1) {
                 read_object(child, span, parent);
             } else {
-                std::vector<XmlElement> packages;
-                if (!is_package(child)) find_packages(child, packages);
-                std::size_t const held = is_package(child) ? 1 : packages.size();
+                std::size_t const held = hwloc_cpus(child).size();
                 Span const inside = held == 0 ? span : Span{next, next + held};
                 next += held;
                 read_object(child, inside, parent);
@@ -151,13 +146,23 @@ private:
     }
 
     /// GB/s of an object's link upward, `fallback` where the file does not say.
-    static double link_gbps(XmlElement const& object, double fallback) {
+    double link_gbps(XmlElement const& object, double fallback) {
+        double const gbps = known_link_gbps(object);
+        if (gbps > 0) return gbps;
+        guesses_.add(object.label(), fallback == kUnlimitedGbps
+                                         ? "no pci_link_speed; no limit assumed"
+                                         : "no pci_link_speed; 15.75 GB/s (Gen3 x16) assumed");
+        return fallback;
+    }
+
+    /// 0 where the file does not say.
+    static double known_link_gbps(XmlElement const& object) {
         double const gbps = object.number("pci_link_speed").value_or(0);
         if (gbps > kMostLinkGbps) {
             object.fail("pci_link_speed is " + in_quotes(object.text("pci_link_speed")) +
                         "; expected gigabytes a second");
         }
-        return gbps > 0 ? gbps : fallback;
+        return gbps <= kMostKnownGbps ? gbps : 0;
     }
 
     /// The vertex below which a bridge's children are: itself, or what a host bridge hangs from.
@@ -165,7 +170,7 @@ private:
         if (!bridge.has("pci_busid")) return parent;
         std::string const id = bus_id_of(bridge);
         warn_if_again(bridge, id, bridges_seen_);
-        std::uint32_t const vertex = graph_.add(VertexKind::Switch, "pci " + id, 0);
+        std::uint32_t const vertex = graph_.add(VertexKind::Switch, "pci " + id, server_);
         std::uint32_t const above = parent == kNoVertex ? cpu_of(bridge, span) : parent;
         graph_.hang(vertex, above, link_gbps(bridge, kUnlimitedGbps), "pcie");
         return vertex;
@@ -184,23 +189,23 @@ private:
         std::uint32_t const above = parent == kNoVertex ? cpu_of(object, span) : parent;
         if (is_gpu) {
             add_gpu(object, id, above);
-        } else {
+        } else if (!is_part_of_another(object, type, id)) {
             add_nic(object, type, id, above);
         }
     }
 
     void add_gpu(XmlElement const& object, std::string const& id, std::uint32_t above) {
-        if (!gpus_seen_.insert(id).second) {
+        if (!gpus_seen_.insert({server_, id}).second) {
             object.fail("a second GPU of this bus id; expected each GPU once");
         }
         double const gbps = link_gbps(object, kDefaultDeviceGbps);
-        if (gbps < kNarrowGbps) {
+        if (known_link_gbps(object) > 0 && gbps < kNarrowGbps) {
             char text[32];
             std::snprintf(text, sizeof(text), "%g", gbps);
             graph_.warn(object.label() + ": a link of " + text +
                         " GB/s, which may be an idle link's (idle GPUs slow theirs down)");
         }
-        std::uint32_t const vertex = graph_.add(VertexKind::Gpu, id, 0, gpu_model(object));
+        std::uint32_t const vertex = graph_.add(VertexKind::Gpu, id, server_, gpu_model(object));
         graph_.hang(vertex, above, gbps, "pcie");
         links_.add_object(object, vertex);
         for (XmlElement const& os_device : object.children("object")) {
@@ -210,9 +215,25 @@ private:
 
     static std::string gpu_model(XmlElement const& object) {
         for (XmlElement const& os_device : object.children("object")) {
-            if (std::string model = info(os_device, "GPUModel"); !model.empty()) return model;
+            if (std::string model = hwloc_info(os_device, "GPUModel"); !model.empty()) return model;
         }
-        return info(object, "PCIDevice");
+        return hwloc_info(object, "PCIDevice");
+    }
+
+    /// Whether a NIC is a virtual function of one that the file has, too, on the same bus.
+    bool is_part_of_another(XmlElement const& object, PciType const& type, std::string const& id) {
+        auto const bus = std::make_tuple(server_, id.substr(0, id.rfind(':')), type.vendor);
+        if (!is_virtual_function(type.device, hwloc_info(object, "PCIDevice"))) {
+            buses_of_nics_.insert(bus);
+            return false;
+        }
+        if (buses_of_nics_.contains(bus)) {
+            guesses_.add(object.label(), "a virtual function of a NIC beside it; left out");
+            return true;
+        }
+        guesses_.add(object.label(),
+                     "a virtual function whose NIC the file has not; counted as a NIC of its own");
+        return false;
     }
 
     void add_nic(XmlElement const& object, PciType const& type, std::string const& id,
@@ -221,11 +242,12 @@ private:
         auto const [at, is_new] = nics_.try_emplace({above, device}, kNoVertex);
         if (is_new) {
             warn_if_again(object, device, nics_seen_);
-            at->second = graph_.add(VertexKind::Nic, "nic " + id, 0, info(object, "PCIDevice"));
+            at->second =
+                graph_.add(VertexKind::Nic, "nic " + id, server_, hwloc_info(object, "PCIDevice"));
             graph_.hang(at->second, above, link_gbps(object, kDefaultDeviceGbps), "pcie");
         }
         auto mbps = port_fact(object, id);
-        if (!mbps) mbps = nic_mbps(type.device);
+        if (!mbps) mbps = nic_mbps(type.device, hwloc_info(object, "PCIDevice"));
         if (!mbps) {
             graph_.warn(object.label() + ": a NIC of unknown rate (" + type.device +
                         "); 10 Gb/s assumed (fact: nic_gbps)");
@@ -233,7 +255,7 @@ private:
         graph_.connect_network(at->second, mbps.value_or(kDefaultNicMbps));
         for (XmlElement const& os_device : object.children("object")) {
             // What has a GUID is an RDMA device.
-            if (!info(os_device, "NodeGUID").empty()) graph_.set_nic_direct(at->second, true);
+            if (!hwloc_info(os_device, "NodeGUID").empty()) graph_.set_nic_direct(at->second, true);
         }
     }
 
@@ -246,9 +268,10 @@ private:
         return nic_mbps_of(facts_, {id});
     }
 
-    void warn_if_again(XmlElement const& object, std::string const& id,
-                       std::set<std::string>& seen) {
-        if (seen.insert(id).second) return;
+    using Seen = std::set<std::pair<std::uint32_t, std::string>>;  ///< bus ids, by server
+
+    void warn_if_again(XmlElement const& object, std::string const& id, Seen& seen) {
+        if (seen.insert({server_, id}).second) return;
         graph_.warn(object.label() + ", line " + std::to_string(object.line()) +
                     ": this bus id is there more than once; kept as a vertex of its own");
     }
@@ -259,9 +282,14 @@ private:
     std::string architecture_;
     std::vector<std::pair<std::uint32_t, double>> cpus_;
     std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> nics_;
-    std::set<std::string> gpus_seen_;
-    std::set<std::string> nics_seen_;
-    std::set<std::string> bridges_seen_;
+    Guesses guesses_;
+    std::uint32_t server_ = 0;                                  ///< that is being read
+    std::set<std::pair<std::uint32_t, std::int64_t>> numbers_;  ///< of CPUs, by server
+    /// By server, bus and vendor.
+    std::set<std::tuple<std::uint32_t, std::string, std::string>> buses_of_nics_;
+    Seen gpus_seen_;
+    Seen nics_seen_;
+    Seen bridges_seen_;
     bool unplaced_ = false;
 };
 

@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "topology/bus_id.hpp"
+#include "topology/nic_models.hpp"
 #include "topology/rates.hpp"
 #include "topology/readers/formats.hpp"
+#include "topology/readers/guesses.hpp"
 #include "topology/readers/nccl_links.hpp"
+#include "topology/readers/nccl_ports.hpp"
 #include "topology/readers/numbers.hpp"
 
 namespace mgi::topology {
@@ -24,6 +27,8 @@ std::string bus_id_of(XmlElement const& pci) {
     }
     return *id;
 }
+
+constexpr double kUnknownSpeed = 255;  ///< a link_speed of a device that does not answer
 
 constexpr std::int64_t kSlowestPortMbps = 100;
 constexpr std::int64_t kFastestPortMbps = 3'200'000;
@@ -61,8 +66,10 @@ public:
         }
         auto const cpus = system.children("cpu");
         if (cpus.empty()) system.fail("has no <cpu>");
+        for (XmlElement const& cpu : cpus) ports_.add_names(cpu, server_of(cpu));
         for (XmlElement const& cpu : cpus) read_cpu(cpu);
         for (auto const& [server, members] : cpus_of_) graph_.mesh_cpus(members);
+        guesses_.warn(graph_);
         links_.connect(graph_, std::uint32_t(servers_.size()));
         add_switch_links(facts_, links_.any(), graph_);
         return std::move(graph_).finish(std::uint32_t(servers_.size()));
@@ -81,11 +88,23 @@ private:
         return servers_.try_emplace(std::string(cpu.text("host_hash")), next).first->second;
     }
 
+    /// The NUMA node's; nothing where that is not known, which NCCL writes as -1.
+    std::optional<std::int64_t> number_of(XmlElement const& cpu, std::uint32_t server) {
+        auto const number = cpu.integer("numaid");
+        if (!number || *number < 0) return std::nullopt;
+        if (!numbers_.insert({server, *number}).second) {
+            graph_.warn(cpu.label() + ", line " + std::to_string(cpu.line()) +
+                        ": a second CPU of this number; kept as another one (a file of several "
+                        "machines has a host_hash in each <cpu>)");
+        }
+        return number;
+    }
+
     void read_cpu(XmlElement const& cpu) {
         std::uint32_t const server = server_of(cpu);
         CpuModel const model{std::string(cpu.text("arch")), std::string(cpu.text("vendor")),
                              cpu.integer("familyid"), cpu.integer("modelid")};
-        auto const number = cpu.integer("numaid");
+        auto const number = number_of(cpu, server);
         auto& members = cpus_of_[server];
         std::string const name =
             "cpu" + std::to_string(number.value_or(std::int64_t(members.size())));
@@ -108,9 +127,10 @@ private:
     void read_pci(XmlElement const& pci, Place const& place) {
         std::string const id = bus_id_of(pci);
         std::string_view const pci_class = pci.text("class");
-        double const gbps = link_gbps(pci);
         auto const gpus = pci.children("gpu");
         auto const nic = pci.child("nic");
+        double const gbps =
+            link_gbps(pci, !gpus.empty() || nic || template_ || !is_idle_class(pci_class));
         Place inside = place;
         if (!gpus.empty() || (template_ && is_gpu_class(pci_class))) {
             add_gpus(pci, gpus, id, gbps, place);
@@ -125,22 +145,34 @@ private:
         }
     }
 
-    double link_gbps(XmlElement const& pci) {
-        std::int64_t width = pci.has("link_width") ? pci.integer("link_width").value_or(0) : 0;
-        if (width < 0 || width > 255) {
-            pci.fail("link_width is " + std::to_string(width) +
+    /// `counts`: whether the device becomes a vertex, so that what is assumed matters.
+    double link_gbps(XmlElement const& pci, bool counts) {
+        std::int64_t const written = pci.integer("link_width").value_or(0);
+        if (written < -1 || written > 255) {
+            pci.fail("link_width is " + std::to_string(written) +
                      "; expected the number of lanes, 0 where it is not known");
         }
-        if (width == 0) width = 16;
+        auto const width = known_lanes(written);
+        if (!width && counts) guesses_.add(pci.label(), "no link_width; 16 lanes assumed");
+        return transfers_gbps(pci, width.value_or(16), counts);
+    }
+
+    double transfers_gbps(XmlElement const& pci, std::int64_t width, bool counts) {
         std::string_view const speed = pci.text("link_speed");
         double transfers = 0;
-        if (!read_leading(speed, transfers)) {
-            transfers = facts_.pcie_gen ? *pcie_transfers(*facts_.pcie_gen) : kDefaultTransfers;
+        bool const known =
+            read_leading(speed, transfers) && transfers > 0 && transfers != kUnknownSpeed;
+        if (!known && facts_.pcie_gen) {
+            return *pcie_gbps(*pcie_transfers(*facts_.pcie_gen), width);
         }
-        auto const gbps = pcie_gbps(transfers, width);
+        auto const gbps = known ? pcie_gbps(transfers, width) : std::nullopt;
         if (gbps) return *gbps;
-        graph_.warn(pci.label() + ": link_speed " + in_quotes(speed) +
-                    " is no PCIe rate; Gen3 (8 GT/s) assumed");
+        if (known) {
+            graph_.warn(pci.label() + ": link_speed " + in_quotes(speed) +
+                        " is no PCIe rate; Gen3 (8 GT/s) assumed");
+        } else if (counts) {
+            guesses_.add(pci.label(), "no link_speed; Gen3 (8 GT/s) assumed (fact: pcie_gen)");
+        }
         return *pcie_gbps(kDefaultTransfers, width);
     }
 
@@ -175,16 +207,16 @@ private:
         }
     }
 
-    static std::string note_of(XmlElement const& gpu) {
-        if (auto const sm = gpu.integer("sm"); sm && *sm < 0) {
-            gpu.fail("sm is " + std::to_string(*sm) + "; expected a compute capability");
-        }
-        return gpu.has("gcn") ? "gcn " + std::string(gpu.text("gcn"))
-                              : "sm " + std::string(gpu.text("sm"));
+    [[nodiscard]] std::string note_of(XmlElement const& gpu) const {
+        if (gpu.has("gcn")) return "gcn " + std::string(gpu.text("gcn"));
+        auto const sm = NcclLinks::sm_of(gpu, facts_);
+        return sm ? "sm " + std::to_string(*sm) : "";
     }
 
     void add_nic(XmlElement const& pci, std::optional<XmlElement> const& nic, std::string const& id,
                  double gbps, Place const& place) {
+        auto const ports = nic ? ports_.own(*nic, place.server, id, graph_) : NcclPorts::List{};
+        if (nic && nic->child("net") && ports.empty()) return;  // all of them are other NICs'
         std::string const device(device_of(id));
         auto const [at, is_new] =
             nics_.try_emplace({place.server, place.parent, device}, kNoVertex);
@@ -194,9 +226,9 @@ private:
             graph_.hang(at->second, place.parent, gbps, "pcie");
         }
         std::uint32_t const vertex = at->second;
-        auto const ports = nic ? nic->children("net") : std::vector<XmlElement>{};
-        for (XmlElement const& port : ports) {
-            graph_.connect_network(vertex, port_mbps(port, {std::string(port.text("name")), id}));
+        for (auto const& [port, share] : ports) {
+            double const mbps = port_mbps(port, {std::string(port.text("name")), id});
+            graph_.connect_network(vertex, share * mbps);
             if (port.text("gdr") == "1") graph_.set_nic_direct(vertex, true);
         }
         if (!ports.empty()) return;
@@ -206,13 +238,13 @@ private:
     /// A NIC that is no PCI device, straight under a CPU: each interface is a vertex, and one that
     /// several CPUs list is the same.
     void read_bare_nic(XmlElement const& nic, std::uint32_t server, std::uint32_t cpu) {
-        for (XmlElement const& port : nic.children("net")) {
+        for (auto const& [port, share] : ports_.own(nic, server, "", graph_)) {
             std::string const name(port.required("name"));
             auto const [at, is_new] =
                 bare_nics_.try_emplace({server, name, std::string(port.text("guid"))}, kNoVertex);
             if (is_new) {
                 at->second = graph_.add(VertexKind::Nic, "nic " + name, server, "no PCI device");
-                graph_.connect_network(at->second, port_mbps(port, {name}));
+                graph_.connect_network(at->second, share * port_mbps(port, {name}));
             } else {
                 graph_.warn(port.label() + ": listed under several CPUs; taken as one NIC");
             }
@@ -236,7 +268,7 @@ private:
 
     double port_mbps(XmlElement const& port, Names const& names) {
         auto const speed = port.integer("speed");
-        if (!speed || *speed <= 0) return unsaid_mbps(port, names);
+        if (!speed || !known_mbps(double(*speed))) return unsaid_mbps(port, names);
         if (*speed < kSlowestPortMbps || *speed > kFastestPortMbps) {
             graph_.warn(port.label() + ", line " + std::to_string(port.line()) + ": a speed of " +
                         std::to_string(*speed) + " Mb/s, which looks like another unit");
@@ -265,9 +297,12 @@ private:
     Facts const& facts_;
     GraphBuilder graph_;
     NcclLinks links_;
+    NcclPorts ports_;
+    Guesses guesses_;
     bool template_ = false;
     std::map<std::string, std::uint32_t> servers_;  ///< by host_hash
     std::map<std::uint32_t, std::vector<std::pair<std::uint32_t, double>>> cpus_of_;
+    std::set<std::pair<std::uint32_t, std::int64_t>> numbers_;  ///< of NUMA nodes, by server
     std::map<std::pair<std::uint32_t, std::string>, std::size_t> gpu_lines_;
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, std::uint32_t> nics_;
     std::map<std::tuple<std::uint32_t, std::string, std::string>, std::uint32_t> bare_nics_;

@@ -31,10 +31,21 @@ std::string target_of(XmlElement const& link) {
 
 }  // namespace
 
-void NcclLinks::add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts) {
+std::optional<std::int64_t> NcclLinks::sm_of(XmlElement const& gpu, Facts const& facts) {
     auto const sm = gpu.integer("sm");
+    return sm && *sm > 0 ? sm : facts.sm;
+}
+
+void NcclLinks::add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts) {
+    auto const sm = sm_of(gpu, facts);
     auto const share = double(place.sharers);
-    double const nvlink = nvlink_gbps(sm ? sm : facts.sm) / share;
+    double const nvlink = nvlink_gbps(sm) / share;
+    if (!sm && gpu.child("nvlink")) {
+        guesses_.add("GPU " + place.bus_id, "no sm; 20 GB/s assumed for each NVLink (fact: sm)");
+    }
+    if (gpu.text("gcn").empty() && gpu.child("xgmi")) {
+        guesses_.add("GPU " + place.bus_id, "no gcn; 24 GB/s assumed for each xGMI link");
+    }
     double const xgmi = xgmi_gbps(gpu.text("gcn")) / share;
     for (XmlElement const& link : gpu.children()) {
         if (link.name() == "nvlink") links_.push_back({link, place, nvlink, "nvlink"});
@@ -64,6 +75,7 @@ void NcclLinks::connect(GraphBuilder& graph, std::uint32_t servers) {
     }
     for (Link const& link : links_) connect(link, graph, servers);
     for (PciLink const& link : pci_links_) connect(link, graph);
+    guesses_.warn(graph);
     any_ = !links_.empty();
 }
 

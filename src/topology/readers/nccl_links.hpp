@@ -12,6 +12,7 @@
 
 #include "topology/facts.hpp"
 #include "topology/infrastructure.hpp"
+#include "topology/readers/guesses.hpp"
 #include "topology/readers/xml.hpp"
 
 namespace mgi::topology {
@@ -26,12 +27,16 @@ public:
         std::size_t sharers;  ///< GPUs of this PCI device, which share its links equally
     };
 
+    /// A GPU's compute capability; nothing where neither the file nor a fact says it.
+    static std::optional<std::int64_t> sm_of(XmlElement const& gpu, Facts const& facts);
+
     void add_gpu(XmlElement const& gpu, Gpu const& place, Facts const& facts);
     void add_switch(std::string const& bus_id, std::uint32_t server, std::uint32_t vertex);
     void add_pci_link(XmlElement const& link, std::uint32_t server, std::uint32_t from);
 
     /// Whether the file has links between GPUs.
     [[nodiscard]] bool any() const { return any_; }
+    /// Warns of the links whose rate is assumed.
     void connect(GraphBuilder& graph, std::uint32_t servers);
 
 private:
@@ -53,6 +58,7 @@ private:
     void connect(Link const& link, GraphBuilder& graph, std::uint32_t servers) const;
     void connect(PciLink const& link, GraphBuilder& graph) const;
 
+    Guesses guesses_;
     std::vector<Link> links_;
     std::vector<PciLink> pci_links_;
     std::vector<std::pair<Gpu, double>> c2c_;

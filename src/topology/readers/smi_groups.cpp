@@ -83,13 +83,13 @@ public:
             SmiDevice const& device = matrix_.devices[i];
             std::string const& affinity =
                 device.numa_affinity.empty() ? device.cpu_affinity : device.numa_affinity;
-            if (device.is_gpu && !affinity.empty()) cpu_of_[i] = number_of(affinity);
+            if (!affinity.empty()) cpu_of_[i] = number_of(affinity);
         }
         // What is behind one switch is at one CPU; the others are at that of whatever is nearest.
         spread(SmiRelation::Pxb);
         spread(SmiRelation::Phb);
         spread(SmiRelation::Node);
-        place_rest();
+        place_rest(groups.guessed);
         // Only those that have a device are CPUs: one that nothing is at would join the others.
         std::map<std::size_t, std::size_t> used;
         for (std::size_t const cpu : cpu_of_) {
@@ -119,17 +119,29 @@ private:
         }
     }
 
-    /// Devices near to none that has an affinity: each such neighbourhood has a CPU of its own where
-    /// the table says that they are far from others, else they are at the first CPU.
-    void place_rest() {
-        bool const far = tells_cpus_apart();
+    /// Devices near to none that has an affinity. That SYS leads to all of a table's CPUs says nothing.
+    void place_rest(std::vector<std::size_t>& guessed) {
         Sets sets = joined_by(matrix_, SmiRelation::Node);
+        std::size_t const told = numbers_.size();
+        bool const far = told < 2 && tells_cpus_apart();
+        std::vector<std::size_t> homes;  // of neighbourhoods, by the device that stands for each
         for (std::size_t i = 0; i < cpu_of_.size(); ++i) {
             if (cpu_of_[i] != kNoGroup) continue;
+            guessed.push_back(i);
+            if (std::find(homes.begin(), homes.end(), sets.of(i)) == homes.end()) {
+                homes.push_back(sets.of(i));
+            }
+        }
+        bool const shared_out = told > 1 && tells_cpus_apart();
+        for (std::size_t const i : guessed) {
+            auto const home =
+                std::size_t(std::find(homes.begin(), homes.end(), sets.of(i)) - homes.begin());
             if (far) {
                 cpu_of_[i] = number_of("around " + std::to_string(sets.of(i)));
+            } else if (told == 0) {
+                cpu_of_[i] = number_of("unknown");
             } else {
-                cpu_of_[i] = numbers_.empty() ? number_of("unknown") : 0;
+                cpu_of_[i] = shared_out ? home * told / homes.size() : 0;
             }
         }
     }

@@ -90,8 +90,20 @@ class MatrixReader {
 public:
     explicit MatrixReader(Source const& source) : source_(source), lines_(lines_of(source)) {}
 
-    SmiMatrix read() {
-        std::size_t at = read_header();
+    std::vector<SmiMatrix> read() {
+        std::vector<SmiMatrix> found;
+        for (std::size_t at = header_from(0); at < lines_.size() || found.empty();) {
+            matrix_ = {};
+            at = read_table(at);
+            found.push_back(std::move(matrix_));
+        }
+        return found;
+    }
+
+private:
+    /// Reads the table whose header is in that line, and its legend; returns the next header.
+    std::size_t read_table(std::size_t header) {
+        std::size_t at = read_header(header);
         matrix_.cells.resize(matrix_.devices.size() * matrix_.devices.size());
         for (std::size_t row = 0; row < matrix_.devices.size(); ++row, ++at) {
             while (at < lines_.size() && lines_[at].words.empty()) ++at;
@@ -102,26 +114,42 @@ public:
             read_row(lines_[at], row);
         }
         check_symmetry();
-        read_legend(at);
-        return std::move(matrix_);
+        std::size_t next = header_from(at);
+        while (next < lines_.size() && is_of_peers(next)) next = header_from(next + 1);
+        read_legend(at, next);
+        return next;
     }
 
-private:
-    /// The header is the first line that starts with GPU0; returns the line behind it.
-    std::size_t read_header() {
-        std::size_t at = 0;
-        while (at < lines_.size() && lines_[at].words.empty()) ++at;
-        // What people paste before it (a prompt, the command) has no GPU's name in front.
+    /// Whether a line is of the table that `nvidia-smi topo -p2p` prints, or heads it.
+    [[nodiscard]] bool is_of_peers(std::size_t at) const {
+        auto const has_peers = [](Line const& line) {
+            return std::any_of(line.words.begin(), line.words.end(), [](std::string const& word) {
+                return word == "OK" || word == "NS" || word == "CNS" || word == "GNS" ||
+                       word == "TNS" || word == "U";
+            });
+        };
+        return has_peers(lines_[at]) || (at + 1 < lines_.size() && has_peers(lines_[at + 1]));
+    }
+
+    /// The first line from there on that starts with a GPU's name: what people paste before it (a prompt,
+    /// the command) does not.
+    [[nodiscard]] std::size_t header_from(std::size_t at) const {
         while (at < lines_.size() &&
                (lines_[at].words.empty() || !is_gpu_name(lines_[at].words.front()))) {
             ++at;
         }
+        return at;
+    }
+
+    /// Returns the line behind the header.
+    std::size_t read_header(std::size_t at) {
         if (at == lines_.size()) {
             source_.fail(1,
                          "no line starts with GPU0; expected the table of nvidia-smi topo -m, or "
                          "an XML topology");
         }
         Line const& header = lines_[at];
+        matrix_.line = header.number;
         if (header.words.size() > 1 && cell_of(header.words[1])) {
             source_.fail(
                 header.number,
@@ -201,9 +229,9 @@ private:
     }
 
     /// "  NIC0: mlx5_0" under "NIC Legend:".
-    void read_legend(std::size_t at) {
+    void read_legend(std::size_t at, std::size_t end) {
         std::map<std::string, std::string> names;
-        for (; at < lines_.size(); ++at) {
+        for (; at < end; ++at) {
             auto const& words = lines_[at].words;
             if (words.size() == 2 && words[0].ends_with(':')) {
                 names[words[0].substr(0, words[0].size() - 1)] = words[1];
@@ -222,7 +250,7 @@ private:
 
 }  // namespace
 
-SmiMatrix read_smi_matrix(Source const& source) {
+std::vector<SmiMatrix> read_smi_matrices(Source const& source) {
     return MatrixReader(source).read();
 }
 

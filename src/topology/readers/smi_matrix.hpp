@@ -28,6 +28,7 @@ struct SmiDevice {
 };
 
 struct SmiMatrix {
+    std::size_t line = 0;  ///< of its header
     std::vector<SmiDevice> devices;
     std::vector<SmiCell> cells;  ///< a row a device
 
@@ -36,8 +37,8 @@ struct SmiMatrix {
     }
 };
 
-/// Throws Error(InvalidArgument) that names file and line where the text is no such table, a row is
-/// short or missing, a cell is unknown, or two cells of a pair disagree.
-SmiMatrix read_smi_matrix(Source const& source);
+/// The tables of a text, one for each server. Throws Error(InvalidArgument) that names file and line where
+/// there is none, a row is short or missing, a cell is unknown, or two cells of a pair disagree.
+std::vector<SmiMatrix> read_smi_matrices(Source const& source);
 
 }  // namespace mgi::topology
