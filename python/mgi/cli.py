@@ -36,13 +36,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     name_output()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    status = 0
+
+    def work() -> None:
+        nonlocal status
+        status = _run(arguments)
+
+    try:
+        return guarded("mgi", work) or status
+    except SystemExit:  # help was printed, or what is wrong with a call
+        if guarded("mgi", lambda: None) != 0:
+            raise SystemExit(1) from None
+        raise
+
+
+def _run(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command in ("-h", "--help", "help"):
-        return guarded("mgi", lambda: print(USAGE))
+        print(USAGE)
+        return 0
     if command in ("-V", "--version"):
         from mgi import __version__
 
-        return guarded("mgi", lambda: print(f"mgi {__version__}"))
+        print(f"mgi {__version__}")
+        return 0
     if command == "demo":
         from mgi.demo.run import main as demo
 

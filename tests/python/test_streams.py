@@ -33,7 +33,9 @@ def test_what_is_closed_is_as_if_nobody_wanted_it(closed: str, tmp_path: Path) -
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["topo --preset dgx-1", "--help", "--version"])
+@pytest.mark.parametrize(
+    "command", ["topo --preset dgx-1", "--help", "topo --help", "perf exchange --rows 1000"]
+)
 def test_a_full_output_is_named(command: str, tmp_path: Path) -> None:
     ended = shell(f"{MGI} {command} >/dev/full", tmp_path)
     assert ended.returncode == 1

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mgi.errors import Error
+from mgi.warden import private_base
 
 PATIENCE = 300.0
 """Seconds that any step may take: making the rows, an exchange."""
@@ -207,7 +208,7 @@ def rows_of(options: argparse.Namespace) -> list[str]:
 
 def temporary_folder(stack: contextlib.ExitStack) -> Path:
     """A folder for teams' sockets and logs, whose path is short; gone with the stack."""
-    folder = Path(tempfile.mkdtemp(prefix="mgi-perf-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mgi-perf-", dir=private_base()))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
