@@ -157,6 +157,7 @@ TEST(NvidiaSmi, WithoutFactsItWarns) {
     EXPECT_EQ(gbps(made, "gpu0", "cpu0"), 12);
     EXPECT_TRUE(warns_of(made, "no fact sm"));
     EXPECT_TRUE(warns_of(made, "no fact pcie_gen"));
+    EXPECT_TRUE(warns_of(read_text("GPU0\nGPU0 X\n", a100()), "x16 assumed everywhere"));
 }
 
 TEST(NvidiaSmi, RefusesWithLineAndWhatWasExpected) {

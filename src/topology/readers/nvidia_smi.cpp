@@ -51,7 +51,8 @@ public:
 
 private:
     void warn_of_guesses() {
-        if (!facts_.pcie_gen) graph_.warn("no fact pcie_gen: PCIe Gen3 x16 assumed everywhere");
+        graph_.warn(facts_.pcie_gen ? "the matrix has no widths of links: x16 assumed everywhere"
+                                    : "no fact pcie_gen: PCIe Gen3 x16 assumed everywhere");
         if (!facts_.sm && has_nvlinks()) {
             graph_.warn("no fact sm: 20 GB/s assumed for each NVLink");
         }
