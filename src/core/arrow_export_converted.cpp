@@ -33,9 +33,9 @@ struct Lone {
         rows.owner = owner;
     }
     Room& room() { return owner->room; }
-    ArrowArray exported(ColumnFormat const& format, Column column) {
+    ArrowArray exported(ColumnFormat const& format, Column const& column) {
         rows.schema = Schema({format.field});
-        rows.columns.assign(1, std::move(column));
+        rows.columns.assign(1, column);
         ColumnFormat as_typed;
         as_typed.field = format.field;
         as_typed.encoding = rows.columns[0].encoding;
@@ -247,7 +247,7 @@ ArrowArray export_dictionary(RecordBatch const& batch, std::size_t c, ColumnForm
     Column indices = indices_of(numbers, index.field.type, lone.room());
     indices.offset = front;
     if (from.validity != nullptr) indices.validity = from.validity + from.offset / 8;
-    ArrowArray array = lone.exported(index, std::move(indices));
+    ArrowArray array = lone.exported(index, indices);
     auto* const holder = static_cast<ArrayHolder*>(array.private_data);
     try {
         holder->dictionary = export_values(batch, distinct.values(), *format.values);

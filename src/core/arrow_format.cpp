@@ -221,7 +221,7 @@ bool is_plain(ArrowField const& arrow, ColumnFormat const& column) {
 }
 
 /// What values mean when they are compared.
-std::string comparison_of(std::string meaning) {
+std::string comparison_of(std::string const& meaning) {
     if (meaning == "halffloat") return {};
     // However many digits, they are as wide.
     if (meaning.substr(0, 11) == "decimal256(") return meaning.substr(meaning.find(','));

@@ -11,7 +11,7 @@ namespace mgi {
 namespace {
 
 constexpr int kMaxPrecision = 38;
-constexpr char kUnits[] = {'s', 'm', 'u', 'n'};
+constexpr char kTimeUnits[] = {'s', 'm', 'u', 'n'};
 constexpr int kMaxFixedWidth = 65536;
 // A segment holds at least 64 rows and is addressed with 32 bits.
 constexpr std::uint64_t kMaxRowBytes = std::uint64_t(16) << 20;
@@ -168,13 +168,13 @@ Type date32() {
     return {TypeId::Date32};
 }
 Type timestamp(TimeUnit unit, std::string const& zone) {
-    return arrow::type_of_format(std::string("ts") + kUnits[std::size_t(unit)] + ':' + zone);
+    return arrow::type_of_format(std::string("ts") + kTimeUnits[std::size_t(unit)] + ':' + zone);
 }
 Type time_of_day(TimeUnit unit) {
-    return arrow::type_of_format(std::string("tt") + kUnits[std::size_t(unit)]);
+    return arrow::type_of_format(std::string("tt") + kTimeUnits[std::size_t(unit)]);
 }
 Type duration(TimeUnit unit) {
-    return arrow::type_of_format(std::string("tD") + kUnits[std::size_t(unit)]);
+    return arrow::type_of_format(std::string("tD") + kTimeUnits[std::size_t(unit)]);
 }
 Type date64() {
     return arrow::type_of_format("tdm");

@@ -273,6 +273,12 @@ Job read_place(Reader const& reader, Launcher const& launcher) {
     return job;
 }
 
+// RANK and WORLD_SIZE without local numbers, as pods and scripts set them: of whoever started the
+// launcher that is there beside them.
+bool is_outermost(Reader const& reader, Launcher const& launcher) {
+    return is_called(launcher, "torchrun") && !is_whole(reader, launcher);
+}
+
 // Whether both say the same rank of as many processes.
 bool agree(Reader const& reader, Launcher const& one, Launcher const& other) {
     auto const same = [&](Names const& a, Names const& b) {
@@ -283,16 +289,17 @@ bool agree(Reader const& reader, Launcher const& one, Launcher const& other) {
 
 // RANK and WORLD_SIZE that nobody but a script has set must be those of the launcher that started it,
 // where that has as many processes. Launchers start processes of their own, which have other ranks.
-void check_agreement(Reader const& reader, Launcher const& inner, Job const& job,
-                     Launcher const& outer) {
-    bool const by_hand = is_called(inner, "torchrun") && !reader.has("TORCHELASTIC_RUN_ID") &&
-                         job.launcher == "torchrun";
-    if (!by_hand) return;
-    std::uint32_t const size = reader.number(outer.size, reader.set(outer.rank));
-    std::uint32_t const rank = reader.number(outer.rank, reader.set(outer.size));
-    if (job.size == 1 || size != job.size || rank == job.rank) return;
-    fail(std::string(reader.set(inner.rank)) + " is " + std::to_string(job.rank) + " and " +
-         reader.set(outer.rank) + " is " + std::to_string(rank) + ", both of " +
+void check_agreement(Reader const& reader, Launcher const& by_hand, Launcher const& other) {
+    bool const is_hand = is_called(by_hand, "torchrun") && !reader.has("TORCHELASTIC_RUN_ID") &&
+                         std::string_view(name_of(reader, by_hand)) == "torchrun";
+    if (!is_hand || !reader.has(by_hand.rank) || !reader.has(by_hand.size)) return;
+    std::uint32_t const own_size = reader.number(by_hand.size, "");
+    std::uint32_t const own_rank = reader.number(by_hand.rank, "");
+    std::uint32_t const size = reader.number(other.size, reader.set(other.rank));
+    std::uint32_t const rank = reader.number(other.rank, reader.set(other.size));
+    if (size == 1 || size != own_size || rank == own_rank) return;
+    fail(std::string(reader.set(by_hand.rank)) + " is " + std::to_string(own_rank) + " and " +
+         reader.set(other.rank) + " is " + std::to_string(rank) + ", both of " +
          std::to_string(size) +
          " processes; unset the wrong one, or set MGI_RANK, MGI_SIZE, MGI_LOCAL_RANK and "
          "MGI_LOCAL_SIZE, which go before all others");
@@ -302,7 +309,9 @@ void check_agreement(Reader const& reader, Launcher const& inner, Job const& job
 void check_pmix(Reader const& reader, Job const& job) {
     auto const rank = reader.text("PMIX_RANK");
     bool const told = !job.launcher.empty() && job.launcher != "Slurm";
-    if (!rank || told) return;
+    // Slurm's own, perhaps of the step in which this one was started.
+    bool const slurms = reader.text("PMIX_NAMESPACE").value_or("").starts_with("slurm.pmix");
+    if (!rank || told || slurms) return;
     if (!job.launcher.empty() && Reader::parse("PMIX_RANK", *rank, *rank) == job.rank) return;
     std::string const other =
         job.launcher.empty() ? "" : " (SLURM_PROCID is " + std::to_string(job.rank) + ")";
@@ -317,23 +326,29 @@ Job read_job(Variables const& variables, std::string const& host) {
     Reader const reader(variables);
     Job job;
     Launcher const* found = nullptr;
+    Launcher const* outermost = nullptr;
     for (std::size_t i = 0; i < kLaunchers.size(); ++i) {
         Launcher const& launcher = kLaunchers[i];
         if (!is_present(reader, launcher)) continue;
         if (found != nullptr) {
-            check_agreement(reader, *found, job, launcher);
+            check_agreement(reader, *found, launcher);
             continue;
         }
         bool const elsewhere = !is_whole(reader, launcher) &&
                                std::any_of(kLaunchers.begin() + std::ptrdiff_t(i) + 1,
-                                           kLaunchers.end(), [&](Launcher const& outer) {
-                                               return is_present(reader, outer) &&
-                                                      is_whole(reader, outer) &&
-                                                      agree(reader, launcher, outer);
+                                           kLaunchers.end(), [&](Launcher const& other) {
+                                               return is_present(reader, other) &&
+                                                      is_whole(reader, other) &&
+                                                      (is_outermost(reader, launcher) ||
+                                                       agree(reader, launcher, other));
                                            });
-        if (elsewhere) continue;
+        if (elsewhere) {
+            if (is_outermost(reader, launcher)) outermost = &launcher;
+            continue;
+        }
         job = read_place(reader, launcher);
         found = &launcher;
+        if (outermost != nullptr) check_agreement(reader, *outermost, launcher);
         if (i == 0) break;  // ours is always meant
     }
     if (found != kLaunchers.data()) check_pmix(reader, job);

@@ -22,6 +22,8 @@ from mgi.run.places import is_this_host
         ("[::1] slots=2\n", [("::1", 2)]),
         ("me@[fe80::1%eth0]:3\n2001:db8::2", [("me@fe80::1%eth0", 3), ("2001:db8::2", 1)]),
         ("10.0.0.1:2 # a comment", [("10.0.0.1", 2)]),
+        ("node1\nnode2\nnode1\nnode1:2", [("node1", 4), ("node2", 1)]),
+        ("me@corp.example@node1 slots=2", [("me@corp.example@node1", 2)]),
         ("\ufeffone slots=2\r\ntwo\rthree", [("one", 2), ("two", 1), ("three", 1)]),
     ],
 )
@@ -48,7 +50,9 @@ def test_the_forms_of_others(tmp_path: Path, text: str, hosts: list[tuple[str, i
         ("fe80::zz", "'fe80::zz' is no host's name"),
         ("[::1]x", "'[::1]x' is no host's name"),
         ("me@-oProxyCommand=x", "is no host's name"),
-        ("node[1-2],node2", "node2 stands there twice"),
+        ("-l@node1", "'-l@node1' is no host's name"),
+        ("node[1-2],me@node2", "node2 stands there as 'node2', too"),
+        ("node1:4096,node1", "has more than 4096 slots in all"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_line(

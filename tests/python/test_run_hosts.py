@@ -58,7 +58,7 @@ def test_a_host_that_cannot_be_reached(runner: Runner) -> None:
     ("text", "why"),
     [
         ("node1 slots=0\n", "hosts:1: 'slots=0'"),
-        ("node1\nnode1 slots=2\n", "hosts:2: node1 stands there twice"),
+        ("node1\nme@node1 slots=2\n", "hosts:2: node1 stands there as 'node1', too"),
         ("# nobody\n", "names no host"),
         ("-oProxyCommand=x\n", "is no host's name"),
         ("node1 slots=2\n", "-n is 3, and the hosts have 2 slots"),

@@ -157,6 +157,27 @@ TEST(Job, APodOfAPyTorchJobIsAServerOfOneProcess) {
     EXPECT_EQ(job.launcher, "PyTorchJob");
 }
 
+TEST(Job, RanksWithoutLocalNumbersAreOfWhoeverStartedTheLauncher) {
+    Set const mpi{{"OMPI_COMM_WORLD_RANK", "5"},
+                  {"OMPI_COMM_WORLD_SIZE", "8"},
+                  {"OMPI_COMM_WORLD_LOCAL_RANK", "5"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}};
+    Set const alone{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+    expect_place(job_of(with(mpi, alone)), 5, 8, 5, 8);
+    expect_place(job_of(with(kSlurm, alone)), 6, 7, 0, 1);
+    Set const one_of_two{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "pod-0"}};
+    expect_place(job_of(with(mpi, one_of_two)), 5, 8, 5, 8);
+    Set const pod = with(one_of_two, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}});
+    expect_place(job_of(with(mpi, pod)), 5, 8, 5, 8);
+    std::string const other = why_not(with(mpi, {{"RANK", "3"}, {"WORLD_SIZE", "8"}}));
+    EXPECT_NE(other.find("RANK is 3 and OMPI_COMM_WORLD_RANK is 5"), std::string::npos) << other;
+}
+
+TEST(Job, SlurmsOwnPmixRankIsOfAnotherStep) {
+    Set const inner = with(kSlurm, {{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "slurm.pmix.4711.0"}});
+    expect_place(job_of(inner), 6, 7, 0, 1);
+}
+
 TEST(Job, WhatAScriptSetsFromSlurmsNeedsNoLocalNumbers) {
     Job const job = job_of(with(kSlurm, {{"RANK", "6"}, {"WORLD_SIZE", "7"}, {"LOCAL_RANK", "0"}}));
     expect_place(job, 6, 7, 0, 1);

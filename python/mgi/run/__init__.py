@@ -135,7 +135,9 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         "tagged": not options.no_tag,
         "grace": options.grace,
     }
-    if job.launcher not in ("", "mgi run") and job.size > 1:
+    # A pod is a server of its own, on which somebody may start processes.
+    own = job.launcher == "PyTorchJob" and (options.n is not None or elsewhere)
+    if job.launcher not in ("", "mgi run") and job.size > 1 and not own:
         launched.check_options(job, options.n, elsewhere)
         return _one_of(job, common)
     if options.hosts is not None:

@@ -15,9 +15,10 @@ from mgi.texts import read_text
 MOST_SLOTS = 4096
 MOST_HOSTS = 4096
 EXPECTED = "host, host:4, host slots=4, node[01-03,07] or [::1], each with user@ before it or not"
-_NAME = re.compile(r"(?:[A-Za-z0-9_.+-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9_.+-]+@)?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?")
-_BRACKETED = re.compile(r"((?:[^@\[]+@)?)\[([^\[\]]*:[^\[\]]*)\](.*)")
+_USER = r"(?:[A-Za-z0-9_][A-Za-z0-9_.+@-]*@)?"
+_NAME = re.compile(_USER + r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_ADDRESS = re.compile(_USER + r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?")
+_BRACKETED = re.compile(r"((?:[^\[]+@)?)\[([^\[\]]*:[^\[\]]*)\](.*)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -44,14 +45,26 @@ def read_hosts(path: Path) -> list[Host]:
         words = line.partition("#")[0].split()
         for host in _hosts(words, f"{path}:{number}") if words else ():
             where = f"{path}:{number}: {host.name}"
-            if host.name in hosts:
-                raise InvalidArgument(f"{where} stands there twice; add its slots")
+            before = hosts.get(host.name)
+            if before is not None:
+                hosts[host.name] = _together(before, host, where)
+                continue
             if len(hosts) == MOST_HOSTS:
                 raise InvalidArgument(f"{where} is one more than {MOST_HOSTS} hosts")
             hosts[host.name] = host
     if not hosts:
         raise InvalidArgument(f"{path}: names no host; expected lines such as 'node1 slots=4'")
     return list(hosts.values())
+
+
+def _together(before: Host, more: Host, where: str) -> Host:
+    """A host that has several lines, as PBS writes one for each slot."""
+    if before.address != more.address:
+        raise InvalidArgument(f"{where} stands there as '{before.address}', too")
+    slots = before.slots + more.slots
+    if slots > MOST_SLOTS:
+        raise InvalidArgument(f"{where} has more than {MOST_SLOTS} slots in all")
+    return Host(before.address, slots)
 
 
 def _hosts(words: list[str], where: str) -> Iterator[Host]:

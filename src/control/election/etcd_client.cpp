@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A member that is stuck must leave time for the next one.
+/// A member that is stuck must leave time for the next one; in each round there is more, for name
+/// servers that are slow.
 constexpr milliseconds kMemberLimit{1000};
 constexpr milliseconds kPause{50};
 
@@ -51,11 +52,12 @@ void EtcdClient::call(char const* what, char const* method,
             auto const left = deadline - steady_clock::now();
             std::this_thread::sleep_for(std::min<steady_clock::duration>(kPause, left));
         }
+        auto const round = static_cast<int>(1 + attempt / members_.size());
         std::size_t const index = (first + attempt) % members_.size();
         GrpcConnections& member = *members_[index];
         auto const left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
         GrpcOutcome outcome =
-            member.call(method, message, std::min(left, kMemberLimit), limit.stop);
+            member.call(method, message, std::min(left, kMemberLimit * round), limit.stop);
         GrpcStatus& status = outcome.status;
         if (status.ok() && !response.ParseFromString(outcome.message)) {
             status = {GrpcCode::Internal, "its answer is none of etcd's"};

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "topology/machine/nics.hpp"
 #include "topology/machine/sys_files.hpp"
 #include "topology/rates.hpp"
 
@@ -72,11 +73,12 @@ public:
     void rate(Rate& all) const {
         double rdma = 0;
         for (path const& port : rdma_) {
-            if (is_active(port)) rdma += number_in<double>(port / "rate").value_or(0) * 1000;
+            if (!is_active(port) || is_of_others(port.parent_path().parent_path())) continue;
+            rdma += known_mbps(number_in<double>(port / "rate").value_or(0) * 1000).value_or(0);
         }
         if (rdma > 0) return all.add(rdma);
         for (path const& interface : interfaces_) {
-            if (!is_up(interface)) continue;
+            if (!is_up(interface) || is_of_others(interface)) continue;
             all.add(known_mbps(number_in<double>(interface / "speed").value_or(0)).value_or(0));
         }
     }

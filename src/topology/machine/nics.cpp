@@ -27,18 +27,6 @@ std::optional<std::string> pci_device_of(path const& entry) {
     return found;
 }
 
-/// Whether something in /sys/class speaks for others of its PCI device, whose ports it shares: a
-/// subfunction's (".../mlx5_core.sf.2/..."), a bond's RDMA device (which has both functions' rate), or the
-/// representor of a virtual function ("pf0vf3").
-bool is_of_others(path const& entry) {
-    std::error_code error;
-    path const device = std::filesystem::canonical(entry / "device", error);
-    if (!error && device.string().find(".sf.") != std::string::npos) return true;
-    if (entry.filename().string().find("_bond_") != std::string::npos) return true;
-    std::string const port = line_of(entry / "phys_port_name");
-    return port.find("vf") != std::string::npos || port.find("sf") != std::string::npos;
-}
-
 /// The PCI device of which this one is a virtual function.
 std::optional<std::string> physical_of(path const& sys, std::string const& id) {
     std::error_code error;
@@ -80,6 +68,15 @@ LinuxNic& nic_of(std::map<std::string, LinuxNic>& nics, path const& sys, std::st
 }
 
 }  // namespace
+
+bool is_of_others(path const& entry) {
+    std::error_code error;
+    path const device = std::filesystem::canonical(entry / "device", error);
+    if (!error && device.string().find(".sf.") != std::string::npos) return true;
+    if (entry.filename().string().find("_bond_") != std::string::npos) return true;
+    std::string const port = line_of(entry / "phys_port_name");
+    return port.find("vf") != std::string::npos || port.find("sf") != std::string::npos;
+}
 
 std::map<std::string, LinuxNic> read_nics(path const& sys) {
     std::map<std::string, LinuxNic> nics;

@@ -24,8 +24,14 @@ struct LinuxNic {
 };
 
 /// By bus id. What is no PCI device (loopback, bridges, bonds, tunnels) is left out, so that nothing
-/// counts twice; so are virtual functions whose NIC is there, and rates of what shares a NIC's ports. `sys` is where sysfs is mounted; what is missing or not understood is left out.
+/// counts twice; so are virtual functions whose NIC is there, and rates of what shares a
+/// NIC's ports. `sys` is where sysfs is mounted; what is missing or not understood is left out.
 std::map<std::string, LinuxNic> read_nics(std::filesystem::path const& sys = "/sys");
+
+/// Whether something in /sys/class speaks for others of its PCI device, whose ports it shares: a
+/// subfunction's (".../mlx5_core.sf.2/..."), a bond's RDMA device (which has both functions' rate), or the
+/// representor of a virtual function ("pf0vf3").
+bool is_of_others(std::filesystem::path const& entry);
 
 /// The NUMA node of a PCI device; -1 where it is not known.
 int numa_node_of(std::filesystem::path const& sys, std::string const& bus_id);
