@@ -68,8 +68,7 @@ void CurlTransfer::set_list(CURLoption option, std::vector<std::string> const& l
     for (std::string const& line : lines) {
         curl_slist* const longer = curl_slist_append(list.get(), line.c_str());
         if (longer == nullptr) throw std::bad_alloc();
-        (void)list.release();
-        list.reset(longer);
+        if (list == nullptr) list.reset(longer);  // else it is the same list
     }
     set(option, list.get(), what);
     lists_[option] = std::move(list);

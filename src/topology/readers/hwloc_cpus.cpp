@@ -1,7 +1,6 @@
 #include "topology/readers/hwloc_cpus.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace mgi::topology {
 namespace {
@@ -58,7 +57,7 @@ std::vector<HwlocCpu> hwloc_cpus(XmlElement const& object,
     auto const here = is_package(object) ? std::optional(object) : package;
     std::vector<HwlocCpu> inside;
     for (XmlElement const& child : object.children("object")) {
-        for (HwlocCpu& cpu : hwloc_cpus(child, here)) inside.push_back(std::move(cpu));
+        for (HwlocCpu const& cpu : hwloc_cpus(child, here)) inside.push_back(cpu);
     }
     bool const divided = std::any_of(inside.begin(), inside.end(),
                                      [](HwlocCpu const& cpu) { return cpu.node.has_value(); });
@@ -69,7 +68,7 @@ std::vector<HwlocCpu> hwloc_cpus(XmlElement const& object,
     if (!made.package && !inside.empty()) made.package = inside.front().package;
     if (node) made.number = node->integer("os_index");
     if (!made.number && made.package) made.number = made.package->integer("os_index");
-    return {std::move(made)};
+    return {made};
 }
 
 CpuModel hwloc_model(HwlocCpu const& cpu, std::string const& architecture) {
