@@ -18,7 +18,8 @@ ArrowArray export_as_it_lies(RecordBatch const& batch, std::size_t c, Encoding e
     Column const& column = batch.columns[c];
     auto holder = std::make_unique<ArrayHolder>();
     holder->owner = batch.owner;
-    bool const absent = batch.rows == 0;
+    bool const absent =
+        batch.rows == 0 && (column.values == nullptr || column.encoding != encoding);
     bool const offsets = encoding == Encoding::Offsets32 || encoding == Encoding::Offsets64;
     holder->buffers.push_back(absent ? nullptr : column.validity);
     if (absent) {

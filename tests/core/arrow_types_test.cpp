@@ -149,6 +149,7 @@ struct Words {
         dictionary.n_buffers = 3;
         dictionary.buffers = dictionary_buffers;
         column.length = 5;
+        column.null_count = 1;
         column.n_buffers = 2;
         column.buffers = column_buffers;
         column.dictionary = &dictionary;

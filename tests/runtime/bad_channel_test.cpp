@@ -115,9 +115,6 @@ TEST_F(BadChannel, EmptySchema) {
 }
 
 TEST_F(BadChannel, ImpossibleSchemas) {
-    expect_error(ErrorCode::InvalidArgument, {"key"},
-                 [] { (void)Schema{{"key", int64()}, {"key", string()}}; });
-    expect_error(ErrorCode::InvalidArgument, {"name"}, [] { (void)Schema{{"", int64()}}; });
     expect_error(ErrorCode::InvalidArgument, {"39"},
                  [] { (void)Schema{{"d", decimal128(39, 0)}}; });
     expect_error(ErrorCode::InvalidArgument, {"0"},
