@@ -201,10 +201,7 @@ def test_copies_to_a_gpu_and_back_keep_nulls_and_bits(
     batch = rows_with_nulls(first + count).slice(first, count)
     table = mgi.GpuTable.from_host(batch, "cuda:1")
     assert table.device == "cuda:1"
-    expected = pa.Table.from_batches([batch])
-    if count == 0:  # nothing says that strings were large ones
-        expected = expected.set_column(8, "z", expected["z"].cast(pa.binary()))
-    assert table.to_arrow() == expected
+    assert table.to_arrow() == pa.Table.from_batches([batch])
     again = mgi.GpuTable(table)
     assert again.to_arrow().equals(table.to_arrow())
 
@@ -239,9 +236,13 @@ def test_arrow_device_arrays_go_round(driver: Driver) -> None:
             return table.__arrow_c_device_array__()
 
     ours = mgi.GpuTable(Theirs())
-    assert ours.to_arrow().equals(table.to_arrow())
+    # What lies there of a dictionary are its values.
+    expected = table.to_arrow()
+    column = expected.schema.get_field_index("c")
+    expected = expected.set_column(column, "c", expected["c"].cast(pa.string()))
+    assert ours.to_arrow().equals(expected)
     assert read(ours["f"]).tolist() == read(table["f"]).tolist()
-    assert pa.schema(ours) == table.to_arrow().schema
+    assert pa.schema(ours) == expected.schema
     with pytest.raises(NotImplementedError, match="new_thing"):
         ours.__arrow_c_device_array__(new_thing=1)
 
