@@ -120,7 +120,7 @@ def guarded(program: str, work: Callable[[], None]) -> int:
             drop_output()
         elif where is None and _is_folder_gone():
             where = "the current folder"
-        # Who has read the output and closed it has enough.
+        # A reader that has closed the output has enough.
         if where != OUTPUT or not isinstance(error, BrokenPipeError):
             complain(": ".join(filter(None, (program, where, error.strerror or str(error)))))
         return 1
