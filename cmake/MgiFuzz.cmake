@@ -6,7 +6,7 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
         "clang, then cmake --preset fuzz.")
 endif()
 
-set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections
+set(MGI_FUZZ_TARGETS core_list numa_nodes arrow_schema arrow_batch nested_value plan topology_file corrections
     agent_message control_frames plan_bytes cluster wire http_request)
 mgi_glob(fuzzed_sources src/core/*.cpp src/gpu/*.cpp src/topology/*.cpp src/topology/readers/*.cpp src/topology/machine/*.cpp
          src/planner/*.cpp src/simulation/*.cpp src/memory/*.cpp src/control/local/*.cpp

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tools/setup/common.sh
 
-targets=(core_list numa_nodes arrow_schema arrow_batch plan topology_file corrections agent_message
+targets=(core_list numa_nodes arrow_schema arrow_batch nested_value plan topology_file corrections agent_message
          control_frames plan_bytes cluster wire http_request)
 target=${1:-all} what=${2:-60} jobs=${JOBS:-$(nproc)}
 case " all ${targets[*]} " in

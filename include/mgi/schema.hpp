@@ -33,7 +33,8 @@ enum class TypeId : std::uint8_t {
     Decimal128,       ///< 16 bytes, little-endian two's complement, with precision and scale
     FixedSizeBinary,  ///< `width` bytes a row
     String,           ///< UTF-8, variable length; Arrow string views inside a segment
-    Binary,           ///< bytes, variable length; Arrow binary views inside a segment
+    Binary,  ///< bytes, variable length; Arrow binary views inside a segment. Lists, structs,
+             ///< maps and unions lie so, too: docs/types.md
 };
 
 /// A column's type. Value semantics; compare with ==, which asks what values mean: a timestamp is no
@@ -57,8 +58,11 @@ struct Type {
     [[nodiscard]] std::string meaning() const;
     /// Whether these are numbers to add up: integers, floats and decimals that mean nothing else.
     [[nodiscard]] bool is_number() const;
-    /// Whether one value can be less than another: not among intervals of days and others.
+    /// Whether one value can be less than another: not among intervals of days, nor among lists,
+    /// structs, maps and unions.
     [[nodiscard]] bool has_order() const;
+    /// Whether values can be keys: not maps, unions, or lists and structs with floats in them.
+    [[nodiscard]] bool is_key() const;
     /// Whether values of both can be equal as keys: timestamps with zones whichever, a float16 and a
     /// float.
     [[nodiscard]] bool means_as(Type const& other) const;

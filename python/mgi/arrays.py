@@ -100,7 +100,7 @@ def dtype_of_field(column: str, kind: str, width: int) -> np.dtype[Any]:
     time = _TIME.fullmatch(kind)
     if time is not None:
         return numpy.dtype(_TIME_DTYPE[time[1]].format(time[2]))
-    if kind in ("string", "binary"):
+    if kind in ("string", "binary") or "<" in kind:  # text, or nested
         raise InvalidArgument(
             f"column '{column}' is {kind}, which NumPy has no fixed-width dtype for: leave it out "
             f"with columns=[...], read it with strings('{column}'), or use to_arrow()"

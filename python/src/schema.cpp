@@ -91,7 +91,8 @@ Type type_named(std::string_view name) {
         return fixed_size_binary(numbers[0]);
     }
     throw Error(ErrorCode::InvalidArgument,
-                "there is no type '" + std::string(name) + "'; there are: " + kKnownTypes);
+                "there is no type '" + std::string(name) + "'; there are: " + kKnownTypes +
+                    "; others come from an Arrow schema, of pyarrow, say");
 }
 
 using FieldTuple = std::tuple<std::string, std::string, bool>;

@@ -114,21 +114,27 @@ void export_schema_as(Schema const& schema, std::vector<ColumnFormat> const& for
     *out = export_field(table);
 }
 
-ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format) {
+ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format,
+                         Dictionary& dictionary) {
     bool const as_it_lies = batch.rows == 0 || batch.columns[column].encoding == format.encoding;
     if (format.stored != Stored::AsTyped || !as_it_lies) {
-        return export_converted(batch, column, format);
+        return export_converted(batch, column, format, dictionary);
     }
     return export_as_it_lies(batch, column, format.encoding);
 }
 
+ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format) {
+    Dictionary lone;
+    return export_column(batch, column, format, lone);
+}
+
 void export_batch_as(RecordBatch const& batch, std::vector<ColumnFormat> const& formats,
-                     ArrowArray* out) {
+                     std::vector<Dictionary>& dictionaries, ArrowArray* out) {
     auto holder = std::make_unique<ArrayHolder>();
     holder->buffers.push_back(nullptr);  // no row is null as a whole
     make_children(*holder, batch.columns.size());
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
-        holder->child_structs[c] = export_column(batch, c, formats[c]);
+        holder->child_structs[c] = export_column(batch, c, formats[c], dictionaries[c]);
     }
     *out = seal(std::move(holder));
     out->length = batch.rows;
@@ -147,7 +153,8 @@ void export_schema(RecordBatch const& batch, ArrowSchema* out) {
 }
 
 void export_batch(RecordBatch const& batch, ArrowArray* out) {
-    arrow::export_batch_as(batch, arrow::formats_of(batch), out);
+    std::vector<arrow::Dictionary> dictionaries(batch.columns.size());
+    arrow::export_batch_as(batch, arrow::formats_of(batch), dictionaries, out);
 }
 
 }  // namespace mgi

@@ -10,6 +10,7 @@
 #include <mgi/batch.hpp>
 #include <mgi/error.hpp>
 
+#include "core/arrow_distinct.hpp"
 #include "core/arrow_format.hpp"
 
 namespace mgi::arrow {
@@ -26,13 +27,17 @@ std::vector<ColumnFormat> formats_of(RecordBatch const& batch);
 
 void export_schema_as(Schema const& schema, std::vector<ColumnFormat> const& formats,
                       ArrowSchema* out);
+/// `dictionaries`: by column, kept from one batch to the next, so that batches share them.
 void export_batch_as(RecordBatch const& batch, std::vector<ColumnFormat> const& formats,
-                     ArrowArray* out);
+                     std::vector<Dictionary>& dictionaries, ArrowArray* out);
 
 /// A column that is not stored as it lies here, or whose text lies otherwise.
 ArrowArray export_converted(RecordBatch const& batch, std::size_t column,
-                            ColumnFormat const& format);
+                            ColumnFormat const& format, Dictionary& dictionary);
 /// Any column.
+ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format,
+                         Dictionary& dictionary);
+/// Any column, by itself.
 ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFormat const& format);
 
 }  // namespace mgi::arrow

@@ -9,6 +9,8 @@
 
 #include <mgi/error.hpp>
 
+#include "core/arrow_nested.hpp"
+
 namespace mgi::arrow {
 namespace {
 
@@ -67,30 +69,10 @@ constexpr std::array<Named, 18> kNamed{
      {"e", TypeId::Float32, "halffloat", 0, Stored::Half},
      {"n", TypeId::Bool, "null", 0, Stored::Null}}};
 
-struct Refused {
-    std::string_view prefix;
-    char const* what;
-};
-
-/// Longer prefixes first.
-constexpr std::array<Refused, 12> kRefused{{{"+vl", "list view"},
-                                            {"+vL", "large list view"},
-                                            {"+ud", "dense union"},
-                                            {"+us", "sparse union"},
-                                            {"+l", "list"},
-                                            {"+L", "large list"},
-                                            {"+w", "fixed-size list"},
-                                            {"+s", "struct"},
-                                            {"+m", "map"},
-                                            {"d:", "decimal of an impossible precision or width"},
-                                            {"w:", "fixed-size binary of an impossible width"},
-                                            {"+r", "run-end encoded without its two children"}}};
-
 [[noreturn]] void refuse(std::string const& name, std::string_view format, char const* what) {
-    throw Error(ErrorCode::InvalidArgument,
-                "column '" + name + "': Arrow format '" + std::string(format) + "' (" + what +
-                    ") is not supported; numbers, decimals, time types, strings, binary, and "
-                    "dictionaries and runs of them are. Cast the column or leave it out");
+    throw Error(ErrorCode::InvalidArgument, "column '" + name + "': Arrow format '" +
+                                                std::string(format) + "' is " + what +
+                                                ". Cast the column or leave it out");
 }
 
 /// Takes an integer and the separator behind it off the text's front.
@@ -182,36 +164,6 @@ bool read_values(ArrowField const& arrow, ColumnFormat& column) {
     return false;
 }
 
-/// What `arrow` says, of a column or of a dictionary's values.
-ColumnFormat column_of(ArrowField const& arrow, std::string const& name) {
-    ColumnFormat column;
-    column.field.name = name;
-    column.field.nullable = (arrow.flags & ARROW_FLAG_NULLABLE) != 0;
-    if (ArrowField const* const values = values_of(arrow)) {
-        bool const runs = arrow.dictionary == nullptr;
-        column.values = std::make_shared<ColumnFormat const>(column_of(*values, name));
-        column.stored = runs ? Stored::Runs : Stored::Dictionary;
-        std::string const& index = runs ? arrow.children[0].format : arrow.format;
-        if (index.size() != 1 || std::string_view("cCsSiIlL").find(index) == std::string::npos) {
-            refuse(name, index, "not the format of an index");
-        }
-        column.index = index.front();
-        column.field.type = column.values->field.type;
-        // Runs themselves are never null.
-        if (runs) column.field.nullable = column.field.nullable || column.values->field.nullable;
-        return column;
-    }
-    if (!read_values(arrow, column)) {
-        for (Refused const& refused : kRefused) {
-            if (arrow.format.substr(0, refused.prefix.size()) == refused.prefix) {
-                refuse(name, arrow.format, refused.what);
-            }
-        }
-        refuse(name, arrow.format, "unknown");
-    }
-    return column;
-}
-
 /// Whether a type says all of this by itself.
 bool is_plain(ArrowField const& arrow, ColumnFormat const& column) {
     if (!arrow.metadata.empty() || column.stored != Stored::AsTyped) return false;
@@ -241,15 +193,65 @@ ColumnFormat with_arrow(ArrowField arrow, ColumnFormat column) {
 
 }  // namespace
 
+Type index_type(std::string const& format, std::string const& name) {
+    for (Simple const& simple : kSimple) {
+        Type const type{simple.id};
+        if (simple.format == format && type.is_integer()) return type;
+    }
+    refuse(name, format, "not the format of an index");
+}
+
+ColumnFormat format_of_values(ArrowField const& arrow, std::string const& name) {
+    ColumnFormat column;
+    column.field.name = name;
+    column.field.nullable = (arrow.flags & ARROW_FLAG_NULLABLE) != 0;
+    if (ArrowField const* const values = values_of(arrow)) {
+        bool const runs = arrow.dictionary == nullptr;
+        column.values = std::make_shared<ColumnFormat const>(format_of_values(*values, name));
+        column.stored = runs ? Stored::Runs : Stored::Dictionary;
+        column.index = index_type(runs ? arrow.children[0].format : arrow.format, name);
+        column.field.type = column.values->field.type;
+        // Runs themselves are never null.
+        if (runs) column.field.nullable = column.field.nullable || column.values->field.nullable;
+        return column;
+    }
+    if (is_nested(arrow)) {
+        column.nested = std::make_shared<Nested const>(nested_of(arrow, name));
+        column.stored = Stored::Nested;
+        column.encoding = Encoding::Views;
+        column.field.type = binary();
+        return column;
+    }
+    if (read_values(arrow, column)) return column;
+    bool const decimal = arrow.format.substr(0, 2) == "d:";
+    bool const fixed = arrow.format.substr(0, 2) == "w:";
+    refuse(name, arrow.format,
+           decimal ? "a decimal of an impossible precision or width"
+           : fixed ? "fixed-size binary of an impossible width; 1 to 65536 bytes are possible"
+                   : "none that Arrow's C data interface has");
+}
+
+std::string compared_as(std::string const& format) {
+    Type const type = type_of_format(format);
+    std::string const meaning = type.meaning();
+    // Nested values have the bytes that Arrow stores.
+    return meaning == "halffloat" || meaning.empty() ? type.to_string() : comparison_of(meaning);
+}
+
+std::uint64_t largest(Type const& integer) {
+    bool const has_sign = integer.id < TypeId::UInt8;
+    return ~std::uint64_t{0} >> (64 - 8 * integer.row_width() + (has_sign ? 1 : 0));
+}
+
 ColumnFormat read_format(ArrowSchema const& schema) {
     ArrowField arrow = read_field(schema);
-    ColumnFormat column = column_of(arrow, arrow.name);
+    ColumnFormat column = format_of_values(arrow, arrow.name);
     return with_arrow(std::move(arrow), std::move(column));
 }
 
 ColumnFormat format_of(Field const& field) {
     if (field.type.arrow != nullptr) {
-        ColumnFormat column = column_of(*field.type.arrow, field.name);
+        ColumnFormat column = format_of_values(*field.type.arrow, field.name);
         column.field = field;
         return column;
     }
@@ -262,13 +264,13 @@ ColumnFormat format_of(Field const& field) {
 Type type_of_format(std::string const& format) {
     ArrowField arrow;
     arrow.format = format;
-    ColumnFormat column = column_of(arrow, "");
+    ColumnFormat column = format_of_values(arrow, "");
     return with_arrow(std::move(arrow), std::move(column)).field.type;
 }
 
 void check_arrow(Field const& field) {
     if (field.type.arrow == nullptr) return;
-    Type const& said = column_of(*field.type.arrow, field.name).field.type;
+    Type const& said = format_of_values(*field.type.arrow, field.name).field.type;
     Type const& type = field.type;
     if (said.id == type.id && said.width == type.width && said.precision == type.precision &&
         said.scale == type.scale) {
@@ -297,10 +299,27 @@ std::string format_of(Field const& field, Encoding encoding) {
 
 namespace mgi {
 
+namespace {
+
+/// What the values are; null where a type's id says all.
+ArrowField const* said_of(Type const& type) {
+    ArrowField const* said = type.arrow.get();
+    while (said != nullptr && arrow::values_of(*said) != nullptr) said = arrow::values_of(*said);
+    return said;
+}
+
+std::string compared(Type const& type) {
+    ArrowField const* const said = said_of(type);
+    bool const nested = said != nullptr && arrow::is_nested(*said);
+    return nested ? arrow::nested_text(*said, true) : arrow::comparison_of(type.meaning());
+}
+
+}  // namespace
+
 std::string Type::meaning() const {
-    if (arrow == nullptr) return {};
-    ArrowField const* said = arrow.get();
-    while (ArrowField const* const values = arrow::values_of(*said)) said = values;
+    ArrowField const* const said = said_of(*this);
+    if (said == nullptr) return {};
+    if (arrow::is_nested(*said)) return arrow::nested_text(*said);
     std::string const& format = said->format;
     if (auto const decimal = arrow::parse_decimal(format)) {
         if (decimal->bits == 128 || decimal->precision <= 38) return {};
@@ -321,12 +340,17 @@ bool Type::is_number() const {
 }
 
 bool Type::has_order() const {
-    return id != TypeId::FixedSizeBinary || meaning().empty();
+    bool const lies_so = id == TypeId::FixedSizeBinary || is_variable();
+    return !lies_so || meaning().empty();
+}
+
+bool Type::is_key() const {
+    ArrowField const* const said = said_of(*this);
+    return said == nullptr || !arrow::is_nested(*said) || arrow::nested_is_key(*said);
 }
 
 bool Type::means_as(Type const& other) const {
-    return arrow == other.arrow ||
-           arrow::comparison_of(meaning()) == arrow::comparison_of(other.meaning());
+    return arrow == other.arrow || compared(*this) == compared(other);
 }
 
 }  // namespace mgi

@@ -27,19 +27,35 @@ enum class Stored : std::uint8_t {
     Decimal256,
     Dictionary,  ///< as indices of a dictionary's values
     Runs,        ///< run-end encoded
+    Nested,      ///< as lists, structs, maps and unions; here their bytes (arrow_nested.hpp)
 };
+
+struct Nested;
 
 /// A column as an Arrow schema describes it.
 struct ColumnFormat {
     Field field;
     Encoding encoding = Encoding::Plain;  ///< of values that are stored as typed
     Stored stored = Stored::AsTyped;
-    char index = 0;  ///< format of a dictionary's indices, or of run ends
+    Type index;                                  ///< of a dictionary's indices, or of run ends
     std::shared_ptr<ColumnFormat const> values;  ///< of a dictionary, or of runs
+    std::shared_ptr<Nested const> nested = nullptr;
 };
+
+/// The largest number that an integer type has.
+std::uint64_t largest(Type const& integer);
 
 /// How a type's values are stored where Arrow's schema says what `type` does.
 ColumnFormat format_of(Field const& field);
+
+/// What `arrow` says, of a column or of the values of one.
+ColumnFormat format_of_values(ArrowField const& arrow, std::string const& name);
+
+/// An integer type. Throws Error(InvalidArgument) for another format.
+Type index_type(std::string const& format, std::string const& name);
+
+/// What values of a format string that needs no more than itself mean when they are compared.
+std::string compared_as(std::string const& format);
 
 /// The type of a format string that needs no more than itself. Throws Error(InvalidArgument).
 Type type_of_format(std::string const& format);

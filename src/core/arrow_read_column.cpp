@@ -8,6 +8,7 @@
 
 #include <mgi/device/batch_view.hpp>
 
+#include "core/arrow_nested.hpp"
 #include "core/arrow_stored.hpp"
 #include "core/arrow_take.hpp"
 #include "core/arrow_values.hpp"
@@ -51,6 +52,7 @@ public:
             case Stored::Null: return read_null();
             case Stored::Dictionary: return read_dictionary();
             case Stored::Runs: return read_runs();
+            case Stored::Nested: return read_nested();
             default: break;
         }
         check_buffers();
@@ -121,10 +123,25 @@ private:
 
     /// Every row is null.
     Column read_null() {
-        std::size_t const bytes = std::size_t(rows_ + 7) / 8;
-        auto* const bits = room_.of<std::uint8_t>(bytes);
-        std::memset(bits, 0, bytes);
-        column_.values = bits;
+        column_.validity = room_.bits(std::size_t(rows_));
+        column_.values = column_.validity;
+        return std::move(column_);
+    }
+
+    /// Lists, structs, maps and unions, as their bytes.
+    Column read_nested() {
+        column_ = write_nested(*format_.nested, format_.field.name, array_, skip_, rows_, room_);
+        if (!nested_has_validity(format_.nested->kind) || nulls_of(array_, skip_, rows_) == 0) {
+            return std::move(column_);
+        }
+        std::int64_t const first = array_.offset + skip_;
+        read_validity();
+        std::uint8_t* const bits = room_.bits(std::size_t(rows_));
+        for (std::int64_t i = 0; i < rows_; ++i) {
+            if (device::bit_at(column_.validity, std::uint64_t(first + i))) {
+                set_bit(bits, std::size_t(i));
+            }
+        }
         column_.validity = bits;
         return std::move(column_);
     }
@@ -171,29 +188,25 @@ private:
         return std::move(views.columns[0]);
     }
 
-    Column take_rows(Column const& values, std::vector<std::int64_t> const& rows) {
-        Column taken = take(values, format_.field.type, rows, room_);
+    Column take_rows(Column const& values, RowNumbers const& numbers) {
+        Column taken = take(values, format_.field.type, numbers, room_);
         if (taken.validity != nullptr && !format_.field.nullable) {
             malformed("has nulls among its values, but the column is not nullable");
         }
         return taken;
     }
 
+    /// As it lies; of an unsigned type below 2^63.
     [[nodiscard]] std::int64_t index_at(void const* indices, std::int64_t at) const {
-        switch (format_.index) {
-            case 'c': return static_cast<std::int8_t const*>(indices)[at];
-            case 'C': return static_cast<std::uint8_t const*>(indices)[at];
-            case 's': return static_cast<std::int16_t const*>(indices)[at];
-            case 'S': return static_cast<std::uint16_t const*>(indices)[at];
-            case 'i': return static_cast<std::int32_t const*>(indices)[at];
-            case 'I': return static_cast<std::uint32_t const*>(indices)[at];
+        switch (format_.index.id) {
+            case TypeId::Int8: return static_cast<std::int8_t const*>(indices)[at];
+            case TypeId::UInt8: return static_cast<std::uint8_t const*>(indices)[at];
+            case TypeId::Int16: return static_cast<std::int16_t const*>(indices)[at];
+            case TypeId::UInt16: return static_cast<std::uint16_t const*>(indices)[at];
+            case TypeId::Int32: return static_cast<std::int32_t const*>(indices)[at];
+            case TypeId::UInt32: return static_cast<std::uint32_t const*>(indices)[at];
             default: return static_cast<std::int64_t const*>(indices)[at];
         }
-    }
-
-    [[nodiscard]] std::size_t index_width() const {
-        static constexpr std::string_view kFormats = "cCsSiIlL";
-        return std::size_t(1) << (kFormats.find(format_.index) / 2);
     }
 
     void read_dictionary_values() {
@@ -219,23 +232,23 @@ private:
     Column read_dictionary() {
         check_buffers();
         read_validity();
-        void const* const indices =
-            aligned(array_.offset + skip_ + rows_, index_width(), index_width());
+        std::int64_t const first = array_.offset + skip_;
+        RowNumbers numbers;
+        numbers.width = format_.index.row_width();
+        numbers.values = aligned(first + rows_, numbers.width, numbers.width);
+        numbers.count = rows_;
+        numbers.offset = first;
+        numbers.validity = column_.validity;
         read_dictionary_values();
-        std::vector<std::int64_t> rows(static_cast<std::size_t>(rows_), kNoRow);
-        for (std::int64_t i = 0; i < rows_; ++i) {
-            std::int64_t const at = array_.offset + skip_ + i;
-            bool const valid =
-                column_.validity == nullptr || device::bit_at(column_.validity, std::uint64_t(at));
-            if (!valid) continue;
-            std::int64_t const index = index_at(indices, at);
-            if (index < 0 || index >= last_.length) {
-                malformed("has index " + std::to_string(index) + " in a dictionary of " +
-                          std::to_string(last_.length) + " values");
-            }
-            rows[std::size_t(i)] = index;
+        // Read without a sign, a number below 0 is one that the type does not have.
+        std::uint64_t const counted = largest(format_.index);
+        std::int64_t const rows =
+            std::uint64_t(last_.length) <= counted ? last_.length : std::int64_t(counted) + 1;
+        if (std::int64_t const wrong = first_beyond(numbers, rows); wrong >= 0) {
+            malformed("has index " + std::to_string(index_at(numbers.values, first + wrong)) +
+                      " in a dictionary of " + std::to_string(last_.length) + " values");
         }
-        return take_rows(last_.values, rows);
+        return take_rows(last_.values, numbers);
     }
 
     Column read_runs() {
@@ -269,7 +282,7 @@ private:
             rows.push_back(run - first);
         }
         std::int64_t const count = rows_ == 0 ? 0 : run - first + 1;
-        return take_rows(read_values(values, first, count), rows);
+        return take_rows(read_values(values, first, count), RowNumbers::of(rows));
     }
 
     void read_plain() {

@@ -63,12 +63,10 @@ void const* convert(void const* from, std::int64_t first, std::int64_t count, Ro
 }
 
 void const* bits_of(void const* from, std::int64_t first, std::int64_t count, Room& room) {
-    std::size_t const bytes = std::size_t(count + 7) / 8;
-    auto* const bits = room.of<std::uint8_t>(bytes);
-    std::memset(bits, 0, bytes);
+    std::uint8_t* const bits = room.bits(std::size_t(count));
     auto const* const in = static_cast<std::uint8_t const*>(from) + first;
     for (std::int64_t i = 0; i < count; ++i) {
-        bits[i / 8] = std::uint8_t(bits[i / 8] | (in[i] != 0 ? 1u : 0u) << (i % 8));
+        if (in[i] != 0) set_bit(bits, std::size_t(i));
     }
     return bits;
 }

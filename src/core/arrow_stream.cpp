@@ -19,6 +19,7 @@ namespace {
 struct TableStream {
     Schema schema;
     std::vector<arrow::ColumnFormat> formats;
+    std::vector<arrow::Dictionary> dictionaries;  ///< by column
     std::deque<RecordBatch> batches;
     std::string error;
 
@@ -41,6 +42,7 @@ struct TableStream {
             formats.push_back(arrow::format_of(schema[c]));
             if (schema[c].type.arrow == nullptr) formats[c].encoding = common_encoding(c);
         }
+        dictionaries.resize(formats.size());
     }
 
     /// How a column lies in every batch that has rows; Views where they differ, or where none has.
@@ -62,7 +64,7 @@ struct TableStream {
         for (;;) {
             RecordBatch const& next = batches.front();
             try {
-                arrow::export_batch_as(next, formats, out);
+                arrow::export_batch_as(next, formats, dictionaries, out);
                 batches.pop_front();
                 return;
             } catch (arrow::TooManyRows const&) {

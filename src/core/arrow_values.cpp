@@ -31,11 +31,9 @@ Column column_of(std::vector<std::string_view> const& values, Type const& type, 
         column.values = offsets;
         column.bytes = copy_all(values, room);
     } else if (type.id == TypeId::Bool) {
-        std::size_t const bytes = (values.size() + 7) / 8;
-        auto* const bits = room.of<std::uint8_t>(bytes);
-        std::memset(bits, 0, bytes);
+        std::uint8_t* const bits = room.bits(values.size());
         for (std::size_t i = 0; i < values.size(); ++i) {
-            bits[i / 8] = std::uint8_t(bits[i / 8] | (values[i] == "1" ? 1u : 0u) << (i % 8));
+            if (values[i] == "1") set_bit(bits, i);
         }
         column.values = bits;
     } else {

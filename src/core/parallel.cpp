@@ -15,6 +15,12 @@ std::size_t memory_threads() {
     return threads;
 }
 
+std::size_t all_threads() {
+    static std::size_t const threads =
+        std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 8);
+    return threads;
+}
+
 void in_parallel(std::size_t jobs, std::size_t threads,
                  std::function<void(std::size_t job, std::size_t thread)> const& work) {
     // Never destroyed: work may be under way when the process ends.

@@ -226,6 +226,11 @@ Field as_it_lies(Field field, Encoding encoding) {
         field.type.arrow = std::make_shared<ArrowField const>(ArrowField(*values));
     }
     arrow::ColumnFormat const format = arrow::format_of(field);
+    if (format.stored == arrow::Stored::Nested) {
+        refuse_column(field.name, "is " + field.type.to_string() +
+                                      ", which lies on the GPU in MGI's own bytes: copy the table "
+                                      "to the host and export it there");
+    }
     if (format.stored != arrow::Stored::AsTyped) {
         field.type.arrow = nullptr;
     } else if (format.encoding != encoding) {

@@ -120,12 +120,21 @@ void InputColumns::join_in(Schema const& schema, std::string const& where) {
     allow_nulls([&](u32 c) { return schema[c].nullable; });
 }
 
+void check_key(std::string const& what, Field const& field) {
+    if (field.type.is_key()) return;
+    refuse(what,
+           "column '" + field.name + "' is " + field.type.to_string() +
+               "; maps, unions, and lists and structs of floats are no keys, since equal ones "
+               "may have other bytes");
+}
+
 void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash) {
     if (keys.empty()) refuse(input.what(), "no key columns");
     for (auto key = keys.begin(); key != keys.end(); ++key) {
         if (std::find(keys.begin(), key, *key) == key) continue;
         refuse(input.what(), "key column '" + input.schema()[*key].name + "' is given twice");
     }
+    for (u32 const key : keys) check_key(input.what(), input.schema()[key]);
     if (hash != Hash::Modulo) return;
     if (keys.size() != 1) {
         refuse(input.what(), "Modulo takes one key, not " + std::to_string(keys.size()));
@@ -161,8 +170,8 @@ Field aggregated(std::string const& what, Aggregate const& aggregate, Field cons
     Field result{aggregate.name, int64(), false};
     bool numbers_only = false;
     switch (aggregate.function) {
-        case AggregateFunction::Count:
-        case AggregateFunction::CountDistinct: return result;
+        case AggregateFunction::Count: return result;
+        case AggregateFunction::CountDistinct: check_key(what, *column); return result;
         case AggregateFunction::Min:
         case AggregateFunction::Max:
             if (!column->type.has_order()) {

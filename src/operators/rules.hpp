@@ -79,6 +79,8 @@ protected:
 
 // All of these throw Error(InvalidArgument).
 
+// A column whose values can be told apart.
+void check_key(std::string const& what, Field const& field);
 // Keys that can be routed by this hash.
 void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash);
 // Names that differ.

@@ -8,7 +8,7 @@
 
 #include <mgi/device/batch_view.hpp>
 
-#include "operators/buffer.hpp"
+#include "core/buffer.hpp"
 
 namespace mgi::operators {
 

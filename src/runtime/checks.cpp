@@ -102,6 +102,10 @@ void check_keys(ChannelSpec const& spec, Schema const& schema) {
             refuse(spec, std::string("partition key: ") + error.what());
         }
         Type const& type = schema[column].type;
+        if (!type.is_key()) {
+            refuse(spec, "column '" + key + "' is " + type.to_string() +
+                             "; maps, unions, and lists and structs of floats are no keys");
+        }
         bool const whole =
             type.is_integer() || type.id == TypeId::Bool || type.id == TypeId::Date32;
         if (routing.hash == Hash::Modulo && !whole) {

@@ -51,14 +51,13 @@ TEST_P(Replay, Seeds) {
 
 INSTANTIATE_TEST_SUITE_P(
     Fuzz, Replay,
-    ::testing::Values(Target{"core_list", &core_list, 2000}, Target{"numa_nodes", &numa_nodes, 100},
-                      Target{"arrow_schema", &arrow_schema, 5000},
-                      Target{"arrow_batch", &arrow_batch, 5000}, Target{"plan", &plan, 5000},
-                      Target{"topology_file", &topology_file, 5000},
-                      Target{"corrections", &corrections, 5000},
-                      Target{"agent_message", &agent_message, 20'000},
-                      Target{"plan_bytes", &plan_bytes, 20'000},
-                      Target{"cluster", &cluster, 20'000}, Target{"wire", &wire, 5000}),
+    ::testing::Values(
+        Target{"core_list", &core_list, 2000}, Target{"numa_nodes", &numa_nodes, 100},
+        Target{"arrow_schema", &arrow_schema, 5000}, Target{"arrow_batch", &arrow_batch, 5000},
+        Target{"nested_value", &nested_value, 5000}, Target{"plan", &plan, 5000},
+        Target{"topology_file", &topology_file, 5000}, Target{"corrections", &corrections, 5000},
+        Target{"agent_message", &agent_message, 20'000}, Target{"plan_bytes", &plan_bytes, 20'000},
+        Target{"cluster", &cluster, 20'000}, Target{"wire", &wire, 5000}),
     [](auto const& target) { return std::string(target.param.name); });
 
 }  // namespace

@@ -15,6 +15,8 @@ void numa_nodes(Input input);
 void arrow_schema(Input input);
 /// Arrow arrays and streams whose structs say anything that a producer can get wrong.
 void arrow_batch(Input input);
+/// Nested values: arrays of them that say anything, and bytes in place of one.
+void nested_value(Input input);
 /// Schemas and channel options, as a plan is made of them.
 void plan(Input input);
 /// Topology files of every format (a byte 1 and a byte of choices in front: with facts), and the flows

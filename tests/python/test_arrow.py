@@ -151,24 +151,6 @@ def test_a_capsule_is_taken_once(runtime):
         channel.send(once)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (pa.list_(pa.int32()), "nested"),
-        (pa.struct({"x": pa.int32()}), "record"),
-        (pa.map_(pa.string(), pa.int32()), "pairs"),
-        (pa.dictionary(pa.int32(), pa.list_(pa.int32())), "category"),
-    ],
-)
-def test_types_that_are_not_supported_are_named(runtime, kind, name):
-    endpoint = runtime.create_endpoint("cpu")
-    schema = pa.schema({"key": pa.int64(), name: kind})
-    with pytest.raises(mgi.InvalidArgument, match=f"'{name}'"):
-        runtime.create_channel([endpoint], [endpoint], schema, mgi.Partition("key"))
-    with pytest.raises(mgi.InvalidArgument, match=f"'{name}'"):
-        mgi.exchange(schema.empty_table(), "key", endpoints=1)
-
-
 def test_a_stream_that_fails_says_why(runtime):
     def batches():
         yield pa.record_batch({"n": [1]})

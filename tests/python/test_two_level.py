@@ -89,6 +89,12 @@ print("checked", flush=True)
     assert done.stdout.count("checked") == 4, done.stdout
 
 
+def test_tables_of_any_type() -> None:
+    program = Path(__file__).with_name("drawn.py")
+    words = ["run", "-n", "4", "--servers-of-testbed", NAME, "--", sys.executable, str(program)]
+    assert "20 cases held" in run(*words, "--cases", "20", timeout=LONG).stdout
+
+
 def test_a_process_that_dies_on_the_way() -> None:
     done = job(
         START.replace("timeout=60", "timeout=15")

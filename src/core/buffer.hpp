@@ -1,10 +1,10 @@
-// Memory of the operators' tables and results.
+// Big pieces of memory of tables and results.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
-namespace mgi::operators {
+namespace mgi {
 
 // Bytes, aligned to a cache line; big ones lie in huge pages where the kernel has them, since tables
 // are read at random. Zero only when asked for. Not thread-safe.
@@ -43,4 +43,4 @@ private:
     std::size_t mapped_ = 0;  // of a block from the cache
 };
 
-}  // namespace mgi::operators
+}  // namespace mgi

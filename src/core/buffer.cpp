@@ -1,4 +1,4 @@
-#include "operators/buffer.hpp"
+#include "core/buffer.hpp"
 
 #include <cstring>
 #include <new>
@@ -8,7 +8,7 @@
 
 #include "core/block_cache.hpp"
 
-namespace mgi::operators {
+namespace mgi {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr std::align_val_t kLine{64};
 
 [[noreturn]] void no_memory(std::size_t bytes) {
     throw Error(ErrorCode::OutOfMemory,
-                "the machine has no " + std::to_string(bytes) + " bytes more for an operator");
+                "the machine has no " + std::to_string(bytes) + " bytes more");
 }
 
 }  // namespace
@@ -46,4 +46,4 @@ void Buffer::free() noexcept {
     }
 }
 
-}  // namespace mgi::operators
+}  // namespace mgi

@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mgi/arrow_abi.hpp>
+#include <mgi/batch.hpp>
+#include <mgi/error.hpp>
+
+#include "support/expect_error.hpp"
+
+namespace mgi::nested_values {
+namespace {
+
+using test::expect_error;
+
+/// An array of Arrow's, and its schema, by hand.
+struct Part {
+    Part(std::string format, std::int64_t rows, std::vector<void const*> own,
+         std::vector<Part*> parts = {}, std::string called = "x")
+        : text(std::move(format)), name(std::move(called)), buffers(std::move(own)) {
+        for (Part* const part : parts) {
+            schemas.push_back(&part->schema);
+            arrays.push_back(&part->array);
+        }
+        schema.format = text.c_str();
+        schema.name = name.c_str();
+        schema.flags = ARROW_FLAG_NULLABLE;
+        schema.n_children = std::int64_t(parts.size());
+        schema.children = schemas.data();
+        schema.release = [](ArrowSchema* released) { released->release = nullptr; };
+        array.length = rows;
+        array.null_count = -1;
+        array.n_buffers = std::int64_t(buffers.size());
+        array.buffers = buffers.data();
+        array.n_children = std::int64_t(parts.size());
+        array.children = arrays.data();
+        array.release = [](ArrowArray* released) { released->release = nullptr; };
+    }
+    Part(Part const&) = delete;
+    Part& operator=(Part const&) = delete;
+
+    std::string text;
+    std::string name;
+    std::vector<void const*> buffers;
+    std::vector<ArrowSchema*> schemas;
+    std::vector<ArrowArray*> arrays;
+    ArrowSchema schema{};
+    ArrowArray array{};
+};
+
+RecordBatch read(Part& column) {
+    Part table("+s", column.array.length, {nullptr}, {&column});
+    return import_batch(&table.array, &table.schema);
+}
+
+std::string bytes_of(std::vector<std::uint8_t> const& bytes) {
+    return {bytes.begin(), bytes.end()};
+}
+
+TEST(NestedValues, LieAsTheirDescriptionSays) {
+    std::int16_t const numbers[] = {7, 8, -1, 9};
+    std::uint8_t const valid_numbers[] = {0b1011};
+    std::int32_t const offsets[] = {0, 2, 4, 4, 4};
+    std::uint8_t const valid[] = {0b1011};
+    Part items("s", 4, {valid_numbers, numbers});
+    Part lists("+l", 4, {valid, offsets}, {&items});
+    RecordBatch const batch = read(lists);
+    EXPECT_EQ(batch.schema.to_string(), "x: list<int16>?");
+    // A length, no nulls, two numbers.
+    EXPECT_EQ(batch.string_at(0, 0), bytes_of({2, 0, 0, 0, 0, 7, 0, 8, 0}));
+    // A length, some nulls, which are not the first, one number.
+    EXPECT_EQ(batch.string_at(0, 1), bytes_of({2, 0, 0, 0, 1, 0b10, 9, 0}));
+    EXPECT_FALSE(batch.is_valid(0, 2));
+    EXPECT_EQ(batch.string_at(0, 3), bytes_of({0, 0, 0, 0, 0}));
+}
+
+TEST(NestedValues, EqualOnesHaveTheSameBytesHoweverTheyAreStored) {
+    std::int64_t const numbers[] = {5, 6, 5, 6, 0};
+    std::int32_t const narrow[] = {0, 2};
+    std::int64_t const wide[] = {2, 4};
+    std::int32_t const starts[] = {1};
+    std::int32_t const sizes[] = {2};
+    std::int64_t const shifted[] = {0, 5, 6};
+    Part a("l", 5, {nullptr, numbers});
+    Part list("+l", 1, {nullptr, narrow}, {&a});
+    Part b("l", 5, {nullptr, numbers});
+    Part large("+L", 1, {nullptr, wide}, {&b});
+    Part c("l", 3, {nullptr, shifted});
+    Part view("+vl", 1, {nullptr, starts, sizes}, {&c});
+    Part d("l", 2, {nullptr, numbers});
+    Part fixed("+w:2", 1, {nullptr}, {&d});
+    RecordBatch const first = read(list);
+    for (Part* const other : {&large, &view, &fixed}) {
+        RecordBatch const batch = read(*other);
+        EXPECT_EQ(batch.string_at(0, 0), first.string_at(0, 0)) << other->text;
+        EXPECT_TRUE(batch.schema[0].type.means_as(first.schema[0].type)) << other->text;
+        EXPECT_EQ(batch.schema[0].type == first.schema[0].type, other != &fixed) << other->text;
+    }
+}
+
+TEST(NestedValues, FloatsMapsAndUnionsAreNoKeys) {
+    double const numbers[] = {1.0};
+    std::int32_t const offsets[] = {0, 1};
+    Part floats("g", 1, {nullptr, numbers});
+    Part list("+l", 1, {nullptr, offsets}, {&floats});
+    EXPECT_FALSE(read(list).schema[0].type.is_key());
+    EXPECT_FALSE(read(list).schema[0].type.has_order());
+    Part integers("l", 1, {nullptr, numbers});
+    Part record("+s", 1, {nullptr}, {&integers});
+    EXPECT_TRUE(read(record).schema[0].type.is_key());
+    std::int8_t const codes[] = {3};
+    Part one("l", 1, {nullptr, numbers});
+    Part either("+us:3", 1, {codes}, {&one});
+    EXPECT_FALSE(read(either).schema[0].type.is_key());
+}
+
+TEST(NestedValues, ArraysThatContradictThemselvesAreRefused) {
+    std::int64_t const numbers[] = {1, 2};
+    std::int32_t const beyond[] = {0, 3};
+    std::int32_t const falling[] = {2, 1};
+    for (std::int32_t const* const offsets : {beyond, falling}) {
+        Part items("l", 2, {nullptr, numbers});
+        Part list("+l", 1, {nullptr, offsets}, {&items});
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'"}, [&] { read(list); });
+    }
+    std::int8_t const codes[] = {5};
+    Part one("l", 1, {nullptr, numbers});
+    Part either("+us:3", 1, {codes}, {&one});
+    expect_error(ErrorCode::InvalidArgument, {"no type"}, [&] { read(either); });
+    Part few("l", 1, {nullptr, numbers});
+    Part fixed("+w:2", 1, {nullptr}, {&few});
+    expect_error(ErrorCode::InvalidArgument, {"fewer than it needs"}, [&] { read(fixed); });
+}
+
+TEST(NestedValues, BytesThatAreNoValueAreRefused) {
+    std::int32_t const offsets[] = {0, 0};
+    Part items("l", 0, {nullptr, nullptr});
+    Part list("+l", 1, {nullptr, offsets}, {&items});
+    RecordBatch batch = read(list);
+    for (std::string const& bytes :
+         {bytes_of({}), bytes_of({1, 0, 0, 0, 0}), bytes_of({0, 0, 0, 0, 0, 0}),
+          bytes_of({0, 0, 0, 0, 2}), bytes_of({9, 0, 0, 0, 0, 1})}) {
+        std::int64_t const ends[] = {0, std::int64_t(bytes.size())};
+        Column column;
+        column.encoding = Encoding::Offsets64;
+        column.values = ends;
+        column.bytes = reinterpret_cast<std::byte const*>(bytes.data());
+        batch.columns = {column};
+        ArrowArray array{};
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'", "row 0 holds no list<int64>"},
+                     [&] { export_batch(batch, &array); });
+    }
+}
+
+}  // namespace
+}  // namespace mgi::nested_values
