@@ -345,6 +345,9 @@ def test_polars_frames_come_out_equal():
             "at": pl.Series([1, 2, None]).cast(pl.Datetime("ns", "UTC")),
             "lasts": pl.Series([1, 2, None]).cast(pl.Duration("ms")),
             "none": pl.Series([None, None, None]),
+            "list": [[1, 2], [], None],
+            "array": pl.Series([[1.5, 2.0], None, [0.0, -1.0]], dtype=pl.Array(pl.Float64, 2)),
+            "struct": [{"a": 1, "b": "x"}, {"a": None, "b": "y" * 50}, None],
         }
     )
     (part,) = mgi.exchange(frame, "k", endpoints=1)
@@ -358,9 +361,31 @@ def test_duckdb_relations_come_out_equal():
     relation = duckdb.sql(
         "select 1 as k, 'a' as s, timestamp '2020-01-01' as t, timestamptz '2020-01-01' as z,"
         " time '10:00' as c, interval 3 day as i, 1.5::decimal(38,2) as d, uuid() as u,"
-        " 'x'::blob as b, date '2020-01-01' as day, 'happy'::enum('sad', 'happy') as mood"
+        " 'x'::blob as b, date '2020-01-01' as day, 'happy'::enum('sad', 'happy') as mood,"
+        " [1, null] as l, {'a': 1, 'b': ['x']} as st, map {'a': 1.5} as m,"
+        " union_value(num := 2)::union(num int, str varchar) as either, [1, 2]::int[2] as pair"
     )
     table = pa.table(relation.to_arrow_table())
     got = together(mgi.exchange(table, "k", endpoints=1))
     assert got.schema.types == table.schema.types
     assert got.equals(table)
+
+
+def test_pandas_frames_come_out_equal():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "k": [0, 1, 2, 0],
+            "text": ["a", None, "c", "d"],
+            "kind": pd.Categorical(["x", "y", None, "x"], categories=["z", "y", "x"], ordered=True),
+            "at": pd.date_range("2024-01-01", periods=4, tz="Europe/Berlin"),
+            "took": pd.to_timedelta([1, 2, 3, 4], "s"),
+            "whole": pd.array([1, None, 3, 4], "Int64"),
+            "list": [[1, 2], [], None, [3]],
+            "record": [{"a": 1, "b": "x"}] * 4,
+        },
+        index=pd.Index([10, 12, 11, 13], name="row"),
+    )
+    parts = mgi.exchange(frame, "k", endpoints=2)
+    got = pd.concat([part.to_arrow().to_pandas() for part in parts]).sort_index()
+    pd.testing.assert_frame_equal(got, pa.table(frame).to_pandas().sort_index())
