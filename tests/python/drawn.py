@@ -1,8 +1,9 @@
-"""Tables of random types, nested ones too, with nulls and garbage below them, and what operators must make of them.
+"""Tables of random types, nested ones too, with garbage below nulls, and what operators make of them.
 
     python tests/python/drawn.py [--cases 10000] [--first 0]
 
-draws so many, alone or as a process of `mgi run -n N -- python tests/python/drawn.py`, and says which seed failed.
+draws so many, alone or as a process of `mgi run -n N -- python tests/python/drawn.py`, and says which
+seed failed.
 """
 
 from __future__ import annotations
@@ -305,7 +306,7 @@ def rows_of(tables: Iterable[pa.Table]) -> list[str]:
 
 
 class Case:
-    """A seed's tables and calls; `options` are those of all operators, `parts` cuts a table up for the endpoints."""
+    """A seed's tables and calls; `options` are of all operators, `parts` shares a table out."""
 
     def __init__(
         self, seed: int, options: dict[str, Any], parts: Callable[[pa.Table], Any]

@@ -1,4 +1,7 @@
-"""Tables of any types through exchange, group-by and join, alone and by two processes; `test_two_level.py` has servers."""
+"""Tables of any types through exchange, group-by and join, by one process and by two.
+
+`test_two_level.py` has those of two servers.
+"""
 
 from __future__ import annotations
 
