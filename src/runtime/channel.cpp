@@ -70,7 +70,7 @@ std::string const& Channel::name() const {
     return impl_of(impl_).spec().options.name;
 }
 Schema const& Channel::schema() const {
-    return impl_of(impl_).schema();
+    return impl_of(impl_).columns();
 }
 Plan const& Channel::plan() const {
     return impl_of(impl_).plan();

@@ -52,6 +52,10 @@ public:
     [[nodiscard]] std::uint32_t id() const { return id_; }
     [[nodiscard]] ChannelSpec const& spec() const { return spec_; }
     [[nodiscard]] Schema const& schema() const { return schema_; }
+    // What batches have.
+    [[nodiscard]] Schema const& columns() const {
+        return spec_.schema.has_value() ? *spec_.schema : schema_;
+    }
     [[nodiscard]] Plan const& plan() const { return plan_; }
     // As CPU devices' calls and movers see it, with the rows of all endpoints.
     [[nodiscard]] State& state() { return state_; }

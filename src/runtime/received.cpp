@@ -127,12 +127,12 @@ RecordBatch ChannelImpl::detach(std::uint32_t destination, device::ReceivedBatch
 RecordBatch ChannelImpl::view(device::ReceivedBatch const& batch, char const* segment,
                               std::shared_ptr<void const> owner) const {
     RecordBatch out;
-    out.schema = schema_;
+    out.schema = columns();
     out.rows = batch.rows;
     out.owner = std::move(owner);
-    out.columns.resize(schema_.size());
+    out.columns.resize(out.schema.size());
     auto const& layout = layout_.get();
-    for (std::uint32_t c = 0; c < layout.column_count; ++c) {
+    for (std::uint32_t c = 0; c < out.columns.size(); ++c) {
         auto const& from = layout.columns[c];
         Column& to = out.columns[c];
         to.values = segment + from.offset;
@@ -152,11 +152,11 @@ RecordBatch ChannelImpl::view(device::ReceivedBatch const& batch, char const* se
 // Structs have no Arrow form; their columns are copied out.
 RecordBatch ChannelImpl::view_of_structs(device::ReceivedBatch const& batch) const {
     RecordBatch out;
-    out.schema = schema_;
+    out.schema = columns();
     out.rows = batch.rows;
-    out.columns.resize(schema_.size());
+    out.columns.resize(out.schema.size());
     auto memory = std::make_shared<std::vector<std::vector<std::byte>>>();
-    for (std::uint32_t c = 0; c < schema_.size(); ++c) {
+    for (std::uint32_t c = 0; c < out.columns.size(); ++c) {
         std::uint32_t const width = layout_.get().columns[c].width;
         auto& values = memory->emplace_back(std::size_t{batch.rows} * width);
         for (std::uint32_t i = 0; i < batch.rows; ++i) {

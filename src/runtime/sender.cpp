@@ -1,4 +1,6 @@
 // Sending from host code.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -27,7 +29,7 @@ std::int64_t nulls_in(Column const& column, std::int64_t rows) {
 }
 
 void check_columns(ChannelImpl const& channel, RecordBatch const& batch) {
-    Schema const& schema = channel.schema();
+    Schema const& schema = channel.columns();
     if (schema.same_columns(batch.schema)) return;
     throw Error(ErrorCode::InvalidArgument, channel.describe() + " carries (" + schema.to_string() +
                                                 "), the batch has (" + batch.schema.to_string() +
@@ -35,7 +37,7 @@ void check_columns(ChannelImpl const& channel, RecordBatch const& batch) {
 }
 
 void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
-    Schema const& schema = channel.schema();
+    Schema const& schema = channel.columns();
     for (std::size_t c = 0; c < schema.size(); ++c) {
         if (schema[c].nullable) continue;
         if (auto const nulls = nulls_in(batch.columns[c], batch.rows); nulls != 0) {
@@ -45,6 +47,15 @@ void check_nulls(ChannelImpl const& channel, RecordBatch const& batch) {
                             " nulls in it; make the channel's field nullable");
         }
     }
+}
+
+// So many rows that have no columns, or as many as one call takes of them, as they lie in a segment.
+RecordBatch bare_rows(std::int64_t rows) {
+    static constexpr std::array<std::uint8_t, 8192> bits{};
+    RecordBatch batch;
+    batch.rows = std::min<std::int64_t>(rows, 8 * bits.size());
+    batch.columns.emplace_back().values = bits.data();
+    return batch;
 }
 
 // Why a call came to nothing: the channel's failure, or `code`, which says what is wrong with a group
@@ -116,7 +127,9 @@ std::int64_t send_some(HostGroup& self, RecordBatch const& batch, std::int64_t f
     }
     check_columns(self.channel(), batch);
     if (first == 0) check_nulls(self.channel(), batch);
-    BatchInput const input(batch, first);
+    // Those of a batch without columns are all alike.
+    RecordBatch const bare = batch.columns.empty() ? bare_rows(batch.rows - first) : RecordBatch();
+    BatchInput const input(batch.columns.empty() ? bare : batch, batch.columns.empty() ? 0 : first);
     auto const result =
         destination ? self.view().send_to(self.group(), self.shared(),
                                           destination_of(self.channel(), *destination), input.get())

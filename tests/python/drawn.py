@@ -1,4 +1,4 @@
-"""Tables of random types, nested ones too, with garbage below nulls, and what operators make of them.
+"""Tables of random types, nested ones too, with garbage below nulls, and what comes of them.
 
     python tests/python/drawn.py [--cases 10000] [--first 0]
 

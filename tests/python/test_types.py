@@ -389,3 +389,25 @@ def test_pandas_frames_come_out_equal():
     parts = mgi.exchange(frame, "k", endpoints=2)
     got = pd.concat([part.to_arrow().to_pandas() for part in parts]).sort_index()
     pd.testing.assert_frame_equal(got, pa.table(frame).to_pandas().sort_index())
+
+
+@pytest.mark.parametrize("by_reference", [True, False])
+@pytest.mark.parametrize("routing", [mgi.Broadcast(), mgi.Balance(), mgi.Direct()])
+def test_rows_without_columns(runtime, background, by_reference, routing):
+    rows = pa.Table.from_batches(
+        [pa.RecordBatch.from_struct_array(pa.array([{}] * 100_000, pa.struct([])))]
+    )
+    source, end = runtime.create_endpoint("cpu"), runtime.create_endpoint("cpu")
+    channel = runtime.create_channel(
+        [source], [end], rows.schema, routing, by_reference=by_reference
+    )
+    assert channel.schema.names == []
+    receiver = background(lambda: [b.to_arrow() for b in channel.batches(end, timeout=60)])
+    if isinstance(routing, mgi.Direct):
+        assert channel.send_to(end, rows) == 100_000
+    else:
+        assert channel.send(rows) == 100_000
+    channel.flush()
+    batches = receiver.join()
+    assert sum(batch.num_rows for batch in batches) == 100_000
+    assert all(batch.schema.names == [] for batch in batches)
