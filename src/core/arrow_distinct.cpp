@@ -52,6 +52,7 @@ void Dictionary::restart(std::vector<std::string> const& values) {
     kept_.clear();
     exported = {};
     for (std::string const& value : values) static_cast<void>(number_of(value));
+    first_ = all_.values().size();
 }
 
 std::uint32_t Dictionary::number_of(std::string_view value) {

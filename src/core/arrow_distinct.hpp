@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,8 @@ class Dictionary {
 public:
     /// Has these values and no others, numbered in this order.
     void restart(std::vector<std::string> const& values);
+    /// Of the values, how many there were when it started.
+    [[nodiscard]] std::optional<std::size_t> first() const { return first_; }
     /// By number.
     [[nodiscard]] std::vector<std::string_view> const& values() const { return all_.values(); }
     /// The number of each row's value, 0 for a null, as integers of 1, 2, 4 or 8 bytes. What has more
@@ -59,6 +62,7 @@ private:
 
     Distinct all_;
     std::deque<std::string> kept_;
+    std::optional<std::size_t> first_;
 };
 
 }  // namespace mgi::arrow

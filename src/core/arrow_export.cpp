@@ -57,6 +57,16 @@ ArrowSchema export_field(ArrowField const& field) {
     return seal(std::move(holder));
 }
 
+/// Dictionaries in it get their values in the order in which they come.
+void drop_orders(ArrowField& field) {
+    field.flags &= ~std::int64_t(ARROW_FLAG_DICTIONARY_ORDERED);
+    for (ArrowField& child : field.children) drop_orders(child);
+    if (field.dictionary == nullptr) return;
+    auto values = std::make_shared<ArrowField>(*field.dictionary);
+    drop_orders(*values);
+    field.dictionary = std::move(values);
+}
+
 ArrowField field_of(Field const& field, Encoding encoding) {
     ArrowField arrow;
     if (field.type.arrow != nullptr) {
@@ -66,8 +76,10 @@ ArrowField field_of(Field const& field, Encoding encoding) {
     }
     arrow.name = field.name;
     // An order of categories that nobody knows is none.
-    bool const knows = arrow.dictionary == nullptr || arrow.categories != nullptr;
-    if (!knows) arrow.flags &= ~std::int64_t(ARROW_FLAG_DICTIONARY_ORDERED);
+    bool const knows = arrow.categories != nullptr;
+    std::int64_t const ordered = knows ? arrow.flags & ARROW_FLAG_DICTIONARY_ORDERED : 0;
+    drop_orders(arrow);
+    arrow.flags |= ordered;
     if (field.nullable) arrow.flags |= ARROW_FLAG_NULLABLE;
     return arrow;
 }

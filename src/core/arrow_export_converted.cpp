@@ -139,10 +139,9 @@ void number_rows(RecordBatch const& batch, std::size_t c, ColumnFormat const& fo
     std::vector<std::string> const& categories = categories_of(format);
     // What batches before had stays, so that all share one; a small batch is not to carry many values
     // that others had.
-    std::size_t const known = dictionary.values().size();
-    if (known < categories.size() || known > categories.size() + std::size_t(batch.rows)) {
-        dictionary.restart(categories);
-    }
+    bool const shared = dictionary.first().has_value() &&
+                        dictionary.values().size() <= *dictionary.first() + std::size_t(batch.rows);
+    if (!shared) dictionary.restart(categories);
     dictionary.write(batch, c, width, out);
     if (fits()) return;
     dictionary.restart(categories);

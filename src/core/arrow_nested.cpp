@@ -167,6 +167,17 @@ private:
     std::string const& name_;
 };
 
+/// A field's name, so that what is around it cannot be part of it.
+std::string quoted(std::string const& name) {
+    if (!name.empty() && name.find_first_of(",:<>\"\\ ") == std::string::npos) return name;
+    std::string text = "\"";
+    for (char const letter : name) {
+        if (letter == '"' || letter == '\\') text += '\\';
+        text += letter;
+    }
+    return text + "\"";
+}
+
 /// How wide decimals are stored is part of what the bytes mean.
 std::string decimal_text(ArrowField const& field) {
     auto const numbers = numbers_in(std::string_view(field.format).substr(2));
@@ -174,6 +185,14 @@ std::string decimal_text(ArrowField const& field) {
     int const bits = numbers->size() > 2 ? (*numbers)[2] : 128;
     return "decimal" + std::to_string(bits) + "(" + std::to_string((*numbers)[0]) + ", " +
            std::to_string((*numbers)[1]) + ")";
+}
+
+/// A map's key and value.
+std::string entry_text(ArrowField const& entry, bool compared) {
+    if (entry.children.size() != 2) return nested_text(entry, compared);
+    bool const never_null = !compared && (entry.children[1].flags & ARROW_FLAG_NULLABLE) == 0;
+    return nested_text(entry.children[0], compared) + ", " +
+           nested_text(entry.children[1], compared) + (never_null ? " not null" : "");
 }
 
 }  // namespace
@@ -184,21 +203,27 @@ bool is_nested(ArrowField const& field) {
 }
 
 Nested nested_of(ArrowField const& field, std::string const& name) {
-    return Reading(name).read(field);
+    Nested type = Reading(name).read(field);
+    type.text = nested_text(field);
+    return type;
 }
 
 std::string nested_text(ArrowField const& field, bool compared) {
     if (ArrowField const* const values = values_of(field)) return nested_text(*values, compared);
     std::string const& format = field.format;
-    auto const child = [&](std::size_t i) { return nested_text(field.children.at(i), compared); };
+    auto const child = [&](std::size_t i) {
+        ArrowField const& part = field.children.at(i);
+        bool const never_null = !compared && (part.flags & ARROW_FLAG_NULLABLE) == 0;
+        return nested_text(part, compared) + (never_null ? " not null" : "");
+    };
     if (format == "+s" || begins(format, "+u")) {
         std::string text;
         for (std::size_t i = 0; i < field.children.size(); ++i) {
-            text += (i == 0 ? "" : ", ") + field.children[i].name + ": " + child(i);
+            text += (i == 0 ? "" : ", ") + quoted(field.children[i].name) + ": " + child(i);
         }
         return (format == "+s" ? "struct<" : "union<") + text + ">";
     }
-    if (format == "+m") return "map<" + child(0) + ">";
+    if (format == "+m") return "map<" + entry_text(field.children.at(0), compared) + ">";
     if (begins(format, "+w:") && !compared) {
         return "fixed_size_list<" + child(0) + ">[" + format.substr(3) + "]";
     }

@@ -10,7 +10,7 @@
 /// - text and binary: m lengths of 4 bytes, then the bytes.
 /// - lists of any kind, and maps: m lengths of 4 bytes, then the sequence of all their elements.
 /// - struct: for each field the sequence of its m values.
-/// - dictionaries and runs: as the values that they stand for.
+/// - dictionaries and runs: as the values that they stand for, nulls among them as nulls.
 /// - union: m bytes that say whose child's the value is, counted from 0; then for each the sequence of that one value.
 ///
 /// Numbers are little-endian and nothing is aligned. So equal values have equal bytes, however Arrow stores them (which list or
@@ -58,7 +58,11 @@ struct Nested {
     bool nullable = false;
     std::vector<std::int8_t> codes = {};  ///< of a union's children
     std::vector<Nested> children = {};    ///< of dictionaries and runs: the values
+    std::string text = {};                ///< as `nested_text` has it, of a column's own
 
+    [[nodiscard]] bool is_union() const {
+        return kind == Kind::SparseUnion || kind == Kind::DenseUnion;
+    }
     /// Whether values are told apart without a look into their parts.
     [[nodiscard]] bool is_flat() const {
         return kind == Kind::Bool || kind == Kind::Fixed || kind == Kind::Text;

@@ -10,9 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include <mgi/device/batch_view.hpp>
 #include <mgi/device/layout.hpp>
 
 #include "core/arrow_holders.hpp"
+#include "core/arrow_nested.hpp"
 
 namespace mgi::arrow {
 
@@ -27,10 +29,10 @@ public:
 
     [[noreturn]] static void refuse() { throw NotAValue(); }
 
-    /// `count` values of a width; both are less than 2^32.
+    /// `count` values of a width.
     [[nodiscard]] std::byte const* values(std::int64_t count, std::int64_t width) {
+        if (width != 0 && std::size_t(count) > left_ / std::size_t(width)) refuse();
         auto const bytes = std::size_t(count) * std::size_t(width);
-        if (bytes > left_) refuse();
         std::byte const* const found = at_;
         at_ += bytes;
         left_ -= bytes;
@@ -67,11 +69,6 @@ public:
     static Pattern of(std::int64_t take) {
         Pattern pattern;
         pattern.take(take);
-        return pattern;
-    }
-    static Pattern filled(std::int64_t fill) {
-        Pattern pattern;
-        pattern.fill(fill);
         return pattern;
     }
 
@@ -119,6 +116,27 @@ private:
     std::int64_t taken_ = 0;
     std::int64_t values_ = 0;
 };
+
+/// Calls `each(valid, value)` for what a sequence of flat values has, filled ones as nulls.
+template <class Each>
+void each_flat(Nested const& values, Pattern const& valid, Cursor& in, Each const& each) {
+    bool const bools = values.kind == Nested::Kind::Bool;
+    bool const text = values.kind == Nested::Kind::Text;
+    std::uint8_t const* const bits = bools ? in.bits(valid.taken()) : nullptr;
+    std::byte const* const lengths = text ? in.values(valid.taken(), 4) : nullptr;
+    std::int64_t at = 0;
+    valid.each([&](bool taken) {
+        if (!taken) return each(false, std::string_view());
+        std::int64_t const i = at++;
+        if (bools) {
+            bool const bit = device::bit_at(bits, std::uint64_t(i));
+            return each(true, std::string_view(bit ? "1" : "0", 1));
+        }
+        std::int64_t const size = text ? length_at(lengths, i) : std::int64_t(values.width);
+        auto const* const value = reinterpret_cast<char const*>(in.values(size, 1));
+        each(true, std::string_view(value, std::size_t(size)));
+    });
+}
 
 /// The address of a vector's values, and one also where it has none.
 template <class T>

@@ -16,6 +16,7 @@
 #include "core/arrow_holders.hpp"
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_parts.hpp"
+#include "core/arrow_read_column.hpp"
 #include "core/arrow_values.hpp"
 
 namespace mgi::arrow {
@@ -35,13 +36,12 @@ public:
     /// Appends values out of a sequence, and between them such as `fill` appends.
     void sequence(Pattern const& pattern, Cursor& in) {
         switch (type_.kind) {
-            case Kind::Null: count_ += pattern.values(); return;
+            case Kind::Null: return add_of_no_bytes(pattern.values());
             case Kind::Dictionary: return indices(pattern, in);
             case Kind::Runs: return runs(pattern, in);
-            case Kind::SparseUnion:
-            case Kind::DenseUnion: return unions(pattern, in);
             default: break;
         }
+        if (type_.is_union()) return unions(pattern, in);
         bool const one = pattern.values() == 1 && pattern.taken() == 1;
         if (one && type_.is_flat() && type_.kind != Kind::Bool) return one_flat(in);
         body(valid_ones(pattern, in), in);
@@ -56,6 +56,10 @@ public:
 
     /// Appends nulls, where there can be some.
     void nulls(std::int64_t count) {
+        if (type_.is_union() && (children_.empty() || !can_be_null(filled_child()))) {
+            throw Error(ErrorCode::InvalidArgument,
+                        "column '" + name_ + "': none of the union's types can be null");
+        }
         if (nested_has_validity(type_.kind)) validity_.add(false, count);
         empty(count);
     }
@@ -83,7 +87,7 @@ public:
     }
 
 private:
-    /// What stands for a value that is null or not there: nulls where a schema allows them.
+    /// For values that are null or not there: nulls where a schema allows them.
     void fill(std::int64_t count) {
         bool const null = type_.nullable || type_.kind == Kind::Dictionary;
         if (nested_has_validity(type_.kind)) validity_.add(!null, count);
@@ -92,7 +96,7 @@ private:
 
     void empty(std::int64_t count) {
         switch (type_.kind) {
-            case Kind::Null:
+            case Kind::Null: return add_of_no_bytes(count);
             case Kind::Struct:
                 for (Reader& child : children_) child.fill(count);
                 break;
@@ -106,7 +110,7 @@ private:
             case Kind::List:
                 for (std::int64_t i = 0; i < count; ++i) add_offset(0);
                 break;
-            case Kind::FixedList: children_[0].fill(count * std::int64_t(type_.width)); break;
+            case Kind::FixedList: children_[0].fill(elements_of(count)); break;
             case Kind::Dictionary: return add_index(0, count);
             case Kind::Runs: return add_run({}, false, count);
             case Kind::SparseUnion:
@@ -114,6 +118,19 @@ private:
                 for (std::int64_t i = 0; i < count; ++i) add_union_fill();
                 return;
         }
+        count_ += count;
+    }
+
+    /// The elements of so many lists of a fixed size.
+    [[nodiscard]] std::int64_t elements_of(std::int64_t lists) const {
+        auto const width = std::int64_t(type_.width);
+        if (width != 0 && lists > kMostRows / width) too_many("elements than there can be");
+        return lists * width;
+    }
+
+    /// Bytes do not bound how many there are.
+    void add_of_no_bytes(std::int64_t count) {
+        if (count > kMostOfNoBytes - count_) too_many("values that take no bytes than 2^31 - 1");
         count_ += count;
     }
 
@@ -132,6 +149,7 @@ private:
             }
             for (std::int64_t i = 0; bits != nullptr && i < run.take; ++i, ++at) {
                 bool const valid = device::bit_at(bits, std::uint64_t(at));
+                if (!valid && !type_.nullable) Cursor::refuse();
                 validity_.add(valid, 1);
                 valid ? valid_.take(1) : valid_.fill(1);
             }
@@ -146,6 +164,7 @@ private:
         std::uint8_t const flag = in.byte();
         bool const valid = flag == 0 || (flag == 1 && (*in.bits(1) & 1) != 0);
         if (flag > 1) Cursor::refuse();
+        if (!valid && !type_.nullable) Cursor::refuse();
         validity_.add(valid, 1);
         if (!valid) return empty(1);
         if (type_.kind == Kind::Fixed) {
@@ -172,6 +191,7 @@ private:
             case Kind::FixedList: fixed_lists(pattern, in); break;
             case Kind::Struct:
                 for (Reader& child : children_) child.sequence(pattern, in);
+                if (children_.empty()) return add_of_no_bytes(pattern.values());
                 break;
             case Kind::SparseUnion:
             case Kind::DenseUnion: return unions(pattern, in);
@@ -245,11 +265,10 @@ private:
         for (std::int64_t i = 0; i < pattern.taken(); ++i) {
             if (length_at(lengths, i) != type_.width) Cursor::refuse();
         }
-        auto const width = std::int64_t(type_.width);
         elements_.clear();
         for (Pattern::Run const& run : pattern.runs()) {
-            elements_.take(run.take * width);
-            elements_.fill(run.fill * width);
+            elements_.take(elements_of(run.take));
+            elements_.fill(elements_of(run.fill));
         }
         children_[0].sequence(elements_, in);
     }
@@ -265,12 +284,24 @@ private:
             add_union(child, [&](Reader& values) { values.sequence(one, in); });
         });
     }
+    [[nodiscard]] bool can_be_null(std::size_t child) const {
+        return type_.children[child].nullable || type_.children[child].kind == Kind::Null;
+    }
+    /// Of the type of a union's value that stands for a null.
+    [[nodiscard]] std::size_t filled_child() const {
+        std::size_t child = 0;
+        while (child < children_.size() && !can_be_null(child)) ++child;
+        return child < children_.size() ? child : 0;
+    }
     void add_union_fill() {
-        if (children_.empty()) refuse_empty_union();
-        add_union(0, [](Reader& values) { values.fill(1); });
+        if (children_.empty()) Cursor::refuse();
+        add_union(filled_child(), [](Reader& values) { values.fill(1); });
     }
     template <class Add>
     void add_union(std::size_t child, Add const& add) {
+        if (children_[child].count_ > std::numeric_limits<std::int32_t>::max()) {
+            too_many("values of one type of a union than 32-bit offsets count");
+        }
         values_.push_back(std::byte(type_.codes[child]));
         places_.push_back(std::int32_t(children_[child].count_));
         add(children_[child]);
@@ -279,34 +310,6 @@ private:
             if (i != child) children_[i].fill(1);
         }
     }
-    [[noreturn]] void refuse_empty_union() const {
-        throw Error(ErrorCode::InvalidArgument,
-                    "column '" + name_ + "': a union of no types has no value for a null");
-    }
-
-    /// Calls `each(valid, value)` for what a sequence of flat values has, filled ones as nulls.
-    template <class Each>
-    void flat_values(Pattern const& valid, Cursor& in, Each const& each) {
-        Nested const& values = children_[0].type_;
-        std::uint8_t const* const bits =
-            values.kind == Kind::Bool ? in.bits(valid.taken()) : nullptr;
-        std::byte const* const lengths =
-            values.kind == Kind::Text ? in.values(valid.taken(), 4) : nullptr;
-        std::int64_t at = 0;
-        valid.each([&](bool taken) {
-            if (!taken) return each(false, std::string_view());
-            std::int64_t const i = at++;
-            if (bits != nullptr) {
-                return each(
-                    true, std::string_view(device::bit_at(bits, std::uint64_t(i)) ? "1" : "0", 1));
-            }
-            std::int64_t const size =
-                lengths != nullptr ? length_at(lengths, i) : std::int64_t(values.width);
-            auto const* const value = reinterpret_cast<char const*>(in.values(size, 1));
-            each(true, std::string_view(value, std::size_t(size)));
-        });
-    }
-
     void add_flat(std::string_view value) {
         validity_.add(true, 1);
         auto const* const bytes = reinterpret_cast<std::byte const*>(value.data());
@@ -330,6 +333,8 @@ private:
     void indices(Pattern const& pattern, Cursor& in) {
         Reader& values = children_[0];
         if (!values.type_.is_flat()) {
+            if (pattern.values() > kMostInvented - count_)
+                too_many("values than a dictionary of such");
             // Each value is one of the dictionary's, nulls too.
             auto next = std::uint64_t(values.count_);
             values.sequence(elements_.set(pattern.taken()), in);
@@ -339,20 +344,22 @@ private:
             });
             return;
         }
-        flat_values(valid_ones(pattern, in), in, [&](bool valid, std::string_view value) {
-            if (!valid) return add_index(0, 1);
-            auto const [number, kept] = distinct_.find(value);
-            if (kept != nullptr) {
-                *kept = kept_.emplace_back(value);
-                values.add_flat(value);
-            }
-            add_index(number, 1);
-        });
+        each_flat(values.type_, valid_ones(pattern, in), in,
+                  [&](bool valid, std::string_view value) {
+                      if (!valid) return add_index(0, 1);
+                      auto const [number, kept] = distinct_.find(value);
+                      if (kept != nullptr) {
+                          *kept = kept_.emplace_back(value);
+                          values.add_flat(value);
+                      }
+                      add_index(number, 1);
+                  });
     }
 
     void runs(Pattern const& pattern, Cursor& in) {
         Reader& values = children_[0];
         if (!values.type_.is_flat()) {
+            if (pattern.values() > kMostInvented - count_) too_many("values than runs of such");
             // Each value is a run.
             values.sequence(pattern, in);
             for (std::int64_t i = 0; i < pattern.values(); ++i) add_end();
@@ -369,8 +376,8 @@ private:
             if (taken) ++at;
             valid ? valid_.take(1) : valid_.fill(1);
         });
-        flat_values(valid_, in,
-                    [&](bool valid, std::string_view value) { add_run(value, valid, 1); });
+        each_flat(values.type_, valid_, in,
+                  [&](bool valid, std::string_view value) { add_run(value, valid, 1); });
     }
 
     void add_end() {
@@ -437,6 +444,10 @@ private:
         views_.add_buffers(holder);
     }
 
+    /// Values that no bytes bound, and those of them that take memory.
+    static constexpr std::int64_t kMostOfNoBytes = std::numeric_limits<std::int32_t>::max();
+    static constexpr std::int64_t kMostInvented = std::int64_t{1} << 27;
+
     Nested const& type_;
     std::string const& name_;
     std::vector<Reader> children_;
@@ -480,8 +491,8 @@ ArrowArray read_nested(Nested const& type, RecordBatch const& batch, std::size_t
             in.end();
         } catch (Cursor::NotAValue const&) {
             throw Error(ErrorCode::InvalidArgument,
-                        "column '" + name + "': row " + std::to_string(row) + " holds no " +
-                            batch.schema[column].type.to_string() +
+                        "column '" + name + "': value " + std::to_string(row) + " holds no " +
+                            type.text +
                             " in the bytes that MGI has for such values (docs/types.md)");
         }
     }

@@ -13,6 +13,7 @@
 
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_rows.hpp"
 #include "core/arrow_read_column.hpp"
 #include "core/arrow_room.hpp"
 #include "core/parallel.hpp"
@@ -26,9 +27,6 @@ using Offsets = Nested::Offsets;
 
 /// Rows that one thread writes at a time.
 constexpr std::int64_t kRowsOfThread = 1 << 13;
-/// A value's bytes.
-constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();
-
 [[noreturn]] void malformed(std::string const& name, std::string const& what) {
     throw Error(ErrorCode::InvalidArgument, "column '" + name + "': the Arrow array " + what);
 }
@@ -65,6 +63,7 @@ public:
         if (stands_for_values()) return sequence_of_values(spans, out);
         if (!nested_has_validity(type_.kind)) return body(spans, out);
         bool const all = validity_ == nullptr || add_valid(spans);
+        if (!all) check_nullable();
         if (all) {
             out.add_byte(0);
             return body(spans, out);
@@ -83,6 +82,7 @@ public:
             return sequence(one_, out);
         }
         if (!is_valid(i)) {
+            check_nullable();
             out.add_byte(1);
             return out.add_byte(0);
         }
@@ -139,9 +139,15 @@ private:
         });
     }
 
+    void check_nullable() const {
+        if (!type_.nullable) malformed(name_, "has nulls in a part that is not nullable");
+    }
+
+    /// Null where an array of no rows lacks the buffer.
     template <class T>
     [[nodiscard]] T const* values(std::int64_t buffer) const {
-        return static_cast<T const*>(array_.buffers[buffer]) + offset_;
+        auto const* const first = static_cast<T const*>(array_.buffers[buffer]);
+        return first == nullptr ? nullptr : first + offset_;
     }
 
     void bools(Spans const& spans, Bytes& out) const {
@@ -158,9 +164,11 @@ private:
 
     void fixed(Spans const& spans, Bytes& out) const {
         std::size_t const width = type_.width;
+        auto const* const from = static_cast<std::byte const*>(array_.buffers[1]);
         for (Span const& span : spans.all()) {
-            out.add(values<std::byte>(1) - offset_ + std::size_t(offset_ + span.first) * width,
-                    std::size_t(span.count) * width);
+            std::size_t const bytes = length_of(span.count) * width;
+            static_cast<void>(length_of(std::int64_t(bytes)));
+            out.add(from + std::size_t(offset_ + span.first) * width, bytes);
         }
     }
 
@@ -189,6 +197,10 @@ private:
     void texts_behind(Spans const& spans, Bytes& out) const {
         auto const* const offsets = values<Offset>(1);
         auto const* const text = static_cast<std::byte const*>(array_.buffers[2]);
+        for (Span const& span : spans.all()) {
+            static_cast<void>(length_of(std::int64_t(offsets[span.first + span.count]) -
+                                        std::int64_t(offsets[span.first])));
+        }
         spans.each([&](std::int64_t i) {
             std::int64_t const bytes = std::int64_t(offsets[i + 1]) - std::int64_t(offsets[i]);
             if (offsets[i] < 0 || bytes < 0) malformed(name_, "has offsets that decrease");
@@ -353,8 +365,7 @@ private:
     void sequence_of_values(Spans const& spans, Bytes& out) {
         Writer& values = last();
         if (values.type_.kind == Kind::Null) return;
-        bool const is_union =
-            values.type_.kind == Kind::SparseUnion || values.type_.kind == Kind::DenseUnion;
+        bool const is_union = values.type_.is_union();
         elements_.clear();
         bool all = true;
         spans.each([&](std::int64_t i) {
@@ -365,6 +376,7 @@ private:
                 elements_.add(at, 1);
             }
         });
+        if (!all) check_nullable();
         if (is_union && !all) malformed(name_, "has nulls in a dictionary of unions");
         if (all && !is_union) out.add_byte(0);
         if (!all) {
@@ -386,88 +398,6 @@ private:
     Spans one_;
 };
 
-/// Rows as views of data buffers that one thread fills.
-class RowWriter {
-public:
-    /// `buffers` counts those of all threads.
-    RowWriter(Nested const& type, std::string const& name, ArrowArray const& array,
-              StringView16* views, std::atomic<std::uint32_t>& buffers)
-        : writer_(type, name, array), name_(name), views_(views), buffers_(buffers) {}
-
-    /// Rows [first, end), of which 0 is `skip` behind the array's first.
-    void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
-        for (std::int64_t i = first; i < end; ++i) {
-            views_[i] = StringView16();
-            if (writer_.is_valid(skip + i)) views_[i] = write(skip, i);
-        }
-    }
-
-    /// Makes what was written data buffers of the column, which the room keeps.
-    void finish(Column& column, Room& room) {
-        end_buffer();
-        for (Filled& filled : filled_) {
-            column.buffers[filled.number] = filled.bytes.data();
-            column.buffer_sizes[filled.number] = std::int64_t(filled.bytes.size());
-            room.keep(std::move(filled.bytes).take());
-        }
-    }
-
-private:
-    /// A buffer ends behind the row that makes it longer.
-    static constexpr std::size_t kBuffer = std::size_t{4} << 20;
-
-    struct Filled {
-        std::uint32_t number;
-        Bytes bytes;
-    };
-
-    StringView16 write(std::int64_t skip, std::int64_t row) {
-        if (bytes_.size() > kBuffer) {
-            end_buffer();
-            bytes_.reserve(kBuffer + kBuffer / 8);
-        }
-        if (!open_) number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
-        open_ = true;
-        std::size_t const begin = bytes_.size();
-        row_.clear();
-        row_.add(skip + row, 1);
-        writer_.body(row_, bytes_);
-        std::size_t const size = bytes_.size() - begin;
-        if (size > kMostBytes) {
-            throw Error(ErrorCode::InvalidArgument,
-                        "column '" + name_ + "': row " + std::to_string(row) + " takes " +
-                            std::to_string(size) + " bytes; a value has less than 2 GiB");
-        }
-        std::byte const* const value = bytes_.data() + begin;
-        StringView16 view;
-        view.length = std::uint32_t(size);
-        if (size <= StringView16::kInline) {
-            if (size != 0) std::memcpy(view.text, value, size);
-            return view;
-        }
-        std::memcpy(view.ref.prefix, value, sizeof(view.ref.prefix));
-        view.ref.buffer = number_;
-        view.ref.offset = std::uint32_t(begin);
-        return view;
-    }
-
-    void end_buffer() {
-        if (open_) filled_.push_back({number_, std::move(bytes_)});
-        bytes_ = Bytes();
-        open_ = false;
-    }
-
-    Writer writer_;
-    std::string const& name_;
-    StringView16* const views_;
-    std::atomic<std::uint32_t>& buffers_;
-    Spans row_;
-    Bytes bytes_;
-    bool open_ = false;
-    std::uint32_t number_ = 0;
-    std::vector<Filled> filled_;
-};
-
 }  // namespace
 
 Column write_nested(Nested const& type, std::string const& name, ArrowArray const& array,
@@ -476,9 +406,9 @@ Column write_nested(Nested const& type, std::string const& name, ArrowArray cons
     auto const blocks = std::size_t((rows + kRowsOfThread - 1) / kRowsOfThread);
     std::size_t const threads = std::max<std::size_t>(1, std::min(blocks, all_threads()));
     std::atomic<std::uint32_t> buffers{0};
-    std::vector<std::unique_ptr<RowWriter>> writers(threads);
+    std::vector<std::unique_ptr<RowWriter<Writer>>> writers(threads);
     for (auto& writer : writers) {
-        writer = std::make_unique<RowWriter>(type, name, array, views, buffers);
+        writer = std::make_unique<RowWriter<Writer>>(type, name, array, views, buffers);
     }
     in_parallel(blocks, threads, [&](std::size_t block, std::size_t thread) {
         std::int64_t const first = std::int64_t(block) * kRowsOfThread;

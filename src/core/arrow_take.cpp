@@ -18,11 +18,12 @@ constexpr std::int64_t kRowsOfBlock = 1 << 16;
 
 template <class Number>
 std::int64_t first_beyond_of(RowNumbers const& numbers, std::int64_t rows) {
+    if (numbers.count == 0) return -1;
     auto const* const all = static_cast<Number const*>(numbers.values) + numbers.offset;
     if (numbers.validity == nullptr) {
         Number most = 0;
         for (std::int64_t i = 0; i < numbers.count; ++i) most = std::max(most, all[i]);
-        if (numbers.count == 0 || std::uint64_t(most) < std::uint64_t(rows)) return -1;
+        if (std::uint64_t(most) < std::uint64_t(rows)) return -1;
     }
     for (std::int64_t i = 0; i < numbers.count; ++i) {
         bool const valid = numbers.validity == nullptr ||
@@ -44,7 +45,8 @@ public:
     Taking(Column const& from, RowNumbers const& numbers, Room& room)
         : from_(from),
           numbers_(numbers),
-          rows_(static_cast<Number const*>(numbers.values) + numbers.offset),
+          rows_(static_cast<Number const*>(numbers.values) +
+                (numbers.count == 0 ? 0 : numbers.offset)),
           room_(room) {}
 
     Column take(Type const& type) const {

@@ -28,7 +28,7 @@ struct RowNumbers {
 /// The first of the numbers, counted from 0, that is no row of `rows`; -1: all that are valid are some.
 std::int64_t first_beyond(RowNumbers const& numbers, std::int64_t rows);
 
-/// The rows that `from` has at these numbers, by as many threads as there are cores. Text lies as Views,
+/// The rows that `from` has at these numbers, by up to 8 threads. Text lies as Views,
 /// and its characters are not copied.
 Column take(Column const& from, Type const& type, RowNumbers const& numbers, Room& room);
 

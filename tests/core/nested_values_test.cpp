@@ -149,9 +149,99 @@ TEST(NestedValues, BytesThatAreNoValueAreRefused) {
         column.bytes = reinterpret_cast<std::byte const*>(bytes.data());
         batch.columns = {column};
         ArrowArray array{};
-        expect_error(ErrorCode::InvalidArgument, {"column 'x'", "row 0 holds no list<int64>"},
+        expect_error(ErrorCode::InvalidArgument, {"column 'x'", "value 0 holds no list<int64>"},
                      [&] { export_batch(batch, &array); });
     }
+}
+
+RecordBatch with_value(RecordBatch const& like, std::string const& bytes, std::int64_t (&ends)[2]) {
+    ends[0] = 0;
+    ends[1] = std::int64_t(bytes.size());
+    RecordBatch batch = like;
+    batch.rows = 1;
+    Column column;
+    column.encoding = Encoding::Offsets64;
+    column.values = ends;
+    column.bytes = reinterpret_cast<std::byte const*>(bytes.data());
+    batch.columns = {column};
+    return batch;
+}
+
+TEST(NestedValues, LengthsWhoseSumWrapsAroundAreRefused) {
+    std::int64_t const offsets[] = {0, 0};
+    Part items("w:65536", 0, {nullptr, nullptr});
+    Part inner("+L", 0, {nullptr, offsets}, {&items});
+    Part outer("+L", 1, {nullptr, offsets}, {&inner});
+    RecordBatch const empty = read(outer);
+    // 65537 lists of 2^48 values of 2^16 bytes in all.
+    std::string bytes =
+        bytes_of({1, 0, 1, 0, 0}) + std::string(4 * 65536, char(0xff)) + bytes_of({0, 0, 1, 0, 0});
+    std::int64_t ends[2];
+    RecordBatch const batch = with_value(empty, bytes, ends);
+    ArrowArray array{};
+    expect_error(ErrorCode::InvalidArgument, {"value 0 holds no"},
+                 [&] { export_batch(batch, &array); });
+}
+
+TEST(NestedValues, ValuesThatTakeNoBytesAreCounted) {
+    std::int64_t const offsets[] = {0, 0};
+    Part nothing("n", 0, {});
+    Part list("+L", 1, {nullptr, offsets}, {&nothing});
+    RecordBatch const empty = read(list);
+    std::int64_t ends[2];
+    std::string const bytes = bytes_of({255, 255, 255, 255});
+    RecordBatch const batch = with_value(empty, bytes, ends);
+    ArrowArray array{};
+    expect_error(ErrorCode::InvalidArgument, {"take no bytes"},
+                 [&] { export_batch(batch, &array); });
+}
+
+TEST(NestedValues, PartsThatAreNeverNullAreNot) {
+    std::int64_t const numbers[] = {1, 2};
+    std::uint8_t const valid[] = {0b01};
+    Part some("l", 2, {valid, numbers});
+    some.schema.flags = 0;
+    Part record("+s", 2, {nullptr}, {&some});
+    expect_error(ErrorCode::InvalidArgument, {"column 'x'", "not nullable"}, [&] { read(record); });
+    Part all("l", 2, {nullptr, numbers});
+    all.schema.flags = 0;
+    Part sound("+s", 2, {nullptr}, {&all});
+    Part other("l", 2, {nullptr, numbers});
+    Part nullable("+s", 2, {nullptr}, {&other});
+    Type const never = read(sound).schema[0].type;
+    Type const ever = read(nullable).schema[0].type;
+    EXPECT_EQ(never.to_string(), "struct<x: int64 not null>");
+    EXPECT_NE(never, ever);
+    EXPECT_TRUE(never.means_as(ever));
+}
+
+TEST(NestedValues, ANameIsNoPartOfTheType) {
+    std::int64_t const numbers[] = {1};
+    Part a("l", 1, {nullptr, numbers}, {}, "a");
+    Part b("l", 1, {nullptr, numbers}, {}, "b");
+    Part two("+s", 1, {nullptr}, {&a, &b});
+    Part odd("l", 1, {nullptr, numbers}, {}, "a: int64, b");
+    Part one("+s", 1, {nullptr}, {&odd});
+    EXPECT_NE(read(two).schema[0].type, read(one).schema[0].type);
+}
+
+TEST(NestedValues, ANullUnionIsANull) {
+    std::int8_t const codes[] = {0};
+    std::int32_t const offsets[] = {0};
+    std::int64_t const numbers[] = {1};
+    Part never("l", 1, {nullptr, numbers});
+    never.schema.flags = 0;
+    Part ever("l", 1, {nullptr, numbers});
+    Part either("+ud:0,1", 1, {codes, offsets}, {&never, &ever});
+    RecordBatch batch = read(either);
+    std::uint8_t const none[] = {0};
+    batch.columns[0].validity = none;
+    ArrowArray array{};
+    export_batch(batch, &array);
+    ArrowArray const& column = *array.children[0];
+    EXPECT_EQ(static_cast<std::int8_t const*>(column.buffers[0])[0], 1);
+    EXPECT_EQ(column.children[1]->null_count, 1);
+    array.release(&array);
 }
 
 }  // namespace

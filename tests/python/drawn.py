@@ -2,8 +2,8 @@
 
     python tests/python/drawn.py [--cases 10000] [--first 0]
 
-draws so many, alone or as a process of `mgi run -n N -- python tests/python/drawn.py`, and says which
-seed failed.
+draws so many, alone or as a process of `mgi run -n N -- python tests/python/drawn.py`, and says
+which seed failed.
 """
 
 from __future__ import annotations
