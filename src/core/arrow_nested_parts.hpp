@@ -41,7 +41,12 @@ public:
     [[nodiscard]] std::uint8_t const* bits(std::int64_t count) {
         return reinterpret_cast<std::uint8_t const*>(values((count + 7) / 8, 1));
     }
-    [[nodiscard]] std::uint8_t byte() { return std::uint8_t(*values(1, 1)); }
+    /// That of a sequence; null where all are valid.
+    [[nodiscard]] std::uint8_t const* validity(std::int64_t count) {
+        auto const flag = std::uint8_t(*values(1, 1));
+        if (flag > 1) refuse();
+        return flag == 0 ? nullptr : bits(count);
+    }
     /// Nothing is left.
     void end() const {
         if (left_ != 0) refuse();

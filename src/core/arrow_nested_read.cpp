@@ -136,9 +136,7 @@ private:
 
     /// Reads the validity of a sequence's values: of the pattern those that are valid.
     Pattern const& valid_ones(Pattern const& pattern, Cursor& in) {
-        std::uint8_t const flag = in.byte();
-        if (flag > 1) Cursor::refuse();
-        std::uint8_t const* const bits = flag == 0 ? nullptr : in.bits(pattern.taken());
+        std::uint8_t const* const bits = in.validity(pattern.taken());
         bool const null = type_.nullable || type_.kind == Kind::Dictionary;
         std::int64_t at = 0;
         valid_.clear();
@@ -161,9 +159,8 @@ private:
 
     /// A sequence of one value.
     void one_flat(Cursor& in) {
-        std::uint8_t const flag = in.byte();
-        bool const valid = flag == 0 || (flag == 1 && (*in.bits(1) & 1) != 0);
-        if (flag > 1) Cursor::refuse();
+        std::uint8_t const* const bits = in.validity(1);
+        bool const valid = bits == nullptr || (*bits & 1) != 0;
         if (!valid && !type_.nullable) Cursor::refuse();
         validity_.add(valid, 1);
         if (!valid) return empty(1);
@@ -365,9 +362,7 @@ private:
             for (std::int64_t i = 0; i < pattern.values(); ++i) add_end();
             return;
         }
-        std::uint8_t const flag = in.byte();
-        if (flag > 1) Cursor::refuse();
-        std::uint8_t const* const bits = flag == 0 ? nullptr : in.bits(pattern.taken());
+        std::uint8_t const* const bits = in.validity(pattern.taken());
         std::int64_t at = 0;
         valid_.clear();
         pattern.each([&](bool taken) {
