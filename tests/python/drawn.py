@@ -131,7 +131,7 @@ class ArrayOf:
     """Draws arrays of so many rows, of which such a share is null."""
 
     def __init__(self, r: random.Random, rows: int, nulls: float) -> None:
-        self.r, self.rows = r, rows
+        self.r, self.rows, self.nullable = r, rows, nulls > 0
         self.null = [r.random() < nulls for _ in range(rows)]
         self.mask = pa.array(self.null, pa.bool_())
 
@@ -150,7 +150,7 @@ class ArrayOf:
             return pa.DictionaryArray.from_arrays(pa.array(indices, kind.index_type), values)
         if types.is_run_end_encoded(kind):
             ends = sorted({*r.sample(range(1, rows + 1), rows // 2), rows} - {0})
-            values = draw_array(r, kind.value_type, len(ends))
+            values = self.of(kind.value_type, len(ends), self.nullable)
             return pa.RunEndEncodedArray.from_arrays(pa.array(ends, kind.run_end_type), values)
         if types.is_struct(kind):
             return self.struct(kind)
