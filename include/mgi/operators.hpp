@@ -177,7 +177,8 @@ enum class Broadcast : std::uint8_t {
     Off,  ///< rows of both sides go to the endpoint that owns their keys, as exchange has it
 };
 
-/// What to join and which columns to materialize (empty: all). Columns of the right that are named
+/// What to join and which columns to materialize (empty: all). Keys are equal by value, whatever units they count in: timestamps of
+/// seconds and of nanoseconds, decimals of other scales; docs/types.md says which, others are Error(InvalidArgument). Columns of the right that are named
 /// like ones of the left get the suffix "_right". Without a list of the right's columns, key columns
 /// of equal names come once, as with SQL's USING: where a row of a Right or Full join has no left
 /// partner, they hold the right's key, which then must be of the same type. (Of equal floats that differ,

@@ -205,7 +205,9 @@ def join(
     """Joins two tables on equal keys; returns one table per endpoint.
 
     `on` is a column of both, or a list of columns or of pairs ``(left column, right column)``.
-    Duplicates on both sides multiply; null keys match nothing, as in SQL. `how` is ``"inner"``;
+    Duplicates on both sides multiply; null keys match nothing, as in SQL. Keys are equal by value,
+    whatever units they count in: seconds and nanoseconds, decimals of other scales, dates and
+    timestamps (docs/types.md has them all; others raise InvalidArgument). `how` is ``"inner"``;
     ``"left"``, ``"right"`` or ``"full"``, where that side's rows without a partner come too, with
     nulls for the other's; ``"semi"`` or ``"anti"``: the left's rows that have a partner, or that
     have none, each once. `left_columns` and `right_columns` choose what the result holds; None

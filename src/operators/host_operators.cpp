@@ -122,8 +122,8 @@ std::vector<Table> exchange_from_host(
     return in_rounds(
         call, "exchange", {{"keys", names_text(keys)}}, [&](Rounds& rounds, Conversation& talk) {
             Input const input("exchange", call.endpoints, parts, talk, keys);
-            Rounds::Side const side{&input, input.columns(keys)};
-            check_keys(input, side.keys, call.options.hash);
+            Rounds::Side const side{&input};
+            check_keys(input, input.columns(keys), call.options.hash);
             // Nothing moves: the part is the result.
             if (call.endpoints.size() == 1) {
                 return std::vector<Table>{{input.schema(), parts[0].batches}};
@@ -152,7 +152,8 @@ std::vector<Table> join_from_host(
         Input const of_left("join: left", call.endpoints, some_left, talk, spec.left_keys);
         Input const of_right("join: right", call.endpoints, some_right, talk, spec.right_keys);
         JoinKeys const keys("join", of_left, of_right, spec, call.options.hash);
-        return rounds.by_keys({{&of_left, keys.left}, {&of_right, keys.right}}, NullKeys::Drop,
+        return rounds.by_keys({{&of_left, keys.compared(true)}, {&of_right, keys.compared(false)}},
+                              NullKeys::Drop,
                               [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                   return join(sides[0], sides[1], report);
                               });
@@ -220,7 +221,7 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
             }
             std::vector<Table> const some = with_columns(all, columns_of(keys, aggregates));
             Input const input("group_by", call.endpoints, some, talk, keys);
-            Rounds::Side const side{&input, input.columns(keys)};
+            Rounds::Side const side{&input, as_they_lie(input.schema(), input.columns(keys))};
             auto const whole = [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                 return group_by.whole(sides[0], report);
             };
@@ -237,7 +238,8 @@ std::vector<Table> group_by_from_host(HostCall const& call, std::vector<Table> c
             Input const merging("group_by", call.endpoints, groups, talk, keys);
             std::vector<u32> columns;  // keys come first
             for (u32 k = 0; k < keys.size(); ++k) columns.push_back(k);
-            return rounds.by_keys({{&merging, columns}}, NullKeys::Equal,
+            return rounds.by_keys({{&merging, as_they_lie(merging.schema(), columns)}},
+                                  NullKeys::Equal,
                                   [&](std::vector<GpuTables> const& sides, OperatorReport* report) {
                                       return group_by.merge(sides[0], input.schema(), report);
                                   });

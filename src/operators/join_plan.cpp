@@ -38,34 +38,51 @@ void JoinPlan::add_keys(Input const& probe, Input const& build) {
     std::vector<KeyColumn> build_columns;
     std::vector<bool> drop_top_bit;
     for (std::size_t k = 0; k < rules_.keys.left.size(); ++k) {
-        u32 const probe_key = rules_.keys.of(!roles().build_left)[k];
-        u32 const build_key = rules_.keys.of(roles().build_left)[k];
-        Field const& a = probe.schema()[probe_key];
-        Field const& b = build.schema()[build_key];
-        u32 const from_probe = add_column(probe, probe_, probe_key, true);
-        u32 const from_build = add_column(build, build_, build_key, true);
+        ComparedKey const& a = rules_.keys.compared(!roles().build_left)[k];
+        ComparedKey const& b = rules_.keys.compared(roles().build_left)[k];
+        u32 const from_probe = add_key(probe, probe_, a);
+        u32 const from_build = add_key(build, build_, b);
         probe_columns.push_back({from_probe, a.type, probe_.nullable[from_probe]});
         build_columns.push_back({from_build, b.type, build_.nullable[from_build]});
         drop_top_bit.push_back(signs_differ(a.type, b.type));
-        probe_.keys.push_back(a.name);
-        build_.keys.push_back(b.name);
+        probe_.keys.push_back(probe_.schema[from_probe].name);
+        build_.keys.push_back(build_.schema[from_build].name);
     }
     probe_.encoder.emplace(std::move(probe_columns), NullKeys::Drop, drop_top_bit);
     build_.encoder.emplace(std::move(build_columns), NullKeys::Drop, drop_top_bit);
 }
 
 u32 JoinPlan::add_column(Input const& input, JoinSide& side, u32 column, bool is_key) {
-    auto const at = std::find(side.inputs.begin(), side.inputs.end(), column);
-    if (at != side.inputs.end()) return static_cast<u32>(at - side.inputs.begin());
-    side.inputs.push_back(column);
-    side.nullable.push_back(input.has_nulls(column));
+    for (std::size_t c = 0; c < side.inputs.size(); ++c) {
+        if (side.inputs[c] == column && !side.converted[c]) return u32(c);
+    }
+    Field field = input.schema()[column];
+    field.nullable = input.has_nulls(column);
     // Rows that do not move are read where they lie.
-    side.in_place.push_back(texts_in_place_ && !roles().broadcast && !is_key &&
-                            input.schema()[column].type.is_variable());
+    bool const in_place =
+        texts_in_place_ && !roles().broadcast && !is_key && field.type.is_variable();
+    if (in_place) field.type = fixed_size_binary(sizeof(RowText));
+    return append(side, column, std::move(field), in_place, std::nullopt);
+}
+
+u32 JoinPlan::add_key(Input const& input, JoinSide& side, ComparedKey const& key) {
+    if (!key.conversion) return add_column(input, side, key.column, true);
+    Field field{input.schema()[key.column].name, key.type, true};
+    // Keys are named, so no other column may have the name.
+    while (has_name(input.schema(), field.name) || has_name(side.schema, field.name)) {
+        field.name += '\'';
+    }
+    return append(side, key.column, std::move(field), false, key.conversion);
+}
+
+u32 JoinPlan::append(JoinSide& side, u32 column, Field field, bool in_place,
+                     std::optional<KeyConversion> const& converted) {
+    side.inputs.push_back(column);
+    side.nullable.push_back(field.nullable);
+    side.in_place.push_back(in_place);
+    side.converted.push_back(converted);
     std::vector<Field> fields = side.schema.fields();
-    fields.push_back(input.schema()[column]);
-    fields.back().nullable = side.nullable.back();
-    if (side.in_place.back()) fields.back().type = fixed_size_binary(sizeof(RowText));
+    fields.push_back(std::move(field));
     side.schema = Schema(std::move(fields));
     return static_cast<u32>(side.inputs.size() - 1);
 }

@@ -12,11 +12,12 @@ namespace mgi::operators {
 
 // One side of a join.
 struct JoinSide {
-    std::vector<u32> inputs;        // by column of the channel: which one of the input it is
-    std::vector<bool> nullable;     // by column of the channel
-    std::vector<bool> in_place;     // by column of the channel: texts that travel as RowText
-    Schema schema;                  // of the channel
-    std::vector<std::string> keys;  // names
+    std::vector<u32> inputs;     // by column of the channel: which one of the input it is
+    std::vector<bool> nullable;  // by column of the channel
+    std::vector<bool> in_place;  // by column of the channel: texts that travel as RowText
+    std::vector<std::optional<KeyConversion>> converted;  // by column of the channel: of keys
+    Schema schema;                                        // of the channel
+    std::vector<std::string> keys;                        // names
     std::optional<KeyEncoder> encoder;
 
     // Input columns whose characters travel.
@@ -66,6 +67,9 @@ public:
 private:
     void add_keys(Input const& probe, Input const& build);
     u32 add_column(Input const& input, JoinSide& side, u32 column, bool is_key = false);
+    u32 add_key(Input const& input, JoinSide& side, ComparedKey const& key);
+    u32 append(JoinSide& side, u32 column, Field field, bool in_place,
+               std::optional<KeyConversion> const& converted);
     // Where a column of a side comes from.
     void find(JoinColumn& to, Input const& input, bool left, u32 column);
     [[nodiscard]] u32 add_built(Input const& input, u32 column);

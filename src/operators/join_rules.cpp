@@ -10,20 +10,6 @@ namespace {
 // move. Both are about the same where so many times the built rows of all tables stay: 4 to 10 on CPUs, about 4 on GPUs.
 constexpr u64 kRowsThatStay = 8;
 
-// Whether values of the types can be compared as they are.
-bool comparable(Type const& a, Type const& b) {
-    if (!a.means_as(b)) return false;
-    if (a.is_integer() && b.is_integer()) return true;
-    if (a.is_float() && b.is_float()) return true;
-    if (a.id == TypeId::Decimal128 && b.id == TypeId::Decimal128) return a.scale == b.scale;
-    return a.id == b.id && a.width == b.width;
-}
-
-bool has_name(Schema const& schema, std::string const& name) {
-    return std::any_of(schema.fields().begin(), schema.fields().end(),
-                       [&](Field const& field) { return field.name == name; });
-}
-
 // Of a key that both sides call the same: the right's where a row has no left partner.
 void take_either(std::string const& what, std::vector<JoinedColumn>& columns, Field const& left,
                  u32 left_key, Field const& right, u32 right_key) {
@@ -113,9 +99,14 @@ JoinKeys::JoinKeys(std::string const& what, InputColumns const& left_input,
     for (std::size_t k = 0; k < left.size(); ++k) {
         Field const& a = left_input.schema()[left[k]];
         Field const& b = right_input.schema()[right[k]];
-        if (comparable(a.type, b.type)) continue;
-        refuse(what, "key '" + a.name + "' is " + a.type.to_string() + " on the left, '" + b.name +
-                         "' is " + b.type.to_string() + " on the right; cast one of them");
+        auto const pair = pair_keys(a.type, b.type);
+        if (!pair) {
+            refuse(what, "key '" + a.name + "' is " + a.type.to_string() + " on the left, '" +
+                             b.name + "' is " + b.type.to_string() +
+                             " on the right; cast one of them");
+        }
+        compared_left_.push_back({left[k], pair->left ? b.type : a.type, pair->left});
+        compared_right_.push_back({right[k], pair->right ? a.type : b.type, pair->right});
     }
 }
 
@@ -180,8 +171,8 @@ JoinRules::JoinRules(std::string const& what, InputColumns const& left, InputCol
       roles(what, spec, size_of(left, true, characters), size_of(right, false, characters),
             endpoints) {}
 
-std::vector<u32> JoinRules::needed(bool left) const {
-    std::vector<u32> needed = keys.of(left);
+std::vector<u32> JoinRules::needed(bool left, std::vector<u32> const& compared) const {
+    std::vector<u32> needed = compared;
     for (JoinedColumn const& column : columns) {
         u32 const wanted = column.source(left);
         bool const there = std::find(needed.begin(), needed.end(), wanted) != needed.end();
@@ -193,7 +184,7 @@ std::vector<u32> JoinRules::needed(bool left) const {
 JoinSize JoinRules::size_of(InputColumns const& input, bool left,
                             Characters const& characters) const {
     JoinSize size{input.rows(), 0};
-    for (u32 const column : needed(left)) {
+    for (u32 const column : needed(left, keys.of(left))) {
         Type const& type = input.schema()[column].type;
         size.bytes += input.rows() * std::max(type.row_width(), 1u);
         if (type.is_variable()) size.bytes += characters(left, column);

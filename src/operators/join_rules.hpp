@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "operators/key_pairs.hpp"
 #include "operators/rules.hpp"
 
 namespace mgi::operators {
@@ -61,9 +62,17 @@ struct JoinKeys {
         return left_side ? left : right;
     }
     [[nodiscard]] bool has(bool left_side, u32 column) const;
+    // By key.
+    [[nodiscard]] std::vector<ComparedKey> const& compared(bool left_side) const {
+        return left_side ? compared_left_ : compared_right_;
+    }
 
     std::vector<u32> left;
     std::vector<u32> right;
+
+private:
+    std::vector<ComparedKey> compared_left_;
+    std::vector<ComparedKey> compared_right_;
 };
 
 // A column of a join's result.
@@ -101,8 +110,9 @@ struct JoinRules {
     JoinRules(std::string const& what, InputColumns const& left, InputColumns const& right,
               JoinSpec const& spec, Hash hash, std::size_t endpoints, Characters const& characters);
 
-    // Keys and columns of a side, each once; keys come first.
-    [[nodiscard]] std::vector<u32> needed(bool left) const;
+    // Keys and columns of a side, each once; keys come first. `compared`: where the keys lie as they are
+    // compared.
+    [[nodiscard]] std::vector<u32> needed(bool left, std::vector<u32> const& compared) const;
 
     JoinKeys keys;
     JoinShape shape;

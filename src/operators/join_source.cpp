@@ -24,6 +24,10 @@ u32 JoinSlices::next(std::vector<ColumnView>& columns) {
         ColumnView view = view_of(slice.batch->columns[side_.inputs[c]], slice.first);
         if (!side_.nullable[c]) view.validity = nullptr;
         if (side_.in_place[c]) put_in_place(in_place_[c], view, slice.rows);
+        if (auto const& how = side_.converted[c]) {
+            if (!converted_[c]) converted_[c].emplace(*how, kSliceRows);
+            view = converted_[c]->convert(view, slice.rows);
+        }
         columns.push_back(view);
     }
     return slice.rows;
@@ -38,6 +42,16 @@ RecordBatch JoinSlices::next_batch() {
     for (std::size_t c = 0; c < side_.inputs.size(); ++c) {
         Column column = slice.batch->columns[side_.inputs[c]];
         column.offset += slice.first;
+        if (auto const& how = side_.converted[c]) {
+            auto const keys = std::make_shared<ConvertedKeys>(*how, slice.rows);
+            ColumnView const view = keys->convert(operators::view_of(column, 0), slice.rows);
+            column = {};
+            column.values = view.values;
+            column.validity = view.validity;
+            batch.owner = std::make_shared<
+                std::pair<std::shared_ptr<void const>, std::shared_ptr<ConvertedKeys const>>>(
+                batch.owner, keys);
+        }
         if (!side_.nullable[c]) column.validity = nullptr;
         batch.columns.push_back(std::move(column));
     }

@@ -1,6 +1,7 @@
 // The sending of one side of a join.
 #pragma once
 
+#include "operators/converted_keys.hpp"
 #include "operators/join_plan.hpp"
 #include "operators/run.hpp"
 
@@ -10,11 +11,15 @@ namespace mgi::operators {
 class JoinSlices {
 public:
     JoinSlices(JoinSide const& side, Morsels& morsels)
-        : side_(side), slices_(morsels, kSliceRows), in_place_(side.inputs.size()) {}
+        : side_(side),
+          slices_(morsels, kSliceRows),
+          in_place_(side.inputs.size()),
+          converted_(side.inputs.size()) {}
 
     // The rows of the next slice, whose columns it writes: 0 when there is none. They stay until the next call.
     u32 next(std::vector<ColumnView>& columns);
-    // The next slice as a batch that borrows from the input's; no rows when there is none. For sides without texts in place.
+    // The next slice as a batch that borrows from the input's all but converted keys; no rows when there is none. For sides
+    // without texts in place.
     RecordBatch next_batch();
 
 private:
@@ -25,7 +30,8 @@ private:
 
     JoinSide const& side_;
     Slices slices_;
-    std::vector<Buffer> in_place_;  // by column of the channel
+    std::vector<Buffer> in_place_;                         // by column of the channel
+    std::vector<std::optional<ConvertedKeys>> converted_;  // likewise
 };
 
 // One group's sending of a side's rows.

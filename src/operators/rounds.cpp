@@ -206,13 +206,11 @@ std::vector<Table> Rounds::by_keys(std::vector<Side> const& sides, NullKeys null
     std::vector<bool> nullable(sides[0].keys.size());
     for (Side const& side : sides) {
         for (std::size_t k = 0; k < nullable.size(); ++k) {
-            nullable[k] = nullable[k] || side.input->schema()[side.keys[k]].nullable;
+            nullable[k] = nullable[k] || side.input->schema()[side.keys[k].column].nullable;
         }
     }
     std::vector<KeyHashes> hashes;
-    for (Side const& side : sides) {
-        hashes.emplace_back(side.input->schema(), side.keys, nullable, nulls);
-    }
+    for (Side const& side : sides) hashes.emplace_back(side.keys, nullable, nulls);
     u32 const bits = u32(std::bit_width(needed(sides) - 1));
     std::deque<Round> todo;
     if (bits == 0) {

@@ -57,7 +57,7 @@ public:
     // A side's parts, and the columns that it is cut by.
     struct Side {
         Input const* input = nullptr;
-        std::vector<u32> keys = {};
+        std::vector<ComparedKey> keys = {};
     };
 
     // `talk` is this call's; `report` gets phases and the number of rounds, and what each round reports.

@@ -6,6 +6,7 @@
 #include <mgi/device/hash.hpp>
 
 #include "core/parallel.hpp"
+#include "operators/converted_keys.hpp"
 
 namespace mgi::operators {
 
@@ -131,24 +132,27 @@ std::vector<RowSet> cut_rows(RowSet const& set, std::size_t pieces) {
     return cut;
 }
 
-KeyHashes::KeyHashes(Schema const& schema, std::vector<u32> columns,
-                     std::vector<bool> const& nullable, NullKeys nulls)
-    : columns_(std::move(columns)), encoder_([&] {
-          std::vector<KeyColumn> keys;
-          for (u32 k = 0; k < columns_.size(); ++k) {
-              keys.push_back({k, schema[columns_[k]].type, nullable[k]});
-          }
-          return KeyEncoder(std::move(keys), nulls);
+KeyHashes::KeyHashes(std::vector<ComparedKey> keys, std::vector<bool> const& nullable,
+                     NullKeys nulls)
+    : keys_(std::move(keys)), encoder_([&] {
+          std::vector<KeyColumn> columns;
+          for (u32 k = 0; k < keys_.size(); ++k) columns.push_back({k, keys_[k].type, nullable[k]});
+          return KeyEncoder(std::move(columns), nulls);
       }()) {}
 
 void KeyHashes::hash(RecordBatch const& batch, i64 first, i64 count, u32* to) const {
     auto const keys = std::make_unique<EncodedKeys>();
-    std::vector<ColumnView> views(columns_.size());
+    std::vector<ColumnView> views(keys_.size());
+    std::vector<std::optional<ConvertedKeys>> converted(keys_.size());
+    for (std::size_t k = 0; k < keys_.size(); ++k) {
+        if (keys_[k].conversion) converted[k].emplace(*keys_[k].conversion, kVector);
+    }
     for (i64 at = 0; at < count; at += kVector) {
-        for (std::size_t k = 0; k < columns_.size(); ++k) {
-            views[k] = view_of(batch.columns[columns_[k]], first + at);
-        }
         u32 const rows = u32(std::min<i64>(kVector, count - at));
+        for (std::size_t k = 0; k < keys_.size(); ++k) {
+            views[k] = view_of(batch.columns[keys_[k].column], first + at);
+            if (converted[k]) views[k] = converted[k]->convert(views[k], rows);
+        }
         encoder_.encode(views.data(), rows, *keys);
         auto const mixed = [](u64 word) {
             constexpr u64 kOther = 0x9e3779b97f4a7c15ULL;

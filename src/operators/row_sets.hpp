@@ -8,6 +8,7 @@
 
 #include <mgi/gpu_copies.hpp>
 
+#include "operators/key_pairs.hpp"
 #include "operators/keys.hpp"
 
 namespace mgi::operators {
@@ -27,19 +28,18 @@ struct RowSet {
 std::vector<RowSet> cut_rows(RowSet const& set, std::size_t pieces);
 
 // Hashes of keys that know nothing of which endpoint owns a key, and of where a table has it. Equal keys have equal
-// hashes, whatever their widths, so the sides of a join are cut alike. Thread-safe.
+// hashes, whatever their form, so the sides of a join are cut alike. Thread-safe.
 class KeyHashes {
 public:
     // `nulls`: where null keys match nothing such rows have any hashes, so that they are no part of their own. `nullable`: by
     // key, of all sides together.
-    KeyHashes(Schema const& schema, std::vector<u32> columns, std::vector<bool> const& nullable,
-              NullKeys nulls);
+    KeyHashes(std::vector<ComparedKey> keys, std::vector<bool> const& nullable, NullKeys nulls);
 
     // Of rows [first, first + count) of a batch.
     void hash(RecordBatch const& batch, i64 first, i64 count, u32* to) const;
 
 private:
-    std::vector<u32> columns_;
+    std::vector<ComparedKey> keys_;
     KeyEncoder encoder_;
 };
 

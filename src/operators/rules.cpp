@@ -73,6 +73,11 @@ AggregateFunction function_named(std::string const& name) {
                 "there is no aggregate '" + name + "'; there are: " + known);
 }
 
+bool has_name(Schema const& schema, std::string const& name) {
+    return std::any_of(schema.fields().begin(), schema.fields().end(),
+                       [&](Field const& field) { return field.name == name; });
+}
+
 u32 InputColumns::column(std::string const& name) const {
     try {
         return static_cast<u32>(schema_.index_of(name));

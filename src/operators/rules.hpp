@@ -26,6 +26,9 @@ inline bool is_variance(AggregateFunction function) {
     return function == AggregateFunction::Variance || function == AggregateFunction::StdDev;
 }
 
+// Whether a column is named so.
+bool has_name(Schema const& schema, std::string const& name);
+
 // The columns of an operator's input, wherever its parts lie.
 class InputColumns {
 public:

@@ -1,6 +1,10 @@
 // Operators of GPUs over texts and long decimals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "operators/gpu_operators_bed.hpp"
 #include "support/expect_error.hpp"
 
@@ -138,6 +142,73 @@ TEST_P(GpuTypes, CountsDifferentValuesBesideLongKeys) {
     expect_groups(table, {"s", "k"}, wanted);
     expect_groups(table, {"d", "k"}, wanted);
     expect_groups(table, {"b", "s", "k"}, {{F::CountDistinct, "k", "of a key"}});
+}
+
+// Half seconds against seconds, and hundredths against integers.
+TEST_P(GpuTypes, JoinsKeysOfOtherUnits) {
+    constexpr i64 kRows = 600;
+    std::vector<i64> ticks;
+    std::vector<Long> cents;
+    std::vector<i64> numbers;
+    std::vector<i64> seconds;
+    std::vector<std::int32_t> ones;
+    std::set<std::pair<i64, i64>> expected;
+    for (i64 i = 0; i < kRows; ++i) {
+        ticks.push_back(500'000'000 * (i - 200));
+        cents.push_back(100 * (i % 7) + (i % 11 == 0 ? 1 : 0));
+        numbers.push_back(i);
+        seconds.push_back(i / 2 - 150);
+        ones.push_back(std::int32_t(i % 5));
+    }
+    for (i64 i = 0; i < kRows; ++i) {
+        for (i64 j = 0; j < kRows; ++j) {
+            bool const same = ticks[std::size_t(i)] == 1'000'000'000 * seconds[std::size_t(j)] &&
+                              cents[std::size_t(i)] == 100 * ones[std::size_t(j)];
+            if (same) expected.emplace(i, j);
+        }
+    }
+    ASSERT_GT(expected.size(), 20u);
+    auto const parts_of = [&](Schema const& schema, std::vector<void const*> const& columns) {
+        GpuTable whole{schema, kRows, {}, -1, nullptr};
+        for (void const* column : columns) whole.columns.push_back({column});
+        std::vector<GpuTable> parts(endpoint_count());
+        parts[0] = whole.slice(0, endpoint_count() == 1 ? kRows : 150);
+        if (endpoint_count() > 1) parts[1] = whole.slice(150, kRows - 150);
+        return parts;
+    };
+    auto const left =
+        parts_of(Schema{{"t", timestamp(TimeUnit::Nano)}, {"d", decimal128(20, 2)}, {"i", int64()}},
+                 {ticks.data(), cents.data(), numbers.data()});
+    auto const right =
+        parts_of(Schema{{"t", timestamp(TimeUnit::Second)}, {"n", int32()}, {"j", int64()}},
+                 {seconds.data(), ones.data(), numbers.data()});
+    for (JoinKind const kind : {JoinKind::Inner, JoinKind::Anti}) {
+        bool const pairs = kind == JoinKind::Inner;
+        for (Broadcast const broadcast : test::broadcasts_of(kind, endpoint_count())) {
+            SCOPED_TRACE(std::string(name_of(kind)) + " " + name_of(broadcast));
+            JoinSpec const spec{{"t", "d"}, {"t", "n"}, {"t", "i"}, {}, kind, broadcast};
+            auto const operation = this->operation("join");
+            std::set<std::pair<i64, i64>> found;
+            for (GpuTable const& result : join_on(*operation, left, right, spec)) {
+                ASSERT_EQ(result.schema.size(), pairs ? 4u : 2u);
+                EXPECT_EQ(result.schema[0].type, timestamp(TimeUnit::Nano));
+                auto const column = [&](std::size_t c) {
+                    return static_cast<i64 const*>(result.columns[c].values);
+                };
+                for (i64 row = 0; row < result.rows; ++row) {
+                    i64 const i = column(1)[row];
+                    EXPECT_EQ(column(0)[row], ticks[std::size_t(i)]);
+                    EXPECT_TRUE(found.emplace(i, pairs ? column(3)[row] : 0).second);
+                }
+            }
+            if (pairs) {
+                EXPECT_EQ(found, expected);
+                continue;
+            }
+            EXPECT_EQ(found.size(), std::size_t(kRows) - expected.size());
+            for (auto const& [i, j] : expected) EXPECT_EQ(found.count({i, 0}), 0u) << j;
+        }
+    }
 }
 
 TEST_P(GpuTypes, GroupsAndJoinsByTexts) {

@@ -7,8 +7,9 @@
 
 namespace mgi::operators::on_gpu {
 
-// One side of an endpoint's join: the columns that the plan needs of it, in that order.
+// One side of an endpoint's join: the columns that the plan needs of it.
 struct JoinSide {
+    std::vector<u32> needed;  // which ones of the input
     std::vector<ColumnView> columns;
     u64 rows = 0;
 };
@@ -133,13 +134,14 @@ private:
         OutputTable output(place_, schema_, nulls_, pairs_, "the joined rows");
         std::vector<Gathered> gathered(rules_.columns.size());
         for (bool const of_left : {true, false}) {
-            std::vector<u32> const needed = rules_.needed(of_left);
+            JoinSide const& side = of_left ? left : right;
+            std::vector<u32> const& needed = side.needed;
             bool const is_built = of_left == rules_.roles.build_left;
             for (std::size_t c = 0; c < gathered.size(); ++c) {
                 u32 const source = rules_.columns[c].source(of_left);
                 if (source == JoinedColumn::kNone) continue;
                 auto const at = std::find(needed.begin(), needed.end(), source) - needed.begin();
-                ColumnView const& from = (of_left ? left : right).columns[std::size_t(at)];
+                ColumnView const& from = side.columns[std::size_t(at)];
                 (is_built ? gathered[c].built : gathered[c].probing) = from;
                 (is_built ? gathered[c].from_built : gathered[c].from_probing) = true;
             }
@@ -188,19 +190,21 @@ inline std::vector<GpuTable> join_on(Operation& operation, Input const& left, In
         operation.what(), left, right, spec, operation.options().hash, operation.size(),
         [&](bool of_left, u32 column) { return keys.has(of_left, column) ? 0 : u64{1} << 40; });
     JoinRoles const& roles = rules.roles;
+    ComparedSide const compared_left(operation, left, rules.keys.compared(true));
+    ComparedSide const compared_right(operation, right, rules.keys.compared(false));
     bool const one = operation.size() == 1;  // where nothing moves
-    auto const facts_of = [&](Input const& input) {
-        bool const of_left = &input == &left;
+    auto const facts_of = [&](ComparedSide const& side) {
+        bool const of_left = &side == &compared_left;
         bool const built = of_left == roles.build_left;
         Wanted wanted;
-        wanted.keys = rules.keys.of(of_left);
+        wanted.keys = side.keys();
         if (!one && !roles.broadcast) wanted.going = Going::ToOwners;
         if (!one && roles.broadcast && built) wanted.going = Going::ToAll;
-        wanted.moving = rules.needed(of_left);
-        return find_facts(operation, input, wanted);
+        wanted.moving = rules.needed(of_left, side.keys());
+        return find_facts(operation, side.input(), wanted);
     };
-    Facts const left_facts = facts_of(left);
-    Facts const right_facts = facts_of(right);
+    Facts const left_facts = facts_of(compared_left);
+    Facts const right_facts = facts_of(compared_right);
     std::vector<Field> fields;
     std::vector<bool> nulls;
     for (JoinedColumn const& column : rules.columns) {
@@ -210,7 +214,7 @@ inline std::vector<GpuTable> join_on(Operation& operation, Input const& left, In
         }));
     }
     Schema const schema(fields);
-    JoinCodes const codes(rules, left, right);
+    JoinCodes const codes(rules, compared_left, compared_right);
 
     operation.built_on(roles.built(), roles.broadcast);
     // The rows of a side, by endpoint: those that have come there, or those that stay.
@@ -218,24 +222,26 @@ inline std::vector<GpuTable> join_on(Operation& operation, Input const& left, In
         std::vector<Arrived> arrived;
         std::vector<JoinSide> sides;
     };
-    auto const rows_of = [&](Input const& input, Facts const& facts) {
-        bool const of_left = &input == &left;
-        std::vector<u32> const needed = rules.needed(of_left);
+    auto const rows_of = [&](ComparedSide const& side, Facts const& facts) {
+        bool const of_left = &side == &compared_left;
+        Input const& input = side.input();
+        std::vector<u32> const needed = rules.needed(of_left, side.keys());
         Rows rows;
         rows.sides.resize(operation.size());
         if (facts.going != Going::Nowhere) {
-            Moving moving(operation, input, needed, rules.keys.of(of_left), facts);
+            Moving moving(operation, input, needed, side.keys(), facts);
             rows.arrived = moving.run(of_left ? "join, left" : "join, right");
         }
         for (std::size_t const e : operation.own()) {
-            rows.sides[e] = facts.going == Going::Nowhere
-                                ? JoinSide{input.views(e, needed, facts.nulls), input.rows(e)}
-                                : JoinSide{rows.arrived[e].columns, rows.arrived[e].rows};
+            rows.sides[e] =
+                facts.going == Going::Nowhere
+                    ? JoinSide{needed, input.views(e, needed, facts.nulls), input.rows(e)}
+                    : JoinSide{needed, rows.arrived[e].columns, rows.arrived[e].rows};
         }
         return rows;
     };
-    Rows right_rows = rows_of(right, right_facts);
-    Rows left_rows = rows_of(left, left_facts);
+    Rows right_rows = rows_of(compared_right, right_facts);
+    Rows left_rows = rows_of(compared_left, left_facts);
     std::vector<GpuTable> results(operation.size(), no_rows(schema));
     operation.each([&](std::size_t e) {
         JoinPart part(operation, e, rules, codes, schema, nulls);

@@ -1,6 +1,7 @@
 // The key codes of a join on GPUs.
 #pragma once
 
+#include "operators/gpu/compared_keys.hpp"
 #include "operators/gpu/facts.hpp"
 #include "operators/gpu/join_kernels.hpp"
 
@@ -8,12 +9,15 @@ namespace mgi::operators::on_gpu {
 
 // The key codes of both sides: alike, so that equal keys have equal words. Columns are those of `JoinRules::needed`.
 struct JoinCodes {
-    JoinCodes(JoinRules const& rules, Input const& left, Input const& right) {
+    JoinCodes(JoinRules const& rules, ComparedSide const& left_side,
+              ComparedSide const& right_side) {
+        Input const& left = left_side.input();
+        Input const& right = right_side.input();
         std::vector<KeyPart> parts;
         std::vector<KeyPart> others;
         for (u32 k = 0; k < rules.keys.left.size(); ++k) {
-            Field const& a = left.schema()[rules.keys.left[k]];
-            Field const& b = right.schema()[rules.keys.right[k]];
+            Field const& a = left.schema()[left_side.keys()[k]];
+            Field const& b = right.schema()[right_side.keys()[k]];
             // A null matches nothing, and needs no bit.
             add_key(left.what(), parts, k, a, false);
             add_key(right.what(), others, k, b, false);

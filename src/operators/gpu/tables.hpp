@@ -113,6 +113,8 @@ public:
 
     // What it is of the operator: ": left".
     [[nodiscard]] std::string const& side() const { return side_; }
+    // Of this process.
+    [[nodiscard]] GpuTable const& part(std::size_t part) const { return parts_[part]; }
     // Of all processes.
     using InputColumns::rows;
     // Of a part of this process.
