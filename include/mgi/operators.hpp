@@ -117,7 +117,8 @@ std::vector<Table> exchange(Runtime& runtime, std::vector<Endpoint> const& endpo
 /// <mgi/gpu_operators.hpp>).
 enum class AggregateFunction : std::uint8_t {
     /// Integers: int64; floats: float64; decimals: decimal128 of 38 digits and the same scale. Null
-    /// without values. Overflow is an error that names the column.
+    /// without values. Exact but for floats, whatever the order of rows: one that does not fit is an error that names the column,
+    /// partial ones may be larger. Floats on CPU devices are compensated for rounding (docs/aggregates.md).
     Sum,
     Count,  ///< any type: int64, how many values there are; never null
     /// Any type: its own; texts and binary order by bytes, NaN behind all numbers, false before true.

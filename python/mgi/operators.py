@@ -144,8 +144,8 @@ def group_by(
     `aggregates` lists ``(function, column, name)``; ``("count", None, name)`` counts rows. All
     others skip nulls, and null keys form one group, as in SQL. Functions, and what they give:
 
-    - ``sum`` of integers int64, of decimals a decimal of 38 digits, of floats float64. An overflow
-      raises :class:`Error` that names the column.
+    - ``sum`` of integers int64, of decimals a decimal of 38 digits, of floats float64. One that
+      does not fit raises :class:`Error` that names the column; partial sums may be larger.
     - ``count``: int64.
     - ``min``, ``max`` of any type: that type; texts and binary order by bytes.
     - ``avg`` of integers, decimals, floats: float64.

@@ -204,10 +204,19 @@ void fold_wide(State const& state, i128 const* values, u32 count, char* const* r
         }
         at.set(now);
     }
-    if (overflow) {
-        throw Error(ErrorCode::InvalidArgument,
-                    "group_by: the sum of column '" + state.name + "' leaves 128 bits");
+    if (overflow) throw NarrowOverflow{};
+}
+
+// Sums that travel, which are folded as they are.
+template <class Sum>
+void fold_sums(State const& state, ColumnView const& view, u32 count, char* const* rows) {
+    auto const* const from = values_of<Stored<Sum>>(view);
+    for (u32 i = 0; i < count; ++i) {
+        state_at<Sum>(rows[i], state.offset).add(load(from + i).value);
     }
+}
+bool is_sums(Type const& type) {
+    return type.id == TypeId::FixedSizeBinary;
 }
 
 void fold_moments(State const& state, double const* values, ColumnView const& view, u32 count,
@@ -265,6 +274,8 @@ u32 State::bytes() const {
         case Fold::Max128:
         case Fold::MinText:
         case Fold::MaxText: return 16;
+        case Fold::Sum192: return sizeof(LongSum);
+        case Fold::SumFloat: return sizeof(FloatSum);
         case Fold::MinBytes:
         case Fold::MaxBytes: return (width + 7) / 8 * 8;
         case Fold::Moments:
@@ -280,11 +291,12 @@ Type State::type() const {
         case Fold::Sum128:
         case Fold::Min128:
         case Fold::Max128: return decimal128(38, 0);
+        case Fold::Sum192:
+        case Fold::SumFloat:
         case Fold::MinBytes:
         case Fold::MaxBytes:
         case Fold::Moments:
         case Fold::MomentsOfMany: return fixed_size_binary(std::int32_t(bytes()));
-        case Fold::SumFloat: return float64();
         default: return int64();
     }
 }
@@ -351,9 +363,20 @@ void fold_values(State const& state, Type const& type, ColumnView const& view, u
         case Fold::Min128:
         case Fold::Max128:
             return fold_wide(state, wide_of(state, type, view, count, scratch.wide), count, rows);
+        case Fold::Sum192: {
+            if (is_sums(type)) return fold_sums<LongSum>(state, view, count, rows);
+            i128 const* const values = wide_of(state, type, view, count, scratch.wide);
+            for (u32 i = 0; i < count; ++i) {
+                state_at<LongSum>(rows[i], state.offset).add(values[i]);
+            }
+            return;
+        }
         case Fold::SumFloat: {
+            if (is_sums(type)) return fold_sums<FloatSum>(state, view, count, rows);
             double const* const values = summands_of(state, type, view, count, scratch.floats);
-            for (u32 i = 0; i < count; ++i) state_at<double>(rows[i], state.offset) += values[i];
+            for (u32 i = 0; i < count; ++i) {
+                state_at<FloatSum>(rows[i], state.offset).add(values[i]);
+            }
             return;
         }
         case Fold::MinText:
@@ -395,7 +418,9 @@ void fold_rows(State const& state, char const* const* from, u32 count, char* con
     for (u32 i = 0; i < count; ++i) {
         char const* const at = from[i] + offset;
         if (state.fold == Fold::SumFloat) {
-            state_at<double>(rows[i], offset) += load(reinterpret_cast<double const*>(at));
+            state_at<FloatSum>(rows[i], offset).add(load(reinterpret_cast<FloatSum const*>(at)));
+        } else if (state.fold == Fold::Sum192) {
+            state_at<LongSum>(rows[i], offset).add(load(reinterpret_cast<LongSum const*>(at)));
         } else if (state.fold == Fold::Moments) {
             state_at<Moments>(rows[i], offset).add(load(reinterpret_cast<Moments const*>(at)));
         } else if (state.fold == Fold::MinBytes || state.fold == Fold::MaxBytes) {

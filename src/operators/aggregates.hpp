@@ -8,10 +8,11 @@
 
 #include "operators/columns.hpp"
 #include "operators/moments.hpp"
+#include "operators/sums.hpp"
 
 namespace mgi::operators {
 
-// What a state does with the next value. States: i64 for Count*, *64; i128 for *128; double for
+// What a state does with the next value. States: i64 for Count*, *64; i128 for *128; LongSum for Sum192; FloatSum for
 // SumFloat; RowText for *Text; the value and zeros behind it for *Bytes; Moments for Moments*. Minima and
 // maxima of all types of up to 8 bytes are kept as i64 that order like the values (see `Order`).
 enum class Fold : u8 {
@@ -21,6 +22,7 @@ enum class Fold : u8 {
     CountPairs,  // rows of a table of pairs, not those that others fold
     Sum64,
     Sum128,
+    Sum192,  // never overflows
     SumFloat,
     Min64,
     Max64,
@@ -37,7 +39,7 @@ enum class Fold : u8 {
 // How values become i64 that order as the values do.
 enum class Order : u8 { Signed, Unsigned, Float };
 
-// A sum left 64 bits: the operator starts again with 128.
+// A sum left its bits: the operator starts again with 192.
 struct NarrowOverflow {};
 
 // One state of a group: where it lies in the row, and which column it is made of.
@@ -77,8 +79,7 @@ bool is_no_text(RowText const& state);
 State travelling(State state);
 
 // Folds rows of a column of type `type` into the state of each row's group. `rows`: a group's row for
-// each value. Throws NarrowOverflow; Error(InvalidArgument) naming the column when a sum of 128 bits
-// overflows.
+// each value. Throws NarrowOverflow.
 void fold_values(State const& state, Type const& type, ColumnView const& view, u32 count,
                  char* const* rows, TextArena& texts, FoldScratch& scratch);
 

@@ -141,7 +141,9 @@ void GroupByPlan::add_sum(ResultColumn& result, u32 column) {
     Fold fold = Fold::Sum64;
     if (source.type.is_float()) {
         fold = Fold::SumFloat;
-    } else if (wide_ || source.type.id == TypeId::UInt64 ||
+    } else if (wide_) {
+        fold = Fold::Sum192;
+    } else if (source.type.id == TypeId::UInt64 ||
                (source.type.id == TypeId::Decimal128 && form == RawColumn::Form::Whole)) {
         fold = Fold::Sum128;
     }

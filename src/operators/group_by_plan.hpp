@@ -46,8 +46,8 @@ struct DistinctColumn {
 // Two channels carry rows to their groups' endpoints: the raw one as they are, where rows hardly share
 // groups, and the partial one as states that a sender has folded them into. Keys come first in both.
 //
-// Sums start with 64 bits where that is likely to do. When one does not, NarrowOverflow ends the run
-// and it starts again with `wide`; so the outcome never depends on the order of the rows.
+// Sums start with 64 bits, or 128, where that is likely to do. When one does not, NarrowOverflow ends the run
+// and it starts again with `wide`, in 192 bits, which no rows leave; so the outcome never depends on the order of the rows.
 //
 // Different values are counted in tables of pairs, which group-bys before this one have made, at the endpoints
 // that own the keys: nothing travels for them here.

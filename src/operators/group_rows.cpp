@@ -13,10 +13,20 @@ u64 word_at(char const* row, u32 offset) {
     return word;
 }
 
-i128 wide_at(char const* row, u32 offset) {
-    i128 value;
-    std::memcpy(&value, row + offset, sizeof(value));
-    return value;
+template <class Sum>
+Sum sum_at(char const* row, u32 offset) {
+    Sum sum;
+    std::memcpy(static_cast<void*>(&sum), row + offset, sizeof(sum));
+    return sum;
+}
+
+// An integer sum of any state.
+LongSum sum_of(State const& state, char const* row) {
+    if (state.fold == Fold::Sum192) return sum_at<LongSum>(row, state.offset);
+    LongSum sum;
+    sum.add(state.fold == Fold::Sum64 ? i128{static_cast<i64>(word_at(row, state.offset))}
+                                      : sum_at<i128>(row, state.offset));
+    return sum;
 }
 
 // Words as values of a type of 1 to 8 bytes, after `turn`.
@@ -95,14 +105,19 @@ void append_text(char const* const* rows, u32 count, u32 offset, u32 column,
 
 void append_sum(ResultColumn const& result, State const& state, Type const& type,
                 char const* const* rows, u32 count, char* to) {
-    if (state.fold == Fold::SumFloat) return put_bytes(rows, count, state.offset, 8, to);
-    bool const narrow = state.fold == Fold::Sum64;
-    if (type.id == TypeId::Int64) {
-        if (narrow) return put_bytes(rows, count, state.offset, 8, to);
+    if (state.fold == Fold::SumFloat) {
         for (u32 i = 0; i < count; ++i) {
-            i128 const sum = wide_at(rows[i], state.offset);
-            auto const value = static_cast<i64>(sum);
-            if (value != sum) too_large(result, type);
+            double const sum = sum_at<FloatSum>(rows[i], state.offset).value();
+            std::memcpy(to + u64{i} * 8, &sum, 8);
+        }
+        return;
+    }
+    if (type.id == TypeId::Int64) {
+        if (state.fold == Fold::Sum64) return put_bytes(rows, count, state.offset, 8, to);
+        for (u32 i = 0; i < count; ++i) {
+            LongSum const sum = sum_of(state, rows[i]);
+            auto const value = static_cast<i64>(sum.low);
+            if (!sum.fits_lower() || value != sum.lower()) too_large(result, type);
             std::memcpy(to + u64{i} * 8, &value, 8);
         }
         return;
@@ -110,10 +125,10 @@ void append_sum(ResultColumn const& result, State const& state, Type const& type
     i128 limit = 1;
     for (int digit = 0; digit < 38; ++digit) limit *= 10;
     for (u32 i = 0; i < count; ++i) {
-        i128 const sum = narrow ? i128{static_cast<i64>(word_at(rows[i], state.offset))}
-                                : wide_at(rows[i], state.offset);
-        if (sum >= limit || sum <= -limit) too_large(result, type);
-        std::memcpy(to + u64{i} * 16, &sum, 16);
+        LongSum const sum = sum_of(state, rows[i]);
+        i128 const value = sum.lower();
+        if (!sum.fits_lower() || value >= limit || value <= -limit) too_large(result, type);
+        std::memcpy(to + u64{i} * 16, &value, 16);
     }
 }
 
@@ -122,14 +137,9 @@ void append_average(ResultColumn const& result, State const& sum, State const& n
     double const scale =
         result.source.id == TypeId::Decimal128 ? std::pow(10.0, result.source.scale) : 1.0;
     for (u32 i = 0; i < count; ++i) {
-        double total;
-        if (sum.fold == Fold::SumFloat) {
-            total = std::bit_cast<double>(word_at(rows[i], sum.offset));
-        } else if (sum.fold == Fold::Sum64) {
-            total = static_cast<double>(static_cast<i64>(word_at(rows[i], sum.offset)));
-        } else {
-            total = static_cast<double>(wide_at(rows[i], sum.offset));
-        }
+        double const total = sum.fold == Fold::SumFloat
+                                 ? sum_at<FloatSum>(rows[i], sum.offset).value()
+                                 : sum_of(sum, rows[i]).value();
         auto const values = static_cast<double>(word_at(rows[i], number.offset));
         double const average = values == 0 ? 0 : total / (values * scale);
         std::memcpy(to + u64{i} * 8, &average, 8);

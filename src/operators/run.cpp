@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "operators/aggregates.hpp"
 #include "operators/message.hpp"
 
 namespace mgi::operators {
@@ -198,6 +199,10 @@ void Run::record(std::exception_ptr failure) {
         message = error.what();
     } catch (std::exception const& error) {
         message = error.what();
+    } catch (NarrowOverflow const&) {
+        // Nothing is wrong, and the log has nothing to say: others leave this attempt behind, too.
+        code = ErrorCode::Deleted;
+        message = what_ + " adds up again, in wider words";
     } catch (...) {
         // The code says enough: what was thrown goes on to the caller.
     }

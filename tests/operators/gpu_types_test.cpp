@@ -70,13 +70,32 @@ TEST_P(GpuDecimals, SumsOfMoreThanAWord) {
         expected[i % 3] += values.back();
     }
     EXPECT_TRUE(of(values, {F::Sum, "x", "sum"}) == expected);
-    // Of more than 38 digits: what fits two words is found out, what might not is refused before.
-    test::expect_error(
-        ErrorCode::InvalidArgument, {"a sum of column 'x' does not fit 38 digits"},
-        [&] { of(std::vector<Long>(3, 55'000'000 * power), {F::Sum, "x", "sum"}, 1); });
-    test::expect_error(ErrorCode::InvalidArgument, {"'x' might not fit 38 digits"}, [&] {
-        of(std::vector<Long>(100, 40'000'000 * power), {F::Sum, "x", "sum"});
-    });
+    // Of more than 38 digits, in two words and in three.
+    for (auto const& [rows, value] : {std::pair{3, 55'000'000}, {100, 40'000'000}}) {
+        test::expect_error(
+            ErrorCode::InvalidArgument, {"a sum of column 'x' does not fit 38 digits"}, [&] {
+                of(std::vector<Long>(std::size_t(rows), value * power), {F::Sum, "x", "sum"}, 1);
+            });
+    }
+}
+
+// Sums of some rows need more than 128 bits, those of a group do not.
+TEST_P(GpuDecimals, SumsDoNotDependOnTheOrder) {
+    Long const most = power_of_ten(38) - 1;
+    std::vector<Long> values;
+    std::map<i64, Long> expected;
+    for (int i = 0; i < 600; ++i) {
+        values.push_back((i < 300 ? most : -most) + i % 7);
+        expected[i % 3] += i % 7;
+    }
+    EXPECT_TRUE(of(values, {F::Sum, "x", "sum"}) == expected);
+    std::reverse(values.begin(), values.end());
+    expected.erase(2);
+    expected[0] = expected[1] = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (i % 3 != 2) expected[i64(i % 3)] += values[i];
+    }
+    EXPECT_TRUE(of(values, {F::Sum, "x", "sum"}, 3, true) == expected);
 }
 
 // From just longer than a word to as long as can be; some differ in their lower words alone.

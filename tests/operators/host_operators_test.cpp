@@ -196,6 +196,92 @@ TEST_F(HostOperatorsAlone, SumsOfRoundsMayLeaveSixtyFourBits) {
     });
 }
 
+// Columns of one batch at the first endpoint.
+std::vector<Table> one_batch(Schema const& schema, i64 rows,
+                             std::vector<void const*> const& columns) {
+    RecordBatch batch;
+    batch.schema = schema;
+    batch.rows = rows;
+    for (void const* values : columns) {
+        Column column;
+        column.values = values;
+        batch.columns.push_back(column);
+    }
+    std::vector<Table> parts(3);
+    for (Table& part : parts) part.schema = schema;
+    parts[0].batches.push_back(std::move(batch));
+    return parts;
+}
+
+// The same of decimals and 38 digits, and even of 128 bits.
+TEST_F(HostOperatorsAlone, DecimalSumsOfRoundsMayLeaveTheirDigits) {
+    using Digits = __int128;
+    Digits most = 1;
+    for (int digit = 0; digit < 38; ++digit) most *= 10;
+    --most;
+    std::vector<i64> keys;
+    std::vector<Digits> values;
+    for (i64 i = 0; i < 6'000; ++i) {
+        keys.push_back(i % 3);
+        values.push_back((i < 3'000 ? most : -most) + i % 7);
+    }
+    std::vector<Aggregate> const wanted{{F::Sum, "x", "sum"}, {F::Avg, "x", "mean"}};
+    options_.receive_limit = 100'000;
+    Schema const schema{{"key", int64()}, {"x", decimal128(38, 2)}};
+    auto const sums = [&] {
+        return run([&](HostOperators& of) {
+            return of.group_by(one_batch(schema, i64(keys.size()), {keys.data(), values.data()}),
+                               {"key"}, wanted);
+        });
+    };
+    std::size_t groups = 0;
+    for (Table const& result : sums()) {
+        for (RecordBatch const& batch : result.batches) {
+            EXPECT_EQ(batch.schema[1].type, decimal128(38, 2));
+            for (i64 row = 0; row < batch.rows; ++row, ++groups) {
+                Digits expected = 0;
+                for (i64 i = batch.values<i64>(0)[row]; i < 6'000; i += 3) expected += i % 7;
+                EXPECT_TRUE(batch.values<Digits>(1)[row] == expected);
+                EXPECT_NEAR(batch.values<double>(2)[row], double(expected) / 2000 / 100, 1e-12);
+            }
+        }
+    }
+    EXPECT_EQ(groups, 3u);
+    EXPECT_GT(report_.rounds, 2u);
+    for (Digits& value : values) value = most;
+    test::expect_error(ErrorCode::InvalidArgument, {"a sum of column 'x' does not fit 38 digits"},
+                       [&] { (void)sums(); });
+}
+
+// Each round has all rows of some keys, whatever they count in.
+TEST_F(HostOperatorsAlone, KeysOfOtherUnitsComeTogetherInRounds) {
+    constexpr i64 kRows = 6'000;
+    std::vector<i64> halves;
+    std::vector<std::int32_t> days;
+    for (i64 i = 0; i < kRows; ++i) {
+        halves.push_back(43'200'000 * (i - 2'000));
+        days.push_back(std::int32_t(i - 2'000));
+    }
+    options_.receive_limit = 100'000;
+    auto const results = run([&](HostOperators& of) {
+        return of.join(
+            one_batch(Schema{{"at", timestamp(TimeUnit::Milli)}}, kRows, {halves.data()}),
+            one_batch(Schema{{"day", date32()}}, kRows, {days.data()}), {{"at"}, {"day"}, {}, {}});
+    });
+    i64 pairs = 0;
+    for (Table const& result : results) {
+        for (RecordBatch const& batch : result.batches) {
+            pairs += batch.rows;
+            for (i64 row = 0; row < batch.rows; ++row) {
+                EXPECT_EQ(batch.values<i64>(0)[row],
+                          i64{86'400'000} * batch.values<std::int32_t>(1)[row]);
+            }
+        }
+    }
+    EXPECT_EQ(pairs, kRows / 2);  // from -1000 to 1999 days
+    EXPECT_GT(report_.rounds, 2u);
+}
+
 TEST_F(HostOperatorsAlone, ReportsRoundsAndPhases) {
     Schema const schema{{"key", int64()}, {"x", int32()}};
     PlainTable const table = random_table(schema, 20'000, kAnyKey, 2);

@@ -121,6 +121,41 @@ def test_operators(runner: Runner, processes: int) -> None:
     assert sums == [2 * lines, 2 * 101, 2 * lines, 2 * lines], out
 
 
+def test_keys_of_other_units_and_sums_in_any_order(runner: Runner) -> None:
+    program = (
+        START
+        + """
+from decimal import Decimal
+
+# Half of the nanoseconds are no whole seconds. One process alone has any.
+ticks = pa.array([500_000_000 * i for i in range(-200, 400)])
+stamps = pa.table({"t": ticks.view(pa.timestamp("ns")), "i": range(600)})
+stamps = stamps.slice(0, 0 if job.rank else 600)
+seconds = range(-150 + 10 * job.rank, 150, 10 * job.size)
+other = pa.table({"t": pa.array(list(seconds)).view(pa.timestamp("s")), "j": list(seconds)})
+for broadcast in (False, True):
+    joined = own(mgi.join(stamps, other, "t", broadcast=broadcast, **call))
+    for part in joined:
+        for row in part.to_arrow().to_pylist():
+            assert row["i"] == 2 * row["j"] + 200, row
+    print("pairs", sum(part.num_rows for part in joined), flush=True)
+
+most, least = Decimal("9" * 38), Decimal("-" + "9" * 38)
+exact = [[most, most, Decimal(5)], [least, least, Decimal(-2)]][job.rank]
+floats = [[1e16, 1.0, 2.0**-30], [-1e16, 1.0, 1.0]][job.rank]
+table = pa.table({"k": [1] * 3, "d": pa.array(exact, pa.decimal128(38, 0)), "f": floats})
+sums = own(mgi.group_by(table, "k", [("sum", "d", "d"), ("sum", "f", "f")], **call))
+for row in rows(sums):
+    print("sums", *row, flush=True)
+"""
+    )
+    code, out, err = run(runner, "-n", "2", "--", sys.executable, "-c", program)
+    assert code == 0, err + out
+    # Of -100 to 199 seconds every tenth.
+    assert sum(map(int, re.findall(r"pairs (\d+)$", out, re.MULTILINE))) == 2 * 25, out
+    assert re.findall(r"sums (.*)$", out, re.MULTILINE) == [f"1 3 {3 + 2.0**-30}"], out
+
+
 def test_what_fails_in_one_process_raises_in_all(runner: Runner) -> None:
     program = (
         START

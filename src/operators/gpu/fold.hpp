@@ -9,10 +9,12 @@ namespace mgi::operators::on_gpu {
 enum class Fold : u8 {
     CountRows,
     CountValid,
-    Sum,       // integers whose sum is known to fit 64 bits
-    SumWide,   // integers and decimals; two words, low and high
-    SumFloat,  // the bits of a double
-    Min,       // words that order as the values do, see ordered_word
+    Sum,            // integers whose sum is known to fit 64 bits
+    SumWide,        // integers and decimals; two words, low and high
+    SumLong,        // decimals whose sum may leave two words: three, lowest first
+    SumLongOfMany,  // of such sums, whose words are in three columns
+    SumFloat,       // the bits of a double
+    Min,            // words that order as the values do, see ordered_word
     Max,
     Moments,        // four words, those of Moments
     MomentsOfMany,  // of moments, whose words are in four columns
@@ -24,7 +26,7 @@ enum class Fold : u8 {
 struct State {
     Fold fold = Fold::CountRows;
     ValueKind value;
-    u32 column = 0;  // among the columns of a row; of MomentsOfMany the first
+    u32 column = 0;  // among the columns of a row; of those that have several the first
     u32 place = 0;   // its first word among a group's states
     u32 bytes = 0;   // of MinRow and MaxRow: of a value of fixed size
     u32 shift =
@@ -39,7 +41,7 @@ inline constexpr u32 kMostStates = 32;
 // What some states are: kernels have fewer registers without.
 enum class StateKinds : u8 {
     Common,
-    Rare,  // moments, or sums of long decimals
+    Rare,  // moments, or sums of long decimals or of three words
     Rows,  // those that name rows; some may be rare
 };
 
@@ -56,15 +58,20 @@ inline constexpr u64 kNoRow = ~u64{0};
 // A pivot of no value; a NaN that stands for no value either.
 inline constexpr u64 kNoPivot = ~u64{0};
 inline constexpr u32 kMomentWords = 4;
+inline constexpr u32 kLongSumWords = 3;
 
 MGI_HD constexpr bool is_moments(Fold fold) {
     return fold == Fold::Moments || fold == Fold::MomentsOfMany;
+}
+MGI_HD constexpr bool is_long_sum(Fold fold) {
+    return fold == Fold::SumLong || fold == Fold::SumLongOfMany;
 }
 MGI_HD constexpr bool names_row(Fold fold) {
     return fold == Fold::MinRow || fold == Fold::MaxRow;
 }
 MGI_HD constexpr u32 words_of(Fold fold) {
-    return is_moments(fold) ? kMomentWords : fold == Fold::SumWide ? 2 : 1;
+    if (is_moments(fold)) return kMomentWords;
+    return is_long_sum(fold) ? kLongSumWords : fold == Fold::SumWide ? 2 : 1;
 }
 MGI_HD constexpr u64 empty_word(Fold fold, u32 word) {
     if (is_moments(fold)) return word == 1 ? kNoPivot : 0;
@@ -90,6 +97,13 @@ MGI_HD inline double number_of(u64 low, u64 high) {
     // What fits 64 bits would be lost as a small rest of two large numbers.
     if (high == (low >> 63 != 0 ? ~u64{0} : 0)) return double(i64(low));
     return double(i64(high)) * 18446744073709551616.0 + double(low);
+}
+
+// And of 192.
+MGI_HD inline double number_of(u64 low, u64 middle, u64 high) {
+    if (high == (middle >> 63 != 0 ? ~u64{0} : 0)) return number_of(low, middle);
+    double const upper = double(i64(high)) * 18446744073709551616.0 + double(middle);
+    return upper * 18446744073709551616.0 + double(low);
 }
 
 // An integer, a float or a decimal's digits.
@@ -141,6 +155,19 @@ MGI_HD inline void add_wide(u64* low, u64* high, u64 add_low, u64 add_high) {
     if (add_high + carry != 0) shared_word(high).fetch_add(add_high + carry, device::relaxed);
 }
 
+// Adds to a sum of 192 bits, whose words are `step` apart.
+MGI_HD inline void add_long(u64* at, u64 step, u64 low, u64 middle, u64 high) {
+    u64 const before = shared_word(at).fetch_add(low, device::relaxed);
+    u64 const carry = before + low < before ? 1 : 0;
+    u64 const more = middle + carry;
+    if (more < middle) ++high;
+    if (more != 0) {
+        u64 const found = shared_word(at + step).fetch_add(more, device::relaxed);
+        if (found + more < found) ++high;
+    }
+    if (high != 0) shared_word(at + 2 * step).fetch_add(high, device::relaxed);
+}
+
 MGI_HD inline void raise_to(u64* at, i64 value) {
     auto word = shared_word(reinterpret_cast<i64*>(at));
     if (word.load(device::relaxed) < value) word.fetch_max(value, device::relaxed);
@@ -170,17 +197,31 @@ MGI_HD inline void add_moments(u64* at, u64 step, Moments const& more) {
     if (same.squares != 0) add_double(at + 3 * step, same.squares);
 }
 
+// A word of a state that travels in columns of its own.
+MGI_HD inline u64 word_of(ColumnView const& view, u64 row) {
+    return static_cast<u64 const*>(view.values)[view.offset + row];
+}
+
 MGI_HD inline void fold_moments(State const& state, u64* at, u64 step, ColumnView const* views,
                                 u64 row) {
     if (state.fold == Fold::Moments) {
         double const value = number_of(views[state.column], state.value, row);
         return add_moments(at, step, {1, value, 0, 0});
     }
-    auto const word = [&](u32 w) {
-        ColumnView const& view = views[state.column + w];
-        return static_cast<u64 const*>(view.values)[view.offset + row];
-    };
+    auto const word = [&](u32 w) { return word_of(views[state.column + w], row); };
     add_moments(at, step, {word(0), double_of(word(1)), double_of(word(2)), double_of(word(3))});
+}
+
+MGI_HD inline void fold_long_sum(State const& state, u64* at, u64 step, ColumnView const* views,
+                                 u64 row) {
+    ColumnView const& view = views[state.column];
+    if (state.fold == Fold::SumLong) {
+        u64 const upper = load_upper(view, row);
+        u64 const sign = upper >> 63 != 0 ? ~u64{0} : 0;
+        return add_long(at, step, load_any_word(view, state.value, row), upper, sign);
+    }
+    add_long(at, step, word_of(view, row), word_of(views[state.column + 1], row),
+             word_of(views[state.column + 2], row));
 }
 
 // Folds a row's value into a state whose words are `step` apart, and which names no row.
@@ -195,6 +236,7 @@ MGI_HD inline void fold_value(State const& state, u64* at, u64 step, ColumnView 
     if (!is_valid(view, row)) return;
     if constexpr (kRare) {
         if (is_moments(state.fold)) return fold_moments(state, at, step, views, row);
+        if (is_long_sum(state.fold)) return fold_long_sum(state, at, step, views, row);
     }
     switch (state.fold) {
         case Fold::CountValid: shared_word(at).fetch_add(u64{1}, device::relaxed); break;
@@ -224,6 +266,7 @@ template <bool kRare>
 MGI_HD inline void fold_state(Fold fold, u64* to, u64 const* from, u64 step) {
     if constexpr (kRare) {
         if (is_moments(fold)) return add_moments(to, 1, load_moments(from, step));
+        if (is_long_sum(fold)) return add_long(to, 1, from[0], from[step], from[2 * step]);
     }
     u64 const word = *from;
     switch (fold) {

@@ -183,7 +183,8 @@ inline std::vector<GpuTable> group_moving(Operation& operation, Input const& inp
 // then a column for each state of `partial`. Each state travels once, so that the second step needs no more of them
 // than a group-by in one step. What is counted in tables of pairs is there in the second step only.
 struct TwoSteps {
-    // `wide`: sums of integers are decimals in between, since those of many parts need not fit 64 bits.
+    // `wide`: sums of integers are decimals in between, since those of many parts need not fit 64 bits, and sums of decimals are
+    // three words.
     TwoSteps(InputColumns const& input, std::vector<u32> const& keys,
              std::vector<Item> const& items, std::vector<bool> const& has_nulls, bool wide = false)
         : input_(input), keys_(u32(keys.size())), wide_(wide) {
@@ -202,14 +203,14 @@ struct TwoSteps {
                 bool const key = item.pairs == Item::kNoColumn;
                 merged.column = key ? place_among(keys, item.column) : Item::kNoColumn;
             } else if (is_variance(item.function)) {
-                merged.of_moments = true;
-                for (u32 w = 0; w < kMomentWords; ++w) {
-                    u32 const at = column_of(F::Variance, item.column, w);
-                    if (w == 0) merged.column = at;
-                }
+                merged.of_words = true;
+                merged.column = columns_of(F::Variance, item.column, kMomentWords);
             } else {
                 bool const average = item.function == F::Avg;
-                merged.column = column_of(average ? F::Sum : item.function, item.column);
+                bool const words = is_sum(item) && in_words(item.column);
+                merged.of_words = words;
+                merged.column = words ? columns_of(F::Sum, item.column, kLongSumWords)
+                                      : column_of(average ? F::Sum : item.function, item.column);
                 bool const says_null = always_names_rows(item, input.schema()[item.column].type);
                 if (average || (nulls && !says_null)) merged.counts = column_of(F::Count, counted);
             }
@@ -221,10 +222,20 @@ struct TwoSteps {
     std::vector<Item> merging;
 
 private:
-    u32 column_of(AggregateFunction function, u32 column, u32 moment = Item::kNoColumn) {
+    // Whether sums of a column are three words in between, since those of a part need not fit 38 digits.
+    [[nodiscard]] bool in_words(u32 column) const {
+        return wide_ && input_.schema()[column].type.id == TypeId::Decimal128;
+    }
+    // The first of so many that come one after the other.
+    u32 columns_of(AggregateFunction function, u32 column, u32 words) {
+        u32 const first = column_of(function, column, 0);
+        for (u32 w = 1; w < words; ++w) (void)column_of(function, column, w);
+        return first;
+    }
+    u32 column_of(AggregateFunction function, u32 column, u32 word = Item::kNoColumn) {
         std::size_t p = 0;
         while (p < partial.size() && (partial[p].function != function ||
-                                      partial[p].column != column || partial[p].moment != moment)) {
+                                      partial[p].column != column || partial[p].word != word)) {
             ++p;
         }
         if (p == partial.size()) {
@@ -233,12 +244,13 @@ private:
             Item item;
             item.function = function;
             item.column = column;
-            item.moment = moment;
+            item.word = word;
             item.field = aggregated(
                 input_.what(), {function, rows ? "" : source->name, longer_ + std::to_string(p)},
                 source);
-            if (moment == 0) item.field.type = int64();  // how many values there are
             bool const sum = function == AggregateFunction::Sum;
+            // Of moments the first says how many values there are.
+            if (word == 0 || (sum && word != Item::kNoColumn)) item.field.type = int64();
             if (sum && wide_ && source->type.is_integer()) item.field.type = decimal128(38, 0);
             partial.push_back(item);
         }

@@ -173,10 +173,13 @@ enum class Make : u8 {
     Word,         // of 64 bits as it is
     WideSum,      // of two words, which fit one
     WideDecimal,  // of two words
+    LongDecimal,  // of three words
+    SumWord,      // one of the three that a sum has, of which there may be fewer
     Float,        // the bits of a double
     Extreme,
     AvgWord,
     AvgWide,
+    AvgLong,
     AvgFloat,
     Variance,
     Deviation,
@@ -192,6 +195,8 @@ struct ResultColumn {
     u32 column = 0;     // of Row: among the columns of a row
     u32 count = kNone;  // place of how many values there were
     u32 least = 1;      // fewer of them make a null
+    u32 word = 0;       // of SumWord: which one
+    u32 words = 1;      // and how many there are
     ValueKind value;    // of the result
     double unit = 1;    // of an average of decimals: what their digits are counted in
 };
@@ -289,8 +294,9 @@ private:
                 if (valid) word = value_of(args, result, c, states);
             }
             if (to.wide) {
-                u64 const sign = word >> 63 != 0 ? ~u64{0} : 0;
-                bool const is_long = valid && result.make == Make::WideDecimal;
+                u64 const sign = sign_of(word);
+                bool const is_long =
+                    valid && (result.make == Make::WideDecimal || result.make == Make::LongDecimal);
                 write_decimal(args, c, row, word, is_long ? states[result.place + 1] : sign);
             } else {
                 store_word(to, row, word);
@@ -357,20 +363,31 @@ private:
         return narrowed(double_of(word), part.value.width);
     }
 
+    // The words above a word.
+    MGI_HD static u64 sign_of(u64 word) { return word >> 63 != 0 ? ~u64{0} : 0; }
+
     MGI_HD static u64 value_of(WriteArgs const& args, ResultColumn const& result, u32 column,
                                u64 const* states) {
         u64 const low = states[result.place];
         bool const average = result.make == Make::AvgWord || result.make == Make::AvgWide ||
-                             result.make == Make::AvgFloat;
+                             result.make == Make::AvgLong || result.make == Make::AvgFloat;
         double const values = average ? double(states[result.count]) * result.unit : 1;
         switch (result.make) {
             case Make::WideSum: {
                 u64 const high = states[result.place + 1];
-                if (high != (low >> 63 != 0 ? ~u64{0} : 0)) {
+                if (high != sign_of(low)) {
                     shared_word(&args.overflows[column]).store(1, device::relaxed);
                 }
                 return low;
             }
+            case Make::LongDecimal:
+                if (states[result.place + 2] != sign_of(states[result.place + 1])) {
+                    shared_word(&args.overflows[column]).store(1, device::relaxed);
+                }
+                return low;
+            case Make::SumWord:
+                if (result.word < result.words) return states[result.place + result.word];
+                return sign_of(states[result.place + result.words - 1]);
             case Make::Extreme: {
                 u64 const word = from_ordered(i64(low), result.value.kind);
                 if (result.value.kind != KeyKind::Float) return word;
@@ -378,6 +395,9 @@ private:
             }
             case Make::AvgWord: return bits_of(double(i64(low)) / values);
             case Make::AvgWide: return bits_of(number_of(low, states[result.place + 1]) / values);
+            case Make::AvgLong:
+                return bits_of(number_of(low, states[result.place + 1], states[result.place + 2]) /
+                               values);
             case Make::AvgFloat: return bits_of(double_of(low) / values);
             case Make::Variance:
                 return bits_of(load_moments(states + result.place, 1).variance() /

@@ -19,12 +19,11 @@ struct Item {
     double unit = 1;         // what the column's digits are counted in
     // Of CountDistinct: which of the tables of pairs has the values; none of a key.
     u32 pairs = kNoColumn;
-    // Of the first of two steps: which word of the moments is the result.
-    u32 moment = kNoColumn;
-    // Of the second: the column that says of how many values each is; and that `column` is the first of four with
-    // moments.
+    // Of the first of two steps: which word of the moments, or of a decimal's sum, is the result.
+    u32 word = kNoColumn;
+    // Of the second: the column that says of how many values each is; and that `column` is the first of those with the words.
     u32 counts = kNoColumn;
-    bool of_moments = false;
+    bool of_words = false;
     // Of the second, where it is for errors: the column that all this is made of.
     std::string source = {};
 };
@@ -219,7 +218,8 @@ private:
         wanted.place = states_.words;
         states_.words += words_of(fold);
         bool const of_bytes = wanted.value.kind == KeyKind::Bytes;
-        bool const rare = is_moments(fold) || (fold == Fold::SumWide && of_bytes);
+        bool const rare =
+            is_moments(fold) || is_long_sum(fold) || (fold == Fold::SumWide && of_bytes);
         states_.kinds = std::max(states_.kinds, names_row(fold) ? StateKinds::Rows
                                                 : rare          ? StateKinds::Rare
                                                                 : StateKinds::Common);
@@ -233,10 +233,17 @@ private:
     }
 
     // The state of a sum, and how a result of this type is made of it.
-    void add_sum(ResultColumn& result, u32 column, bool average, Type const& made) {
+    void add_sum(ResultColumn& result, Item const& item) {
+        u32 const column = item.column;
+        bool const average = item.function == AggregateFunction::Avg;
         Type const& type = input_.schema()[column].type;
         Fold fold = Fold::Sum;
-        if (type.is_float()) {
+        if (item.of_words) {
+            // Their columns come one after the other: no other item names them.
+            for (u32 w = 0; w < kLongSumWords; ++w) column_of(column + w);
+            fold = Fold::SumLongOfMany;
+            result.make = average ? Make::AvgLong : Make::LongDecimal;
+        } else if (type.is_float()) {
             fold = Fold::SumFloat;
             result.make = average ? Make::AvgFloat : Make::Float;
         } else {
@@ -246,20 +253,18 @@ private:
             fold = fits ? Fold::Sum : Fold::SumWide;
             result.make = fits ? (average ? Make::AvgWord : Make::Word)
                                : (average ? Make::AvgWide : Make::WideSum);
-            if (is_long(column)) check_sums(column);
-            bool const decimal = made.id == TypeId::Decimal128;
+            bool const decimal = item.field.type.id == TypeId::Decimal128;
             if (decimal && result.make == Make::WideSum) result.make = Make::WideDecimal;
+            if (is_long(column) && facts_.uppers[column] >= most) {
+                fold = Fold::SumLong;
+                result.make = average ? Make::AvgLong : Make::LongDecimal;
+            }
         }
         result.place = state(fold, column);
-    }
-
-    // Sums of all rows' decimals have to fit two words.
-    void check_sums(u32 column) const {
-        u64 const most = (~u64{0} >> 1) / std::max<u64>(input_.rows(), 1);
-        if (facts_.uppers[column] < most) return;
-        refuse(input_.what(), "a sum of column '" + input_.schema()[column].name +
-                                  "' might not fit 38 digits, as large as its values and as many "
-                                  "as its rows are; cast it to float64");
+        if (item.word == Item::kNoColumn) return;
+        result.make = Make::SumWord;
+        result.word = item.word;
+        result.words = words_of(fold);
     }
 
     void add_item(Item const& item) {
@@ -273,16 +278,14 @@ private:
                 result.place =
                     item.column == Item::kNoColumn ? state(Fold::CountRows, 0) : count_of(item);
                 break;
-            case AggregateFunction::Sum:
-                add_sum(result, item.column, false, item.field.type);
-                break;
+            case AggregateFunction::Sum: add_sum(result, item); break;
             case AggregateFunction::Avg:
-                add_sum(result, item.column, true, item.field.type);
+                add_sum(result, item);
                 result.count = count_of(item);
                 break;
             case AggregateFunction::Variance:
             case AggregateFunction::StdDev:
-                nulls = item.moment == Item::kNoColumn;
+                nulls = item.word == Item::kNoColumn;
                 add_moments(result, item);
                 break;
             case AggregateFunction::CountDistinct:
@@ -315,10 +318,10 @@ private:
 
     void add_moments(ResultColumn& result, Item const& item) {
         // Their four columns come one after the other: no other item names them.
-        for (u32 w = 0; item.of_moments && w < kMomentWords; ++w) column_of(item.column + w);
-        result.place = state(item.of_moments ? Fold::MomentsOfMany : Fold::Moments, item.column);
-        if (item.moment != Item::kNoColumn) {
-            result.place += item.moment;
+        for (u32 w = 0; item.of_words && w < kMomentWords; ++w) column_of(item.column + w);
+        result.place = state(item.of_words ? Fold::MomentsOfMany : Fold::Moments, item.column);
+        if (item.word != Item::kNoColumn) {
+            result.place += item.word;
             return;
         }
         bool const variance = item.function == AggregateFunction::Variance;
