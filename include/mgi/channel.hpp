@@ -105,9 +105,12 @@ struct ChannelOptions {
     std::uint32_t slots = 0;    ///< segments a lane owns; rounded up to a power of two
     std::uint32_t credits = 0;  ///< by copy: receive segments for each (source, destination)
     std::uint32_t tile_rows = 0;
-    std::uint32_t chunk_rows = 0;          ///< rounded up to a multiple of 64
-    std::uint32_t max_groups = 0;          ///< most groups of one endpoint
-    std::uint32_t text_bytes_per_row = 0;  ///< expected characters of long strings
+    std::uint32_t chunk_rows = 0;  ///< rounded up to a multiple of 64
+    std::uint32_t max_groups = 0;  ///< most groups of one endpoint
+    /// Characters of long strings that a row has, all columns together; 0: 32 a column. Segments have room for so many in
+    /// each row: without segment_bytes and segment_rows up to 4 MiB, or for one such row; 2 GiB at most. A row with more
+    /// than a segment's room is Refused.
+    std::uint32_t text_bytes_per_row = 0;
     /// Most bytes that received batches may keep beyond the pools (a growing pool, filled by
     /// detaching; 0: none).
     std::uint64_t receive_limit = 0;

@@ -154,6 +154,7 @@ class Runtime(Closing):
         expected_bytes: int | None = None,
         relay_gpus: bool = True,
         relay_host: bool = True,
+        text_bytes_per_row: int | None = None,
     ) -> Channel:
         """A channel from sources to destinations; all its memory is allocated here.
 
@@ -190,6 +191,11 @@ class Runtime(Closing):
         :param relay_gpus: segments between two GPUs of a process may go through a third one, where
             that adds capacity; `relay_host`, through the host's memory. Between GPUs that are no
             peers the host's is used all the same if nothing else is left.
+        :param text_bytes_per_row: characters that a row's texts of more than 12 bytes have
+            together: 32 a column if None. Segments have room for so many in each row; without
+            `segment_bytes` and `segment_rows` up to 4 MiB, or for one such row. A row of more than
+            a segment's room (2 GiB at most) is :class:`Refused`. A lane has `slots` segments, and
+            each group of a source (`max_groups`) keeps as much beside them.
         """
         if not isinstance(routing, Routing):
             raise InvalidArgument(
@@ -212,6 +218,7 @@ class Runtime(Closing):
             "tile_rows": _whole("tile_rows", tile_rows, 1),
             "max_groups": _whole("max_groups", max_groups, 1),
             "expected_bytes": _whole("expected_bytes", expected_bytes, 1),
+            "text_bytes_per_row": _whole("text_bytes_per_row", text_bytes_per_row, 1),
             "weight": _weight(weight),
             "relay_gpus": bool(relay_gpus),
             "relay_host": bool(relay_host),

@@ -57,7 +57,8 @@ ChannelLayout::ChannelLayout(Schema const& schema, Layout form, std::uint32_t ro
     layout_.column_count = static_cast<std::uint32_t>(columns_.size());
     layout_.rows = rows;
     if (!layout_.has_views) text_bytes = 0;  // hence lanes without long strings have no units
-    layout_.units = text_bytes / device::Ticket::kUnitBytes;
+    layout_.unit_shift = device::Ticket::unit_shift_of(text_bytes);
+    layout_.units = text_bytes >> layout_.unit_shift;
     layout_.row_bytes = schema.row_bytes();
     layout_.rows_together = form == Layout::Rows;
     std::uint64_t end = 0;

@@ -13,7 +13,7 @@ namespace mgi::memory {
 // A layout and the columns it points to. Not copyable: device code holds the pointer.
 class ChannelLayout {
 public:
-    // Segments of `rows` rows with `text_bytes` (a multiple of 16) for the characters of long strings.
+    // Segments of `rows` rows with `text_bytes` (whole units) for the characters of long strings.
     ChannelLayout(Schema const& schema, Layout form, std::uint32_t rows, std::uint32_t text_bytes);
     ChannelLayout(ChannelLayout const&) = delete;
     ChannelLayout& operator=(ChannelLayout const&) = delete;
@@ -34,7 +34,7 @@ struct Range {
     std::uint32_t bytes = 0;
 };
 
-// What of a segment holds data when `rows` rows and `units` * 16 bytes of text are in it.
+// What of a segment holds data when `rows` rows and `units` of text are in it.
 void used_ranges(device::SegmentLayout const& layout, std::uint32_t rows, std::uint32_t units,
                  std::vector<Range>& out);
 

@@ -29,7 +29,7 @@ void chunk_ranges(device::SegmentLayout const& layout, std::uint32_t first, std:
         if (column.storage == device::Storage::Bits) continue;
         out.push_back({column.offset + first * column.width, rows * column.width});
     }
-    if (units != 0) out.push_back({layout.bytes_offset, units * device::Ticket::kUnitBytes});
+    if (units != 0) out.push_back({layout.bytes_offset, std::uint32_t(layout.bytes_of(units))});
 }
 
 }  // namespace mgi::memory

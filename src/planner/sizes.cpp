@@ -16,7 +16,6 @@ namespace {
 using device::Ticket;
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kMaxText = std::uint64_t(Ticket::kMaxUnits) * Ticket::kUnitBytes;
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
     return (value + to - 1) / to * to;
@@ -58,7 +57,7 @@ private:
     [[nodiscard]] std::uint64_t text_for(std::uint64_t rows) const {
         if (text_per_row_ == 0) return 0;
         std::uint64_t const wanted = std::max(times(rows, text_per_row_), least_text_);
-        return std::min(round_up(wanted, Ticket::kUnitBytes), kMaxText);
+        return Ticket::whole_units(std::min(wanted, most_text_));
     }
     [[nodiscard]] std::uint64_t size_for(std::uint64_t rows) const {
         return segment_size(schema_, options_.layout, rows, text_for(rows));
@@ -68,9 +67,9 @@ private:
         std::uint64_t columns = 0;
         for (Field const& field : schema_.fields()) columns += field.type.is_variable() ? 1 : 0;
         if (columns == 0) return;
-        if (options_.text_bytes_per_row > kMaxText) {
+        if (options_.text_bytes_per_row > Ticket::kMaxText) {
             refuse("text_bytes_per_row " + std::to_string(options_.text_bytes_per_row) +
-                   " is more than the " + std::to_string(kMaxText) +
+                   " is more than the " + std::to_string(Ticket::kMaxText) +
                    " bytes of text that a whole segment can hold");
         }
         bool const asked = options_.text_bytes_per_row != 0;
@@ -78,6 +77,13 @@ private:
         least_text_ = asked ? 0 : kLeastText;
         if (options_.segment_rows == 0 && options_.segment_bytes != 0) {
             least_text_ = std::min<std::uint64_t>(least_text_, options_.segment_bytes / 2);
+        }
+        // As much as the options say, be it one row's.
+        bool const by_rows = options_.segment_rows != 0;
+        if (by_rows ? asked : options_.segment_bytes != 0) {
+            most_text_ = Ticket::kMaxText;
+        } else {
+            most_text_ = std::max<std::uint64_t>(kMostDefaultText, text_per_row_);
         }
     }
 
@@ -232,6 +238,7 @@ private:
     Plan& plan_;
     std::uint64_t text_per_row_ = 0;
     std::uint64_t least_text_ = 0;
+    std::uint64_t most_text_ = 0;
 };
 
 }  // namespace
@@ -256,7 +263,7 @@ std::uint64_t segment_size(Schema const& schema, Layout layout, std::uint64_t ro
 }
 
 std::uint64_t carry_text_bytes(std::uint64_t text_bytes, std::uint64_t lanes) noexcept {
-    return text_bytes + lanes * Ticket::kUnitBytes;
+    return text_bytes + (lanes << Ticket::unit_shift_of(text_bytes));
 }
 
 void decide_sizes(Schema const& schema, ChannelOptions const& options, ChannelShape const& shape,

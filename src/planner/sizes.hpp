@@ -27,6 +27,8 @@ inline constexpr std::uint32_t kMaxLanes = 65535;     ///< and its lanes too
 inline constexpr std::uint32_t kDefaultTextPerRow =
     32;                                            ///< characters, each String or Binary column
 inline constexpr std::uint32_t kLeastText = 4096;  ///< bytes, unless an option makes it smaller
+/// Bytes of text in a segment that no option sizes, unless one row is said to have more.
+inline constexpr std::uint32_t kMostDefaultText = (4u << 20) - 16;
 inline constexpr std::uint32_t kLeastMaxGroups = 16;
 
 /// How many of everything a channel has.
@@ -48,7 +50,7 @@ std::uint64_t segment_size(Schema const& schema, Layout layout, std::uint64_t ro
                            std::uint64_t text_bytes);
 
 /// Bytes of text that a carry buffer holds: a tile has no more of it than a segment, but each lane's
-/// part starts at 16 bytes.
+/// part starts at a unit of the lane (device::Ticket).
 std::uint64_t carry_text_bytes(std::uint64_t text_bytes, std::uint64_t lanes) noexcept;
 
 /// Fills in the plan's sizes, from the options where they say something. The pools' budget, to which

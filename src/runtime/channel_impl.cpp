@@ -6,6 +6,7 @@
 
 #include "core/log.hpp"
 #include "core/ordering.hpp"
+#include "planner/sizes.hpp"
 #include "runtime/checks.hpp"
 #include "runtime/crossing.hpp"
 #include "runtime/gpu_channels.hpp"
@@ -97,10 +98,10 @@ ChannelImpl::ChannelImpl(std::uint32_t id, ChannelSpec spec, Schema schema, Plan
       schema_(std::move(schema)),
       plan_(std::move(plan)),
       layout_(schema_, spec_.options.layout, plan_.segment_rows, plan_.text_bytes),
-      // Each lane's rows start at a multiple of 16 bytes in the carry's bytes region.
-      carry_layout_(
-          schema_, spec_.options.layout, plan_.tile_rows,
-          plan_.text_bytes == 0 ? 0 : plan_.text_bytes + plan_.lanes * device::Ticket::kUnitBytes),
+      carry_layout_(schema_, spec_.options.layout, plan_.tile_rows,
+                    plan_.text_bytes == 0
+                        ? 0
+                        : std::uint32_t(planner::carry_text_bytes(plan_.text_bytes, plan_.lanes))),
       keys_(key_columns(spec_, schema_)),
       owners_(spec_.routing.owners.begin(), spec_.routing.owners.end()),
       range_keys_(range_keys(spec_, schema_)),

@@ -89,7 +89,7 @@ ChannelStats ChannelImpl::stats() const {
             one.destination = spec_.destinations[one_to_one ? l : 0].id;
             one.rows = lane.rows_published.load(relaxed);
             one.bytes = (one.rows * row_bits + 7) / 8 +
-                        lane.units_published.load(relaxed) * device::Ticket::kUnitBytes;
+                        (lane.units_published.load(relaxed) << state_.layout.unit_shift);
             one.segments = published_of(lane);
             one.waits = lane.waits.load(relaxed);
             stats.rows += one.rows;

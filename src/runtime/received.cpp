@@ -143,7 +143,7 @@ RecordBatch ChannelImpl::view(device::ReceivedBatch const& batch, char const* se
         if (from.storage == device::Storage::Views) {
             to.encoding = Encoding::Views;
             to.buffers = {reinterpret_cast<std::byte const*>(segment + layout.bytes_offset)};
-            to.buffer_sizes = {std::int64_t{layout.units} * device::Ticket::kUnitBytes};
+            to.buffer_sizes = {std::int64_t(layout.bytes_of(layout.units))};
         }
     }
     return out;

@@ -85,10 +85,11 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
     channel.check();
     if (result.rows != 0) return static_cast<std::int64_t>(result.rows);
     if (result.code != ErrorCode::Refused) refuse(self, result.code, "send");
+    device::SegmentLayout const& layout = channel.state().layout;
     throw Error(result.code,
                 channel.describe() + ": " + what + " " + std::to_string(first) +
                     " has more characters of long strings than the " +
-                    std::to_string(channel.state().layout.units * device::Ticket::kUnitBytes) +
+                    std::to_string(layout.bytes_of(layout.units)) +
                     " bytes a segment holds; raise text_bytes_per_row or segment_bytes");
 }
 

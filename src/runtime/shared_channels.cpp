@@ -76,9 +76,8 @@ void check_plan(Plan const& plan, ChannelSpec const& spec, PartMembers const& me
         plan.lanes == planner::lanes_of(spec.routing.kind,
                                         static_cast<std::uint32_t>(spec.destinations.size())) &&
         within(plan.segment_rows, 1, device::Ticket::kMaxRows) &&
-        within(plan.text_bytes, 0,
-               std::uint64_t{device::Ticket::kMaxUnits} * device::Ticket::kUnitBytes) &&
-        plan.text_bytes % device::Ticket::kUnitBytes == 0 &&
+        within(plan.text_bytes, 0, device::Ticket::kMaxText) &&
+        plan.text_bytes == device::Ticket::whole_units(plan.text_bytes) &&
         within(plan.slots, 1, planner::kMaxSlots) && (plan.slots & (plan.slots - 1)) == 0 &&
         within(plan.credits, 1, planner::kMaxSlots) &&
         within(plan.tile_rows, 1, planner::kMaxTileRows) && within(plan.chunk_rows, 64, whole) &&

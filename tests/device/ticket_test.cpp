@@ -1,6 +1,8 @@
 // The packed words of the lane protocol.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <mgi/device/lane.hpp>
 
 namespace mgi::device {
@@ -22,6 +24,23 @@ TEST(DeviceTicket, HoldsRowsAndUnitsOfTheLargestSegment) {
     EXPECT_EQ(back.sequence, 7U);
     EXPECT_EQ(back.rows(), Ticket::kMaxRows);
     EXPECT_EQ(back.units(), Ticket::kMaxUnits);
+}
+
+TEST(DeviceTicket, CountsTheTextOfEverySegment) {
+    EXPECT_EQ(Ticket::unit_shift_of(0), 4U);
+    EXPECT_EQ(Ticket::unit_shift_of(Ticket::kMaxUnits * 16), 4U);
+    EXPECT_EQ(Ticket::unit_shift_of(Ticket::kMaxUnits * 16 + 1), 5U);
+    for (std::uint64_t size = 1; size <= Ticket::kMaxText; size *= 2) {
+        for (std::uint64_t const bytes : {size - 1, size, std::min(size + 1, Ticket::kMaxText)}) {
+            std::uint32_t const shift = Ticket::unit_shift_of(bytes);
+            std::uint64_t const whole = Ticket::whole_units(bytes);
+            EXPECT_GE(whole, bytes);
+            EXPECT_LT(whole, bytes + (std::uint64_t{1} << shift));
+            EXPECT_LE(whole, Ticket::kMaxText);
+            EXPECT_LE(whole >> shift, Ticket::kMaxUnits);
+            EXPECT_EQ(Ticket::unit_shift_of(whole), shift) << "who has the bytes finds the unit";
+        }
+    }
 }
 
 TEST(DeviceTicket, SequenceWrapsWithoutTouchingTheRest) {

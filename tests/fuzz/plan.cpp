@@ -88,8 +88,8 @@ void check(planner::PlanRequest const& asked, Plan const& plan) {
     require(plan.pool_bytes <= asked.memory_left, "the pools fit the memory that is left");
     require(plan.segment_rows >= 1 && plan.segment_rows <= device::Ticket::kMaxRows,
             "a ticket can count a segment's rows");
-    require(plan.text_bytes % device::Ticket::kUnitBytes == 0 &&
-                plan.text_bytes / device::Ticket::kUnitBytes <= device::Ticket::kMaxUnits,
+    require(plan.text_bytes <= device::Ticket::kMaxText &&
+                plan.text_bytes == device::Ticket::whole_units(plan.text_bytes),
             "a ticket can count a segment's text");
     require(std::has_single_bit(plan.slots) && plan.slots <= planner::kMaxSlots,
             "slots are a power of two");

@@ -180,8 +180,8 @@ TEST(Plan, AnyOptionsGiveAPlanThatDeviceCodeCanUse) {
         }
         EXPECT_GE(plan.segment_rows, 1u);
         EXPECT_LE(plan.segment_rows, device::Ticket::kMaxRows);
-        EXPECT_LE(plan.text_bytes / device::Ticket::kUnitBytes, device::Ticket::kMaxUnits);
-        EXPECT_EQ(plan.text_bytes % device::Ticket::kUnitBytes, 0u);
+        EXPECT_LE(plan.text_bytes, device::Ticket::kMaxText);
+        EXPECT_EQ(plan.text_bytes, device::Ticket::whole_units(plan.text_bytes));
         EXPECT_TRUE(std::has_single_bit(plan.slots));
         EXPECT_GE(plan.credits, 1u);
         EXPECT_GE(plan.tile_rows, 1u);
@@ -244,6 +244,27 @@ TEST(Plan, TextFollowsTheRows) {
     request.options = {};
     request.options.segment_rows = 1 << 20;
     EXPECT_EQ(make_plan(request).text_bytes, device::Ticket::kMaxUnits * 16);
+}
+
+TEST(Plan, TextIsAsLongAsTheOptionsSay) {
+    PlanRequest request = all_to_all(1, {{"k", int64()}, {"t", string()}});
+    request.memory_left = request.memory_limit = std::uint64_t{64} << 30;
+    request.options.slots = request.options.max_groups = 1;
+    // By what one row is said to have, if that is more than segments have by themselves.
+    request.options.text_bytes_per_row = 40'000'000;
+    EXPECT_EQ(make_plan(request).text_bytes, device::Ticket::whole_units(40'000'000));
+    request.options.text_bytes_per_row = 1'000'000;
+    EXPECT_EQ(make_plan(request).text_bytes, kMostDefaultText);
+    // By rows and by bytes, up to what a view reaches.
+    request.options.segment_rows = 3;
+    EXPECT_EQ(make_plan(request).text_bytes, 3'000'000u);
+    request.options.text_bytes_per_row = 1u << 31;
+    EXPECT_EQ(make_plan(request).text_bytes, device::Ticket::kMaxText);
+    request.options = {};
+    request.options.slots = request.options.max_groups = 1;
+    request.options.segment_bytes = 64 * kMiB;
+    request.options.text_bytes_per_row = 16;
+    EXPECT_GE(make_plan(request).text_bytes, 8 * kMiB);
 }
 
 TEST(Plan, TilesGrowWithTheLanes) {
@@ -315,7 +336,7 @@ TEST(Plan, AbsurdOptionsAreRefusedByName) {
                      [&] { make_plan(request); });
     }
     PlanRequest text = all_to_all(1, {{"t", string()}});
-    text.options.text_bytes_per_row = 5u << 20;
+    text.options.text_bytes_per_row = (1u << 31) + 1;
     expect_error(ErrorCode::InvalidArgument, {"text_bytes_per_row"}, [&] { make_plan(text); });
     PlanRequest large = all_to_all(1);
     large.options.segment_bytes = 1u << 30;

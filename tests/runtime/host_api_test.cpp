@@ -1,6 +1,7 @@
 // Sending and receiving from host code.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "support/expect_error.hpp"
@@ -217,6 +218,52 @@ TEST_P(HostApi, RowTooLarge) {
     sender.flush(20s);
     channel.sender(b_).flush();
     EXPECT_EQ(drain(channel.receiver(b_)).size(), 3U) << "the rows before it are sent";
+}
+
+// Beyond 4 MiB a segment's text is counted in larger units.
+TEST_P(HostApi, RowsOfManyMebibytes) {
+    constexpr std::size_t kFull = std::size_t{6} << 20;
+    options_.segment_rows = 2;
+    options_.text_bytes_per_row = kFull / 2;
+    options_.slots = options_.max_groups = 2;
+    Schema const schema{{"key", int64()}, {"text", string()}};
+    Channel const channel = open(schema);
+    std::vector<Row> rows;
+    for (std::size_t const size : {std::size_t{4} << 20, std::size_t{7}, kFull, std::size_t{100},
+                                   (std::size_t{4} << 20) - 1, (std::size_t{4} << 20) + 1}) {
+        std::string text(size, char('a' + rows.size()));
+        text.back() = '.';
+        rows.push_back({cell(std::int64_t(rows.size())), text});
+    }
+    RecordBatch const batch = make_batch(schema, rows);
+    std::vector<std::string> at_b;
+    std::vector<std::string> at_c;
+    std::jthread to_b([&] { at_b = drain(channel.receiver(b_)); });
+    std::jthread to_c([&] { at_c = drain(channel.receiver(c_)); });
+    std::vector<std::jthread> senders;
+    for (std::uint32_t group = 0; group < 2; ++group) {
+        senders.emplace_back([&, group] {
+            Sender sender = channel.sender(a_, group, 2);
+            sender.send(batch);
+            sender.flush(20s);
+        });
+    }
+    Sender other = channel.sender(b_);
+    Row const long_one{cell(std::int64_t{1}), std::string(kFull + 1, 'x')};
+    expect_error(ErrorCode::Refused, {"sales", "row 0", std::to_string(kFull)},
+                 [&] { other.send(make_batch(schema, {long_one})); });
+    other.flush(20s);
+    senders.clear();
+    to_b.join();
+    to_c.join();
+    at_b.insert(at_b.end(), at_c.begin(), at_c.end());
+    std::vector<std::string> expected;
+    for (std::int64_t i = 0; i < 2 * batch.rows; ++i) {
+        expected.push_back(encode_row(batch, i / 2));
+    }
+    std::sort(expected.begin(), expected.end());
+    std::sort(at_b.begin(), at_b.end());
+    EXPECT_TRUE(at_b == expected);  // texts are too long to be printed
 }
 
 TEST_P(HostApi, SendAfterFlush) {

@@ -107,7 +107,7 @@ private:
         claim.unit = unit_;
         tile_.next[0] = 0;
         tile_.end[0] = rows;
-        return state_.layout.has_views ? lay_whole_text(tile_, 0, claim) : 0;
+        return state_.layout.has_views ? lay_whole_text(tile_, state_.layout, 0, claim) : 0;
     }
 
     Group const group_;

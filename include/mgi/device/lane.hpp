@@ -45,7 +45,7 @@ struct Claim {
     u32 slot = 0;
     u32 row = 0;   ///< first row in the segment
     u32 rows = 0;  ///< 0: there was no room
-    u32 unit = 0;  ///< first 16 bytes in the bytes region
+    u32 unit = 0;  ///< first unit in the bytes region
     u32 units = 0;
     u64 offset = 0;  ///< of the segment in the pool
 };
@@ -56,7 +56,7 @@ struct LaneForm {
     Slot<A>* slots = nullptr;
     u32 mask = 0;      ///< R - 1
     u32 capacity = 0;  ///< rows of a segment
-    u32 units = 0;     ///< size of a segment's bytes region / 16; 0 without long strings
+    u32 units = 0;     ///< of a segment's bytes region; 0 without long strings
 };
 
 /// A ring of R slots (a power of two) and the words that hand them round. Thread-safe.

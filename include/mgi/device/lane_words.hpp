@@ -6,8 +6,9 @@
 
 namespace mgi::device {
 
-/// The ticket of a lane with long strings, 64 bits: sequence of the open slot | rows | bytes / 16 that were claimed
-/// in it. A slot of which all rows are claimed is closed.
+/// The ticket of a lane with long strings, 64 bits: sequence of the open slot | rows | units of its bytes region that were
+/// claimed in it. A slot of which all rows are claimed is closed. A unit is 16 bytes, and more in bytes regions that have too
+/// many of those (`unit_shift_of`): what a tile has for a lane is rounded up to units.
 struct Ticket {
     static constexpr u32 kUnitBits = 18;
     static constexpr u32 kRowBits = 21;
@@ -15,7 +16,22 @@ struct Ticket {
     static constexpr u64 kSequenceMask = (u64(1) << (64 - kTakenBits)) - 1;
     static constexpr u32 kMaxRows = 1u << (kRowBits - 1);    ///< of a segment
     static constexpr u32 kMaxUnits = (1u << kUnitBits) - 1;  ///< of a segment's bytes region
-    static constexpr u32 kUnitBytes = 16;
+    static constexpr u32 kUnitShift = 4;
+    static constexpr u32 kUnitBytes = 1u << kUnitShift;  ///< of the smallest unit
+    static constexpr u64 kMaxText =
+        u64(1) << 31;  ///< bytes of a bytes region: so far a view's offset reaches
+
+    /// The logarithm of a unit's bytes in a bytes region of so many bytes, at most kMaxText: 4 up to 4 MiB.
+    MGI_HD static constexpr u32 unit_shift_of(u64 bytes) {
+        u32 shift = kUnitShift;
+        while (((bytes + (u64(1) << shift) - 1) >> shift) > kMaxUnits) ++shift;
+        return shift;
+    }
+    /// So many bytes rounded up to whole units of their bytes region.
+    MGI_HD static constexpr u64 whole_units(u64 bytes) {
+        u32 const shift = unit_shift_of(bytes);
+        return (bytes + (u64(1) << shift) - 1) >> shift << shift;
+    }
 
     u64 sequence;  ///< modulo kSequenceMask + 1
     u64 taken;
@@ -33,7 +49,7 @@ struct Ticket {
     }
 };
 
-/// What has been committed of a slot: rows and hole together | hole | bytes / 16. One addition does
+/// What has been committed of a slot: rows and hole together | hole | units. One addition does
 /// all three, so that the completing commit sees the totals.
 struct Committed {
     MGI_HD static constexpr u64 word(u32 rows, u32 hole, u32 units) {
@@ -44,7 +60,7 @@ struct Committed {
     MGI_HD static constexpr u32 units(u64 word) { return u32(word >> 42); }
 };
 
-/// What a filled slot holds: rows | bytes / 16 << 32 | address << 50. The address is the one destination that the rows are
+/// What a filled slot holds: rows | units << 32 | address << 50. The address is the one destination that the rows are
 /// for, plus 1, of a lane that is for several; 0: they are for all of them.
 struct Content {
     static constexpr u32 kUnitShift = 32;

@@ -35,13 +35,22 @@ struct SegmentLayout {
     ColumnLayout const* columns = nullptr;
     u32 column_count = 0;
     u32 rows = 0;                ///< capacity in rows
-    u32 units = 0;               ///< capacity of the bytes region / 16
+    u32 units = 0;               ///< capacity of the bytes region
+    u32 unit_shift = 4;          ///< log2 of a unit's bytes; see Ticket
     u32 bytes_offset = 0;        ///< bytes to the bytes region
     u32 bit_bytes = 0;           ///< bytes of the bit regions, from the segment's start
     u32 row_bytes = 0;           ///< bytes of a row struct
     u32 size = 0;                ///< bytes of a segment
     bool rows_together = false;  ///< rows lie as structs, not column by column
     bool has_views = false;
+
+    [[nodiscard]] MGI_HD u64 bytes_of(u32 unit_count) const {
+        return u64(unit_count) << unit_shift;
+    }
+    /// Units that so many bytes take.
+    [[nodiscard]] MGI_HD u32 units_of(u64 bytes) const {
+        return u32((bytes + (u64(1) << unit_shift) - 1) >> unit_shift);
+    }
 };
 
 /// An Arrow string or binary view.

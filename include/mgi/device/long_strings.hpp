@@ -11,7 +11,7 @@ namespace mgi::device {
 template <class A>
 MGI_HD MGI_COLD u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& state, Batch batch,
                                  u64 first, u32 rows, u32 units) {
-    u64 const limit = u64(units) * Ticket::kUnitBytes;
+    u64 const limit = state.layout.bytes_of(units);
     for (u32 i = group.thread; i < rows; i += group.threads) {
         tile.text[i] = u32(min_of(text_bytes(batch, state.layout, first + i), limit + 1));
     }
@@ -25,8 +25,9 @@ MGI_HD MGI_COLD u32 rows_of_text(Group group, Tile tile, ChannelState<A> const& 
 }
 
 /// Turns the sizes in `text` of claimed rows into offsets in the bytes region.
-MGI_HD inline void lay_text(Tile const& tile, u32 next, Claim const& taken) {
-    u32 at = taken.unit * Ticket::kUnitBytes;
+MGI_HD inline void lay_text(Tile const& tile, SegmentLayout const& layout, u32 next,
+                            Claim const& taken) {
+    u32 at = u32(layout.bytes_of(taken.unit));
     for (u32 k = 0; k < taken.rows; ++k) {
         u32& text = tile.text[tile.row_at(next + k)];
         u32 const size = text;
@@ -36,11 +37,12 @@ MGI_HD inline void lay_text(Tile const& tile, u32 next, Claim const& taken) {
 }
 
 /// The same of rows that have their place in a bytes region; how many units they take of it.
-MGI_HD inline u32 lay_whole_text(Tile const& tile, u32 next, Claim const& taken) {
+MGI_HD inline u32 lay_whole_text(Tile const& tile, SegmentLayout const& layout, u32 next,
+                                 Claim const& taken) {
     u64 sum = 0;
     for (u32 k = 0; k < taken.rows; ++k) sum += tile.text[tile.row_at(next + k)];
-    lay_text(tile, next, taken);
-    return u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes);
+    lay_text(tile, layout, next, taken);
+    return layout.units_of(sum);
 }
 
 /// Claims room for what is left of a lane's rows, as far as their long strings go, and says where those go.
@@ -52,16 +54,18 @@ MGI_HD MGI_COLD Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, 
     };
     u32 const next = tile.next[l];
     u32 const wanted = tile.end[l] - next;
-    auto const fit = [&tile, next, wanted](u32 rows, u32 units) -> Fitting {
+    SegmentLayout const& layout = state.layout;
+    auto const fit = [&tile, &layout, next, wanted](u32 rows, u32 units) -> Fitting {
+        u64 const room = layout.bytes_of(units);
         u32 const most = min_of(rows, wanted);
         u64 sum = 0;
         u32 k = 0;
         for (; k < most; ++k) {
             u64 const with = sum + tile.text[tile.row_at(next + k)];
-            if (with > u64(units) * Ticket::kUnitBytes) break;
+            if (with > room) break;
             sum = with;
         }
-        return {k, u32((sum + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes)};
+        return {k, layout.units_of(sum)};
     };
     Lane<A>& lane = state.sources[source].lanes[l];
     auto const publish = [&state, source, l](u64 sequence) {
@@ -69,7 +73,7 @@ MGI_HD MGI_COLD Claim claim_text(Tile tile, ChannelState<A>& state, u32 source, 
     };
     Claim taken = lane.claim_fitting(fit, publish);
     if (taken.rows == 0 && finds_room(state, lane)) taken = lane.claim_fitting(fit, publish);
-    lay_text(tile, next, taken);
+    lay_text(tile, layout, next, taken);
     return taken;
 }
 

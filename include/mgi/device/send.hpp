@@ -355,7 +355,8 @@ private:
                 mine_.carry_at[l] = tile_.at[l];
                 mine_.carry_next[l] = row;
                 mine_.carry_end[l] = row + rows;
-                if (state_.layout.has_views) unit += lay_whole_text(tile_, tile_.next[l], claim);
+                if (state_.layout.has_views)
+                    unit += lay_whole_text(tile_, state_.layout, tile_.next[l], claim);
                 tile_.claims[l] = claim;
                 row += rows;
             }

@@ -163,9 +163,9 @@ private:
     /// A row with long strings, which are claimed with it.
     MGI_HD SendResult append_text(Batch const& row) {
         u64 const text = text_bytes(row, stage_.layout, 0);
-        u64 const units = (text + Ticket::kUnitBytes - 1) / Ticket::kUnitBytes;
-        if (units > stage_.layout.units) return {0, Status::Error, ErrorCode::Refused};
-        Claim const claim = claim_text(u32(units));
+        if (text > stage_.layout.bytes_of(stage_.layout.units))
+            return {0, Status::Error, ErrorCode::Refused};
+        Claim const claim = claim_text(stage_.layout.units_of(text));
         if (claim.rows == 0) {
             help_sorter(stage_, stage_lane(stage_, group_));
             return {0, Status::Pending, ErrorCode::Ok};
@@ -192,7 +192,7 @@ private:
     MGI_HD void write(Batch const& batch, u64 first, Claim const& claim) {
         u32 const l = stage_lane(stage_, group_);
         u32 next = 0;
-        u32 at = claim.unit * Ticket::kUnitBytes;  // strings come one row at a time
+        u32 at = u32(stage_.layout.bytes_of(claim.unit));  // strings come one row at a time
         Claim claims = claim;
         Tile tile;
         tile.rows = claim.rows;
