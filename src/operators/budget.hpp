@@ -19,13 +19,13 @@ public:
     void take(u64 bytes) {
         if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit_) return;
         give(bytes);
-        refuse();
+        refuse(bytes);
     }
     void give(u64 bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
     [[nodiscard]] u64 used() const { return used_.load(std::memory_order_relaxed); }
 
 private:
-    [[noreturn]] void refuse() const;
+    [[noreturn]] void refuse(u64 bytes) const;
 
     std::string what_;
     u64 limit_;

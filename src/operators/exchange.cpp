@@ -13,12 +13,12 @@ std::vector<Channels> open_channels(Run& run, Processes const& processes, TwoLev
     std::vector<u32> const servers = processes.servers();
     std::vector<Channels> all(servers.size());
     if (!goes_in_two_levels(two_level, servers, processes.count())) {
-        Channel const channel = run.open("exchange", schema, keys, texts, true);
-        for (Channels& channels : all) channels = {channel, {}, channel};
+        Passage const passage = run.open("exchange", schema, keys, texts, true);
+        for (Channels& channels : all) channels = {passage, {}, passage};
         return all;
     }
     Levels const levels = levels_of(servers, "exchange");
-    std::vector<Channel> const opened = run.open(levels.flows, schema, keys, texts);
+    std::vector<Passage> const opened = run.open(levels.flows, schema, keys, texts);
     for (std::size_t e = 0; e < all.size(); ++e) {
         Levels::Way const& way = levels.ways[e];
         all[e].out = opened[way.across];

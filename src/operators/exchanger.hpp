@@ -14,9 +14,9 @@ inline constexpr u32 kBatchesARound = 16;
 // The channels of an endpoint: what it sends in, what it receives from, and in two levels those
 // whose rows it sends on.
 struct Channels {
-    Channel out;
-    std::vector<Channel> arriving;
-    Channel in;
+    Passage out;
+    std::vector<Passage> arriving;
+    Passage in;
 };
 
 // One group: sends while there is room, keeps what has come in between (the paper's Figure 3), and
@@ -30,7 +30,7 @@ public:
           has_nulls_(has_nulls),
           schema_(schema),
           slices_(morsels, kSliceRows) {
-        if (channels.out.impl() != channels.in.impl()) {
+        if (channels.out.rows.impl() != channels.in.rows.impl()) {
             second_.emplace(channels.arriving, channels.in, endpoint);
         }
     }
@@ -62,7 +62,7 @@ private:
             outbox_.flush(group, shared);
             return false;
         }
-        return outbox_.send(group, shared) != 0;
+        return outbox_.send(group, shared);
     }
 
     bool next_slice() {

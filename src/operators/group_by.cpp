@@ -30,10 +30,10 @@ struct EndpointGroups {
 // One group of a group-by (the paper's Figure 3).
 class Grouper {
 public:
-    Grouper(GroupByPlan const& plan, Channel const& raw, Channel const& partial, Endpoint endpoint,
+    Grouper(GroupByPlan const& plan, Passage const& raw, Passage const& partial, Endpoint endpoint,
             EndpointGroups& here, Run& run)
         : plan_(plan),
-          partial_channel_(partial),
+          partial_channel_(partial.rows),
           here_(here),
           run_(run),
           source_(plan, raw, partial, endpoint, here.morsels, run.budget()),
@@ -169,8 +169,8 @@ struct Job {
         Run run(runtime, talk, endpoints, options);
         std::vector<std::string> names = plan.key_names();
         names.resize(keys.size());
-        Channel const raw = run.open("group_by rows", plan.raw_schema(), names, texts, false);
-        Channel const partial =
+        Passage const raw = run.open("group_by rows", plan.raw_schema(), names, texts, false);
+        Passage const partial =
             run.open("group_by states", plan.partial_schema(), names, texts, false);
         run.budget().take(held);
         Table const none;

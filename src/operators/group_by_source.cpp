@@ -86,7 +86,7 @@ void Folder::fold_groups(u64 const* words, u32 const* hashes, char const* const*
     for (State const& state : plan_.states()) fold_rows(state, rows, count, rows_);
 }
 
-GroupBySource::GroupBySource(GroupByPlan const& plan, Channel const& raw, Channel const& partial,
+GroupBySource::GroupBySource(GroupByPlan const& plan, Passage const& raw, Passage const& partial,
                              Endpoint endpoint, Morsels& morsels, Budget& budget)
     : plan_(plan),
       raw_(raw, endpoint),
@@ -98,8 +98,8 @@ GroupBySource::GroupBySource(GroupByPlan const& plan, Channel const& raw, Channe
       most_groups_(most_groups(plan)) {}
 
 bool GroupBySource::step(device::Group const& group, device::Shared& shared) {
-    if (!raw_.empty()) return raw_.send(group, shared) != 0;
-    if (!partial_.empty()) return partial_.send(group, shared) != 0;
+    if (!raw_.empty()) return raw_.send(group, shared);
+    if (!partial_.empty()) return partial_.send(group, shared);
     if (sending_groups_) {
         send_groups();
         return true;
@@ -108,7 +108,7 @@ bool GroupBySource::step(device::Group const& group, device::Shared& shared) {
     if (slices_.next(slice)) {
         if (pass_left_ != 0) {
             pass_slice(slice);
-            return raw_.send(group, shared) != 0;
+            return raw_.send(group, shared);
         }
         sending_groups_ = fold_slice(slice);
         return true;

@@ -59,7 +59,7 @@ private:
 // clearly fewer of them, and sent as they are while it does not; from time to time it looks again.
 class GroupBySource {
 public:
-    GroupBySource(GroupByPlan const& plan, Channel const& raw, Channel const& partial,
+    GroupBySource(GroupByPlan const& plan, Passage const& raw, Passage const& partial,
                   Endpoint endpoint, Morsels& morsels, Budget& budget);
 
     // Goes a step; false when there was nothing to do or no room. Throws Error, NarrowOverflow.

@@ -60,8 +60,8 @@ struct EndpointJoin {
 
 // The channels of the two sides; null where a side's rows do not move.
 struct JoinChannels {
-    Channel probe;
-    Channel build;
+    Passage probe;
+    Passage build;
 };
 
 // One group of a join. It never waits for one thing alone: while the table is not complete it goes on
@@ -79,11 +79,11 @@ public:
           build_slices_(plan.build(), here.build_rows),
           probe_(plan, here.table.build, run),
           step_(receives ? Step::Receive : Step::Allocated) {
-        if (channels.probe) {
+        if (channels.probe.rows) {
             send_probe_.emplace(probe_slices_, channels.probe, endpoint);
             from_probe_.emplace(channels.probe, endpoint);
         }
-        if (channels.build) {
+        if (channels.build.rows) {
             send_build_.emplace(build_slices_, channels.build, endpoint);
             if (receives) from_build_.emplace(channels.build, endpoint);
         }
@@ -297,7 +297,7 @@ private:
         return flow;
     }
 
-    Channel open(Flow const& flow, JoinSide const& side, Input const& input,
+    Passage open(Flow const& flow, JoinSide const& side, Input const& input,
                  Routing const& routing) {
         return run_.open({flow}, side.schema, routing, measure_texts(input, side.moved_texts()))
             .front();

@@ -13,7 +13,7 @@ bool JoinSource::step(device::Group const& group, device::Shared& shared) {
         }
         outbox_.put(std::move(columns), rows);
     }
-    return outbox_.send(group, shared) != 0;
+    return outbox_.send(group, shared);
 }
 
 u32 JoinSlices::next(std::vector<ColumnView>& columns) {

@@ -37,8 +37,8 @@ private:
 // One group's sending of a side's rows.
 class JoinSource {
 public:
-    JoinSource(JoinSlices& slices, Channel const& channel, Endpoint endpoint)
-        : slices_(slices), outbox_(channel, endpoint) {}
+    JoinSource(JoinSlices& slices, Passage const& passage, Endpoint endpoint)
+        : slices_(slices), outbox_(passage, endpoint) {}
 
     // True when rows went. Throws Error.
     bool step(device::Group const& group, device::Shared& shared);

@@ -66,12 +66,12 @@ Run::~Run() {
     }
 }
 
-Channel Run::open(std::string const& name, Schema const& schema,
+Passage Run::open(std::string const& name, Schema const& schema,
                   std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps) {
     return open(name, schema, Routing::partition(keys, options_.hash), texts, keeps);
 }
 
-Channel Run::open(std::string const& name, Schema const& schema, Routing const& routing,
+Passage Run::open(std::string const& name, Schema const& schema, Routing const& routing,
                   TextNeeds const& texts, bool keeps) {
     Flow flow;
     flow.name = name;
@@ -82,19 +82,18 @@ Channel Run::open(std::string const& name, Schema const& schema, Routing const& 
     return open(std::vector{flow}, schema, routing, texts).front();
 }
 
-std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
+std::vector<Passage> Run::open(std::vector<Flow> const& flows, Schema const& schema,
                                std::vector<std::string> const& keys, TextNeeds const& texts) {
     return open(flows, schema, Routing::partition(keys, options_.hash), texts);
 }
 
-std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& schema,
+std::vector<Passage> Run::open(std::vector<Flow> const& flows, Schema const& schema,
                                Routing const& routing, TextNeeds const& texts) {
-    check_texts(what_, texts);
     std::vector<ChannelSpec> specs;
     for (Flow const& flow : flows) specs.push_back(spec_of(flow, schema, routing, texts));
     std::size_t const before = channels_.size();
     for (;;) {
-        std::vector<Channel> const channels = create(flows, specs);
+        std::vector<Channel> const channels = create(flows, specs, Counted::Rows);
         bool fit = std::all_of(channels.begin(), channels.end(), [&](Channel const& channel) {
             return !channel || channel.plan().text_bytes >= texts.longest_row;
         });
@@ -104,13 +103,67 @@ std::vector<Channel> Run::open(std::vector<Flow> const& flows, Schema const& sch
             auto const all = talk_.gather(fit ? "fit" : "");
             fit = std::all_of(all.begin(), all.end(), [](auto const& one) { return one == "fit"; });
         }
-        // Who chose the size of a segment is told which row does not fit, when it comes to it.
-        if (fit || options_.segment_bytes != 0) return channels;
+        if (fit) {
+            std::vector<Passage> passages;
+            for (Channel const& channel : channels) passages.push_back({channel, nullptr});
+            return passages;
+        }
+        // Segments as large as the caller says, or as a row may make them: longer rows go another way.
+        if (options_.segment_bytes != 0 || !fits_a_segment(texts)) {
+            return with_pieces(flows, routing, channels);
+        }
         // Not before all have them: a channel ends for all when one deletes it.
         if (flows.size() == 1) talk_.gather("");
         close_channels(before);
         for (ChannelSpec& spec : specs) make_room(spec.options, schema, texts);
     }
+}
+
+std::vector<Passage> Run::with_pieces(std::vector<Flow> const& flows, Routing const& routing,
+                                      std::vector<Channel> const& channels) {
+    std::vector<ChannelSpec> specs;
+    for (Flow const& flow : flows) specs.push_back(pieces_of(flow, routing));
+    std::vector<Channel> const pieces = create(flows, specs, Counted::Pieces);
+    std::vector<Passage> passages(flows.size());
+    for (std::size_t f = 0; f < flows.size(); ++f) {
+        if (!channels[f]) continue;
+        std::vector<Endpoint> here;
+        for (u32 const e : flows[f].destinations) {
+            if (mine(e)) here.push_back(endpoints_[e]);
+        }
+        passages[f] = {channels[f],
+                       std::make_shared<LargeRows>(channels[f], pieces[f], here, budget_)};
+        if (!flows[f].again) large_.push_back(passages[f].large);
+    }
+    return passages;
+}
+
+// Segments of one piece each: as large as is fast, and all of them within a small part of the memory.
+ChannelSpec Run::pieces_of(Flow const& flow, Routing const& routing) const {
+    constexpr u64 kMostPiece = u64{256} << 10;
+    constexpr u64 kLeastPiece = u64{4} << 10;
+    constexpr u64 kAllPieces = u64{64} << 20;
+    constexpr u32 kSlots = 2;
+    bool const to_all = routing.kind == device::RoutingKind::Broadcast;
+    ChannelSpec spec;
+    for (u32 const e : flow.sources) spec.sources.push_back(endpoints_[e]);
+    for (u32 const e : flow.destinations) spec.destinations.push_back(endpoints_[e]);
+    spec.schema = LargeRows::piece_schema();
+    spec.routing = to_all ? Routing::broadcast() : Routing::direct();
+    u64 const lanes = flow.sources.size() * (to_all ? 1 : flow.destinations.size());
+    u64 const places = (lanes + flow.sources.size() * flow.destinations.size()) * kSlots +
+                       flow.sources.size() * most_groups_;
+    u64 const piece =
+        std::clamp(std::min(kAllPieces, memory_ / 16) / places, kLeastPiece, kMostPiece);
+    ChannelOptions& options = spec.options;
+    options.name = flow.name + ", large rows";
+    options.by_reference = options_.by_reference;
+    options.segment_rows = 1;
+    options.tile_rows = 1;
+    options.slots = kSlots;
+    options.max_groups = most_groups_;
+    options.text_bytes_per_row = u32(piece);
+    return spec;
 }
 
 ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema, Routing const& routing,
@@ -126,7 +179,7 @@ ChannelSpec Run::spec_of(Flow const& flow, Schema const& schema, Routing const& 
     options.by_reference = options_.by_reference;
     options.segment_bytes = options_.segment_bytes;
     options.max_groups = most_groups_;
-    options.text_bytes_per_row = texts.bytes_per_row;
+    options.text_bytes_per_row = bytes_per_row(schema, texts, options_.segment_bytes);
     if (flow.keeps) {
         // All that is left, where the caller says nothing.
         u64 const all = talk_.alone() ? std::numeric_limits<u64>::max() : memory_;
@@ -144,7 +197,7 @@ bool Run::takes_part(Flow const& flow) const {
 // What one cannot be made for is thrown when all were tried: others may wait for this process to make the
 // next one with them. Not where somebody was waited for in vain already, or the caller cancels.
 std::vector<Channel> Run::create(std::vector<Flow> const& flows,
-                                 std::vector<ChannelSpec> const& specs) {
+                                 std::vector<ChannelSpec> const& specs, Counted counted) {
     std::vector<Channel> created(flows.size());
     std::exception_ptr failure;
     for (std::size_t f = 0; f < flows.size(); ++f) {
@@ -152,10 +205,10 @@ std::vector<Channel> Run::create(std::vector<Flow> const& flows,
         try {
             // What is created is also deleted.
             channels_.reserve(channels_.size() + 1);
-            again_.reserve(channels_.size() + 1);
+            counted_.reserve(channels_.size() + 1);
             created[f] = talk_.processes().create_channel(specs[f]);
             channels_.push_back(created[f]);
-            again_.push_back(flows[f].again);
+            counted_.push_back(flows[f].again ? Counted::Nothing : counted);
         } catch (Error const& error) {
             if (error.code() == ErrorCode::Timeout || error.code() == ErrorCode::Interrupted) throw;
             if (failure == nullptr) failure = std::current_exception();
@@ -170,7 +223,7 @@ void Run::close_channels(std::size_t left) {
     while (channels_.size() > left) {
         Channel const channel = channels_.back();
         channels_.pop_back();
-        again_.pop_back();
+        counted_.pop_back();
         talk_.processes().delete_channel(channel);
     }
 }
@@ -254,11 +307,12 @@ void Run::report(OperatorReport* report) const {
     for (std::size_t c = 0; c < channels_.size(); ++c) {
         report->channels.push_back(channels_[c].stats());
         report->plans.push_back(channels_[c].plan());
-        report->two_level |= again_[c];
-        if (again_[c]) continue;
-        report->rows += report->channels.back().rows;
+        report->two_level |= counted_[c] == Counted::Nothing;
+        if (counted_[c] == Counted::Nothing) continue;
+        if (counted_[c] == Counted::Rows) report->rows += report->channels.back().rows;
         report->bytes += report->channels.back().bytes;
     }
+    for (auto const& large : large_) report->rows += large->sent();
 }
 
 void throw_failure(Channel const& channel, ErrorCode code) {
@@ -275,31 +329,40 @@ Table table_of(Schema const& schema, std::vector<std::vector<RecordBatch>>& grou
     return table;
 }
 
-u64 Outbox::send(device::Group const& group, device::Shared& shared) {
+device::Batch Outbox::left() const {
     device::Batch batch;
     batch.columns = columns_.data();
     batch.count = count_ - sent_;
-    device::SendResult const result = device_.send(group, shared, batch);
-    sent_ += result.rows;
-    for (ColumnView& column : columns_) column.offset += result.rows;
-    if (result.status == device::Status::Error) {
-        if (result.code == ErrorCode::Refused) {
-            throw Error(ErrorCode::Refused,
-                        "channel '" + channel_.name() +
-                            "': a row's texts do not fit a segment of " +
-                            std::to_string(channel_.plan().segment_bytes) +
-                            " bytes; raise OperatorOptions::segment_bytes or leave it 0");
-        }
-        throw_failure(channel_, result.code);
-    }
-    return result.rows;
+    return batch;
+}
+
+void Outbox::have_gone(u64 rows) {
+    sent_ += rows;
+    for (ColumnView& column : columns_) column.offset += rows;
+}
+
+bool Outbox::send(device::Group const& group, device::Shared& shared) {
+    if (large_ && !large_->idle()) return send_large(group, shared);
+    device::SendResult const result = device_.send(group, shared, left());
+    have_gone(result.rows);
+    if (result.status != device::Status::Error) return result.rows != 0;
+    if (result.code != ErrorCode::Refused || !large_) throw_failure(channel_, result.code);
+    large_->begin(group, left());
+    return send_large(group, shared) || result.rows != 0;
+}
+
+bool Outbox::send_large(device::Group const& group, device::Shared& shared) {
+    bool const moved = large_->send(group, shared);
+    if (large_->idle()) have_gone(1);
+    return moved;
 }
 
 bool Outbox::flush(device::Group const& group, device::Shared& shared) {
     if (flushed_) return true;
     device::CallResult const result = device_.flush(group, shared);
     if (result == device::Status::Error) throw_failure(channel_, result.code);
-    flushed_ = result == device::Status::Ok;
+    bool const all = !large_ || large_->flush(group, shared);
+    flushed_ = result == device::Status::Ok && all;
     return flushed_;
 }
 

@@ -16,6 +16,7 @@
 #include "operators/caller.hpp"
 #include "operators/conversation.hpp"
 #include "operators/input.hpp"
+#include "operators/large_rows.hpp"
 
 namespace mgi::operators {
 
@@ -41,17 +42,17 @@ public:
     Run& operator=(Run const&) = delete;
 
     // A channel from all endpoints to all, partitioned by the named keys. With `keeps`, received
-    // batches can be kept. The segments are made large enough for the longest row.
-    Channel open(std::string const& name, Schema const& schema,
+    // batches can be kept. The segments are made large enough for the longest row, or longer rows have a way of their own.
+    Passage open(std::string const& name, Schema const& schema,
                  std::vector<std::string> const& keys, TextNeeds const& texts, bool keeps);
     // The same with any routing.
-    Channel open(std::string const& name, Schema const& schema, Routing const& routing,
+    Passage open(std::string const& name, Schema const& schema, Routing const& routing,
                  TextNeeds const& texts, bool keeps);
     // Channels among some of the endpoints, by the same keys and of the same rows. Every process names
     // all of them in the same order; none comes of one that has no endpoint of this process.
-    std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
+    std::vector<Passage> open(std::vector<Flow> const& flows, Schema const& schema,
                               std::vector<std::string> const& keys, TextNeeds const& texts);
-    std::vector<Channel> open(std::vector<Flow> const& flows, Schema const& schema,
+    std::vector<Passage> open(std::vector<Flow> const& flows, Schema const& schema,
                               Routing const& routing, TextNeeds const& texts);
 
     // Whether an endpoint is this process' own.
@@ -75,6 +76,9 @@ public:
     void report(OperatorReport* report) const;
 
 private:
+    // What of a channel a report counts as moved: pieces are parts of rows, and some rows go through two channels.
+    enum class Counted : u8 { Rows, Pieces, Nothing };
+
     // `Launch` and `std::function` want plain values.
     struct Kernel {
         Run* run;
@@ -85,9 +89,13 @@ private:
 
     [[nodiscard]] ChannelSpec spec_of(Flow const& flow, Schema const& schema,
                                       Routing const& routing, TextNeeds const& texts) const;
+    [[nodiscard]] ChannelSpec pieces_of(Flow const& flow, Routing const& routing) const;
+    // With channels for the rows that do not fit the segments of these.
+    std::vector<Passage> with_pieces(std::vector<Flow> const& flows, Routing const& routing,
+                                     std::vector<Channel> const& channels);
     [[nodiscard]] bool takes_part(Flow const& flow) const;
     std::vector<Channel> create(std::vector<Flow> const& flows,
-                                std::vector<ChannelSpec> const& specs);
+                                std::vector<ChannelSpec> const& specs, Counted counted);
     void close_channels(std::size_t left);
     void record(std::exception_ptr failure);
     void fail_channels(ErrorCode code, std::string const& message);
@@ -101,7 +109,8 @@ private:
     u32 most_groups_ = 0;  // of an endpoint of any process
     u64 memory_;           // that is left in every process
     std::vector<Channel> channels_;
-    std::vector<bool> again_;  // by channel
+    std::vector<Counted> counted_;                   // by channel
+    std::vector<std::shared_ptr<LargeRows>> large_;  // by channel; none but of pieces
     Budget budget_;
     std::atomic<bool> failed_{false};
     std::mutex mutex_;
@@ -116,11 +125,13 @@ private:
 // The table of an endpoint, of what each of its groups has made; takes the batches.
 Table table_of(Schema const& schema, std::vector<std::vector<RecordBatch>>& groups);
 
-// A group's sending end of a channel: columns that are to go, and how many rows of them went.
+// A group's sending end of a passage: columns that are to go, and how many rows of them went.
 class Outbox {
 public:
-    Outbox(Channel channel, Endpoint endpoint)
-        : channel_(std::move(channel)), device_(channel_.on(endpoint)) {}
+    Outbox(Passage const& passage, Endpoint endpoint)
+        : channel_(passage.rows), device_(channel_.on(endpoint)) {
+        if (passage.large != nullptr) large_.emplace(passage, endpoint);
+    }
 
     [[nodiscard]] bool empty() const { return sent_ == count_; }
     // Takes columns to send; what they point to stays until the outbox is empty.
@@ -131,38 +142,49 @@ public:
     }
     // The vector of the columns that went, to be filled again.
     [[nodiscard]] std::vector<ColumnView> take_columns() { return std::move(columns_); }
-    // Sends what there is room for; returns the rows that went. Throws Error.
-    u64 send(device::Group const& group, device::Shared& shared);
+    // Sends what there is room for; false when there was none. Throws Error.
+    bool send(device::Group const& group, device::Shared& shared);
     // True once every row sent stands in its receive queue; to be called until then. Throws Error.
     bool flush(device::Group const& group, device::Shared& shared);
     [[nodiscard]] bool flushed() const { return flushed_; }
 
 private:
+    bool send_large(device::Group const& group, device::Shared& shared);
+    [[nodiscard]] device::Batch left() const;
+    void have_gone(u64 rows);
+
     Channel channel_;
     device::Channel device_;
+    std::optional<LargeRowSender> large_;
     std::vector<ColumnView> columns_;
     u64 count_ = 0;
     u64 sent_ = 0;
     bool flushed_ = false;
 };
 
-// A group's receiving end of a channel.
+// A group's receiving end of a passage.
 class Inbox {
 public:
-    Inbox(Channel channel, Endpoint endpoint)
-        : channel_(std::move(channel)), endpoint_(endpoint), device_(channel_.on(endpoint)) {}
+    Inbox(Passage const& passage, Endpoint endpoint)
+        : channel_(passage.rows), endpoint_(endpoint), device_(channel_.on(endpoint)) {
+        if (passage.large != nullptr) large_.emplace(passage, endpoint);
+    }
 
     // Hands up to `most` batches to `use(batch)`, which releases or keeps each; returns how many.
     // Throws Error.
     template <class Use>
     u32 receive(device::Group const& group, device::Shared& shared, u32 most, Use&& use) {
         u32 batches = 0;
-        while (batches < most && !ended_) {
-            device::ReceivedBatch batch;
+        device::ReceivedBatch batch;
+        while (batches < most && large_ && large_->receive(group, shared, batch)) {
+            use(batch);
+            ++batches;
+        }
+        while (batches < most && !rows_ended_) {
             device::CallResult const result = device_.recv(group, shared, batch);
             if (result == device::Status::Pending) break;
             if (result == device::Status::End) {
-                ended_ = true;
+                rows_ended_ = true;
             } else if (result == device::Status::Error) {
                 throw_failure(channel_, result.code);
             } else {
@@ -174,18 +196,21 @@ public:
     }
     void release(device::Group const& group, device::Shared& shared,
                  device::ReceivedBatch const& batch) const {
+        if (ImageAssembler::made(batch)) return large_->assembler().release(batch);
         device_.release(group, shared, batch);
     }
     [[nodiscard]] RecordBatch keep(device::ReceivedBatch const& batch) const {
+        if (ImageAssembler::made(batch)) return large_->assembler().keep(batch);
         return channel_.keep(endpoint_, batch);
     }
-    [[nodiscard]] bool ended() const { return ended_; }
+    [[nodiscard]] bool ended() const { return rows_ended_ && (!large_ || large_->ended()); }
 
 private:
     Channel channel_;
     Endpoint endpoint_;
     device::Channel device_;
-    bool ended_ = false;
+    std::optional<LargeRowReceiver> large_;
+    bool rows_ended_ = false;
 };
 
 // Waits for the other groups of an endpoint at a point of an operator, without blocking.

@@ -207,9 +207,9 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
         routing.order = keys;
         routing.splitters = choose_splitters(talk, input, keys, endpoints.size());
         Run run(runtime, talk, endpoints, options);
-        Channel const channel =
+        Passage const passage =
             run.open("sort", Schema(fields), routing, measure_texts(input, all), true);
-        Channels const channels{channel, {}, channel};
+        Channels const channels{passage, {}, passage};
 
         std::vector<std::unique_ptr<EndpointSort>> at;
         for (std::size_t e = 0; e < endpoints.size(); ++e) {

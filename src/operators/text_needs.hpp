@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include <mgi/channel.hpp>
@@ -26,26 +27,49 @@ struct TextNeeds {
     }
 };
 
-// What a segment holds at most, and what the smallest does.
-inline constexpr u64 kLongestRow = u64{device::Ticket::kMaxUnits} * device::Ticket::kUnitBytes;
+// What the smallest segment holds.
 inline constexpr u64 kAnySegmentHolds = 2048;
 
-// Throws Error(Refused).
+// Whether segments are made large enough for each row of tables in host memory: lanes have several of them, so longer rows
+// go in pieces.
+inline bool fits_a_segment(TextNeeds const& texts) {
+    constexpr u64 kLongestWhole = (u64{4} << 20) - 16;
+    return texts.longest_row <= kLongestWhole;
+}
+
+// What any segment holds. Throws Error(Refused).
 inline void check_texts(std::string const& what, TextNeeds const& texts) {
-    if (texts.longest_row <= kLongestRow) return;
+    if (texts.longest_row <= device::Ticket::kMaxText) return;
     throw Error(ErrorCode::Refused,
                 what + ": a row's texts take " + std::to_string(texts.longest_row) +
-                    " bytes; a segment holds at most " + std::to_string(kLongestRow));
+                    " bytes; between GPUs they may take " +
+                    std::to_string(device::Ticket::kMaxText) +
+                    " together: cut the row into several, or give the tables in host memory");
+}
+
+// At least half of a segment for texts.
+inline u32 with_half_for_texts(Schema const& schema, u32 bytes_per_row) {
+    u32 fixed = 0;
+    for (Field const& field : schema.fields()) fixed += field.type.row_width();
+    return std::max(bytes_per_row, fixed);
+}
+
+// The characters of a row that segments are made for, of the size that the caller wants if it is not 0: some rows, since
+// longer ones go in pieces. Where some have more than any segment holds, the average says nothing of the others.
+inline u32 bytes_per_row(Schema const& schema, TextNeeds const& texts, u32 segment_bytes) {
+    constexpr u32 kOfOthers = 256;
+    if (segment_bytes != 0) return std::min(texts.bytes_per_row, segment_bytes / 8);
+    if (fits_a_segment(texts)) return texts.bytes_per_row;
+    return with_half_for_texts(schema, std::min(texts.bytes_per_row, kOfOthers));
 }
 
 // Half of a segment for texts, and that large enough for the longest row.
 inline void make_room(ChannelOptions& options, Schema const& schema, TextNeeds const& texts) {
     constexpr u32 kSegmentBytes = 256u << 10;
-    u32 fixed = 0;
-    for (Field const& field : schema.fields()) fixed += field.type.row_width();
-    options.text_bytes_per_row = std::max(texts.bytes_per_row, fixed);
-    options.segment_bytes = std::max(
-        {kSegmentBytes, u32(texts.longest_row) * 2 + kSegmentBytes, options.segment_bytes * 2});
+    options.text_bytes_per_row = with_half_for_texts(schema, texts.bytes_per_row);
+    u64 const wanted =
+        std::max(texts.longest_row * 2 + kSegmentBytes, u64{options.segment_bytes} * 2);
+    options.segment_bytes = u32(std::min<u64>(wanted, std::numeric_limits<u32>::max()));
 }
 
 }  // namespace mgi::operators

@@ -81,10 +81,10 @@ std::string name_of(TwoLevel wanted) {
     return "auto";
 }
 
-SecondLevel::SecondLevel(std::vector<Channel> const& arriving, Channel const& within,
+SecondLevel::SecondLevel(std::vector<Passage> const& arriving, Passage const& within,
                          Endpoint endpoint)
     : outbox_(within, endpoint) {
-    for (Channel const& channel : arriving) inboxes_.emplace_back(channel, endpoint);
+    for (Passage const& passage : arriving) inboxes_.emplace_back(passage, endpoint);
 }
 
 bool SecondLevel::ended() const {
@@ -112,7 +112,7 @@ bool SecondLevel::pass(device::Group const& group, device::Shared& shared) {
     bool moved = false;
     for (u32 batches = 0; batches < kPassedOnARound; ++batches) {
         if (from_ == nullptr && !take(group, shared)) break;
-        moved |= outbox_.send(group, shared) != 0;
+        moved |= outbox_.send(group, shared);
         if (!outbox_.empty()) return moved;
         from_->release(group, shared, batch_);
         from_ = nullptr;

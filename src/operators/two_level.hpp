@@ -41,7 +41,7 @@ std::string name_of(TwoLevel wanted);
 // A group's part between the levels: takes what has come across servers and sends it on within its own.
 class SecondLevel {
 public:
-    SecondLevel(std::vector<Channel> const& arriving, Channel const& within, Endpoint endpoint);
+    SecondLevel(std::vector<Passage> const& arriving, Passage const& within, Endpoint endpoint);
     // Sends on what is there and has room; true when anything moved. To be called until `flushed`.
     // Throws Error.
     bool pass(device::Group const& group, device::Shared& shared);
