@@ -363,14 +363,16 @@ private:
             return;
         }
         std::uint8_t const* const bits = in.validity(pattern.taken());
-        std::int64_t at = 0;
-        valid_.clear();
-        pattern.each([&](bool taken) {
-            bool const valid =
-                taken && (bits == nullptr || device::bit_at(bits, std::uint64_t(at)));
-            if (taken) ++at;
-            valid ? valid_.take(1) : valid_.fill(1);
-        });
+        valid_ = pattern;
+        if (bits != nullptr) {
+            std::int64_t at = 0;
+            valid_.clear();
+            pattern.each([&](bool taken) {
+                bool const valid = taken && device::bit_at(bits, std::uint64_t(at));
+                if (taken) ++at;
+                valid ? valid_.take(1) : valid_.fill(1);
+            });
+        }
         each_flat(values.type_, valid_, in,
                   [&](bool valid, std::string_view value) { add_run(value, valid, 1); });
     }
@@ -441,7 +443,7 @@ private:
 
     /// Values that no bytes bound, and those of them that take memory.
     static constexpr std::int64_t kMostOfNoBytes = std::numeric_limits<std::int32_t>::max();
-    static constexpr std::int64_t kMostInvented = std::int64_t{1} << 27;
+    static constexpr std::int64_t kMostInvented = std::int64_t{1} << 22;
 
     Nested const& type_;
     std::string const& name_;
