@@ -52,7 +52,7 @@ std::vector<device::KeyOrder> key_orders(std::string const& what, std::vector<So
         Type const& type = schema[made.column].type;
         if (!type.has_order()) {
             refuse_order(what, "key column '" + key.column + "' is " + type.to_string() +
-                                   ", whose values have no order");
+                                   ", whose values have no order (docs/limits.md)");
         }
         made.width = type.row_width();
         made.kind = order_kind(type);

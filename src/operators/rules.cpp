@@ -130,7 +130,7 @@ void check_key(std::string const& what, Field const& field) {
     refuse(what,
            "column '" + field.name + "' is " + field.type.to_string() +
                "; maps, unions, and lists and structs of floats are no keys, since equal ones "
-               "may have other bytes");
+               "may have other bytes (docs/limits.md)");
 }
 
 void check_keys(InputColumns const& input, std::vector<u32> const& keys, Hash hash) {
@@ -182,7 +182,7 @@ Field aggregated(std::string const& what, Aggregate const& aggregate, Field cons
             if (!column->type.has_order()) {
                 refuse(what, std::string(name_of(aggregate.function)) + " of column '" +
                                  column->name + "', which is " + column->type.to_string() +
-                                 ": its values have no order");
+                                 ": its values have no order (docs/limits.md)");
             }
             result.type = column->type;
             break;

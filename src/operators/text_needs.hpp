@@ -40,11 +40,12 @@ inline bool fits_a_segment(TextNeeds const& texts) {
 // What any segment holds. Throws Error(Refused).
 inline void check_texts(std::string const& what, TextNeeds const& texts) {
     if (texts.longest_row <= device::Ticket::kMaxText) return;
-    throw Error(ErrorCode::Refused,
-                what + ": a row's texts take " + std::to_string(texts.longest_row) +
-                    " bytes; between GPUs they may take " +
-                    std::to_string(device::Ticket::kMaxText) +
-                    " together: cut the row into several, or give the tables in host memory");
+    throw Error(ErrorCode::Refused, what + ": a row's texts take " +
+                                        std::to_string(texts.longest_row) +
+                                        " bytes; between GPUs they may take " +
+                                        std::to_string(device::Ticket::kMaxText) +
+                                        " together: cut the row into several, or give the tables "
+                                        "in host memory (docs/limits.md)");
 }
 
 // At least half of a segment for texts.

@@ -103,8 +103,10 @@ void check_keys(ChannelSpec const& spec, Schema const& schema) {
         }
         Type const& type = schema[column].type;
         if (!type.is_key()) {
-            refuse(spec, "column '" + key + "' is " + type.to_string() +
-                             "; maps, unions, and lists and structs of floats are no keys");
+            refuse(
+                spec,
+                "column '" + key + "' is " + type.to_string() +
+                    "; maps, unions, and lists and structs of floats are no keys (docs/limits.md)");
         }
         bool const whole =
             type.is_integer() || type.id == TypeId::Bool || type.id == TypeId::Date32;

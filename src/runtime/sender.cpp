@@ -90,7 +90,8 @@ std::int64_t accepted(HostGroup& self, device::SendResult const& result, std::in
                 channel.describe() + ": " + what + " " + std::to_string(first) +
                     " has more characters of long strings than the " +
                     std::to_string(layout.bytes_of(layout.units)) +
-                    " bytes a segment holds; raise text_bytes_per_row or segment_bytes");
+                    " bytes a segment holds; raise text_bytes_per_row or segment_bytes "
+                    "(docs/limits.md)");
 }
 
 std::uint32_t destination_of(ChannelImpl const& channel, Endpoint destination) {
