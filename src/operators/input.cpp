@@ -54,42 +54,89 @@ void TextSum::add(u64 size) {
 Input::Input(std::string what, std::vector<Endpoint> const& endpoints,
              std::vector<Table> const& parts, Conversation& talk,
              std::vector<std::string> const& used)
-    : InputColumns(std::move(what)), parts_(parts) {
+    : InputColumns(std::move(what)), given_(parts) {
     read_parts(endpoints, talk);
     if (!talk.alone()) hear(talk.gather(describe(used)), talk);
     // Whoever says that there are no nulls and has some is believed in the latter.
     finish([this](u32 c) { return has_nulls(c); });
+    fill_nulls();
+}
+
+void Input::take_type(u32 column, Type const& type) {
+    std::vector<Field> fields = schema_.fields();
+    fields[column].type = type;
+    set_fields(std::move(fields));
+    fill_nulls();
+}
+
+// Where a part's column is of type null and others' are not, its rows are nulls of the others' type.
+void Input::fill_nulls() {
+    std::vector<Table> filled = tables();
+    bool any = false;
+    for (Table& part : filled) {
+        for (RecordBatch& batch : part.batches) {
+            std::vector<Field> fields = batch.schema.fields();
+            bool changed = false;
+            for (u32 c = 0; c < fields.size(); ++c) {
+                if (!is_null_type(fields[c].type) || is_null_type(schema_[c].type)) continue;
+                fields[c].type = schema_[c].type;
+                changed = true;
+            }
+            if (!changed) continue;
+            // Zeros are no value by their validity, and nothing to read beneath: no offset, no character.
+            std::size_t widest = 16;
+            for (Field const& field : fields) {
+                widest = std::max<std::size_t>(widest, field.type.row_width());
+            }
+            auto const zeros = std::make_shared<std::vector<std::byte>>(
+                widest * std::size_t(std::max<i64>(batch.rows, 1)));
+            for (u32 c = 0; c < fields.size(); ++c) {
+                if (fields[c].type == batch.schema[c].type) continue;
+                Column nulls;
+                nulls.encoding = fields[c].type.is_variable() ? Encoding::Views : Encoding::Plain;
+                nulls.values = zeros->data();
+                nulls.validity = reinterpret_cast<u8 const*>(zeros->data());
+                batch.columns[c] = std::move(nulls);
+            }
+            batch.schema = Schema(std::move(fields));
+            batch.owner = std::make_shared<
+                std::pair<std::shared_ptr<void const>, std::shared_ptr<void const>>>(batch.owner,
+                                                                                     zeros);
+            any = true;
+        }
+    }
+    if (any) filled_ = std::move(filled);
 }
 
 void Input::read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk) {
     if (endpoints.empty()) refuse(what_, "no endpoints; create one with create_endpoint");
-    check_parts(parts_.size(), endpoints.size());
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
+    check_parts(given_.size(), endpoints.size());
+    for (std::size_t p = 0; p < given_.size(); ++p) {
         std::string const where = "part " + std::to_string(p);
         if (!talk.processes().mine(endpoints[p])) {
-            if (parts_[p].rows() == 0) continue;
-            refuse(what_, where + " has " + std::to_string(parts_[p].rows()) +
+            if (given_[p].rows() == 0) continue;
+            refuse(what_, where + " has " + std::to_string(given_[p].rows()) +
                               " rows, but endpoint " + std::to_string(endpoints[p].id) +
                               " is another process'; rows go in where their endpoint is");
         }
         // A part that says nothing about its columns and has no rows is an empty one.
-        if (!parts_[p].schema.empty()) join_in(parts_[p].schema, where);
-        for (std::size_t b = 0; b < parts_[p].batches.size(); ++b) {
-            RecordBatch const& batch = parts_[p].batches[b];
-            join_in(batch.schema, where + ", batch " + std::to_string(b));
+        if (!given_[p].schema.empty()) join_in(given_[p].schema, where, true);
+        for (std::size_t b = 0; b < given_[p].batches.size(); ++b) {
+            RecordBatch const& batch = given_[p].batches[b];
+            join_in(batch.schema, where + ", batch " + std::to_string(b), true);
             if (batch.columns.size() != schema_.size()) {
                 refuse(what_, where + ", batch " + std::to_string(b) + " has " +
                                   std::to_string(batch.columns.size()) + " columns in place of " +
                                   std::to_string(schema_.size()));
             }
         }
-        rows_ += u64(parts_[p].rows());
+        rows_ += u64(given_[p].rows());
     }
 }
 
 bool Input::has_nulls(u32 column) const {
     if (!facts_.empty()) return facts_[column].has_nulls;
-    for (Table const& part : parts_) {
+    for (Table const& part : tables()) {
         for (RecordBatch const& batch : part.batches) {
             if (batch.rows == 0) continue;
             Column const& one = batch.columns[column];
@@ -104,7 +151,7 @@ bool Input::has_nulls(u32 column) const {
 TextSum Input::texts(u32 column) const {
     if (!facts_.empty()) return facts_[column].texts;
     TextSum sum;
-    for (Table const& part : parts_) {
+    for (Table const& part : tables()) {
         for (RecordBatch const& batch : part.batches) {
             if (batch.rows != 0) add_texts(batch.columns[column], batch.rows, sum);
         }
@@ -149,7 +196,7 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
             heard[c].texts.bytes += facts.texts.bytes;
             heard[c].texts.longest = std::max(heard[c].texts.longest, facts.texts.longest);
         }
-        if (!schema.empty()) join_in(schema, talk.processes().name(p));
+        if (!schema.empty()) join_in(schema, talk.processes().name(p), true);
     }
     facts_ = std::move(heard);
 }

@@ -32,8 +32,10 @@ public:
     Input(std::string what, std::vector<Endpoint> const& endpoints, std::vector<Table> const& parts,
           Conversation& talk, std::vector<std::string> const& used = {});
 
-    [[nodiscard]] Table const& part(std::size_t endpoint) const { return parts_[endpoint]; }
-    [[nodiscard]] std::size_t parts() const { return parts_.size(); }
+    [[nodiscard]] Table const& part(std::size_t endpoint) const { return tables()[endpoint]; }
+    [[nodiscard]] std::size_t parts() const { return given_.size(); }
+    // A column of Arrow's type null becomes one of this type, without any value.
+    void take_type(u32 column, Type const& type);
     // Whether no other process has parts.
     [[nodiscard]] bool of_one_process() const { return facts_.empty(); }
     // Whether any row is null there: channels carry validity only where there is some.
@@ -51,9 +53,14 @@ private:
     void read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk);
     [[nodiscard]] std::string describe(std::vector<std::string> const& used) const;
     void hear(std::vector<std::string> const& all, Conversation const& talk);
+    void fill_nulls();
+    [[nodiscard]] std::vector<Table> const& tables() const {
+        return filled_.empty() ? given_ : filled_;
+    }
 
-    std::vector<Table> const& parts_;
-    std::vector<Facts> facts_;  // by column; none where this process is alone
+    std::vector<Table> const& given_;
+    std::vector<Table> filled_;  // the same, where columns of type null became others
+    std::vector<Facts> facts_;   // by column; none where this process is alone
 };
 
 // Of all processes.

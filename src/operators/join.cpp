@@ -347,6 +347,23 @@ std::vector<std::string> used(std::vector<std::string> const& keys,
 
 }  // namespace
 
+namespace {
+
+// A key of type null on one side, which matches nothing, is compared as the other's type.
+void match_null_keys(Input& left, Input& right, JoinSpec const& spec) {
+    for (std::size_t k = 0; k < std::min(spec.left_keys.size(), spec.right_keys.size()); ++k) {
+        u32 const l = left.column(spec.left_keys[k]);
+        u32 const r = right.column(spec.right_keys[k]);
+        Type const of_left = left.schema()[l].type;
+        Type const of_right = right.schema()[r].type;
+        if (is_null_type(of_left) == is_null_type(of_right)) continue;
+        if (is_null_type(of_left)) left.take_type(l, of_right);
+        if (is_null_type(of_right)) right.take_type(r, of_left);
+    }
+}
+
+}  // namespace
+
 std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                               std::vector<Endpoint> const& endpoints,
                               std::vector<Table> const& left, std::vector<Table> const& right,
@@ -356,10 +373,11 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                       call_of(endpoints, options, TableMemory::Host, arguments_of(spec)), options);
     return converse(talk, [&] {
         refuse_two_levels(talk.what(), options);
-        Input const left_input("join: left", endpoints, left, talk,
-                               used(spec.left_keys, spec.left_columns));
-        Input const right_input("join: right", endpoints, right, talk,
-                                used(spec.right_keys, spec.right_columns));
+        Input left_input("join: left", endpoints, left, talk,
+                         used(spec.left_keys, spec.left_columns));
+        Input right_input("join: right", endpoints, right, talk,
+                          used(spec.right_keys, spec.right_columns));
+        match_null_keys(left_input, right_input, spec);
         // Where an address means the same everywhere, texts may stay where they are: in one process.
         // By copy everything that moves goes through the pools, as it does between processes.
         JoinPlan const plan(left_input, right_input, spec, options.hash,

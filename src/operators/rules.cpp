@@ -106,11 +106,26 @@ void InputColumns::check_parts(std::size_t parts, std::size_t endpoints) const {
                       " endpoints; part i is what lies at endpoint i");
 }
 
-void InputColumns::join_in(Schema const& schema, std::string const& where) {
-    if (schema.empty()) refuse(what_, where + " has no columns");
+bool is_null_type(Type const& type) {
+    return type.arrow != nullptr && type.arrow->format == "n";
+}
+
+void InputColumns::join_in(Schema const& joined, std::string const& where, bool nulls_fit) {
+    if (joined.empty()) refuse(what_, where + " has no columns");
     if (schema_.empty()) {
-        schema_ = schema;
+        schema_ = joined;
         return;
+    }
+    Schema schema = joined;
+    if (nulls_fit && joined.size() == schema_.size()) {
+        std::vector<Field> own = schema_.fields();
+        std::vector<Field> others = joined.fields();
+        for (u32 c = 0; c < own.size(); ++c) {
+            if (is_null_type(own[c].type)) own[c].type = others[c].type;
+            if (is_null_type(others[c].type)) others[c].type = own[c].type;
+        }
+        set_fields(std::move(own));
+        schema = Schema(std::move(others));
     }
     if (schema == schema_ && !knows_more(schema, schema_)) return;
     if (!schema.same_columns(schema_)) {

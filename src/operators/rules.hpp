@@ -52,8 +52,9 @@ public:
 protected:
     // Throws Error(InvalidArgument).
     void check_parts(std::size_t parts, std::size_t endpoints) const;
-    // Joins columns in that `where` has; throws where they are others.
-    void join_in(Schema const& schema, std::string const& where);
+    // Joins columns in that `where` has; throws where they are others. With `nulls_fit` a column of Arrow's type null,
+    // which has no value, takes the others' type.
+    void join_in(Schema const& schema, std::string const& where, bool nulls_fit = false);
     // Once all were joined in: a column is nullable also where `has_nulls(c)` says so.
     template <class HasNulls>
     void finish(HasNulls const& has_nulls) {
@@ -92,6 +93,9 @@ void check_result(std::string const& what, std::vector<Field> const& fields);
 void check_aggregate(std::string const& what, Aggregate const& aggregate);
 // The result of an aggregate of a column of this type; of rows there is none. Refuses what the function does not take.
 Field aggregated(std::string const& what, Aggregate const& aggregate, Field const* column);
+
+// Whether it is Arrow's type null: no row has a value.
+bool is_null_type(Type const& type);
 
 // Whether one type of integers has a sign and the other has none.
 bool signs_differ(Type const& a, Type const& b);
