@@ -312,6 +312,9 @@ def gpu_exchange(
     keys: Sequence[str],
     options: Mapping[str, Any],
 ) -> tuple[list[GpuTable], dict[str, Any]]: ...
+
+def usable_cores() -> int: ...
+
 def gpu_group_by(
     runtime: Runtime,
     endpoints: Sequence[_Pair],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -224,7 +223,7 @@ def _elsewhere(count: int | None, endpoints: int | Sequence[Endpoint] | None) ->
 
 
 def _on_host(count: int | None, elsewhere: list[bool], sides: dict[str, Any]) -> Inputs:
-    count = count or len(os.sched_getaffinity(0))
+    count = count or _mgi.usable_cores()
     elsewhere = elsewhere or [False] * count
     tables: list[list[Any] | Any] = []
     for side in sides.values():

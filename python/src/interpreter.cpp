@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include <mgi/error.hpp>
+
+#include "core/process_limits.hpp"
 
 namespace mgi::python {
 namespace {
@@ -139,6 +142,15 @@ void interpreter_ends() noexcept {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     PyEval_RestoreThread(state);
+}
+
+std::thread started(std::function<void()> work) {
+    try {
+        return std::thread(std::move(work));
+    } catch (std::system_error const& error) {
+        throw Error(ErrorCode::OutOfMemory,
+                    "cannot start a thread for this call: " + no_thread_text(error.what()));
+    }
 }
 
 }  // namespace mgi::python

@@ -105,6 +105,9 @@ bool wait_for(Try&& attempt, Deadline const& deadline, Stop&& stop) {
     }
 }
 
+/// A thread that runs `work`. Throws Error(OutOfMemory) that names the limits of this process.
+std::thread started(std::function<void()> work);
+
 /// Runs `work(cancel)` on a thread of its own and waits for it without the GIL. When a signal raises
 /// (Ctrl-C), `cancel` becomes true, `stop` is called without the GIL, the work is given ten seconds to
 /// end, and the Python exception thrown; what still runs then is left behind, and owns all it uses.
@@ -121,7 +124,7 @@ Result run_beside(std::function<Result(std::atomic<bool> const& cancel)> work,
         std::atomic<bool> cancel{false};
     };
     auto shared = std::make_shared<Shared>();
-    std::thread thread([shared, work = std::move(work)]() mutable {
+    std::thread thread = started([shared, work = std::move(work)]() mutable {
         std::optional<Result> result;
         std::exception_ptr failure;
         try {

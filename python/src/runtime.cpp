@@ -4,6 +4,8 @@
 
 #include "bindings.hpp"
 #include "channel.hpp"
+#include "core/process_limits.hpp"
+#include "errors.hpp"
 #include "gpu_allocator.hpp"
 #include "interpreter.hpp"
 #include "options.hpp"
@@ -149,3 +151,4 @@ void bind_runtime(nb::module_& module) {
 }
 
 }  // namespace mgi::python
+    module.def("usable_cores", usable_cores);

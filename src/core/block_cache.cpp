@@ -109,6 +109,13 @@ void BlockCache::give(Block block) noexcept {
     poison(block.data, block.used);
 }
 
+std::size_t BlockCache::mapped() {
+    std::lock_guard const lock(mutex_);
+    std::size_t bytes = 0;
+    for (Block const& block : blocks_) bytes += block.bytes;
+    return bytes;
+}
+
 void BlockCache::unmap_oldest() noexcept {
     auto const at =
         std::min_element(blocks_.begin(), blocks_.end(),

@@ -31,6 +31,8 @@ public:
     // A block of at least `bytes` bytes.
     Block take(std::size_t bytes);
     void give(Block block) noexcept;
+    // Bytes of addresses of the blocks that wait to be used again.
+    std::size_t mapped();
 
 private:
     BlockCache();

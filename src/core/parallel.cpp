@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "core/kept_threads.hpp"
+#include "core/process_limits.hpp"
 
 namespace mgi {
 
 std::size_t memory_threads() {
-    static std::size_t const threads =
-        std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+    static std::size_t const threads = std::clamp<std::size_t>(usable_cores() / 2, 1, 8);
     return threads;
 }
 

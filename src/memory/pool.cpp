@@ -9,6 +9,7 @@
 #include <mgi/error.hpp>
 
 #include "core/poison.hpp"
+#include "core/process_limits.hpp"
 #include "core/text.hpp"
 
 namespace mgi::memory {
@@ -54,10 +55,10 @@ void Pool::charge() {
 
 void Pool::fail(std::uint64_t bytes) {
     account_->give(charge_);
-    std::string const why = std::strerror(errno);
-    throw Error(ErrorCode::OutOfMemory,
-                "cannot map " + std::to_string(bytes) + " bytes for a channel's pool: " + why +
-                    "; choose smaller segments, fewer slots or a lower receive_limit");
+    int const code = errno;
+    throw Error(ErrorCode::OutOfMemory, "a channel's pool with room for what is received: " +
+                                            no_addresses_text(bytes, code) +
+                                            ", lower receive_limit, or have fewer endpoints");
 }
 
 Pool::~Pool() {

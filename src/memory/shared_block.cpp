@@ -15,6 +15,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/process_limits.hpp"
 #include "core/text.hpp"
 
 namespace mgi::memory {
@@ -56,10 +57,10 @@ std::string system_text(int code) {
 }
 
 [[noreturn]] void no_memory(std::uint64_t bytes, int code) {
-    throw Error(ErrorCode::OutOfMemory, "cannot share " + bytes_text(bytes) +
-                                            " between processes: " + system_text(code) +
-                                            "; ask for less, or raise the limits of this process "
-                                            "(ulimit -n, ulimit -v)");
+    std::string const why = code == EMFILE ? bytes_text(bytes) + ": " + too_many_files_text()
+                                           : no_addresses_text(bytes, code);
+    throw Error(ErrorCode::OutOfMemory, "memory that processes share: " + why +
+                                            ", or ask for less (a lower receive_limit)");
 }
 
 [[noreturn]] void refuse(std::string const& what) {

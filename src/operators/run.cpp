@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/process_limits.hpp"
 #include "operators/aggregates.hpp"
 #include "operators/message.hpp"
 
@@ -27,6 +28,9 @@ Run::Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endp
       budget_(what_ + "'s result and tables",
               options.receive_limit != 0 ? options.receive_limit : memory_) {
     auto const& devices = runtime.devices();
+    // Of a quota of the cores' time each device has its part.
+    double const share = std::min(
+        1.0, double(usable_cores()) / double(std::max<std::size_t>(allowed_cores().size(), 1)));
     for (Endpoint const& endpoint : endpoints) {
         if (!talk.processes().mine(endpoint)) {
             groups_.push_back(0);
@@ -41,7 +45,7 @@ Run::Run(Runtime& runtime, Conversation& talk, std::vector<Endpoint> const& endp
             std::count_if(endpoints.begin(), endpoints.end(), [&](Endpoint const& other) {
                 return talk.processes().mine(other) && other.device == endpoint.device;
             });
-        u32 const cores = u32(devices[endpoint.device].cores.size());
+        u32 const cores = u32(double(devices[endpoint.device].cores.size()) * share);
         groups_.push_back(options.groups != 0 ? options.groups
                                               : std::max(1u, cores / u32(sharing)));
     }
@@ -211,7 +215,14 @@ std::vector<Channel> Run::create(std::vector<Flow> const& flows,
             counted_.push_back(flows[f].again ? Counted::Nothing : counted);
         } catch (Error const& error) {
             if (error.code() == ErrorCode::Timeout || error.code() == ErrorCode::Interrupted) throw;
-            if (failure == nullptr) failure = std::current_exception();
+            if (failure != nullptr) continue;
+            failure = std::current_exception();
+            if (error.code() != ErrorCode::OutOfMemory) continue;
+            // A channel's own options are not the operator's.
+            failure = std::make_exception_ptr(
+                Error(error.code(), what_ + ": " + error.what() +
+                                        "; an operator takes less with fewer endpoints or groups, "
+                                        "and more where its runtime has a larger memory_limit"));
         }
     }
     if (failure != nullptr) std::rethrow_exception(failure);

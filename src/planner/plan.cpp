@@ -61,7 +61,8 @@ void check_memory(Plan const& plan, PlanRequest const& request, std::string cons
                  : "") +
             ", carry buffers of " + std::to_string(plan.max_groups) + " groups), but " +
             bytes_text(request.memory_left) + " (" + std::to_string(request.memory_left) +
-            " bytes) of the memory limit are left; choose smaller segment_bytes, slots, credits, "
+            " bytes) of " + request.left_of +
+            " are left; choose smaller segment_bytes, slots, credits, "
             "tile_rows or max_groups, delete other channels, or raise the runtime's memory_limit");
 }
 

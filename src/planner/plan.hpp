@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <mgi/channel.hpp>
@@ -24,8 +25,9 @@ struct PlanRequest {
     Schema schema;
     device::RoutingKind routing = device::RoutingKind::Partition;
     ChannelOptions options;
-    std::uint64_t memory_limit = 0;  ///< bytes of all channels together
-    std::uint64_t memory_left = 0;   ///< of it, not taken by other channels
+    std::uint64_t memory_limit = 0;            ///< bytes of all channels together
+    std::uint64_t memory_left = 0;             ///< of it, not taken by other channels
+    std::string left_of = "the memory limit";  ///< whose rest that is, for errors
     /// Of several servers: the most endpoints that one of them has; 0: all are on one.
     std::uint64_t sources_here = 0;
     std::uint64_t destinations_here = 0;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 #include "runtime/checks.hpp"
 
 namespace mgi {
@@ -44,12 +45,19 @@ private:
     std::weak_ptr<Registry> registry_;
 };
 
+// Channels with other processes take files: memory, and sockets for each wire.
+ClusterOptions const& with_files(ClusterOptions const& options) {
+    allow_most_files();
+    return options;
+}
+
 }  // namespace
 
 ClusterCoordinator::ClusterCoordinator(ClusterOptions const& options,
                                        std::vector<Device> const& devices,
                                        std::shared_ptr<Registry> const& registry)
-    : job_(options.job), client_(options, std::make_shared<RegistryListener>(registry)) {
+    : job_(options.job),
+      client_(with_files(options), std::make_shared<RegistryListener>(registry)) {
     std::vector<std::string> cpus;
     std::set<std::string> gpus;  // by their bus ids, which the graph of a machine names them by
     for (ClusterDevice const& device : client_.devices()) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/process_limits.hpp"
 #include "gpu/memory.hpp"
 
 namespace mgi {
@@ -52,7 +53,7 @@ std::shared_ptr<KernelWatch> KernelWatch::start(KeptThreads& threads,
         threads.run([watch] { watch->run(); });
     } catch (std::system_error const& error) {
         throw Error(ErrorCode::OutOfMemory, "cannot start the thread that watches a kernel on " +
-                                                device.name + ": " + error.what());
+                                                device.name + ": " + no_thread_text(error.what()));
     }
     return watch;
 }

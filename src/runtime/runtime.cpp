@@ -3,7 +3,9 @@
 #include <set>
 #include <system_error>
 
+#include "core/block_cache.hpp"
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 #include "core/text.hpp"
 #include "planner/plan.hpp"
 #include "runtime/checks.hpp"
@@ -45,7 +47,7 @@ Runtime::Impl::Impl(RuntimeOptions const& options, std::vector<topology::Gpu> co
       devices_(devices_of(options, gpus)),
       graph_(topology::build_graph(devices_, gpus)),
       account_(std::make_shared<memory::Account>(
-          options.memory_limit != 0 ? options.memory_limit : topology::machine_memory_bytes() / 2)),
+          options.memory_limit != 0 ? options.memory_limit : ProcessLimits().memory().value / 2)),
       coming_(devices_.size(), 0),
       network_(options.addresses, devices_, options.encrypt_wires) {
     log::info("a runtime with {} CPU devices, {} GPUs and {} for channels",
@@ -235,6 +237,10 @@ Plan Runtime::Impl::plan_channel(ChannelSpec const& spec, Schema const& schema,
     request.options = spec.options;
     request.memory_limit = account_->limit();
     request.memory_left = memory_left();
+    if (request.memory_left < account_->left()) {
+        auto const addresses = ProcessLimits().addresses_left();
+        if (addresses) request.left_of = "what " + addresses->name + " allows";
+    }
     if (largest) {
         request.sources_here = largest->sources;
         request.destinations_here = largest->destinations;
@@ -305,9 +311,9 @@ void Runtime::Impl::open_channel(std::shared_ptr<ChannelImpl> const& channel) {
         if (channel->shared()) channel->part()->join();
     } catch (std::system_error const& error) {
         abandon(*channel);
-        throw Error(
-            ErrorCode::OutOfMemory,
-            channel->describe() + ": cannot start a thread to work for it: " + error.what());
+        throw Error(ErrorCode::OutOfMemory,
+                    channel->describe() +
+                        ": cannot start a thread to work for it: " + no_thread_text(error.what()));
     } catch (...) {
         abandon(*channel);
         throw;
@@ -323,6 +329,10 @@ void Runtime::Impl::abandon(ChannelImpl const& channel) noexcept {
     } catch (std::exception const& error) {
         log::warn("an incomplete channel is left: {}", error.what());
     }
+}
+
+std::uint64_t Runtime::Impl::memory_left() const {
+    return std::min(account_->left(), address_room(BlockCache::shared().mapped()));
 }
 
 std::shared_ptr<ChannelImpl> Runtime::Impl::build_channel(std::uint32_t id, ChannelSpec const& spec,

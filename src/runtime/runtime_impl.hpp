@@ -48,7 +48,8 @@ public:
     [[nodiscard]] std::vector<Device> const& devices() const { return devices_; }
     [[nodiscard]] Graph const& graph() const { return graph_; }
     [[nodiscard]] std::shared_ptr<Registry> const& registry() const { return registry_; }
-    [[nodiscard]] std::uint64_t memory_left() const { return account_->left(); }
+    // Of the memory limit, and of the addresses that this process can still map.
+    [[nodiscard]] std::uint64_t memory_left() const;
     [[nodiscard]] GpuAllocator const& gpu_allocator() const { return options_.gpu_allocator; }
     void trim() noexcept;
     [[nodiscard]] Coordinator& coordinator() { return *coordinator_; }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 #include "planner/plan.hpp"
 #include "planner/sizes.hpp"
 #include "runtime/checks.hpp"
@@ -221,7 +222,9 @@ Runtime::Impl::MadePart Runtime::Impl::make_part(std::uint32_t id, ChannelSpec c
     ChannelSpec fitting = spec;
     fitting.options.by_reference = may_be_in_place(spec, members);
     fitting.options.receive_limit =
-        std::min({spec.options.receive_limit, memory_left(), Part::most_growth(members.count)});
+        std::min({spec.options.receive_limit, memory_left(), Part::most_growth(members.count),
+                  // Every member has all members' in its addresses.
+                  address_room(0) / std::max(members.count, 1U)});
     Schema const schema = schema_of(spec);
     auto const channel =
         ChannelImpl::create(id, std::move(fitting), schema, std::move(plan), resources(),

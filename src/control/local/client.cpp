@@ -12,6 +12,7 @@
 #include "control/local/use_words.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 
 namespace mgi {
 
@@ -75,7 +76,8 @@ ClusterClient::Impl::Impl(ClusterOptions const& options, std::shared_ptr<Cluster
         thread_ = std::thread([this] { run(); });
     } catch (std::system_error const& error) {
         throw Error(ErrorCode::OutOfMemory, "cannot start the thread that talks to the agent at " +
-                                                options_.agent + ": " + error.what());
+                                                options_.agent + ": " +
+                                                no_thread_text(error.what()));
     }
     std::unique_lock lock(lock_);
     // An agent that is only busy, or being started again, is tried again.

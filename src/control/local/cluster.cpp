@@ -4,6 +4,7 @@
 #include "control/local/client.hpp"
 #include "control/local/words.hpp"
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 
 namespace mgi {
 
@@ -78,14 +79,14 @@ int ClusterClient::get_part(std::uint32_t channel) {
     control::Fd fd;
     impl_->call({{"op", "get_part"}, {"channel", channel}}, &fd);
     if (fd) return fd.release();
-    throw Error(ErrorCode::OutOfMemory, "get_part: this process has too many open files");
+    throw Error(ErrorCode::OutOfMemory, "get_part: " + too_many_files_text());
 }
 
 int ClusterClient::share_board(int descriptor) {
     control::Fd fd = control::duplicate(descriptor);
     impl_->call({{"op", "share_board"}}, &fd);
     if (fd) return fd.release();
-    throw Error(ErrorCode::OutOfMemory, "share_board: this process has too many open files");
+    throw Error(ErrorCode::OutOfMemory, "share_board: " + too_many_files_text());
 }
 
 std::vector<std::string> ClusterClient::gather(std::string const& key, std::uint32_t rank,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/process_limits.hpp"
+
 namespace mgi::control::net {
 
 namespace {
@@ -15,10 +17,7 @@ constexpr std::size_t kMost = std::size_t{1} << 20;
 }  // namespace
 
 void allow_many_files() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    allow_most_files();
 }
 
 std::size_t most_connections() {
