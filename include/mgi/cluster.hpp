@@ -139,6 +139,21 @@ struct ClusterUse {
     static constexpr std::size_t kMostWaits = 8;
 };
 
+/// What a process says where several meet (ClusterClient::gather).
+struct ClusterGather {
+    std::string key;
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+    std::string data;
+    /// The longest that it waits for the others; 0 is the client's own.
+    std::chrono::milliseconds timeout{0};
+    /// An endpoint of each rank, by rank, or none: whose endpoint is gone, by its process' end for one, is waited for no more.
+    std::vector<std::uint32_t> endpoints = {};
+    /// This rank cannot go on. Nobody is waited for: each other rank hears `data` alone, at once or when it comes within the
+    /// timeout, also where this process has ended meanwhile.
+    bool failed = false;
+};
+
 /// What happens without being asked for. Called on a ClusterClient's own thread, one at a time; calls
 /// to that client from there would wait for themselves, and throw Error(Refused).
 class ClusterListener {
@@ -229,6 +244,9 @@ public:
     std::vector<std::string> gather(
         std::string const& key, std::uint32_t rank, std::uint32_t size, std::string const& data,
         std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+    /// The same. Where a rank has failed, what it says comes alone: all else is empty. Throws Error(GroupFailed) that names a
+    /// rank whose endpoint is gone.
+    std::vector<std::string> gather(ClusterGather const& said);
 
     /// The cluster's status, JSON (docs/control.md).
     std::string status();

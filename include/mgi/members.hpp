@@ -38,13 +38,17 @@ public:
     /// How often these processes have come together before, as far as this one knows: the same number
     /// in all, if each comes to every occasion.
     std::uint64_t next_occasion();
-    /// What all say on an occasion, which `what` names, by member; each says something once. Waits for
+    /// The same, and does not come to it.
+    [[nodiscard]] std::uint64_t occasions() const;
+    /// What all say on an occasion, which `what` names, by member; each says something once, which is not empty. Waits for
     /// the others. Throws Error(Timeout) that names the ranks which have not come, Error(Interrupted)
     /// soon after `stop`, which another thread asks now and then, has become true (as do this
-    /// runtime's other calls that wait then), and what ClusterClient::gather throws.
+    /// runtime's other calls that wait then), Error(GroupFailed) that names a process which has ended or
+    /// given back its endpoints, and what ClusterClient::gather throws. A member that has `failed` waits
+    /// for nobody, and the others hear its words alone: what the rest has said is empty then.
     std::vector<std::string> gather(std::string const& what, std::string const& words,
                                     std::chrono::milliseconds timeout,
-                                    std::function<bool()> const& stop);
+                                    std::function<bool()> const& stop, bool failed = false);
 
 private:
     struct State;

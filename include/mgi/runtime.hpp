@@ -181,6 +181,9 @@ public:
     /// Error(Timeout) that names the ranks which have not come, InvalidArgument for endpoints that are
     /// not this runtime's, and for a runtime of a process alone in a job of several.
     std::vector<Endpoint> gather_endpoints(std::vector<Endpoint> const& mine);
+    /// In place of gather_endpoints, where this process has failed before: the others' throws Error(why.code()) with this
+    /// process' rank and `why`, at once or when they call it within ClusterOptions::timeout.
+    void decline_endpoints(Error const& why);
     /// Throws Error(NotFound), or Error(InvalidArgument) while a channel uses it.
     void delete_endpoint(Endpoint endpoint);
 
@@ -194,6 +197,10 @@ public:
     /// endpoints on several servers rows go over the NICs of RuntimeOptions::addresses, and
     /// InvalidArgument says so where a process has none.
     Channel create_channel(ChannelSpec const& spec);
+    /// In place of create_channel with these endpoints, sources and destinations, where this
+    /// process has failed before: the others' throws Error(why.code()) with this process' rank and `why`, as for
+    /// decline_endpoints. What fails in create_channel itself the others hear by themselves.
+    void decline_channel(std::vector<Endpoint> const& endpoints, Error const& why);
     /// Fails the channel with Deleted and forgets it. Throws Error(NotFound).
     ///
     /// With endpoints of other processes this one leaves the channel, which goes on for the others if

@@ -13,6 +13,7 @@ from mgi.endpoint import Endpoint, pairs_of
 from mgi.errors import InvalidArgument
 from mgi.gpu_table import GpuTable
 from mgi.operator_inputs import Caller, Inputs, inputs_of
+from mgi.operator_turn import operator_turn
 from mgi.routing import SortKeyLike, column_names, sort_keys
 from mgi.runtime import Runtime, _milliseconds, _whole
 from mgi.table import Table, TableLike
@@ -94,7 +95,8 @@ def exchange(
     Endpoints may belong to several processes: each that has some among them makes the same calls
     in the same order and gives its own rows. A table alone is dealt out to its own endpoints; in a
     list the tables at others' endpoints are None or empty, and the results there have no rows. What
-    fails in one process raises in all, and says whose it is.
+    fails in one process raises in all, and says whose it is: also a wrong argument, a table that
+    cannot be read, and a process that has ended. The next call is made by all again.
 
     Tables in GPU memory stay there: the operators run on their GPUs, by default at an endpoint for
     each table, and the results are a :class:`GpuTable` each. Tables in the host's memory are copied
@@ -105,20 +107,21 @@ def exchange(
     Ctrl-C stops it. Raises :class:`InvalidArgument` that names the offending column or argument,
     and :class:`OutOfMemory`.
     """
-    keys = list(column_names(key, "key"))
-    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit) | {
-        "two_level": two_level
-    }
-    with _place(inputs, endpoints, runtime) as place:
-        outcome = inputs.function("exchange")(
-            place.runtime._native,
-            place.pairs,
-            *inputs.dealt(place.pairs),
-            keys,
-            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
-        )
-        return _results(outcome, place, stats)
+    with operator_turn("exchange", endpoints, runtime, patience):
+        keys = list(column_names(key, "key"))
+        inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
+        options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit) | {
+            "two_level": two_level
+        }
+        with _place(inputs, endpoints, runtime) as place:
+            outcome = inputs.function("exchange")(
+                place.runtime._native,
+                place.pairs,
+                *inputs.dealt(place.pairs),
+                keys,
+                options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
+            )
+            return _results(outcome, place, stats)
 
 
 def group_by(
@@ -163,21 +166,22 @@ def group_by(
     so. 0: never; None: as MGI has measured it. The other parameters are those of
     :func:`exchange`.
     """
-    by = list(column_names(keys, "keys"))
-    wanted = [_aggregate(aggregate) for aggregate in aggregates]
-    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
-    options |= _few(one_endpoint_bytes)
-    with _place(inputs, endpoints, runtime) as place:
-        outcome = inputs.function("group_by")(
-            place.runtime._native,
-            place.pairs,
-            *inputs.dealt(place.pairs),
-            by,
-            wanted,
-            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
-        )
-        return _results(outcome, place, stats)
+    with operator_turn("group_by", endpoints, runtime, patience):
+        by = list(column_names(keys, "keys"))
+        wanted = [_aggregate(aggregate) for aggregate in aggregates]
+        inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
+        options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
+        options |= _few(one_endpoint_bytes)
+        with _place(inputs, endpoints, runtime) as place:
+            outcome = inputs.function("group_by")(
+                place.runtime._native,
+                place.pairs,
+                *inputs.dealt(place.pairs),
+                by,
+                wanted,
+                options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
+            )
+            return _results(outcome, place, stats)
 
 
 def join(
@@ -224,29 +228,30 @@ def join(
     which it was. `one_endpoint_bytes` is that of :func:`group_by`, where `broadcast` is None. The
     other parameters are those of :func:`exchange`.
     """
-    pairs = _join_keys(on)
-    if not isinstance(how, str):
-        raise InvalidArgument(f"how is {how!r}: give the kind of join, such as 'left'")
-    if broadcast is not None and not isinstance(broadcast, bool):
-        raise InvalidArgument(f"broadcast is {broadcast!r}: give True, False or None")
-    way = {None: "auto", True: "on", False: "off"}[broadcast]
-    inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
-    options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
-    options |= _few(one_endpoint_bytes)
-    with _place(inputs, endpoints, runtime) as place:
-        outcome = inputs.function("join")(
-            place.runtime._native,
-            place.pairs,
-            *inputs.dealt(place.pairs),
-            [pair[0] for pair in pairs],
-            [pair[1] for pair in pairs],
-            _columns(left_columns, "left_columns"),
-            _columns(right_columns, "right_columns"),
-            how,
-            way,
-            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
-        )
-        return _results(outcome, place, stats)
+    with operator_turn("join", endpoints, runtime, patience):
+        pairs = _join_keys(on)
+        if not isinstance(how, str):
+            raise InvalidArgument(f"how is {how!r}: give the kind of join, such as 'left'")
+        if broadcast is not None and not isinstance(broadcast, bool):
+            raise InvalidArgument(f"broadcast is {broadcast!r}: give True, False or None")
+        way = {None: "auto", True: "on", False: "off"}[broadcast]
+        inputs = inputs_of(endpoints, Caller.of(stream, allocator), left=left, right=right)
+        options = _options(hash, by_reference, groups, patience, receive_limit, spill_limit)
+        options |= _few(one_endpoint_bytes)
+        with _place(inputs, endpoints, runtime) as place:
+            outcome = inputs.function("join")(
+                place.runtime._native,
+                place.pairs,
+                *inputs.dealt(place.pairs),
+                [pair[0] for pair in pairs],
+                [pair[1] for pair in pairs],
+                _columns(left_columns, "left_columns"),
+                _columns(right_columns, "right_columns"),
+                how,
+                way,
+                options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
+            )
+            return _results(outcome, place, stats)
 
 
 def sort(
@@ -284,19 +289,20 @@ def sort(
     `one_endpoint_bytes` is that of :func:`group_by`, and the other parameters are those of
     :func:`exchange`.
     """
-    keys = sort_keys(by, nulls)
-    inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
-    options = _options("murmur3", by_reference, groups, patience, receive_limit, spill_limit)
-    options |= _few(one_endpoint_bytes)
-    with _place(inputs, endpoints, runtime) as place:
-        outcome = inputs.function("sort")(
-            place.runtime._native,
-            place.pairs,
-            *inputs.dealt(place.pairs),
-            list(keys),
-            options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
-        )
-        return _results(outcome, place, stats)
+    with operator_turn("sort", endpoints, runtime, patience):
+        keys = sort_keys(by, nulls)
+        inputs = inputs_of(endpoints, Caller.of(stream, allocator), tables=tables)
+        options = _options("murmur3", by_reference, groups, patience, receive_limit, spill_limit)
+        options |= _few(one_endpoint_bytes)
+        with _place(inputs, endpoints, runtime) as place:
+            outcome = inputs.function("sort")(
+                place.runtime._native,
+                place.pairs,
+                *inputs.dealt(place.pairs),
+                list(keys),
+                options | inputs.options(place.runtime) | inputs.out(out, place.pairs),
+            )
+            return _results(outcome, place, stats)
 
 
 def _options(

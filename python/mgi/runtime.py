@@ -14,6 +14,7 @@ from mgi.allocators import GpuAllocator, checked
 from mgi.channel import Channel
 from mgi.closing import Closing
 from mgi.cluster import cluster_options
+from mgi.declining import declining
 from mgi.endpoint import Endpoint, pair_of, pairs_of
 from mgi.errors import Deleted, InvalidArgument, NotFound
 from mgi.kernels import KernelGroups
@@ -118,9 +119,12 @@ class Runtime(Closing):
 
         Every process calls it with its own. Those of others have the device ``"elsewhere"``, and
         may be named in :meth:`create_channel`. Waits for the others as long as the `timeout` of
-        :meth:`connect`; :class:`mgi.Timeout` names the ranks that have not come.
+        :meth:`connect`; :class:`mgi.Timeout` names the ranks that have not come. What fails in one
+        process raises in all.
         """
-        pairs = self._native.gather_endpoints(pairs_of(mine, "mine", self._number))
+        with declining(self._native.decline_endpoints):
+            given = pairs_of(mine, "mine", self._number)
+        pairs = self._native.gather_endpoints(given)
         own = {endpoint.id: endpoint for endpoint in mine}
         return [
             own.get(number) or Endpoint(number, self._place(place), place, self._number)
@@ -197,46 +201,53 @@ class Runtime(Closing):
             a segment's room (2 GiB at most) is :class:`Refused`. A lane has `slots` segments, and
             each group of a source (`max_groups`) keeps as much beside them.
         """
-        if not isinstance(routing, Routing):
-            raise InvalidArgument(
-                f"routing is {routing!r}: give mgi.Partition(key), mgi.Range(by, splitters), "
-                "mgi.Broadcast(), mgi.Direct() or mgi.Balance()"
+
+        def decline(code: str, text: str) -> None:
+            pairs = pairs_of([*sources, *destinations], "endpoints", self._number)
+            self._native.decline_channel(pairs, code, text)
+
+        with declining(decline):
+            if not isinstance(routing, Routing):
+                raise InvalidArgument(
+                    f"routing is {routing!r}: give mgi.Partition(key), mgi.Range(by, splitters), "
+                    "mgi.Broadcast(), mgi.Direct() or mgi.Balance()"
+                )
+            options = {
+                "name": name,
+                "ordered": bool(ordered),
+                "by_reference": bool(by_reference),
+                "layout": layout,
+                "segment_bytes": _whole("segment_bytes", segment_bytes, 1),
+                "segment_rows": _whole("segment_rows", segment_rows, 1),
+                "slots": _whole("slots", slots, 1),
+                "credits": _whole("credits", credits, 1),
+                "receive_limit": (
+                    None if receive_limit is None else _whole("receive_limit", receive_limit, 0)
+                ),
+                "sorters": _whole("sorters", sorters, 0),
+                "tile_rows": _whole("tile_rows", tile_rows, 1),
+                "max_groups": _whole("max_groups", max_groups, 1),
+                "expected_bytes": _whole("expected_bytes", expected_bytes, 1),
+                "text_bytes_per_row": _whole("text_bytes_per_row", text_bytes_per_row, 1),
+                "weight": _weight(weight),
+                "relay_gpus": bool(relay_gpus),
+                "relay_host": bool(relay_host),
+                "stall_limit": _milliseconds("stall_limit", stall_limit),
+                "gone_limit": _milliseconds("gone_limit", gone_limit),
+            }
+            spec = self._native.channel_spec(
+                pairs_of(sources, "sources", self._number),
+                pairs_of(destinations, "destinations", self._number),
+                None if schema is None else as_schema(schema)._native,
+                routing._name,
+                list(routing._keys),
+                routing._hash,
+                list(routing._owners),
+                list(routing._order),
+                routing._splitters,
+                options,
             )
-        options = {
-            "name": name,
-            "ordered": bool(ordered),
-            "by_reference": bool(by_reference),
-            "layout": layout,
-            "segment_bytes": _whole("segment_bytes", segment_bytes, 1),
-            "segment_rows": _whole("segment_rows", segment_rows, 1),
-            "slots": _whole("slots", slots, 1),
-            "credits": _whole("credits", credits, 1),
-            "receive_limit": (
-                None if receive_limit is None else _whole("receive_limit", receive_limit, 0)
-            ),
-            "sorters": _whole("sorters", sorters, 0),
-            "tile_rows": _whole("tile_rows", tile_rows, 1),
-            "max_groups": _whole("max_groups", max_groups, 1),
-            "expected_bytes": _whole("expected_bytes", expected_bytes, 1),
-            "text_bytes_per_row": _whole("text_bytes_per_row", text_bytes_per_row, 1),
-            "weight": _weight(weight),
-            "relay_gpus": bool(relay_gpus),
-            "relay_host": bool(relay_host),
-            "stall_limit": _milliseconds("stall_limit", stall_limit),
-            "gone_limit": _milliseconds("gone_limit", gone_limit),
-        }
-        native = self._native.create_channel(
-            pairs_of(sources, "sources", self._number),
-            pairs_of(destinations, "destinations", self._number),
-            None if schema is None else as_schema(schema)._native,
-            routing._name,
-            list(routing._keys),
-            routing._hash,
-            list(routing._owners),
-            list(routing._order),
-            routing._splitters,
-            options,
-        )
+        native = self._native.create_channel(spec)
         return Channel(native, self, list(sources), list(destinations))
 
     def attach(

@@ -42,6 +42,14 @@ void translate(std::exception_ptr const& pending, void*) {
 
 }  // namespace
 
+ErrorCode code_named(std::string const& name) {
+    for (auto code = std::uint32_t{1}; code <= static_cast<std::uint32_t>(ErrorCode::Internal);
+         ++code) {
+        if (name == to_string(static_cast<ErrorCode>(code))) return static_cast<ErrorCode>(code);
+    }
+    return ErrorCode::Internal;
+}
+
 void bind_errors(nb::module_& module) {
     module.def(
         "set_error_classes",

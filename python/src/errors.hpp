@@ -18,4 +18,7 @@ public:
     std::int64_t rows_accepted;
 };
 
+/// As the exception classes name it.
+ErrorCode code_named(std::string const& name);
+
 }  // namespace mgi::python

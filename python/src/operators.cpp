@@ -1,9 +1,11 @@
+#include <mgi/operator_turn.hpp>
 #include <mgi/operators.hpp>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/tuple.h>
 
 #include "bindings.hpp"
+#include "errors.hpp"
 #include "gpu_allocator.hpp"
 #include "operator_bindings.hpp"
 #include "operators/rules.hpp"
@@ -95,9 +97,42 @@ struct OnHost {
     static auto sort(auto&&... given) { return mgi::sort(given...); }
 };
 
+/// A call of several processes, from before its tables are read.
+class TurnHolder {
+public:
+    TurnHolder(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints)
+        : runtime_(holder.get().impl()),
+          turn_(std::make_shared<OperatorTurn>(holder.get(), endpoints_of(endpoints))) {}
+
+    /// Tells the others why this process does not call, if it has not; without the GIL, and sees Ctrl-C.
+    void decline(std::string const& what, std::string const& code, std::string const& why,
+                 std::int64_t patience) {
+        OperatorOptions options;
+        options.patience = std::chrono::milliseconds(patience);
+        Error const error(code_named(code), why);
+        run_beside<bool>(
+            [turn = turn_, what, error, options](std::atomic<bool> const&) {
+                turn->decline(what, error, options);
+                return true;
+            },
+            [impl = runtime_] {
+                if (auto const runtime = impl.lock()) runtime->coordinator().interrupt();
+            });
+    }
+
+private:
+    std::weak_ptr<Runtime::Impl> runtime_;
+    std::shared_ptr<OperatorTurn> turn_;
+};
+
 }  // namespace
 
 void bind_operators(nb::module_& module) {
+    nb::class_<TurnHolder>(module, "OperatorTurn")
+        .def(nb::init<RuntimeHolder&, std::vector<EndpointPair> const&>(), nb::arg("runtime"),
+             nb::arg("endpoints"))
+        .def("decline", &TurnHolder::decline, nb::arg("what"), nb::arg("code"), nb::arg("why"),
+             nb::arg("patience"));
     OperatorBindings<OnHost>::define(module, "", "");
 }
 

@@ -96,12 +96,12 @@ bool any_on_host(std::vector<Device> const& devices, std::vector<Endpoint> const
     });
 }
 
-ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
-                              std::vector<EndpointPair> const& destinations, Schema const* schema,
-                              std::string const& routing, std::vector<std::string> const& keys,
-                              std::string const& hash, std::vector<std::uint32_t> const& owners,
-                              std::vector<SortKeyTuple> const& order, Table const* splitters,
-                              nb::dict const& options) {
+ChannelSpec channel_spec(RuntimeHolder& holder, std::vector<EndpointPair> const& sources,
+                         std::vector<EndpointPair> const& destinations, Schema const* schema,
+                         std::string const& routing, std::vector<std::string> const& keys,
+                         std::string const& hash, std::vector<std::uint32_t> const& owners,
+                         std::vector<SortKeyTuple> const& order, Table const* splitters,
+                         nb::dict const& options) {
     ChannelSpec spec;
     spec.sources = endpoints_of(sources);
     spec.destinations = endpoints_of(destinations);
@@ -119,9 +119,30 @@ ChannelHolder* create_channel(RuntimeHolder& holder, std::vector<EndpointPair> c
     if (!limited && any_on_host(holder.get().devices(), spec.destinations)) {
         spec.options.receive_limit = UINT64_MAX;  // as much as the runtime has left
     }
+    return spec;
+}
+
+ChannelHolder* create_channel(RuntimeHolder& holder, ChannelSpec const& spec) {
     Channel channel = beside_with<Channel>(
         holder, [spec](Runtime& runtime) { return runtime.create_channel(spec); });
     return new ChannelHolder(std::move(channel));
+}
+
+/// What failed here before the call that several processes make is told to the others.
+void decline_endpoints(RuntimeHolder& holder, std::string const& code, std::string const& why) {
+    beside_with<bool>(holder, [error = Error(code_named(code), why)](Runtime& runtime) {
+        runtime.decline_endpoints(error);
+        return true;
+    });
+}
+
+void decline_channel(RuntimeHolder& holder, std::vector<EndpointPair> const& endpoints,
+                     std::string const& code, std::string const& why) {
+    beside_with<bool>(holder, [ends = endpoints_of(endpoints),
+                               error = Error(code_named(code), why)](Runtime& runtime) {
+        runtime.decline_channel(ends, error);
+        return true;
+    });
 }
 
 void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
@@ -131,6 +152,7 @@ void delete_channel(RuntimeHolder& holder, ChannelHolder const& channel) {
 }  // namespace
 
 void bind_runtime(nb::module_& module) {
+    nb::class_<ChannelSpec>(module, "ChannelSpec");
     nb::class_<RuntimeHolder>(module, "Runtime")
         .def_static("local", local, nb::arg("cpu_devices"), nb::arg("memory_limit"), nb::arg("pin"),
                     nb::arg("gpu_allocator").none())
@@ -142,13 +164,17 @@ void bind_runtime(nb::module_& module) {
         .def("create_endpoint", create_endpoint, nb::arg("device"))
         .def("delete_endpoint", delete_endpoint, nb::arg("endpoint"))
         .def("gather_endpoints", gather_endpoints, nb::arg("mine"))
-        .def("create_channel", create_channel, nb::arg("sources"), nb::arg("destinations"),
+        .def("decline_endpoints", decline_endpoints, nb::arg("code"), nb::arg("why"))
+        .def("channel_spec", channel_spec, nb::arg("sources"), nb::arg("destinations"),
              nb::arg("schema").none(), nb::arg("routing"), nb::arg("keys"), nb::arg("hash"),
              nb::arg("owners"), nb::arg("order"), nb::arg("splitters").none(), nb::arg("options"))
+        .def("create_channel", create_channel, nb::arg("spec"))
+        .def("decline_channel", decline_channel, nb::arg("endpoints"), nb::arg("code"),
+             nb::arg("why"))
         .def("delete_channel", delete_channel, nb::arg("channel"))
         .def("close", &RuntimeHolder::close);
+    module.def("usable_cores", usable_cores);
     module.def("set_log_level", set_log_level, nb::arg("level"));
 }
 
 }  // namespace mgi::python
-    module.def("usable_cores", usable_cores);

@@ -65,11 +65,12 @@ Conversation::Conversation(Processes& processes, std::string what, Call const& c
       caller_(what_, options.cancel),
       patience_(options.patience) {
     if (alone()) return;
+    number_ = processes_.next_operator();
+    if (call.empty()) return;
     MessageWriter words;
     words.text("operator").text(what_);
     for (auto const& [name, value] : call) words.text(name).text(value);
     call_ = words.take();
-    number_ = processes_.next_operator();
 }
 
 Conversation::Said Conversation::describe(Failure const& failure) {
@@ -106,9 +107,13 @@ std::string Conversation::encode(Said const& said) const {
 std::vector<Conversation::Said> Conversation::decode(std::vector<std::string> const& words) {
     std::vector<Said> all;
     for (std::string const& one : words) {
+        Said said;
+        if (one.empty()) {  // another one has failed
+            all.push_back(std::move(said));
+            continue;
+        }
         MessageReader from(one);
         if (from.number() != kVersion) MessageReader::refuse();
-        Said said;
         said.call = from.text();
         said.outcome = Outcome(from.number(u64(Outcome::Failed)));
         said.code = ErrorCode(from.number(u64(ErrorCode::Internal)));
@@ -130,9 +135,13 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     std::string const words = encode(mine);
     // Who has failed, or was told to stop already, hears why in any case.
     bool const stops = mine.outcome == Outcome::Well;
+    bool const gives_up = mine.outcome == Outcome::Failed;
     std::optional<Clock::time_point> failed;
+    // Who gives up waits for nobody but those who are to pass it on.
+    Clock::time_point const latest = Clock::now() + farewell();
     auto const stop = [&] {
         if (stops && caller_.cancelled()) return true;
+        if (gives_up && Clock::now() > latest) return true;
         // Whoever has failed a channel says why, or has died.
         if (!failed && any_failed(channels)) failed = Clock::now();
         return failed && Clock::now() > *failed + kFarewell;
@@ -141,12 +150,16 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     said_ = true;
     for (u64 before = moved(channels);;) {
         try {
-            auto const answers = processes_.gather(key, words, patience, stop);
+            auto const answers = processes_.gather(key, words, patience, stop, gives_up);
             ++step_;
             said_ = false;
             return decode(answers);
         } catch (Error const& error) {
             if (stops) caller_.check();
+            if (error.code() == ErrorCode::GroupFailed) {  // all hear that one is gone
+                over_ = true;
+                throw Error(error.code(), what_ + ": " + error.what());
+            }
             if (error.code() != ErrorCode::Timeout) throw;
             u64 const now = moved(channels);
             if (now == before) {
@@ -160,12 +173,18 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     }
 }
 
-// All processes must have called the same operator with the same arguments.
+// All processes must have called the same operator with the same arguments. Who could not call, and who was not
+// heard since another one has failed, says none.
 void Conversation::compare_calls(std::vector<Said> const& all) const {
-    for (std::size_t p = 1; p < all.size(); ++p) {
-        if (all[p].call == all[0].call) continue;
-        MessageReader first(all[0].call);
-        MessageReader other(all[p].call);
+    auto const call_at = [&](std::size_t p) -> std::string const& {
+        return p == processes_.me() ? call_ : all[p].call;
+    };
+    std::size_t named = 0;
+    while (call_at(named).empty()) ++named;
+    for (std::size_t p = named + 1; p < all.size(); ++p) {
+        if (call_at(p).empty() || call_at(p) == call_at(named)) continue;
+        MessageReader first(call_at(named));
+        MessageReader other(call_at(p));
         while (!first.at_end() && !other.at_end()) {
             std::string const name(first.text());
             std::string const value(first.text());
@@ -173,7 +192,7 @@ void Conversation::compare_calls(std::vector<Said> const& all) const {
             std::string const other_value(other.text());
             if (name == other_name && value == other_value) continue;
             std::string text = what_;
-            text.append(": ").append(processes_.name(0)).append(" calls it with ");
+            text.append(": ").append(processes_.name(named)).append(" calls it with ");
             text.append(name).append(" ").append(value).append(", ");
             text.append(processes_.name(p)).append(" with ");
             text.append(other_name).append(" ").append(other_value);
@@ -190,14 +209,14 @@ void Conversation::blame(std::size_t process, Said const& said) const {
     throw Error(said.code, what_ + ": " + processes_.name(process) + " has failed: " + said.text);
 }
 
-void Conversation::judge(std::vector<Said> const& all, std::exception_ptr const& own) {
+void Conversation::judge(std::vector<Said> const& all, Outcome mine,
+                         std::exception_ptr const& own) {
     auto const first = [&](Outcome outcome) {
         auto const at = std::find_if(all.begin(), all.end(),
                                      [&](Said const& said) { return said.outcome == outcome; });
         return std::size_t(at - all.begin());
     };
     std::size_t const failed = first(Outcome::Failed);
-    Outcome const mine = all.at(processes_.me()).outcome;
     if (failed != all.size()) {
         over_ = true;
         if (own != nullptr && mine == Outcome::Failed) std::rethrow_exception(own);
@@ -222,7 +241,7 @@ std::vector<std::string> Conversation::gather(std::string const& facts) {
         over_ = true;
         throw;
     }
-    judge(all, nullptr);
+    judge(all, Outcome::Well, nullptr);
     std::vector<std::string> answers;
     answers.reserve(all.size());
     for (Said const& said : all) answers.push_back(said.facts);
@@ -240,7 +259,9 @@ void Conversation::end(Failure const& failure, std::vector<Channel> const& chann
     Said const mine = describe(failure);
     std::vector<Said> all;
     try {
-        all = say(mine, mine.outcome == Outcome::Well ? patience_ : farewell(), channels);
+        // How long words are waited for, or how long they stand there.
+        bool const follows = mine.outcome == Outcome::Followed || mine.outcome == Outcome::Overflow;
+        all = say(mine, follows ? farewell() : patience_, channels);
     } catch (...) {
         over_ = true;
         if (failure.what != nullptr && mine.outcome != Outcome::Overflow) {
@@ -255,7 +276,7 @@ void Conversation::end(Failure const& failure, std::vector<Channel> const& chann
         }
         throw;
     }
-    judge(all, failure.what);
+    judge(all, mine.outcome, failure.what);
 }
 
 void Conversation::give_up(std::exception_ptr const& failure) noexcept {
@@ -264,10 +285,7 @@ void Conversation::give_up(std::exception_ptr const& failure) noexcept {
     try {
         // What was said at a step stays said.
         if (said_) ++step_;
-        Said const mine = describe({failure});
-        // Who was waited for in vain already hardly comes now.
-        bool const waited = mine.code == ErrorCode::Timeout;
-        say(mine, waited ? std::min(patience_, kShortFarewell) : farewell(), {});
+        say(describe({failure}), patience_, {});
     } catch (...) {
         // Whoever does not hear of it waits in vain, for as long as its patience.
     }

@@ -30,7 +30,7 @@ public:
     // Arguments by name, which must be the same everywhere.
     using Call = std::vector<std::pair<std::string, std::string>>;
 
-    // `what` names the operator in messages and in channel names.
+    // `what` names the operator in messages and in channel names. Without arguments this process only gives up.
     Conversation(Processes& processes, std::string what, Call const& call,
                  OperatorOptions const& options);
 
@@ -39,8 +39,8 @@ public:
     [[nodiscard]] std::string const& what() const { return what_; }
 
     // What all say at this step, by process. Throws an Error that names the process where one has given
-    // up, or was called with other arguments; Error(Timeout) when one has said nothing for as long as
-    // the options' patience, Error(Interrupted) when the caller cancels.
+    // up, has ended, or was called with other arguments; Error(Timeout) when one has said nothing for as long
+    // as the options' patience, Error(Interrupted) when the caller cancels.
     std::vector<std::string> gather(std::string const& facts);
 
     // All have come to the end of an attempt, this process with a failure or without. Throws where one has failed: this process' own failure, or an Error that names whose it
@@ -48,8 +48,8 @@ public:
     // `channels` move, others are not waited for in vain.
     void end(Failure const& failure, std::vector<Channel> const& channels);
 
-    // This process gives up at this step, which the others learn when they come to it. Nothing to be
-    // said where they know.
+    // This process gives up at this step, which the others learn when they come to it, for as long as the
+    // options' patience. Waits for none of them. Nothing to be said where they know.
     void give_up(std::exception_ptr const& failure) noexcept;
 
 private:
@@ -64,7 +64,7 @@ private:
     std::vector<Said> say(Said const& mine, std::chrono::milliseconds patience,
                           std::vector<Channel> const& channels);
     void compare_calls(std::vector<Said> const& all) const;
-    void judge(std::vector<Said> const& all, std::exception_ptr const& own);
+    void judge(std::vector<Said> const& all, Outcome mine, std::exception_ptr const& own);
     [[noreturn]] void blame(std::size_t process, Said const& said) const;
     [[nodiscard]] std::chrono::milliseconds farewell() const;
 

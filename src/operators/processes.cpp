@@ -24,8 +24,8 @@ public:
     }
     u64 next_operator() override { return 0; }
     std::vector<std::string> gather(std::string const&, std::string const& words,
-                                    std::chrono::milliseconds,
-                                    std::function<bool()> const&) override {
+                                    std::chrono::milliseconds, std::function<bool()> const&,
+                                    bool) override {
         return {words};
     }
     Channel create_channel(ChannelSpec const& spec) override {
@@ -61,8 +61,8 @@ public:
     u64 next_operator() override { return members_.next_occasion(); }
     std::vector<std::string> gather(std::string const& key, std::string const& words,
                                     std::chrono::milliseconds timeout,
-                                    std::function<bool()> const& stop) override {
-        return members_.gather(key, words, timeout, stop);
+                                    std::function<bool()> const& stop, bool failed) override {
+        return members_.gather(key, words, timeout, stop, failed);
     }
     Channel create_channel(ChannelSpec const& spec) override {
         return runtime_.create_channel(spec);

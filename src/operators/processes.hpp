@@ -33,11 +33,13 @@ public:
     virtual u64 next_operator() = 0;
 
     // What every process has said under this key, by process; the same to all. May be repeated with
-    // the same words. Throws Error(Timeout) that names those which have not said theirs, and
-    // Error(Interrupted) once `stop`, which is asked every now and then, is true.
+    // the same words, which are not empty. Throws Error(Timeout) that names those which have not said theirs,
+    // Error(GroupFailed) that names one which has ended, and Error(Interrupted) once `stop`, which is asked
+    // every now and then, is true. One that has `failed` waits for nobody: the others hear its words, as they
+    // come within the timeout, and mostly nothing else: what the rest says is empty then.
     virtual std::vector<std::string> gather(std::string const& key, std::string const& words,
                                             std::chrono::milliseconds timeout,
-                                            std::function<bool()> const& stop) = 0;
+                                            std::function<bool()> const& stop, bool failed) = 0;
 
     // Called by all that have endpoints in it, with the same specification, and in the same order where
     // there are several; throws in all of them or in none.

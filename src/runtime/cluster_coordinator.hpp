@@ -28,10 +28,8 @@ public:
     int share_board(int descriptor) override { return client_.share_board(descriptor); }
     [[nodiscard]] Job job() const override { return job_ ? *job_ : Job::from_environment(); }
     [[nodiscard]] std::string server() const override { return client_.server(); }
-    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
-                                    std::string const& data,
-                                    std::chrono::milliseconds timeout) override {
-        return client_.gather(key, rank, size, data, timeout);
+    std::vector<std::string> gather(ClusterGather const& said) override {
+        return client_.gather(said);
     }
     [[nodiscard]] std::string elsewhere() const override;
     [[nodiscard]] bool may_wait() const override { return true; }

@@ -2,13 +2,11 @@
 
 namespace mgi {
 
-std::vector<std::string> LocalCoordinator::gather(std::string const& key, std::uint32_t rank,
-                                                  std::uint32_t size, std::string const& data,
-                                                  std::chrono::milliseconds /*timeout*/) {
-    if (size == 1) return {data};
+std::vector<std::string> LocalCoordinator::gather(ClusterGather const& said) {
+    if (said.size == 1) return {said.data};
     throw Error(ErrorCode::InvalidArgument,
-                "'" + key + "' is to be gathered from " + std::to_string(size) +
-                    " processes, of which this is rank " + std::to_string(rank) +
+                "'" + said.key + "' is to be gathered from " + std::to_string(said.size) +
+                    " processes, of which this is rank " + std::to_string(said.rank) +
                     ", and this runtime is of one process alone: use Runtime::connect()");
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <mgi/channel.hpp>
+#include <mgi/cluster.hpp>
 #include <mgi/graph.hpp>
 #include <mgi/job.hpp>
 
@@ -40,10 +41,8 @@ public:
     // Which of the processes that were started together this one is.
     [[nodiscard]] virtual Job job() const = 0;
     [[nodiscard]] virtual std::string server() const = 0;
-    // What all of `size` processes say under one key, by rank; as ClusterClient::gather.
-    virtual std::vector<std::string> gather(std::string const& key, std::uint32_t rank,
-                                            std::uint32_t size, std::string const& data,
-                                            std::chrono::milliseconds timeout) = 0;
+    // What all processes say under one key, by rank; as ClusterClient::gather.
+    virtual std::vector<std::string> gather(ClusterGather const& said) = 0;
     // Where an endpoint may be that this runtime does not have.
     [[nodiscard]] virtual std::string elsewhere() const = 0;
     // Whether calls go beyond this process.
@@ -66,9 +65,7 @@ public:
     int share_board(int descriptor) override;
     [[nodiscard]] Job job() const override { return Job::from_environment(); }
     [[nodiscard]] std::string server() const override { return job().server; }
-    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
-                                    std::string const& data,
-                                    std::chrono::milliseconds timeout) override;
+    std::vector<std::string> gather(ClusterGather const& said) override;
     [[nodiscard]] std::string elsewhere() const override { return "or made by another one"; }
     [[nodiscard]] bool may_wait() const override { return false; }
     void interrupt() noexcept override {}

@@ -43,18 +43,18 @@ std::string_view home_in(std::string_view words) {
 
 }  // namespace
 
-std::vector<std::string> Runtime::Impl::gather_often(Company const& company,
-                                                     std::string const& what,
-                                                     std::string const& data,
-                                                     std::chrono::milliseconds timeout,
-                                                     std::function<bool()> const& stop) {
+std::vector<std::string> Runtime::Impl::gather_often(
+    Company const& company, std::string const& what, std::string const& data,
+    std::chrono::milliseconds timeout, std::function<bool()> const& stop, bool failed) {
     if (auto const board = board_of(company)) {
         if (auto all = board->gather(what, data, stop)) return std::move(*all);
     }
     Watch const watch(*coordinator_, stop);
-    std::vector<std::string> all = gather(company, what, data, timeout);
-    // Now they are all here.
-    if (!board_of(company)) found_board(company, what);
+    std::vector<std::string> all = gather(company, what, data, timeout, failed);
+    // Now they are all here, unless one has failed.
+    bool const here =
+        std::none_of(all.begin(), all.end(), [](auto const& one) { return one.empty(); });
+    if (here && !board_of(company)) found_board(company, what);
     return all;
 }
 

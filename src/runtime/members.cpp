@@ -46,11 +46,15 @@ std::uint64_t Members::next_occasion() {
     return state_->runtime->next_occasion(state_->company);
 }
 
+std::uint64_t Members::occasions() const {
+    return state_->runtime->occasions(state_->company);
+}
+
 std::vector<std::string> Members::gather(std::string const& what, std::string const& words,
                                          std::chrono::milliseconds timeout,
-                                         std::function<bool()> const& stop) {
+                                         std::function<bool()> const& stop, bool failed) {
     if (count() == 1) return {words};
-    return state_->runtime->gather_often(state_->company, what, words, timeout, stop);
+    return state_->runtime->gather_often(state_->company, what, words, timeout, stop, failed);
 }
 
 }  // namespace mgi

@@ -58,6 +58,7 @@ public:
     Endpoint create_endpoint(std::string const& device);
     void delete_endpoint(Endpoint endpoint);
     std::vector<Endpoint> gather_endpoints(std::vector<Endpoint> const& mine);
+    void decline_endpoints(Error const& why) noexcept;
     // The processes that have some of these endpoints.
     struct Company {
         Job job;
@@ -66,6 +67,7 @@ public:
         std::uint32_t me = 0;                // index in ranks
         std::vector<std::string> servers;    // by rank of `ranks`
         std::vector<bool> on_gpu;            // by endpoint
+        std::vector<std::uint32_t> first;    // endpoint of each, by rank of `ranks`
         [[nodiscard]] bool on_one_server() const {
             return std::adjacent_find(servers.begin(), servers.end(), std::not_equal_to<>()) ==
                    servers.end();
@@ -74,22 +76,26 @@ public:
     // Throws Error(NotFound), or InvalidArgument where this process is none of them.
     [[nodiscard]] Company company_of(std::vector<Endpoint> const& endpoints) const;
     // What all of them say, by rank: each calls it with the same `what`, which names the occasion. As
-    // ClusterClient::gather; a timeout of 0 is the cluster's.
+    // ClusterClient::gather, `failed` too; a timeout of 0 is the cluster's. What somebody says is never
+    // empty: so who has failed is known by what the others have not said.
     std::vector<std::string> gather(Company const& company, std::string const& what,
-                                    std::string const& data,
-                                    std::chrono::milliseconds timeout = {});
+                                    std::string const& data, std::chrono::milliseconds timeout = {},
+                                    bool failed = false);
     // The same for operators, which gather much: by memory of their own once they have some, `stop` is asked meanwhile.
     std::vector<std::string> gather_often(Company const& company, std::string const& what,
                                           std::string const& data,
                                           std::chrono::milliseconds timeout,
-                                          std::function<bool()> const& stop);
+                                          std::function<bool()> const& stop, bool failed);
     // How often this process has been asked for it before, for the same ranks.
     std::uint64_t next_occasion(Company const& company);
+    // How often it has been by now.
+    [[nodiscard]] std::uint64_t occasions(Company const& company) const;
     // Those that are kept for these endpoints, or what `make` makes.
     std::shared_ptr<GpuWindows> windows_of(
         std::vector<Endpoint> const& endpoints,
         std::function<std::shared_ptr<GpuWindows>()> const& make);
     Channel create_channel(ChannelSpec const& spec);
+    void decline_channel(std::vector<Endpoint> const& endpoints, Error const& why) noexcept;
     void delete_channel(ChannelImpl const& channel);
 
     // A channel whose endpoints are in several processes. All members call with equal specifications;

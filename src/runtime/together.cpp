@@ -17,6 +17,8 @@ namespace {
 
 // A part's address is taken at random of a large region: one that is not free somewhere is rare.
 constexpr int kMostAttempts = 8;
+// What all say first, also who cannot even ask for the channel.
+constexpr char const* kFirstStep = "channel made";
 
 Error as_error(std::exception const& error) {
     auto const* const own = dynamic_cast<Error const*>(&error);
@@ -28,7 +30,8 @@ Error as_error(std::exception const& error) {
 std::vector<Said> all_said(std::vector<std::string> const& shares) {
     std::vector<Said> all;
     all.reserve(shares.size());
-    for (std::string const& share : shares) all.push_back(decode(share));
+    // Of all but one there is nothing where that one has failed.
+    for (std::string const& share : shares) all.push_back(share.empty() ? Said() : decode(share));
     return all;
 }
 
@@ -151,7 +154,7 @@ private:
         elsewhere_ = {};
         std::vector<GpuCard> cards;
         std::vector<DirectCard> direct;
-        for (Said& said : say("channel made", mine)) {
+        for (Said& said : say(kFirstStep, mine)) {
             id_ = std::max(id_, said.id);
             if (said.terms) elsewhere_.terms = said.terms;
             elsewhere_.addresses.push_back(std::move(said.addresses));
@@ -279,7 +282,8 @@ private:
     std::vector<Said> say(std::string const& what, Said const& mine) {
         std::vector<Said> all;
         try {
-            all = all_said(runtime_.gather(company_, what, encode(mine)));
+            bool const failed = mine.error.has_value();
+            all = all_said(runtime_.gather(company_, what, encode(mine), {}, failed));
         } catch (Error const& error) {
             // An own error says more than that others did not come to hear it.
             if (mine.error) throw Error(*mine.error);
@@ -362,6 +366,19 @@ Channel Runtime::Impl::create_together(ChannelSpec const& spec) {
     bool const keeps = std::find(received, company.on_gpu.end(), false) != company.on_gpu.end();
     if (!keeps && spec.options.receive_limit == UINT64_MAX) fitting.options.receive_limit = 0;
     return Founding(*this, fitting, company).found();
+}
+
+// Nobody waits then for this process, which has failed before it could make the channel with the others.
+void Runtime::Impl::decline_channel(std::vector<Endpoint> const& endpoints,
+                                    Error const& why) noexcept {
+    try {
+        Company const company = company_of(endpoints);
+        Said said;
+        said.error = why;
+        (void)gather(company, kFirstStep, encode(said), {}, true);
+    } catch (std::exception const& error) {
+        log::debug("nobody is told that a channel has failed here: {}", error.what());
+    }
 }
 
 }  // namespace mgi

@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "operators/conversation.hpp"
 #include "operators/job.hpp"
 #include "support/expect_error.hpp"
 #include "support/hang_guard.hpp"
@@ -290,6 +291,27 @@ TEST(Processes, WhoNeverComesIsNamed) {
     });
     EXPECT_EQ(came[1].failure, nullptr);
     expect_words(texts_of({came[0]}, ErrorCode::Timeout)[0], {"patience", "rank 1"});
+}
+
+TEST(Processes, WhoCannotEvenCallIsHeardAndTheNextCallIsOneOfAll) {
+    Job job{3, {0, 1, 2}};
+    auto const parts = parts_of(numbered_schema(), {numbered_rows(5, 5), numbered_rows(5, 5), {}});
+    auto const came = job.run([&](Processes& processes, std::size_t me) {
+        std::vector<Table> const own = job.own(parts, me);
+        auto const exchange = [&] {
+            return operators::exchange_among(processes, job.runtime(), job.endpoints(), own,
+                                             {"key"}, {}, nullptr);
+        };
+        if (me == 1) {
+            Error const why(ErrorCode::Refused, "its tables cannot be read");
+            operators::Conversation(processes, "exchange", {}, {})
+                .give_up(std::make_exception_ptr(why));
+        } else {
+            expect_error(ErrorCode::Refused, {"exchange: rank 1 has failed: its tables"}, exchange);
+        }
+        return exchange();
+    });
+    for (Came const& one : came) EXPECT_EQ(one.failure, nullptr);
 }
 
 TEST(Processes, AChannelThatCannotBeMade) {

@@ -39,7 +39,7 @@ std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_
                                               std::string const& words,
                                               std::chrono::milliseconds timeout,
                                               std::function<bool()> const& stop,
-                                              std::vector<std::size_t> const& who) {
+                                              std::vector<std::size_t> const& who, bool failed) {
     std::vector<std::size_t> all = who;
     if (all.empty()) {
         all.resize(count_);
@@ -53,8 +53,13 @@ std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_
                     key + ": rank " + std::to_string(process) + " has said something else before");
     }
     said[process] = words;
+    if (failed && !failed_.contains(key)) {
+        std::vector<std::string>& heard = failed_[key];
+        for (std::size_t const p : all) heard.push_back(p == process ? words : "");
+    }
     changed_.notify_all();
     auto const all_said = [&] {
+        if (failed_.contains(key)) return true;
         return std::all_of(all.begin(), all.end(),
                            [&](std::size_t p) { return said[p].has_value(); });
     };
@@ -70,6 +75,7 @@ std::vector<std::string> MeetingPlace::gather(std::string const& key, std::size_
         }
         throw Error(ErrorCode::Timeout, key + ": nothing from" + missing);
     }
+    if (failed_.contains(key)) return failed_[key];
     std::vector<std::string> answers;
     answers.reserve(all.size());
     for (std::size_t const p : all) answers.push_back(*said[p]);

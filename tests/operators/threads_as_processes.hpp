@@ -27,7 +27,7 @@ public:
     std::vector<std::string> gather(std::string const& key, std::size_t process,
                                     std::string const& words, std::chrono::milliseconds timeout,
                                     std::function<bool()> const& stop,
-                                    std::vector<std::size_t> const& who = {});
+                                    std::vector<std::size_t> const& who = {}, bool failed = false);
     /// The channel that the processes `who` create by their `number`-th call together.
     Channel create_channel(std::size_t number, std::size_t process, ChannelSpec const& spec,
                            std::vector<std::size_t> const& who);
@@ -41,6 +41,7 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<std::string, std::vector<std::optional<std::string>>> said_;
+    std::map<std::string, std::vector<std::string>> failed_;  ///< what all hear of one that has
     struct Made {
         Channel channel;
         std::size_t users = 0;
@@ -71,8 +72,8 @@ public:
     operators::u64 next_operator() override { return operators_++; }
     std::vector<std::string> gather(std::string const& key, std::string const& words,
                                     std::chrono::milliseconds timeout,
-                                    std::function<bool()> const& stop) override {
-        return place_.gather(key, me_, words, timeout, stop);
+                                    std::function<bool()> const& stop, bool failed) override {
+        return place_.gather(key, me_, words, timeout, stop, {}, failed);
     }
     Channel create_channel(ChannelSpec const& spec) override;
     void delete_channel(Channel const& channel) override { place_.leave_channel(channel); }

@@ -67,18 +67,18 @@ public:
         return job;
     }
     [[nodiscard]] std::string server() const override { return server_; }
-    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
-                                    std::string const& data, std::chrono::milliseconds) override {
+    std::vector<std::string> gather(ClusterGather const& said) override {
+        std::uint32_t const size = said.size;
         std::unique_lock lock(board_.mutex);
-        auto& gathering = board_.gatherings[key];
+        auto& gathering = board_.gatherings[said.key];
         // The one before under this key is over when all have gone.
         board_.changed.wait_for(lock, kPatience, [&] { return gathering.gone == 0; });
         gathering.said.resize(size);
-        gathering.said[rank] = data;
+        gathering.said[said.rank] = said.data;
         ++gathering.came;
         board_.changed.notify_all();
         if (!board_.changed.wait_for(lock, kPatience, [&] { return gathering.came == size; })) {
-            throw Error(ErrorCode::Timeout, "not all have come to " + key);
+            throw Error(ErrorCode::Timeout, "not all have come to " + said.key);
         }
         std::vector<std::string> all = gathering.said;
         if (++gathering.gone == size) {

@@ -114,13 +114,12 @@ public:
     int share_board(int) override { throw Error(ErrorCode::Refused, "a meeting has no board"); }
     [[nodiscard]] Job job() const override { return job_; }
     [[nodiscard]] std::string server() const override { return job_.server; }
-    std::vector<std::string> gather(std::string const& key, std::uint32_t rank, std::uint32_t size,
-                                    std::string const& data, std::chrono::milliseconds) override {
-        std::string words = ask("gather\n" + key + '\n' + std::to_string(rank) + '\n' +
-                                std::to_string(size) + '\n' + data)
+    std::vector<std::string> gather(ClusterGather const& said) override {
+        std::string words = ask("gather\n" + said.key + '\n' + std::to_string(said.rank) + '\n' +
+                                std::to_string(said.size) + '\n' + said.data)
                                 .words;
         std::vector<std::string> all;
-        while (all.size() < size) {
+        while (all.size() < said.size) {
             std::uint32_t const bytes = number_of(words);
             all.push_back(words.substr(0, bytes));
             words.erase(0, bytes);

@@ -180,6 +180,7 @@ private:
     void gathered(Requests::iterator at, GatherReply const& reply);
     void repeat_gathers();
     [[nodiscard]] static bool is_gather(Request const& request);
+    [[nodiscard]] static bool is_failure(Request const& request);
 
     // core_channels.cpp: what a channel's processes on this server share, and how they leave it
     HeldPlans& joined_channel(Request const& request, std::uint32_t id);

@@ -226,7 +226,8 @@ void AgentCore::application_left(ApplicationId id, std::string const& why, Time 
     for (auto at = requests_.begin(); at != requests_.end();) {
         auto const request = at++;
         if (request->second.application != id) continue;
-        if (is_gather(request->second)) {  // the others are not to count on it
+        if (is_gather(request->second) &&
+            !is_failure(request->second)) {  // the others are not to count on it
             drop(request);
             continue;
         }

@@ -10,6 +10,12 @@ bool AgentCore::is_gather(Request const& request) {
     return std::holds_alternative<GatherRequest>(request.message);
 }
 
+// Says that its rank cannot go on, which the others hear also where it has ended.
+bool AgentCore::is_failure(Request const& request) {
+    auto const* const asked = std::get_if<GatherRequest>(&request.message);
+    return asked != nullptr && asked->failed();
+}
+
 void AgentCore::gather(Request request, Json const& message) {
     GatherRequest asked;
     asked.set_request(text_in(message, "request", 128));
@@ -17,6 +23,12 @@ void AgentCore::gather(Request request, Json const& message) {
     asked.set_rank(number32_in(message, "rank"));
     asked.set_size(number32_in(message, "size"));
     asked.set_data(bytes_in(message, "data"));
+    if (has(message, "endpoints")) {
+        for (std::uint32_t const endpoint : ids_in(message, "endpoints")) {
+            asked.add_endpoints(endpoint);
+        }
+    }
+    asked.set_failed(has(message, "failed") && flag_in(message, "failed"));
     asked.set_owner(owner_of(request.application));
     request.message = std::move(asked);
     ask(std::move(request));
@@ -33,6 +45,10 @@ void AgentCore::gathered(Requests::iterator at, GatherReply const& reply) {
     Json shares = Json::array();
     for (std::string const& data : reply.data()) shares.push_back(bytes_value(data));
     answer(request, {{"data", std::move(shares)}});
+    if (is_failure(request)) {  // who has heard of it must not hear of it again
+        forget(at);
+        return;
+    }
     Request kept = request;
     forget(at);
     kept.application = 0;

@@ -220,7 +220,12 @@ void AgentCore::call_ended(CallNumber number, CallOutcome outcome, Time now) {
     if (older) outcome.kind = CallOutcome::Kind::Repeat;
     switch (outcome.kind) {
         case CallOutcome::Kind::Done: done(at, outcome); break;
-        case CallOutcome::Kind::Failed: fail(at, outcome.code, outcome.text); break;
+        case CallOutcome::Kind::Failed: {
+            // What others have ended is a failure of theirs where processes meet, else a refusal.
+            bool const refused = outcome.code == ErrorCode::GroupFailed && !is_gather(request);
+            fail(at, refused ? ErrorCode::Refused : outcome.code, outcome.text);
+            break;
+        }
         case CallOutcome::Kind::Stale:
             request.trouble = outcome.text;
             session_.register_again(outcome.text, now);

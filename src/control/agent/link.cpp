@@ -38,6 +38,7 @@ CallOutcome failure_of(Outcome const& outcome) {
                        : failed(Kind::Failed, ErrorCode::InvalidArgument, text);
         case Outcome::INVALID_ARGUMENT:
             return failed(Kind::Failed, ErrorCode::InvalidArgument, text);
+        case Outcome::ABORTED: return failed(Kind::Failed, ErrorCode::GroupFailed, text);
         case Outcome::NOT_FOUND: return failed(Kind::Failed, ErrorCode::NotFound, text);
         case Outcome::RESOURCE_EXHAUSTED: return failed(Kind::Failed, ErrorCode::OutOfMemory, text);
         default: return failed(Kind::Failed, ErrorCode::Refused, text);

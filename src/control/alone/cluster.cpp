@@ -80,6 +80,10 @@ std::vector<std::string> ClusterClient::gather(std::string const& /*key*/, std::
     cannot_join();
 }
 
+std::vector<std::string> ClusterClient::gather(ClusterGather const& /*said*/) {
+    cannot_join();
+}
+
 std::string ClusterClient::status() {
     cannot_join();
 }

@@ -92,13 +92,18 @@ int ClusterClient::share_board(int descriptor) {
 std::vector<std::string> ClusterClient::gather(std::string const& key, std::uint32_t rank,
                                                std::uint32_t size, std::string const& data,
                                                std::chrono::milliseconds timeout) {
-    Json const answer = impl_->call({{"op", "gather"},
-                                     {"key", key},
-                                     {"rank", rank},
-                                     {"size", size},
-                                     {"data", control::bytes_value(data)}},
-                                    nullptr, timeout);
-    return control::shares_in(answer, size);
+    return gather({key, rank, size, data, timeout});
+}
+
+std::vector<std::string> ClusterClient::gather(ClusterGather const& said) {
+    Json request = {{"op", "gather"},
+                    {"key", said.key},
+                    {"rank", said.rank},
+                    {"size", said.size},
+                    {"data", control::bytes_value(said.data)}};
+    if (!said.endpoints.empty()) request["endpoints"] = control::runs_of(said.endpoints);
+    if (said.failed) request["failed"] = true;
+    return control::shares_in(impl_->call(std::move(request), nullptr, said.timeout), said.size);
 }
 
 void ClusterClient::interrupt() noexcept {

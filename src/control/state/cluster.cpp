@@ -123,6 +123,7 @@ void Cluster::due(Due what, std::uint64_t id, Effects& effects) {
             ++counters_.calls_failed;
             gathers_.due(id, timers_, effects);
             return;
+        case Due::FailedGather: gathers_.forget_failure(id); return;
         case Due::Gathered: gathers_.forget(now_, timers_); return;
     }
 }

@@ -135,6 +135,7 @@ void Cluster::remove_endpoint(std::uint32_t id, std::string const& why, Effects&
     }
     endpoints_of_.remove(found->second.owner);
     endpoints_.erase(found);
+    gathers_.endpoint_gone(id, why, timers_, effects);
     log::info("controller: endpoint {} is gone: {}", id, why);
 }
 

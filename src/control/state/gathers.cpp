@@ -12,11 +12,17 @@
 namespace mgi::control {
 namespace {
 
-constexpr std::size_t kMostNamed = 8;   // ranks in an error's text
-constexpr std::size_t kCallCost = 256;  // bytes that a call takes beside its share's data
+constexpr std::size_t kMostNamed = 8;      // ranks in an error's text
+constexpr std::size_t kCallCost = 256;     // bytes that a call takes beside its share's data
+constexpr std::size_t kMostGone = 65'536;  // endpoints that are remembered
 
 void answer(CallId call, Problem problem, std::string text, Effects& effects) {
     effects.emplace_back(Answer{call, problem, std::move(text), 0, 0, nullptr});
+}
+
+// Bytes to know whose endpoint is whose.
+std::size_t watch_cost(std::size_t endpoints) {
+    return endpoints * sizeof(std::pair<std::uint32_t, std::uint32_t>);
 }
 
 }  // namespace
@@ -43,6 +49,11 @@ std::string Gathers::wrong(GatherRequest const& request) const {
     if (request.data().size() > limits_.gather_share) {
         return fmt::format("rank {} says {} bytes; at most {} are possible", request.rank(),
                            request.data().size(), limits_.gather_share);
+    }
+    int const endpoints = request.endpoints_size();
+    if (endpoints != 0 && static_cast<std::uint32_t>(endpoints) != request.size()) {
+        return fmt::format("{} endpoints of {} ranks: one of each, or none", endpoints,
+                           request.size());
     }
     return "";
 }
@@ -80,6 +91,12 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
         effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, known->second});
         return;
     }
+    if (!request.answered()) {
+        if (hear_failure(call, request, now, timers, effects)) return;
+        if (request.failed()) return fail_meeting(call, request, now, deadline, timers, effects);
+        text = rank_gone(request);
+        if (!text.empty()) return fail(Problem::Aborted, text);
+    }
     text = contradiction(request);
     if (!text.empty() && request.answered()) return fail(Problem::Aborted, "it is over");
     if (!text.empty()) {
@@ -98,17 +115,27 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
     text = waiting_.refusal(key.owner);
     if (!text.empty()) return fail(Problem::Unavailable, text);
     std::size_t const bytes = request.data().size();
+    auto const endpoints = static_cast<std::size_t>(request.endpoints_size());
     auto const met = meetings_.find(key);
     if (met != meetings_.end() && met->second.bytes + bytes > limits_.gather_bytes) {
         return fail(Problem::ResourceExhausted,
                     fmt::format("all ranks together say more than {} bytes", limits_.gather_bytes));
     }
     bool const said = met != meetings_.end() && met->second.shares.contains(request.rank());
-    std::size_t const cost = kCallCost + (said ? 0 : bytes);
+    bool const watches = met != meetings_.end() && !met->second.ranks_at.empty();
+    std::size_t const watched = watches ? 0 : watch_cost(endpoints);
+    std::size_t const cost = kCallCost + watched + (said ? 0 : bytes);
     text = bytes_.refusal(key.owner, cost);
     if (!text.empty()) return fail(Problem::ResourceExhausted, text);
     Meeting& meeting = meetings_[key];
     meeting.size = request.size();
+    if (watched != 0) {
+        for (std::size_t rank = 0; rank < endpoints; ++rank) {
+            meeting.ranks_at.emplace_back(request.endpoints(static_cast<int>(rank)),
+                                          static_cast<std::uint32_t>(rank));
+        }
+        std::sort(meeting.ranks_at.begin(), meeting.ranks_at.end());
+    }
     Share& share = meeting.shares[request.rank()];
     if (!said) {
         share.data = request.data();
@@ -127,14 +154,14 @@ void Gathers::say(CallId call, GatherRequest const& request, Millis now, Millis 
     timers.set(Due::Gather, call, deadline);
 }
 
-void Gathers::answer_all(Key const& key, Millis now, Timers& timers, Effects& effects) {
+// Its calls are answered, and the answer is kept for those whose got lost.
+Gathers::Meeting Gathers::end_meeting(Key const& key,
+                                      std::shared_ptr<GatherReply const> const& reply, Kept& kept,
+                                      std::size_t& bytes, Timers& timers, Effects& effects) {
     auto const found = meetings_.find(key);
     Meeting meeting = std::move(found->second);
     meetings_.erase(found);
-    auto const reply = std::make_shared<GatherReply>();
-    Kept kept{now + keep_ms_, key.owner, {}};
-    std::size_t bytes = meeting.bytes;
-    for (auto& [rank, share] : meeting.shares) reply->add_data(std::move(share.data));
+    bytes_.remove(key.owner, meeting.bytes + watch_cost(meeting.ranks_at.size()));
     for (auto const& [rank, share] : meeting.shares) {
         for (CallId const call : share.of) {
             auto const waiting = calls_.find(call);
@@ -142,16 +169,125 @@ void Gathers::answer_all(Key const& key, Millis now, Timers& timers, Effects& ef
             answers_[{key.owner, request}] = reply;
             kept.requests.push_back(std::move(request));
             bytes += kCallCost;
+            bytes_.remove(key.owner, kCallCost);
             calls_.erase(waiting);
             waiting_.remove(key.owner);
             timers.cancel(Due::Gather, call);
             effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
         }
     }
+    return meeting;
+}
+
+void Gathers::answer_all(Key const& key, Millis now, Timers& timers, Effects& effects) {
+    Meeting& meeting = meetings_.at(key);
+    auto const reply = std::make_shared<GatherReply>();
+    Kept kept{now + keep_ms_, key.owner, {}};
+    std::size_t bytes = meeting.bytes;
+    for (auto& [rank, share] : meeting.shares) reply->add_data(std::move(share.data));
+    (void)end_meeting(key, reply, kept, bytes, timers, effects);
+    keep(std::move(kept), bytes, timers);
+}
+
+void Gathers::keep(Kept kept, std::size_t bytes, Timers& timers) {
     if (kept_.empty()) timers.set(Due::Gathered, 0, kept.until);
-    bytes_.remove(key.owner, bytes);
-    kept_.add(key.owner, std::move(kept), bytes);
+    std::string const owner = kept.owner;
+    kept_.add(owner, std::move(kept), bytes);
     while (kept_.size() > limits_.kept_gathers_bytes) drop(kept_.drop_of_largest());
+}
+
+// Those who wait hear it now, and the others as they come, until the deadline of who has failed.
+void Gathers::fail_meeting(CallId call, GatherRequest const& request, Millis now, Millis deadline,
+                           Timers& timers, Effects& effects) {
+    Key const key{request.owner(), request.key()};
+    std::size_t const bytes = kCallCost + request.size() + request.data().size();
+    std::string const full = bytes_.refusal(key.owner, bytes);
+    if (!full.empty()) return answer(call, Problem::ResourceExhausted, full, effects);
+    auto const reply = std::make_shared<GatherReply>();
+    for (std::uint32_t rank = 0; rank < request.size(); ++rank) {
+        reply->add_data(rank == request.rank() ? request.data() : "");
+    }
+    Kept kept{now + keep_ms_, key.owner, {request.request()}};
+    std::size_t kept_bytes = bytes;
+    Failed failed{request.size(), bytes, {request.rank()}, reply};
+    auto const met = meetings_.find(key);
+    if (met != meetings_.end() && met->second.size == request.size()) {
+        auto const meeting = end_meeting(key, reply, kept, kept_bytes, timers, effects);
+        for (auto const& [rank, share] : meeting.shares) failed.heard.insert(rank);
+    }
+    answers_[{key.owner, request.request()}] = reply;
+    keep(std::move(kept), kept_bytes, timers);
+    effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
+    if (failed.heard.size() == failed.size) return;
+    bytes_.add(key.owner, bytes);
+    std::uint64_t const number = next_failure_++;
+    failures_.emplace(std::pair(key, number), std::move(failed));
+    failure_keys_.emplace(number, key);
+    timers.set(Due::FailedGather, number, deadline);
+}
+
+// Whether this rank comes to a meeting that another one has failed, of which it has not heard yet.
+bool Gathers::hear_failure(CallId call, GatherRequest const& request, Millis now, Timers& timers,
+                           Effects& effects) {
+    Key const key{request.owner(), request.key()};
+    for (auto at = failures_.lower_bound({key, 0}); at != failures_.end() && at->first.first == key;
+         ++at) {
+        Failed& failed = at->second;
+        if (failed.size != request.size() || !failed.heard.insert(request.rank()).second) continue;
+        auto const reply = failed.reply;
+        answers_[{key.owner, request.request()}] = reply;
+        keep({now + keep_ms_, key.owner, {request.request()}}, kCallCost, timers);
+        effects.emplace_back(Answer{call, Problem::None, {}, 0, 0, reply});
+        if (failed.heard.size() == failed.size) {
+            timers.cancel(Due::FailedGather, at->first.second);
+            forget_failure(at->first.second);
+        }
+        return true;
+    }
+    return false;
+}
+
+void Gathers::forget_failure(std::uint64_t number) {
+    auto const key = failure_keys_.find(number);
+    auto const failed = failures_.find({key->second, number});
+    bytes_.remove(key->second.owner, failed->second.bytes);
+    failures_.erase(failed);
+    failure_keys_.erase(key);
+}
+
+// Of the ranks of this meeting the first that comes no more.
+std::string Gathers::rank_gone(GatherRequest const& request) const {
+    for (int rank = 0; rank < request.endpoints_size(); ++rank) {
+        auto const gone = gone_.find(request.endpoints(rank));
+        if (gone == gone_.end()) continue;
+        return fmt::format("rank {} of {} is gone: {}", rank, request.size(), gone->second);
+    }
+    return "";
+}
+
+void Gathers::endpoint_gone(std::uint32_t endpoint, std::string const& why, Timers& timers,
+                            Effects& effects) {
+    gone_[endpoint] = fmt::format("endpoint {}: {}", endpoint, why);
+    gone_order_.push_back(endpoint);
+    if (gone_order_.size() > kMostGone) {
+        gone_.erase(gone_order_.front());
+        gone_order_.pop_front();
+    }
+    std::vector<std::pair<CallId, std::string>> over;
+    for (auto const& [key, meeting] : meetings_) {
+        auto const& at = meeting.ranks_at;
+        auto const found = std::lower_bound(at.begin(), at.end(), std::pair(endpoint, 0u));
+        if (found == at.end() || found->first != endpoint) continue;
+        std::string const text = fmt::format("gather '{}': rank {} of {} is gone: {}", key.name,
+                                             found->second, meeting.size, gone_[endpoint]);
+        for (auto const& [rank, share] : meeting.shares) {
+            for (CallId const call : share.of) over.emplace_back(call, text);
+        }
+    }
+    for (auto const& [call, text] : over) {
+        take_out(call, timers);
+        answer(call, Problem::Aborted, text, effects);
+    }
 }
 
 void Gathers::take_out(CallId call, Timers& timers) {
@@ -177,7 +313,9 @@ void Gathers::take_out(CallId call, Timers& timers) {
         missing.resize(std::min(missing.size(), kMostNamed));
     }
     meeting->second.shares.erase(share);
-    if (meeting->second.shares.empty()) meetings_.erase(meeting);
+    if (!meeting->second.shares.empty()) return;
+    bytes_.remove(owner, watch_cost(meeting->second.ranks_at.size()));
+    meetings_.erase(meeting);
 }
 
 std::vector<std::uint32_t> Gathers::first_missing(Meeting const& meeting) {

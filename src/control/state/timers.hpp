@@ -23,6 +23,7 @@ enum class Due : std::uint8_t {
     Replan,        ///< a plan that could not be renewed is tried again
     Forget,        ///< a server has failed long ago
     Gather,        ///< a call that waits for others' shares
+    FailedGather,  ///< not all have come to hear that one of them has failed; id: its number
     Gathered,      ///< the oldest answer of a gather is kept no longer; id 0
 };
 

@@ -142,6 +142,84 @@ TEST_F(ControlGathers, WhatCannotBeIsRefused) {
     EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
 }
 
+struct Said {
+    std::string request;
+    std::uint32_t rank = 0;
+    std::string data;
+    bool failed = false;
+    std::vector<std::uint32_t> endpoints = {};
+    std::uint32_t deadline_ms = 5000;
+};
+
+CallId say(Met& met, Agent const& agent, Said const& said, std::uint32_t size = 3) {
+    return met.rig.call([&](CallId call, Now now, Effects& effects) {
+        GatherRequest asked;
+        *asked.mutable_sender() = agent.sender;
+        asked.set_request(said.request);
+        asked.set_key("key");
+        asked.set_rank(said.rank);
+        asked.set_size(size);
+        asked.set_data(said.data);
+        asked.set_failed(said.failed);
+        asked.set_deadline_ms(said.deadline_ms);
+        for (std::uint32_t const endpoint : said.endpoints) asked.add_endpoints(endpoint);
+        met.rig.cluster.gather(call, asked, now, effects);
+    });
+}
+
+TEST_F(ControlGathers, WhoFailsWaitsForNobodyAndIsHeardByAllOnce) {
+    CallId const waits = say(*this, a, {"request-a", 0, "one"});
+    CallId const fails = say(*this, b, {"request-b", 1, "no memory", true});
+    Strings const told{"", "no memory", ""};
+    EXPECT_EQ(shares(waits), told);
+    EXPECT_EQ(shares(fails), told);
+    // Those who have heard of it meet again under the key; who comes to the first meeting only now hears of that one.
+    CallId const next = say(*this, a, {"request-c", 0, "two"});
+    say(*this, b, {"request-d", 1, "three"});
+    EXPECT_FALSE(rig.answers.contains(next));
+    CallId const late = say(*this, b, {"request-e", 2, "late"});
+    EXPECT_EQ(shares(late), told);
+    EXPECT_EQ(shares(say(*this, b, {"request-e", 2, "late"})), told) << "its answer got lost";
+    EXPECT_FALSE(rig.answers.contains(next));
+    say(*this, b, {"request-f", 2, "four"});
+    EXPECT_EQ(shares(next), (Strings{"two", "three", "four"}));
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().waiting().all(), 0u);
+}
+
+TEST_F(ControlGathers, SeveralThatFailAreOneMeeting) {
+    say(*this, a, {"request-a", 0, "first", true});
+    CallId const second = say(*this, b, {"request-b", 1, "second", true});
+    EXPECT_EQ(shares(second), (Strings{"first", "", ""}));
+    EXPECT_EQ(shares(say(*this, b, {"request-c", 2, "x"})), (Strings{"first", "", ""}));
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
+}
+
+TEST_F(ControlGathers, AFailureIsKeptUntilItsDeadline) {
+    say(*this, a, {"request-a", 0, "failed", true, {}, 1000});
+    EXPECT_NE(rig.cluster.gathers().bytes().all(), 0u);
+    rig.pass(1000, {&a, &b});
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
+    CallId const waits = say(*this, b, {"request-b", 1, "x"});
+    EXPECT_FALSE(rig.answers.contains(waits));
+}
+
+TEST_F(ControlGathers, WhoseEndpointIsGoneIsNotWaitedFor) {
+    std::vector<std::uint32_t> const endpoints{rig.endpoint(a), rig.endpoint(b), rig.endpoint(b)};
+    CallId const waits = say(*this, a, {"request-a", 0, "x", false, endpoints});
+    CallId const other = say(*this, b, {"request-b", 1, "y", false, endpoints});
+    rig.delete_endpoint(b, endpoints[2]);
+    expect_wrong(waits, Problem::Aborted, "gather 'key': rank 2 of 3 is gone: endpoint");
+    expect_wrong(other, Problem::Aborted, "deleted");
+    // Also where somebody comes later.
+    expect_wrong(say(*this, a, {"request-c", 0, "x", false, endpoints}), Problem::Aborted,
+                 "rank 2 of 3 is gone");
+    EXPECT_EQ(rig.cluster.gathers().bytes().all(), 0u);
+    EXPECT_EQ(rig.cluster.gathers().waiting().all(), 0u);
+    expect_wrong(say(*this, a, {"request-d", 0, "x", false, {1}}), Problem::InvalidArgument,
+                 "1 endpoints of 3 ranks");
+}
+
 // Said again by an agent for others, after the controller was restarted.
 TEST_F(ControlGathers, AnAnsweredShareStandsInNobodysWay) {
     CallId next = 1'000'000;
