@@ -30,8 +30,9 @@ struct BatchMemory {
 
 }  // namespace
 
-BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity)
-    : schema_(std::move(schema)), capacity_(capacity.rows) {
+BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity,
+                           Budget* budget)
+    : schema_(std::move(schema)), capacity_(capacity.rows), budget_(budget) {
     u64 const bits = lines(bytes_of_bits(capacity_));
     for (u32 c = 0; c < schema_.size(); ++c) {
         Type const& type = schema_[c].type;
@@ -46,7 +47,7 @@ BatchBuilder::BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoo
         out.values = fixed_bytes_;
         fixed_bytes_ += out.width == 0 ? bits : lines(u64{capacity_} * out.width);
     }
-    memory_ = Buffer(fixed_bytes_ + capacity.characters, false);
+    memory_ = counted(fixed_bytes_ + capacity.characters);
     if (capacity.characters != 0) fill_from(memory_.data() + fixed_bytes_, capacity.characters);
     clear_bits();
 }
@@ -102,9 +103,14 @@ void BatchBuilder::fill_from(char* room, u64 bytes) {
 
 void BatchBuilder::add_block(u32 least) {
     u64 const next = blocks_.empty() ? kFirstBlock : blocks_.back().bytes() * 4;
-    blocks_.emplace_back(std::max<u64>(least, std::min(next, kLargestBlock)), false);
+    blocks_.push_back(counted(std::max<u64>(least, std::min(next, kLargestBlock))));
     block_bytes_ += blocks_.back().bytes();
     fill_from(blocks_.back().data(), blocks_.back().bytes());
+}
+
+Buffer BatchBuilder::counted(u64 bytes) const {
+    if (budget_ != nullptr) budget_->take(bytes);
+    return {bytes, false};
 }
 
 std::vector<ColumnView> BatchBuilder::views() const {

@@ -5,6 +5,7 @@
 
 #include <mgi/batch.hpp>
 
+#include "operators/budget.hpp"
 #include "operators/columns.hpp"
 
 namespace mgi::operators {
@@ -23,7 +24,9 @@ inline constexpr BatchRoom kFirstRoom{1u << 12, 0};
 class BatchBuilder {
 public:
     // `valid_bits`: the columns that get validity bits; the others have no null.
-    BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity);
+    // `budget`, where there is one, counts the memory before it is taken.
+    BatchBuilder(Schema schema, std::vector<bool> valid_bits, BatchRoom capacity,
+                 Budget* budget = nullptr);
 
     [[nodiscard]] u32 rows() const { return rows_; }
     [[nodiscard]] u32 room() const { return capacity_ - rows_; }
@@ -86,8 +89,11 @@ private:
     void fill_from(char* room, u64 bytes);
     void clear_bits();
 
+    [[nodiscard]] Buffer counted(u64 bytes) const;
+
     Schema schema_;
     u32 capacity_;
+    Budget* budget_;
     u32 rows_ = 0;
     std::vector<Out> columns_;
     Buffer memory_;

@@ -121,7 +121,8 @@ private:
         for (u32 next = 0; next < table.size();) {
             u32 const left = table.size() - next;
             if (left < room.rows) room = {left, room.characters * left / room.rows};
-            BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), room);
+            BatchBuilder builder(plan_.result_schema(), plan_.result_valid_bits(), room,
+                                 &run_.budget());
             while (builder.room() != 0) {
                 char const* at[kVector];
                 u32 const count = std::min(kVector, builder.room());
@@ -130,7 +131,6 @@ private:
                 next += count;
             }
             run_.check();
-            run_.budget().take(builder.bytes());
             here_.result_bytes += builder.bytes();
             room = builder.next_room();
             results.push_back(builder.finish());
@@ -165,13 +165,13 @@ struct Job {
     // Each group comes to the endpoint that owns its keys, which are the first ones of the plan's. `pairs`: tables for
     // the plan's distinct columns. `held`: bytes of what was made before, which the call may not have a second time.
     Grouped group(GroupByPlan const& plan, std::vector<Grouped> const& pairs, u64 held) const {
-        TextNeeds const texts = measure_texts(input, plan.input_columns());
         Run run(runtime, talk, endpoints, options);
         std::vector<std::string> names = plan.key_names();
         names.resize(keys.size());
-        Passage const raw = run.open("group_by rows", plan.raw_schema(), names, texts, false);
-        Passage const partial =
-            run.open("group_by states", plan.partial_schema(), names, texts, false);
+        Passage const raw = run.open("group_by rows", plan.raw_schema(), names,
+                                     measure_texts(input, plan.input_columns()), false);
+        Passage const partial = run.open("group_by states", plan.partial_schema(), names,
+                                         measure_texts(input, plan.partial_columns()), false);
         run.budget().take(held);
         Table const none;
         std::vector<std::unique_ptr<EndpointGroups>> all;

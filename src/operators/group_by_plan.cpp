@@ -42,6 +42,15 @@ void GroupByPlan::add_keys(std::vector<std::string> const& keys) {
     encoder_.emplace(std::move(columns), NullKeys::Equal);
 }
 
+std::vector<u32> GroupByPlan::partial_columns() const {
+    std::vector<u32> columns;
+    for (u32 key = 0; key < key_names_.size(); ++key) columns.push_back(raw_[key].input);
+    for (State const& state : states_) {
+        if (state_is_text(state.fold)) columns.push_back(raw_[state.column].input);
+    }
+    return columns;
+}
+
 u32 GroupByPlan::add_raw(u32 column, RawColumn::Form form) {
     for (u32 r = 0; r < raw_.size(); ++r) {
         if (raw_[r].input == column && raw_[r].form == form) return r;

@@ -78,6 +78,8 @@ public:
     // Whether rows say more than the tables of pairs, in which all keys are.
     [[nodiscard]] bool wants_rows() const { return distinct_.empty() || !partial_states_.empty(); }
     [[nodiscard]] std::vector<u32> const& input_columns() const { return input_columns_; }
+    // Of the input, what a group's state holds a value of: a column as often as it holds one.
+    [[nodiscard]] std::vector<u32> partial_columns() const;
     [[nodiscard]] bool wide() const { return wide_; }
 
 private:

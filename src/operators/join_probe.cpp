@@ -266,11 +266,9 @@ void JoinProbe::write_matches(ColumnView const* columns) {
         write(columns, first, count);
         first += count;
         // A few rows on each side can make more than any memory holds.
-        u64 const bytes = builder_->bytes();
-        if (bytes == counted_) continue;
+        if (builder_->bytes() == checked_) continue;
         run_.check();
-        run_.budget().take(bytes - counted_);
-        counted_ = bytes;
+        checked_ = builder_->bytes();
     }
     match_count_ = 0;
 }
@@ -299,8 +297,8 @@ void JoinProbe::start_batch() {
         room = builder_->next_room();
         results_.push_back(builder_->finish());
     }
-    counted_ = 0;
-    builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), room);
+    checked_ = 0;
+    builder_.emplace(plan_.result_schema(), plan_.result_valid_bits(), room, &run_.budget());
 }
 
 std::vector<RecordBatch> JoinProbe::finish() {

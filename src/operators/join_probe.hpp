@@ -54,7 +54,7 @@ private:
     JoinPlan const& plan_;
     JoinBuild const& build_;
     Run& run_;
-    u64 counted_ = 0;  // bytes of the open batch that the budget knows of
+    u64 checked_ = 0;  // bytes of the open batch when the run was asked whether it goes on
     EncodedKeys keys_;
     u32 match_count_ = 0;
     u16 probing_[kMatches];

@@ -358,6 +358,8 @@ bool Outbox::send(device::Group const& group, device::Shared& shared) {
     have_gone(result.rows);
     if (result.status != device::Status::Error) return result.rows != 0;
     if (result.code != ErrorCode::Refused || !large_) throw_failure(channel_, result.code);
+    // A channel may have failed with that code, too.
+    channel_.check();
     large_->begin(group, left());
     return send_large(group, shared) || result.rows != 0;
 }

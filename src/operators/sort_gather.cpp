@@ -85,7 +85,6 @@ std::vector<RecordBatch> gather_rows(Schema const& schema, std::vector<bool> con
                                      Run& run) {
     std::vector<RecordBatch> batches;
     std::optional<BatchBuilder> builder;
-    u64 counted = 0;  // bytes of the open batch that the budget knows of
     RowGatherer gatherer(schema, rows);
     for (u64 first = 0; first != count;) {
         if (!builder || builder->room() == 0) {
@@ -95,15 +94,12 @@ std::vector<RecordBatch> gather_rows(Schema const& schema, std::vector<bool> con
                 batches.push_back(builder->finish());
             }
             room.rows = u32(std::min<u64>(room.rows, count - first));
-            builder.emplace(schema, has_nulls, room);
-            counted = 0;
+            builder.emplace(schema, has_nulls, room, &run.budget());
         }
         u32 const some = u32(std::min<u64>({kAtOnce, builder->room(), count - first}));
         gatherer.gather(entries + first, some, *builder);
         first += some;
         run.check();
-        run.budget().take(builder->bytes() - counted);
-        counted = builder->bytes();
     }
     if (builder) batches.push_back(builder->finish());
     return batches;

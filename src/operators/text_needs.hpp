@@ -44,8 +44,8 @@ inline void check_texts(std::string const& what, TextNeeds const& texts) {
                                         std::to_string(texts.longest_row) +
                                         " bytes; between GPUs they may take " +
                                         std::to_string(device::Ticket::kMaxText) +
-                                        " together: cut the row into several, or give the tables "
-                                        "in host memory (docs/limits.md)");
+                                        " together: cut the row into several, or use endpoints on "
+                                        "CPUs (docs/limits.md)");
 }
 
 // At least half of a segment for texts.

@@ -56,6 +56,27 @@ def test_aggregates_of_such_texts() -> None:
     assert got[0][3] in (TEXTS[0], TEXTS[3])
 
 
+@pytest.mark.parametrize("size", [600_000, 3_900_000])
+def test_states_that_hold_a_text_several_times(size: int) -> None:
+    texts = ["a" * size, "b" * size, *["c"] * 40_000]
+    table = pa.table({"k": [1] * len(texts), "doc": texts})
+    wanted = [("min", "doc", "first"), ("max", "doc", "last"), ("count", None, "rows")]
+    assert rows(mgi.group_by(table, "doc", wanted, endpoints=2)) == [
+        (texts[0], texts[0], texts[0], 1),
+        (texts[1], texts[1], texts[1], 1),
+        ("c", "c", "c", 40_000),
+    ]
+    assert rows(mgi.group_by(table, "k", wanted, endpoints=2)) == [(1, texts[0], "c", 40_002)]
+
+
+def test_a_list_of_a_million_values() -> None:
+    lists = pa.array([list(range(1_000_000)), [1], None])
+    table = pa.table({"k": [1, 2, 3], "list": lists})
+    for key in ("k", "list"):
+        got = pa.concat_tables(p.to_arrow() for p in mgi.exchange(table, key, endpoints=2))
+        assert got.sort_by("k").equals(table)
+
+
 def test_sort() -> None:
     got = mgi.sort(TABLE, [("doc", "desc")], endpoints=2)
     texts = [text for part in got for text in part.to_arrow()["doc"].to_pylist()]
