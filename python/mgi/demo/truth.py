@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from mgi import _mgi
+
 
 def threads() -> int:
-    """Cores this process may run on: what MGI uses, and what DuckDB is given."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Cores whose time this process may use: what MGI uses, and what DuckDB is given."""
+    return _mgi.usable_cores()
 
 
 @contextmanager
