@@ -9,6 +9,7 @@
 #include <mgi/device/assert.hpp>
 
 #include "core/log.hpp"
+#include "core/process_limits.hpp"
 #include "runtime/host_groups.hpp"
 #include "runtime/registry.hpp"
 #include "runtime/runtime_impl.hpp"
@@ -106,7 +107,7 @@ void give_up(Registry& registry, Launch::State& launch,
                                                  " of group " + std::to_string(group) +
                                                  " on endpoint " +
                                                  std::to_string(launch.endpoint.id) + ": " +
-                                                 reason + "; launch fewer groups");
+                                                 no_thread_text(reason) + "; launch fewer groups");
     });
     for (std::uint32_t g = group; g < launch.groups; ++g) {
         {
