@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include "core/kept_threads.hpp"
@@ -16,8 +15,7 @@ std::size_t memory_threads() {
 }
 
 std::size_t all_threads() {
-    static std::size_t const threads =
-        std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 8);
+    static std::size_t const threads = std::clamp<std::size_t>(usable_cores(), 1, 8);
     return threads;
 }
 
