@@ -167,7 +167,8 @@ bool read_values(ArrowField const& arrow, ColumnFormat& column) {
 /// Whether a type says all of this by itself.
 bool is_plain(ArrowField const& arrow, ColumnFormat const& column) {
     if (!arrow.metadata.empty() || column.stored != Stored::AsTyped) return false;
-    if (column.encoding != Encoding::Plain) return column.encoding == Encoding::Views;
+    // On a GPU text lies behind offsets, and comes out as it came in all the same.
+    if (column.encoding != Encoding::Plain) return false;
     return column.field.type.meaning().empty() && named(arrow.format) == nullptr &&
            column.field.type.id != TypeId::FixedSizeBinary;
 }
