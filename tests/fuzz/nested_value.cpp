@@ -13,6 +13,7 @@
 #include "fuzz/targets.hpp"
 
 namespace mgi::fuzz {
+namespace nested {
 namespace {
 
 template <class Released>
@@ -354,12 +355,13 @@ void check_bytes(Foreign& from, Input& input) {
 }
 
 }  // namespace
+}  // namespace nested
 
 void nested_value(Input input) {
     bool const bytes = input.below(2) == 0;
-    Foreign from(input, 0);
+    nested::Foreign from(input, 0);
     try {
-        bytes ? check_bytes(from, input) : check_read(from, input);
+        bytes ? nested::check_bytes(from, input) : nested::check_read(from, input);
     } catch (Error const& error) {
         require(error.code() == ErrorCode::InvalidArgument,
                 "a nested value is refused as an argument", error.what());
