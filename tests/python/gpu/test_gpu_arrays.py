@@ -270,7 +270,7 @@ def test_views_come_from_the_host_by_offsets(driver: Driver) -> None:
     )
     for table in (views, views.slice(2, 31), views.combine_chunks(), views.slice(0, 0)):
         back = mgi.GpuTable.from_host(table).to_arrow()
-        assert (back["a"].type, back["b"].type) == (pa.string(), pa.binary())
+        assert back.schema.types == table.schema.types
         assert back.to_pydict() == table.to_pydict()
 
 
