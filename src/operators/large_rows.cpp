@@ -15,7 +15,10 @@ namespace mgi::operators {
 namespace {
 
 // Columns of the channel of pieces.
-enum Piece : u32 { kNumber, kAt, kImageBytes, kBytes };
+constexpr u32 kNumber = 0;
+constexpr u32 kAt = 1;
+constexpr u32 kImageBytes = 2;
+constexpr u32 kBytes = 3;
 
 constexpr u64 kAlignment = 64;  // as in segments; what Arrow recommends
 

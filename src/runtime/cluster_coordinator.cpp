@@ -46,7 +46,7 @@ private:
 };
 
 // Channels with other processes take files: memory, and sockets for each wire.
-ClusterOptions const& with_files(ClusterOptions const& options) {
+ClusterOptions with_files(ClusterOptions options) {
     allow_most_files();
     return options;
 }
