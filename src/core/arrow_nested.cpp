@@ -108,6 +108,7 @@ public:
         } else if (format == "b") {
             type.kind = Kind::Bool;
         } else if (!read_known(type, field)) {
+            if (is_nested(field)) refuse_format(field);
             type.kind = Kind::Fixed;
             type.width = stored_bytes(field, name_);
         }
