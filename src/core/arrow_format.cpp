@@ -75,19 +75,6 @@ constexpr std::array<Named, 18> kNamed{
                                                 ". Cast the column or leave it out");
 }
 
-/// Takes an integer and the separator behind it off the text's front.
-std::optional<int> take_number(std::string_view& text) {
-    int value = 0;
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{}) return std::nullopt;
-    text.remove_prefix(std::size_t(end - text.data()));
-    if (!text.empty()) {
-        if (text.front() != ',' || text.size() == 1) return std::nullopt;
-        text.remove_prefix(1);
-    }
-    return value;
-}
-
 struct Decimal {
     int precision = 0;
     int scale = 0;
@@ -96,25 +83,24 @@ struct Decimal {
 
 std::optional<Decimal> parse_decimal(std::string_view format) {
     if (format.substr(0, 2) != "d:") return std::nullopt;
-    std::string_view rest = format.substr(2);
-    auto const precision = take_number(rest);
-    auto const scale = take_number(rest);
-    auto const bits = rest.empty() ? std::optional<int>(128) : take_number(rest);
-    if (!precision || !scale || !bits || !rest.empty()) return std::nullopt;
+    auto const numbers = numbers_in(format.substr(2));
+    if (!numbers || numbers->size() < 2 || numbers->size() > 3) return std::nullopt;
+    Decimal const said{(*numbers)[0], (*numbers)[1], numbers->size() == 3 ? (*numbers)[2] : 128};
     static constexpr std::pair<int, int> kDigits[] = {{32, 9}, {64, 18}, {128, 38}, {256, 76}};
     for (auto const& [width, digits] : kDigits) {
-        bool const fits = *bits == width && *precision >= 1 && *precision <= digits;
-        if (fits) return Decimal{*precision, *scale, *bits};
+        bool const fits = said.bits == width && said.precision >= 1 && said.precision <= digits;
+        if (fits) return said;
     }
     return std::nullopt;
 }
 
 std::optional<Type> parse_fixed_binary(std::string_view format) {
     if (format.substr(0, 2) != "w:") return std::nullopt;
-    std::string_view rest = format.substr(2);
-    auto const width = take_number(rest);
-    if (!width || !rest.empty() || *width < 1 || *width > 65536) return std::nullopt;
-    return fixed_size_binary(*width);
+    auto const numbers = numbers_in(format.substr(2));
+    if (!numbers || numbers->size() != 1) return std::nullopt;
+    int const width = numbers->front();
+    if (width < 1 || width > 65536) return std::nullopt;
+    return fixed_size_binary(width);
 }
 
 Named const* named(std::string_view format) {
@@ -193,6 +179,21 @@ ColumnFormat with_arrow(ArrowField arrow, ColumnFormat column) {
 }
 
 }  // namespace
+
+std::optional<std::vector<int>> numbers_in(std::string_view text) {
+    std::vector<int> numbers;
+    while (!text.empty()) {
+        int number = 0;
+        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (error != std::errc{}) return std::nullopt;
+        numbers.push_back(number);
+        text.remove_prefix(std::size_t(end - text.data()));
+        if (text.empty()) break;
+        if (text.front() != ',' || text.size() == 1) return std::nullopt;
+        text.remove_prefix(1);
+    }
+    return numbers;
+}
 
 Type index_type(std::string const& format, std::string const& name) {
     for (Simple const& simple : kSimple) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ ColumnFormat format_of(Field const& field);
 
 /// What `arrow` says, of a column or of the values of one.
 ColumnFormat format_of_values(ArrowField const& arrow, std::string const& name);
+
+/// The numbers of a format string, between commas; none where there is anything else.
+std::optional<std::vector<int>> numbers_in(std::string_view text);
 
 /// An integer type. Throws Error(InvalidArgument) for another format.
 Type index_type(std::string const& format, std::string const& name);

@@ -1,7 +1,6 @@
 #include "core/arrow_nested.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -42,22 +41,6 @@ bool begins(std::string const& text, std::string_view prefix) {
     return std::string_view(text).substr(0, prefix.size()) == prefix;
 }
 
-/// Numbers between commas; none where there is anything else.
-std::optional<std::vector<int>> numbers_in(std::string_view text) {
-    std::vector<int> numbers;
-    while (!text.empty()) {
-        int number = 0;
-        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (error != std::errc{}) return std::nullopt;
-        numbers.push_back(number);
-        text.remove_prefix(std::size_t(end - text.data()));
-        if (text.empty()) break;
-        if (text.front() != ',' || text.size() == 1) return std::nullopt;
-        text.remove_prefix(1);
-    }
-    return numbers;
-}
-
 /// Of a value that has no parts, in Arrow's bytes.
 std::size_t stored_bytes(ArrowField const& field, std::string const& name) {
     ColumnFormat const format = format_of_values(field, name);
@@ -84,12 +67,12 @@ public:
         std::string const& format = field.format;
         if (field.dictionary != nullptr) {
             type.kind = Kind::Dictionary;
-            set_index(type, format);
+            type.index = index_type(format, name_);
             type.children.push_back(read(*field.dictionary));
         } else if (format == "+r") {
             need_children(field, 2);
             type.kind = Kind::Runs;
-            set_index(type, field.children[0].format);
+            type.index = index_type(field.children[0].format, name_);
             type.children.push_back(read(field.children[1]));
         } else if (format == "+s") {
             type.kind = Kind::Struct;
@@ -157,12 +140,6 @@ private:
         }
         type.kind = begins(field.format, "+us:") ? Kind::SparseUnion : Kind::DenseUnion;
         read_children(type, field);
-    }
-
-    void set_index(Nested& type, std::string const& format) const {
-        Type const index = index_type(format, name_);
-        type.index_width = index.row_width();
-        type.largest_index = largest(index);
     }
 
     std::string const& name_;

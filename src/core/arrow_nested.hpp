@@ -52,9 +52,8 @@ struct Nested {
 
     Kind kind = Kind::Null;
     Offsets offsets = Offsets::Narrow;
-    std::size_t width = 0;            ///< bytes of a fixed value, elements of a FixedList
-    std::size_t index_width = 0;      ///< of a dictionary's indices, or of run ends
-    std::uint64_t largest_index = 0;  ///< that they count
+    std::size_t width = 0;  ///< bytes of a fixed value, elements of a FixedList
+    Type index = {};        ///< of a dictionary's indices, or of run ends
     bool nullable = false;
     std::vector<std::int8_t> codes = {};  ///< of a union's children
     std::vector<Nested> children = {};    ///< of dictionaries and runs: the values

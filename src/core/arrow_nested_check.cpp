@@ -87,12 +87,8 @@ private:
     }
 
     void check_runs() const {
-        ArrowArray const& ends = *array_.children[0];
-        if (ends.n_buffers != 2 || ends.buffers == nullptr || !possible(ends.offset, ends.length) ||
-            array_.children[1]->length < ends.length ||
-            (ends.length > 0 && ends.buffers[1] == nullptr)) {
-            malformed("has run ends that cannot be");
-        }
+        if (are_run_ends(*array_.children[0], array_.children[1]->length)) return;
+        malformed("has run ends that cannot be");
     }
 
     Nested const& type_;

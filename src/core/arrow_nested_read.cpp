@@ -89,9 +89,11 @@ public:
 private:
     /// For values that are null or not there: nulls where a schema allows them.
     void fill(std::int64_t count) {
-        bool const null = type_.nullable || type_.kind == Kind::Dictionary;
-        if (nested_has_validity(type_.kind)) validity_.add(!null, count);
+        if (nested_has_validity(type_.kind)) validity_.add(!fills_nulls(), count);
         empty(count);
+    }
+    [[nodiscard]] bool fills_nulls() const {
+        return type_.nullable || type_.kind == Kind::Dictionary;
     }
 
     void empty(std::int64_t count) {
@@ -137,7 +139,6 @@ private:
     /// Reads the validity of a sequence's values: of the pattern those that are valid.
     Pattern const& valid_ones(Pattern const& pattern, Cursor& in) {
         std::uint8_t const* const bits = in.validity(pattern.taken());
-        bool const null = type_.nullable || type_.kind == Kind::Dictionary;
         std::int64_t at = 0;
         valid_.clear();
         for (Pattern::Run const& run : pattern.runs()) {
@@ -151,7 +152,7 @@ private:
                 validity_.add(valid, 1);
                 valid ? valid_.take(1) : valid_.fill(1);
             }
-            validity_.add(!null, run.fill);
+            validity_.add(!fills_nulls(), run.fill);
             valid_.fill(run.fill);
         }
         return valid_;
@@ -313,17 +314,15 @@ private:
         switch (type_.kind) {
             case Kind::Bool: bits_.add(value == "1", 1); break;
             case Kind::Text: add_text(bytes, std::uint32_t(value.size())); break;
-            default: values_.insert(values_.end(), bytes, bytes + value.size());
+            default: add_bytes(bytes, value.size());
         }
         ++count_;
     }
 
     void add_index(std::uint64_t index, std::int64_t count) {
-        if (index > type_.largest_index) too_many("distinct values than the index type counts");
+        if (index > largest(type_.index)) too_many("distinct values than the index type counts");
         auto const* const bytes = reinterpret_cast<std::byte const*>(&index);
-        for (std::int64_t i = 0; i < count; ++i) {
-            values_.insert(values_.end(), bytes, bytes + type_.index_width);
-        }
+        for (std::int64_t i = 0; i < count; ++i) add_bytes(bytes, type_.index.row_width());
         count_ += count;
     }
 
@@ -379,7 +378,7 @@ private:
 
     void add_end() {
         ++count_;
-        if (std::uint64_t(count_) > type_.largest_index) too_many("rows than its run ends count");
+        if (std::uint64_t(count_) > largest(type_.index)) too_many("rows than its run ends count");
         ends_.push_back(count_);
     }
 
@@ -401,9 +400,10 @@ private:
     [[nodiscard]] ArrowArray run_ends(std::shared_ptr<void const> const& owner) {
         auto holder = std::make_unique<ArrayHolder>();
         holder->owner = owner;
-        values_.resize(ends_.size() * type_.index_width);
+        std::size_t const width = type_.index.row_width();
+        values_.resize(ends_.size() * width);
         for (std::size_t i = 0; i < ends_.size(); ++i) {
-            std::memcpy(values_.data() + i * type_.index_width, &ends_[i], type_.index_width);
+            std::memcpy(values_.data() + i * width, &ends_[i], width);
         }
         holder->buffers = {nullptr, data_of(values_)};
         ArrowArray array = seal(std::move(holder));

@@ -331,35 +331,16 @@ private:
         return children_[0].value_of(type_.kind == Kind::Runs ? run_of(offset_ + i) : index_of(i));
     }
     [[nodiscard]] std::int64_t index_of(std::int64_t i) const {
-        std::uint64_t index = 0;
-        std::memcpy(&index,
-                    static_cast<std::byte const*>(array_.buffers[1]) +
-                        std::size_t(offset_ + i) * type_.index_width,
-                    type_.index_width);
-        bool const known =
-            index <= type_.largest_index && index < std::uint64_t(array_.dictionary->length);
+        std::int64_t const index = integer_at(type_.index, array_.buffers[1], offset_ + i);
+        bool const known = index >= 0 && index < array_.dictionary->length;
         if (!known) malformed(name_, "has an index that its dictionary has not");
-        return std::int64_t(index);
+        return index;
     }
     [[nodiscard]] std::int64_t run_of(std::int64_t row) const {
         ArrowArray const& ends = *array_.children[0];
-        std::int64_t first = 0;
-        std::int64_t beyond = ends.length;
-        while (first < beyond) {
-            std::int64_t const middle = first + (beyond - first) / 2;
-            std::int64_t end = 0;
-            std::memcpy(&end,
-                        static_cast<std::byte const*>(ends.buffers[1]) +
-                            std::size_t(ends.offset + middle) * type_.index_width,
-                        type_.index_width);
-            if (end <= row) {
-                first = middle + 1;
-            } else {
-                beyond = middle;
-            }
-        }
-        if (first == ends.length) malformed(name_, "has runs that end before its rows do");
-        return first;
+        std::int64_t const run = run_behind(ends, type_.index, row);
+        if (run == ends.length) malformed(name_, "has runs that end before its rows do");
+        return run;
     }
 
     void sequence_of_values(Spans const& spans, Bytes& out) {

@@ -131,11 +131,9 @@ private:
     /// Lists, structs, maps and unions, as their bytes.
     Column read_nested() {
         column_ = write_nested(*format_.nested, format_.field.name, array_, skip_, rows_, room_);
-        if (!nested_has_validity(format_.nested->kind) || nulls_of(array_, skip_, rows_) == 0) {
-            return std::move(column_);
-        }
+        if (nested_has_validity(format_.nested->kind)) read_validity();
+        if (column_.validity == nullptr) return std::move(column_);
         std::int64_t const first = array_.offset + skip_;
-        read_validity();
         std::uint8_t* const bits = room_.bits(std::size_t(rows_));
         for (std::int64_t i = 0; i < rows_; ++i) {
             if (device::bit_at(column_.validity, std::uint64_t(first + i))) {
@@ -196,19 +194,6 @@ private:
         return taken;
     }
 
-    /// As it lies; of an unsigned type below 2^63.
-    [[nodiscard]] std::int64_t index_at(void const* indices, std::int64_t at) const {
-        switch (format_.index.id) {
-            case TypeId::Int8: return static_cast<std::int8_t const*>(indices)[at];
-            case TypeId::UInt8: return static_cast<std::uint8_t const*>(indices)[at];
-            case TypeId::Int16: return static_cast<std::int16_t const*>(indices)[at];
-            case TypeId::UInt16: return static_cast<std::uint16_t const*>(indices)[at];
-            case TypeId::Int32: return static_cast<std::int32_t const*>(indices)[at];
-            case TypeId::UInt32: return static_cast<std::uint32_t const*>(indices)[at];
-            default: return static_cast<std::int64_t const*>(indices)[at];
-        }
-    }
-
     void read_dictionary_values() {
         ArrowArray const& array = *array_.dictionary;
         std::vector<void const*> buffers;
@@ -245,7 +230,8 @@ private:
         std::int64_t const rows =
             std::uint64_t(last_.length) <= counted ? last_.length : std::int64_t(counted) + 1;
         if (std::int64_t const wrong = first_beyond(numbers, rows); wrong >= 0) {
-            malformed("has index " + std::to_string(index_at(numbers.values, first + wrong)) +
+            malformed("has index " +
+                      std::to_string(integer_at(format_.index, numbers.values, first + wrong)) +
                       " in a dictionary of " + std::to_string(last_.length) + " values");
         }
         return take_rows(last_.values, numbers);
@@ -256,28 +242,14 @@ private:
         ArrowArray const& ends = child_of(array_, 0, "run-end encoded column");
         ArrowArray const& values = child_of(array_, 1, "run-end encoded column");
         std::int64_t const runs = ends.length;
-        if (ends.n_buffers != 2 || ends.buffers == nullptr || !possible(ends.offset, runs) ||
-            values.length < runs || (runs > 0 && ends.buffers[1] == nullptr)) {
-            malformed("has run ends that cannot be");
-        }
-        auto const end_of = [&](std::int64_t run) {
-            return index_at(ends.buffers[1], ends.offset + run);
-        };
+        if (!are_run_ends(ends, values.length)) malformed("has run ends that cannot be");
         std::int64_t const begin = array_.offset + skip_;
-        std::int64_t first = 0;
-        for (std::int64_t beyond = runs; first < beyond;) {
-            std::int64_t const middle = first + (beyond - first) / 2;
-            if (end_of(middle) <= begin) {
-                first = middle + 1;
-            } else {
-                beyond = middle;
-            }
-        }
+        std::int64_t const first = run_behind(ends, format_.index, begin);
         std::vector<std::int64_t> rows;
         rows.reserve(std::size_t(rows_));
         std::int64_t run = first;
         for (std::int64_t i = 0; i < rows_; ++i) {
-            while (run < runs && end_of(run) <= begin + i) ++run;
+            while (run < runs && run_end(ends, format_.index, run) <= begin + i) ++run;
             if (run == runs) malformed("has runs that end before its rows do");
             rows.push_back(run - first);
         }
@@ -343,6 +315,40 @@ std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t c
     if (array.buffers == nullptr || array.buffers[0] == nullptr) return 0;
     return count_nulls(static_cast<std::uint8_t const*>(array.buffers[0]), array.offset + skip,
                        count);
+}
+
+std::int64_t integer_at(Type const& type, void const* integers, std::int64_t at) {
+    switch (type.id) {
+        case TypeId::Int8: return static_cast<std::int8_t const*>(integers)[at];
+        case TypeId::UInt8: return static_cast<std::uint8_t const*>(integers)[at];
+        case TypeId::Int16: return static_cast<std::int16_t const*>(integers)[at];
+        case TypeId::UInt16: return static_cast<std::uint16_t const*>(integers)[at];
+        case TypeId::Int32: return static_cast<std::int32_t const*>(integers)[at];
+        case TypeId::UInt32: return static_cast<std::uint32_t const*>(integers)[at];
+        default: return static_cast<std::int64_t const*>(integers)[at];
+    }
+}
+
+bool are_run_ends(ArrowArray const& ends, std::int64_t values) {
+    return ends.n_buffers == 2 && ends.buffers != nullptr && possible(ends.offset, ends.length) &&
+           values >= ends.length && (ends.length == 0 || ends.buffers[1] != nullptr);
+}
+
+std::int64_t run_end(ArrowArray const& ends, Type const& type, std::int64_t run) {
+    return integer_at(type, ends.buffers[1], ends.offset + run);
+}
+
+std::int64_t run_behind(ArrowArray const& ends, Type const& type, std::int64_t row) {
+    std::int64_t first = 0;
+    for (std::int64_t beyond = ends.length; first < beyond;) {
+        std::int64_t const middle = first + (beyond - first) / 2;
+        if (run_end(ends, type, middle) <= row) {
+            first = middle + 1;
+        } else {
+            beyond = middle;
+        }
+    }
+    return first;
 }
 
 Column read_column(ColumnFormat const& format, ArrowArray const& array, std::int64_t skip,

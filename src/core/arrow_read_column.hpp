@@ -38,6 +38,16 @@ T const& child_of(T const& table, std::int64_t i, char const* what) {
 /// Nulls among `count` rows of an array, of which the first is `skip` behind its own first.
 std::int64_t nulls_of(ArrowArray const& array, std::int64_t skip, std::int64_t count);
 
+/// One of the integers of that type, indices or run ends, which lie at `integers`; of an unsigned type below 2^63.
+std::int64_t integer_at(Type const& type, void const* integers, std::int64_t at);
+
+/// Whether an array can be the run ends of so many values.
+bool are_run_ends(ArrowArray const& ends, std::int64_t values);
+/// The row behind a run's last one.
+std::int64_t run_end(ArrowArray const& ends, Type const& type, std::int64_t run);
+/// The first run that ends behind a row; as many as there are runs where none does.
+std::int64_t run_behind(ArrowArray const& ends, Type const& type, std::int64_t row);
+
 /// A dictionary's values, which many batches may share.
 struct ReadDictionary {
     /// Where it lay: its buffers, which `owner` keeps, its offset and length.
