@@ -69,43 +69,59 @@ void Input::take_type(u32 column, Type const& type) {
     fill_nulls();
 }
 
+namespace {
+
+// Whether a batch's column is of type null, and the input's is not.
+bool wants_type(RecordBatch const& batch, Schema const& schema, u32 column) {
+    return is_null_type(batch.schema[column].type) && !is_null_type(schema[column].type);
+}
+bool wants_types(RecordBatch const& batch, Schema const& schema) {
+    for (u32 c = 0; c < batch.schema.size(); ++c) {
+        if (wants_type(batch, schema, c)) return true;
+    }
+    return false;
+}
+
+// Such columns' rows as nulls of the input's type.
+void take_types(RecordBatch& batch, Schema const& schema) {
+    std::vector<Field> fields = batch.schema.fields();
+    std::size_t widest = 16;
+    for (u32 c = 0; c < fields.size(); ++c) {
+        if (wants_type(batch, schema, c)) fields[c].type = schema[c].type;
+        widest = std::max<std::size_t>(widest, fields[c].type.row_width());
+    }
+    // Zeros are no value by their validity, and nothing to read beneath: no offset, no character.
+    auto const zeros = std::make_shared<std::vector<std::byte>>(
+        widest * std::size_t(std::max<i64>(batch.rows, 1)));
+    for (u32 c = 0; c < fields.size(); ++c) {
+        if (!wants_type(batch, schema, c)) continue;
+        Column nulls;
+        nulls.encoding = fields[c].type.is_variable() ? Encoding::Views : Encoding::Plain;
+        nulls.values = zeros->data();
+        nulls.validity = reinterpret_cast<u8 const*>(zeros->data());
+        batch.columns[c] = std::move(nulls);
+    }
+    batch.schema = Schema(std::move(fields));
+    using Owner = std::shared_ptr<void const>;
+    batch.owner = std::make_shared<std::pair<Owner, Owner>>(batch.owner, zeros);
+}
+
+}  // namespace
+
 // Where a part's column is of type null and others' are not, its rows are nulls of the others' type.
 void Input::fill_nulls() {
-    std::vector<Table> filled = tables();
-    bool any = false;
-    for (Table& part : filled) {
+    bool const any = std::any_of(tables().begin(), tables().end(), [this](Table const& part) {
+        return std::any_of(
+            part.batches.begin(), part.batches.end(),
+            [this](RecordBatch const& batch) { return wants_types(batch, schema_); });
+    });
+    if (!any) return;
+    if (filled_.empty()) filled_ = given_;
+    for (Table& part : filled_) {
         for (RecordBatch& batch : part.batches) {
-            std::vector<Field> fields = batch.schema.fields();
-            bool changed = false;
-            for (u32 c = 0; c < fields.size(); ++c) {
-                if (!is_null_type(fields[c].type) || is_null_type(schema_[c].type)) continue;
-                fields[c].type = schema_[c].type;
-                changed = true;
-            }
-            if (!changed) continue;
-            // Zeros are no value by their validity, and nothing to read beneath: no offset, no character.
-            std::size_t widest = 16;
-            for (Field const& field : fields) {
-                widest = std::max<std::size_t>(widest, field.type.row_width());
-            }
-            auto const zeros = std::make_shared<std::vector<std::byte>>(
-                widest * std::size_t(std::max<i64>(batch.rows, 1)));
-            for (u32 c = 0; c < fields.size(); ++c) {
-                if (fields[c].type == batch.schema[c].type) continue;
-                Column nulls;
-                nulls.encoding = fields[c].type.is_variable() ? Encoding::Views : Encoding::Plain;
-                nulls.values = zeros->data();
-                nulls.validity = reinterpret_cast<u8 const*>(zeros->data());
-                batch.columns[c] = std::move(nulls);
-            }
-            batch.schema = Schema(std::move(fields));
-            batch.owner = std::make_shared<
-                std::pair<std::shared_ptr<void const>, std::shared_ptr<void const>>>(batch.owner,
-                                                                                     zeros);
-            any = true;
+            if (wants_types(batch, schema_)) take_types(batch, schema_);
         }
     }
-    if (any) filled_ = std::move(filled);
 }
 
 void Input::read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk) {

@@ -116,6 +116,8 @@ void InputColumns::join_in(Schema const& joined, std::string const& where, bool 
         schema_ = joined;
         return;
     }
+    // As good as always.
+    if (joined == schema_ && !knows_more(joined, schema_)) return;
     Schema schema = joined;
     if (nulls_fit && joined.size() == schema_.size()) {
         std::vector<Field> own = schema_.fields();
