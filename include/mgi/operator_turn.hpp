@@ -11,7 +11,7 @@
 namespace mgi {
 
 /// The operator (<mgi/operators.hpp>) that this process is about to call at these endpoints, from before its tables are
-/// there. An operator tells the other processes by itself what fails in it; who cannot even call it, since reading the
+/// there. An operator tells the other processes by itself what fails in it; a process that cannot even call it, since reading the
 /// tables has failed or an argument is wrong, declines, so that the others need not wait for as long as their patience.
 ///
 ///     OperatorTurn turn(runtime, endpoints);
@@ -22,7 +22,7 @@ namespace mgi {
 ///         throw;
 ///     }
 ///
-/// Operators are counted by those who call them together: one that was declined counts, and the next one is called by all
+/// Processes count the operators that they call together: one that was declined counts, and the next one is called by all
 /// again. Used by one thread, which calls one operator at these endpoints' processes meanwhile.
 class OperatorTurn {
 public:

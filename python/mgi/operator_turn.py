@@ -19,8 +19,8 @@ _PATIENCE = 60_000
 def operator_turn(what: str, endpoints: Any, runtime: Any, patience: Any) -> Iterator[None]:
     """What its block raises before the operator has begun is told to the operator's others.
 
-    What fails in the operator itself, that tells. The arguments may be wrong: then nobody knows who
-    the others are.
+    The operator itself tells what fails in it. The arguments may be wrong: then it is not known
+    which processes the others are.
     """
     turn = _turn_at(endpoints, runtime)
 

@@ -137,7 +137,7 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     bool const stops = mine.outcome == Outcome::Well;
     bool const gives_up = mine.outcome == Outcome::Failed;
     std::optional<Clock::time_point> failed;
-    // Who gives up waits for nobody but those who are to pass it on.
+    // A process that gives up waits for nobody but the threads that are to pass it on.
     Clock::time_point const latest = Clock::now() + farewell();
     auto const stop = [&] {
         if (stops && caller_.cancelled()) return true;
@@ -173,8 +173,8 @@ std::vector<Conversation::Said> Conversation::say(Said const& mine, milliseconds
     }
 }
 
-// All processes must have called the same operator with the same arguments. Who could not call, and who was not
-// heard since another one has failed, says none.
+// All processes must have called the same operator with the same arguments. A process that could not call,
+// or was not heard since another one has failed, says none.
 void Conversation::compare_calls(std::vector<Said> const& all) const {
     auto const call_at = [&](std::size_t p) -> std::string const& {
         return p == processes_.me() ? call_ : all[p].call;

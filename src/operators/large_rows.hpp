@@ -37,7 +37,7 @@ public:
     ImageAssembler(Schema const& schema, ImageForm const& form, Budget& budget)
         : schema_(schema), form_(form), budget_(budget) {}
 
-    // Takes in a row of the channel of pieces. True when that completes a row, which is then `row`: whoever gets it
+    // Takes in a row of the channel of pieces. True when that completes a row, which is then `row`: the group that gets it
     // gives it back, or keeps it. Throws Error: OutOfMemory where the budget or the machine has no room for the row,
     // InvalidArgument for a piece of no row.
     bool take(device::ReceivedBatch const& piece, u32 i, device::ReceivedBatch& row);

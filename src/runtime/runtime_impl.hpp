@@ -77,7 +77,7 @@ public:
     [[nodiscard]] Company company_of(std::vector<Endpoint> const& endpoints) const;
     // What all of them say, by rank: each calls it with the same `what`, which names the occasion. As
     // ClusterClient::gather, `failed` too; a timeout of 0 is the cluster's. What somebody says is never
-    // empty: so who has failed is known by what the others have not said.
+    // empty: so the rank that has failed is known by what the others have not said.
     std::vector<std::string> gather(Company const& company, std::string const& what,
                                     std::string const& data, std::chrono::milliseconds timeout = {},
                                     bool failed = false);

@@ -17,7 +17,7 @@ namespace {
 
 // A part's address is taken at random of a large region: one that is not free somewhere is rare.
 constexpr int kMostAttempts = 8;
-// What all say first, also who cannot even ask for the channel.
+// What all processes say first, also one that cannot even ask for the channel.
 constexpr char const* kFirstStep = "channel made";
 
 Error as_error(std::exception const& error) {

@@ -45,7 +45,7 @@ void AgentCore::gathered(Requests::iterator at, GatherReply const& reply) {
     Json shares = Json::array();
     for (std::string const& data : reply.data()) shares.push_back(bytes_value(data));
     answer(request, {{"data", std::move(shares)}});
-    if (is_failure(request)) {  // who has heard of it must not hear of it again
+    if (is_failure(request)) {  // a rank that has heard of it must not hear of it again
         forget(at);
         return;
     }

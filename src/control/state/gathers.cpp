@@ -196,7 +196,7 @@ void Gathers::keep(Kept kept, std::size_t bytes, Timers& timers) {
     while (kept_.size() > limits_.kept_gathers_bytes) drop(kept_.drop_of_largest());
 }
 
-// Those who wait hear it now, and the others as they come, until the deadline of who has failed.
+// Ranks that wait hear it now, and the others as they come, until the deadline of the rank that has failed.
 void Gathers::fail_meeting(CallId call, GatherRequest const& request, Millis now, Millis deadline,
                            Timers& timers, Effects& effects) {
     Key const key{request.owner(), request.key()};

@@ -1,6 +1,6 @@
 /// \file
 /// What processes say to each other when they meet: each of `size` ranks says its share under one key, and
-/// all get everybody's (docs/control.md). Whoever gives up takes its share along. A rank that has failed, or is gone,
+/// all get everybody's (docs/control.md). A rank that gives up takes its share along. A rank that has failed, or is gone,
 /// ends the meeting for all.
 #pragma once
 
