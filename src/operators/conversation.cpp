@@ -180,7 +180,7 @@ void Conversation::compare_calls(std::vector<Said> const& all) const {
         return p == processes_.me() ? call_ : all[p].call;
     };
     std::size_t named = 0;
-    while (call_at(named).empty()) ++named;
+    while (named < all.size() && call_at(named).empty()) ++named;
     for (std::size_t p = named + 1; p < all.size(); ++p) {
         if (call_at(p).empty() || call_at(p) == call_at(named)) continue;
         MessageReader first(call_at(named));
