@@ -24,6 +24,18 @@ enum class Encoding : std::uint8_t {
     Views,      ///< String/Binary: 16-byte Arrow views and their data buffers
 };
 
+struct RecordBatch;
+
+/// Values of a column by their numbers in a dictionary.
+struct Codes {
+    void const* numbers = nullptr;  ///< integers without a sign, borrowed from the batch's owner
+    std::uint8_t width = 4;         ///< bytes of a number: 1, 2, 4 or 8
+    std::int64_t offset = 0;        ///< of the number of the column's row 0
+    /// The dictionary: one column, without nulls, of the column's type. A valid row's number is below
+    /// its rows; a null's may be anything.
+    std::shared_ptr<RecordBatch const> values;
+};
+
 /// One column of a batch. Pointers are borrowed from the batch's owner.
 struct Column {
     Encoding encoding = Encoding::Plain;
@@ -33,6 +45,9 @@ struct Column {
     std::vector<std::byte const*> buffers;   ///< Views: the data buffers
     std::vector<std::int64_t> buffer_sizes;  ///< Views: bytes in each of them
     std::int64_t offset = 0;                 ///< first row, in all of the above
+    /// The same values once more, where they came as or go out as numbers; null where nobody knows them.
+    /// The number of row `offset + i` is the one at `codes->offset + offset + i`.
+    std::shared_ptr<Codes const> codes = nullptr;
 };
 
 /// Rows of a schema in host memory, immutable. Copies share the memory, which `owner` keeps alive.

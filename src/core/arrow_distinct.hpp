@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,9 @@ public:
 
     /// The values as they are exported; of another number of rows they are not up to date.
     RecordBatch exported = {};
+    /// Of the batches whose numbers are known: the last one's dictionary, and how it is exported; null where it cannot be.
+    std::shared_ptr<RecordBatch const> known = nullptr;
+    std::shared_ptr<RecordBatch const> known_exported = nullptr;
 
 private:
     struct Part;

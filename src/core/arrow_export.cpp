@@ -141,12 +141,15 @@ ArrowArray export_column(RecordBatch const& batch, std::size_t column, ColumnFor
 }
 
 void export_batch_as(RecordBatch const& batch, std::vector<ColumnFormat> const& formats,
-                     std::vector<Dictionary>& dictionaries, ArrowArray* out) {
+                     std::vector<Dictionary>& dictionaries, std::vector<ArrowArray>& ahead,
+                     ArrowArray* out) {
     auto holder = std::make_unique<ArrayHolder>();
     holder->buffers.push_back(nullptr);  // no row is null as a whole
     make_children(*holder, batch.columns.size());
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
-        holder->child_structs[c] = export_column(batch, c, formats[c], dictionaries[c]);
+        bool const made = !ahead.empty() && ahead[c].release != nullptr;
+        holder->child_structs[c] = made ? std::exchange(ahead[c], {})
+                                        : export_column(batch, c, formats[c], dictionaries[c]);
     }
     *out = seal(std::move(holder));
     out->length = batch.rows;
@@ -166,7 +169,8 @@ void export_schema(RecordBatch const& batch, ArrowSchema* out) {
 
 void export_batch(RecordBatch const& batch, ArrowArray* out) {
     std::vector<arrow::Dictionary> dictionaries(batch.columns.size());
-    arrow::export_batch_as(batch, arrow::formats_of(batch), dictionaries, out);
+    std::vector<ArrowArray> none;
+    arrow::export_batch_as(batch, arrow::formats_of(batch), dictionaries, none, out);
 }
 
 }  // namespace mgi

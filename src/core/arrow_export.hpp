@@ -27,9 +27,11 @@ std::vector<ColumnFormat> formats_of(RecordBatch const& batch);
 
 void export_schema_as(Schema const& schema, std::vector<ColumnFormat> const& formats,
                       ArrowSchema* out);
-/// `dictionaries`: by column, kept from one batch to the next, so that batches share them.
+/// `dictionaries`: by column, kept from one batch to the next, so that batches share them. `ahead`: by column, what was exported
+/// already, and null otherwise; takes it. Without any it is empty.
 void export_batch_as(RecordBatch const& batch, std::vector<ColumnFormat> const& formats,
-                     std::vector<Dictionary>& dictionaries, ArrowArray* out);
+                     std::vector<Dictionary>& dictionaries, std::vector<ArrowArray>& ahead,
+                     ArrowArray* out);
 
 /// A column that is not stored as it lies here, or whose text lies otherwise.
 ArrowArray export_converted(RecordBatch const& batch, std::size_t column,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -156,8 +157,16 @@ void number_rows(RecordBatch const& batch, std::size_t c, ColumnFormat const& fo
                                " counts");
 }
 
-ArrowArray export_values(RecordBatch const& batch, ColumnFormat const& format,
-                         Dictionary& dictionary) {
+/// Has a dictionary's values lie as they are exported.
+void lay_out(RecordBatch& values, ColumnFormat const& format, Room& room) {
+    bool const otherwise = format.field.type.is_variable() && format.stored == Stored::AsTyped &&
+                           values.columns[0].encoding != format.encoding;
+    values.schema = Schema({format.field});
+    if (otherwise) values.columns[0] = with_text(values, 0, format.encoding, room);
+}
+
+RecordBatch const& numbered_values(RecordBatch const& batch, ColumnFormat const& format,
+                                   Dictionary& dictionary) {
     RecordBatch& values = dictionary.exported;
     if (values.rows != std::int64_t(dictionary.values().size()) || values.columns.empty()) {
         Lone lone(batch);
@@ -166,16 +175,72 @@ ArrowArray export_values(RecordBatch const& batch, ColumnFormat const& format,
         values.schema = Schema({format.field});
         values.rows = std::int64_t(dictionary.values().size());
         values.columns.assign(1, column_of(dictionary.values(), format.field.type, lone.room()));
-        bool const otherwise = format.field.type.is_variable() &&
-                               format.stored == Stored::AsTyped &&
-                               values.columns[0].encoding != format.encoding;
-        if (otherwise) values.columns[0] = with_text(values, 0, format.encoding, lone.room());
+        lay_out(values, format, lone.room());
     }
-    return export_column(values, 0, format);
+    return values;
+}
+
+/// Whether a dictionary begins with these values.
+bool begins_with(RecordBatch const& dictionary, std::vector<std::string> const& categories) {
+    if (std::uint64_t(dictionary.rows) < categories.size()) return false;
+    Values const values(dictionary, 0);
+    for (std::size_t i = 0; i < categories.size(); ++i) {
+        if (values.at(std::int64_t(i)) != categories[i]) return false;
+    }
+    return true;
+}
+
+/// The dictionary of a column whose numbers are known, as it is exported; null where they do not fit
+/// the format.
+std::shared_ptr<RecordBatch const> known_values(RecordBatch const& batch, std::size_t c,
+                                                ColumnFormat const& format,
+                                                Dictionary& dictionary) {
+    Codes const* const codes = batch.columns[c].codes.get();
+    if (codes == nullptr || batch.rows == 0) return nullptr;
+    if (dictionary.known != codes->values) {
+        dictionary.known = codes->values;
+        dictionary.known_exported = nullptr;
+        RecordBatch const& from = *codes->values;
+        bool const fits = from.rows == 0 || std::uint64_t(from.rows - 1) <= largest(format.index);
+        if (fits && begins_with(from, categories_of(format))) {
+            Lone lone(from);
+            RecordBatch values = from;
+            values.owner = lone.owner;
+            lay_out(values, *format.values, lone.room());
+            dictionary.known_exported = std::make_shared<RecordBatch const>(std::move(values));
+        }
+    }
+    // A small batch is not to carry many values that others had.
+    std::size_t const most = categories_of(format).size() + std::size_t(batch.rows);
+    bool const few = std::size_t(codes->values->rows) <= most;
+    return few ? dictionary.known_exported : nullptr;
+}
+
+/// Numbers of a column's rows as integers of so many bytes, 0 for a null, and `front` others before them.
+void const* numbers_of(Column const& column, std::int64_t front, std::int64_t rows,
+                       std::size_t width, Room& room) {
+    Codes const& codes = *column.codes;
+    auto const* const from = static_cast<std::byte const*>(codes.numbers) +
+                             std::size_t(codes.offset + column.offset) * codes.width;
+    if (width == codes.width && column.validity == nullptr) {
+        return from - std::size_t(front) * width;
+    }
+    auto* const out = room.of<std::byte>(std::size_t(front + rows) * width);
+    std::memset(out, 0, std::size_t(front + rows) * width);
+    std::size_t const both = std::min<std::size_t>(width, codes.width);
+    for (std::int64_t i = 0; i < rows; ++i) {
+        bool const valid = column.validity == nullptr ||
+                           device::bit_at(column.validity, std::uint64_t(column.offset + i));
+        if (!valid) continue;
+        std::memcpy(out + std::size_t(front + i) * width, from + std::size_t(i) * codes.width,
+                    both);
+    }
+    return out;
 }
 
 ArrowArray export_dictionary(RecordBatch const& batch, std::size_t c, ColumnFormat const& format,
                              Dictionary& dictionary) {
+    static_assert(std::endian::native == std::endian::little);
     Column const& from = batch.columns[c];
     Lone lone(batch);
     ColumnFormat index;
@@ -183,17 +248,24 @@ ArrowArray export_dictionary(RecordBatch const& batch, std::size_t c, ColumnForm
     // Validity bits keep their place in their byte, hence up to seven indices in front.
     std::int64_t const front = batch.rows == 0 ? 0 : from.offset % 8;
     std::size_t const width = format.index.row_width();
-    auto* const out = lone.room().of<std::byte>(std::size_t(front + batch.rows) * width);
-    std::memset(out, 0, std::size_t(front) * width);
-    number_rows(batch, c, format, dictionary, out + std::size_t(front) * width);
     Column indices;
-    indices.values = out;
     indices.offset = front;
+    std::shared_ptr<RecordBatch const> const known = known_values(batch, c, format, dictionary);
+    if (known != nullptr) {
+        indices.values = numbers_of(from, front, batch.rows, width, lone.room());
+    } else {
+        auto* const out = lone.room().of<std::byte>(std::size_t(front + batch.rows) * width);
+        std::memset(out, 0, std::size_t(front) * width);
+        number_rows(batch, c, format, dictionary, out + std::size_t(front) * width);
+        indices.values = out;
+    }
     if (from.validity != nullptr) indices.validity = from.validity + from.offset / 8;
     ArrowArray array = lone.exported(index, indices);
     auto* const holder = static_cast<ArrayHolder*>(array.private_data);
     try {
-        holder->dictionary = export_values(batch, *format.values, dictionary);
+        RecordBatch const& values =
+            known != nullptr ? *known : numbered_values(batch, *format.values, dictionary);
+        holder->dictionary = export_column(values, 0, *format.values);
     } catch (...) {
         array.release(&array);
         throw;

@@ -209,9 +209,21 @@ private:
             last_.offset = array.offset;
             last_.length = array.length;
             last_.owner = owner_;
+            last_.texts = texts_of_dictionary();
         } else if (last_.owner != owner_) {
             room_.keep(last_.owner);
         }
+    }
+
+    [[nodiscard]] std::shared_ptr<RecordBatch const> texts_of_dictionary() const {
+        Field const& field = format_.values->field;
+        if (!field.type.is_variable() || last_.values.validity != nullptr) return nullptr;
+        auto texts = std::make_shared<RecordBatch>();
+        texts->schema = Schema({field});
+        texts->rows = last_.length;
+        texts->columns.push_back(last_.values);
+        texts->owner = last_.owner;
+        return texts;
     }
 
     Column read_dictionary() {
@@ -234,7 +246,12 @@ private:
                       std::to_string(integer_at(format_.index, numbers.values, first + wrong)) +
                       " in a dictionary of " + std::to_string(last_.length) + " values");
         }
-        return take_rows(last_.values, numbers);
+        Column taken = take_rows(last_.values, numbers);
+        if (last_.texts != nullptr) {
+            taken.codes = std::make_shared<Codes const>(
+                Codes{numbers.values, std::uint8_t(numbers.width), first, last_.texts});
+        }
+        return taken;
     }
 
     Column read_runs() {

@@ -56,6 +56,7 @@ struct ReadDictionary {
     std::int64_t length = -1;
     Column values;
     std::shared_ptr<void const> owner = nullptr;
+    std::shared_ptr<RecordBatch const> texts = nullptr;  ///< the same, of text without nulls
 };
 
 /// Rows [skip, skip + rows) of an array. What lies otherwise than its buffers goes into the owner's

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <exception>
@@ -5,15 +6,31 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mgi/arrow_abi.hpp>
 #include <mgi/batch.hpp>
 #include <mgi/error.hpp>
 
 #include "core/arrow_export.hpp"
+#include "core/parallel.hpp"
 
 namespace mgi {
 namespace {
+
+/// Columns of a batch that were exported before their turn; null for others.
+struct Exported {
+    std::vector<ArrowArray> columns;
+
+    explicit Exported(std::size_t count) : columns(count) {}
+    Exported(Exported&&) = default;
+    Exported& operator=(Exported&&) = delete;
+    ~Exported() {
+        for (ArrowArray& column : columns) {
+            if (column.release != nullptr) column.release(&column);
+        }
+    }
+};
 
 /// Private data of an exported stream: a table, and the one way its columns are exported.
 struct TableStream {
@@ -21,6 +38,7 @@ struct TableStream {
     std::vector<arrow::ColumnFormat> formats;
     std::vector<arrow::Dictionary> dictionaries;  ///< by column
     std::deque<RecordBatch> batches;
+    std::deque<Exported> ahead;  ///< of the first batches, their nested columns
     std::string error;
 
     explicit TableStream(Table const& table) : batches(table.batches.begin(), table.batches.end()) {
@@ -59,16 +77,42 @@ struct TableStream {
         return first != nullptr ? first->columns[column].encoding : Encoding::Views;
     }
 
+    /// Exports nested columns of the next batches, a thread each: values are read one by one.
+    void export_nested() {
+        std::vector<std::size_t> nested;
+        for (std::size_t c = 0; c < formats.size(); ++c) {
+            if (formats[c].stored == arrow::Stored::Nested) nested.push_back(c);
+        }
+        std::size_t const count = nested.empty() ? 1 : std::min(batches.size(), all_threads());
+        for (std::size_t b = 0; b < count; ++b) ahead.emplace_back(formats.size());
+        if (count == 1) return;
+        in_parallel(count * nested.size(), all_threads(), [&](std::size_t job, std::size_t) {
+            std::size_t const b = job / nested.size();
+            std::size_t const c = nested[job % nested.size()];
+            try {
+                ahead[b].columns[c] = arrow::export_column(batches[b], c, formats[c]);
+            } catch (std::exception const&) {
+                // It fails once more in its turn.
+            }
+        });
+    }
+
     /// The next batch, or as many of its rows as can be exported at once.
     void take(ArrowArray* out) {
         for (;;) {
+            if (ahead.empty()) export_nested();
             RecordBatch const& next = batches.front();
             try {
-                arrow::export_batch_as(next, formats, dictionaries, out);
+                arrow::export_batch_as(next, formats, dictionaries, ahead.front().columns, out);
                 batches.pop_front();
+                ahead.pop_front();
                 return;
             } catch (arrow::TooManyRows const&) {
+                ahead.clear();  // those behind this batch come later now
                 if (next.rows <= 1) throw;
+            } catch (...) {
+                ahead.clear();
+                throw;
             }
             RecordBatch const whole = next;
             std::int64_t const half = whole.rows / 2;

@@ -1,4 +1,5 @@
 // Exchange: every row to the endpoint that owns its key, received batches kept where they lie.
+#include "operators/coded_columns.hpp"
 #include "operators/exchanger.hpp"
 
 namespace mgi {
@@ -28,6 +29,59 @@ std::vector<Channels> open_channels(Run& run, Processes const& processes, TwoLev
     return all;
 }
 
+// Every row of the input to the endpoint that owns its key.
+std::vector<Table> exchange_rows(Processes& processes, Runtime& runtime, Conversation& talk,
+                                 std::vector<Endpoint> const& endpoints, Input const& input,
+                                 std::vector<std::string> const& keys,
+                                 OperatorOptions const& options, OperatorReport* report) {
+    // A column without a null travels without validity, whatever its schema allows.
+    std::vector<Field> fields = input.schema().fields();
+    std::vector<bool> has_nulls;
+    for (u32 c = 0; c < fields.size(); ++c) {
+        has_nulls.push_back(input.has_nulls(c));
+        fields[c].nullable = has_nulls[c];
+    }
+    Run run(runtime, talk, endpoints, options);
+    std::vector<Channels> const channels =
+        open_channels(run, processes, options.two_level, Schema(fields), keys,
+                      measure_texts(input, input.columns_or_all({})));
+
+    std::vector<std::unique_ptr<Morsels>> morsels;
+    std::vector<std::vector<std::vector<RecordBatch>>> kept;
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        morsels.push_back(std::make_unique<Morsels>(input.part(e)));
+        kept.emplace_back(run.groups(e));
+    }
+    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+        Exchanger one(channels[e], endpoints[e], has_nulls, input.schema(), *morsels[e]);
+        kept[e][group.block] = one.run(group, shared);
+    });
+    run.report(report);
+
+    std::vector<Table> results(endpoints.size());
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        results[e] = table_of(input.schema(), kept[e]);
+    }
+    return results;
+}
+
+void drop_last_column(std::vector<Table>& tables) {
+    auto const drop_from = [](Schema& schema) {
+        std::vector<Field> fields = schema.fields();
+        fields.pop_back();
+        std::string metadata = schema.metadata();
+        schema = Schema(std::move(fields));
+        schema.set_metadata(std::move(metadata));
+    };
+    for (Table& table : tables) {
+        drop_from(table.schema);
+        for (RecordBatch& batch : table.batches) {
+            drop_from(batch.schema);
+            batch.columns.pop_back();
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
@@ -42,36 +96,30 @@ std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
         options);
     return converse(talk, [&] {
         Input const input("exchange", endpoints, parts, talk);
-        check_keys(input, input.columns(keys), options.hash);
-        // A column without a null travels without validity, whatever its schema allows.
-        std::vector<Field> fields = input.schema().fields();
-        std::vector<bool> has_nulls;
-        std::vector<u32> all;
-        for (u32 c = 0; c < fields.size(); ++c) {
-            has_nulls.push_back(input.has_nulls(c));
-            fields[c].nullable = has_nulls[c];
-            all.push_back(c);
+        std::vector<u32> const owning = input.columns(keys);
+        check_keys(input, owning, options.hash);
+        // Owners are found by the keys' values: those of one text alone once for each of a dictionary's.
+        bool const by_text = keys.size() == 1 && input.schema()[owning[0]].type.is_variable();
+        InputColumn const text{0, owning[0]};
+        CodedColumns coded(talk, {&input},
+                           other_columns(input, by_text ? std::vector<u32>() : owning));
+        if (coded.empty()) {
+            return exchange_rows(processes, runtime, talk, endpoints, input, keys, options, report);
         }
-        Run run(runtime, talk, endpoints, options);
-        std::vector<Channels> const channels = open_channels(
-            run, processes, options.two_level, Schema(fields), keys, measure_texts(input, all));
-
-        std::vector<std::unique_ptr<Morsels>> morsels;
-        std::vector<std::vector<std::vector<RecordBatch>>> kept;
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            morsels.push_back(std::make_unique<Morsels>(input.part(e)));
-            kept.emplace_back(run.groups(e));
+        std::vector<std::string> routing = keys;
+        OperatorOptions how = options;
+        bool const by_owner = by_text && coded.has(text);
+        if (by_owner) {
+            routing[0] = "owner";
+            while (has_name(input.schema(), routing[0])) routing[0] += '\'';
+            how.hash = Hash::Modulo;
+            coded.add_owners(text, routing[0], u32(endpoints.size()));
         }
-        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-            Exchanger one(channels[e], endpoints[e], has_nulls, input.schema(), *morsels[e]);
-            kept[e][group.block] = one.run(group, shared);
-        });
-        run.report(report);
-
-        std::vector<Table> results(endpoints.size());
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            results[e] = table_of(input.schema(), kept[e]);
-        }
+        Input const numbers("exchange", endpoints, coded.parts(0), talk);
+        std::vector<Table> results =
+            exchange_rows(processes, runtime, talk, endpoints, numbers, routing, how, report);
+        if (by_owner) drop_last_column(results);
+        coded.restore(results, all_columns(input));
         return results;
     });
 }

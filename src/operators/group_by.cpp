@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "operators/group_by_source.hpp"
+#include "operators/coded_columns.hpp"
 #include "operators/two_level.hpp"
 
 namespace mgi {
@@ -216,6 +217,42 @@ private:
     }
 };
 
+// Groups of the input's rows at the endpoints that own their keys.
+std::vector<Table> group_input(Runtime& runtime, Conversation& talk,
+                              std::vector<Endpoint> const& endpoints, Input const& input,
+                              std::vector<std::string> const& keys,
+                              std::vector<Aggregate> const& aggregates,
+                              OperatorOptions const& options, OperatorReport* report) {
+    if (report != nullptr) *report = {};
+    Job const job{runtime, talk, endpoints, input, keys, options, report};
+    GroupByPlan const plan(input, keys, aggregates, false);
+    std::vector<Grouped> pairs;
+    u64 held = 0;
+    for (DistinctColumn const& distinct : plan.distinct()) {
+        pairs.push_back(job.pairs_of(distinct, held));
+        held += pairs.back().bytes;
+    }
+    try {
+        return job.group(plan, pairs, held).tables;
+    } catch (NarrowOverflow const&) {
+        return job.group(GroupByPlan(input, keys, aggregates, true), pairs, held).tables;
+    }
+}
+
+// The keys that no aggregate looks at, each by itself.
+std::vector<std::vector<InputColumn>> keys_alone(Input const& input,
+                                                 std::vector<std::string> const& keys,
+                                                 std::vector<Aggregate> const& aggregates) {
+    std::vector<std::vector<InputColumn>> alone;
+    for (std::string const& key : keys) {
+        bool const looked_at =
+            std::any_of(aggregates.begin(), aggregates.end(),
+                        [&](Aggregate const& one) { return one.column == key; });
+        if (!looked_at) alone.push_back({{0, input.column(key)}});
+    }
+    return alone;
+}
+
 }  // namespace
 
 std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
@@ -233,20 +270,18 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
         for (Aggregate const& aggregate : aggregates) used.push_back(aggregate.column);
         Input const input("group_by", endpoints, parts, talk, used);
         check_keys(input, input.columns(keys), options.hash);
-        if (report != nullptr) *report = {};
-        Job const job{runtime, talk, endpoints, input, keys, options, report};
-        GroupByPlan const plan(input, keys, aggregates, false);
-        std::vector<Grouped> pairs;
-        u64 held = 0;
-        for (DistinctColumn const& distinct : plan.distinct()) {
-            pairs.push_back(job.pairs_of(distinct, held));
-            held += pairs.back().bytes;
+        CodedColumns const coded(talk, {&input}, keys_alone(input, keys, aggregates));
+        if (coded.empty()) {
+            return group_input(runtime, talk, endpoints, input, keys, aggregates, options, report);
         }
-        try {
-            return job.group(plan, pairs, held).tables;
-        } catch (NarrowOverflow const&) {
-            return job.group(GroupByPlan(input, keys, aggregates, true), pairs, held).tables;
-        }
+        Input const numbers("group_by", endpoints, coded.parts(0), talk, used);
+        std::vector<Table> results =
+            group_input(runtime, talk, endpoints, numbers, keys, aggregates, options, report);
+        std::vector<InputColumn> from;
+        for (u32 const key : input.columns(keys)) from.push_back({0, key});
+        from.resize(keys.size() + aggregates.size());
+        coded.restore(results, from);
+        return results;
     });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "operators/schema_message.hpp"
 
@@ -175,6 +176,23 @@ TextSum Input::texts(u32 column) const {
     return sum;
 }
 
+DictionarySum Input::dictionaries(u32 column) const {
+    if (!facts_.empty()) return facts_[column].dictionaries;
+    DictionarySum sum{true};
+    std::set<RecordBatch const*> seen;
+    for (Table const& part : tables()) {
+        for (RecordBatch const& batch : part.batches) {
+            if (batch.rows == 0) continue;
+            Codes const* const codes = batch.columns[column].codes.get();
+            if (codes == nullptr) return {};
+            if (!seen.insert(codes->values.get()).second) continue;
+            sum.values += u64(codes->values->rows);
+            if (sum.values <= rows_) sum.bytes += u64(codes->values->bytes());
+        }
+    }
+    return sum;
+}
+
 // Columns of this process' parts, if they say any, and what the others must know of them.
 std::string Input::describe(std::vector<std::string> const& used) const {
     MessageWriter facts;
@@ -187,6 +205,8 @@ std::string Input::describe(std::vector<std::string> const& used) const {
             used.empty() || std::find(used.begin(), used.end(), field.name) != used.end();
         TextSum const sum = asked && field.type.is_variable() ? texts(c) : TextSum{};
         facts.number(sum.bytes).number(sum.longest);
+        DictionarySum const known = asked ? dictionaries(c) : DictionarySum{};
+        facts.number(known.all_rows ? 1 : 0).number(known.values).number(known.bytes);
     }
     return facts.take();
 }
@@ -206,11 +226,17 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
             facts.has_nulls = from.number(1) == 1;
             facts.texts.bytes = from.number();
             facts.texts.longest = from.number();
+            facts.dictionaries.all_rows = from.number(1) == 1;
+            facts.dictionaries.values = from.number(UINT32_MAX);
+            facts.dictionaries.bytes = from.number(UINT64_MAX / 4);
             // Other columns than those before are refused below.
             if (c >= heard.size()) continue;
             heard[c].has_nulls = heard[c].has_nulls || facts.has_nulls;
             heard[c].texts.bytes += facts.texts.bytes;
             heard[c].texts.longest = std::max(heard[c].texts.longest, facts.texts.longest);
+            heard[c].dictionaries.all_rows &= facts.dictionaries.all_rows;
+            heard[c].dictionaries.values += facts.dictionaries.values;
+            heard[c].dictionaries.bytes += facts.dictionaries.bytes;
         }
         if (!schema.empty()) join_in(schema, talk.processes().name(p), true);
     }

@@ -23,6 +23,13 @@ struct TextSum {
     void add(u64 size);
 };
 
+// Dictionaries that a column's values are known by.
+struct DictionarySum {
+    bool all_rows = false;  // each row's value is known by one
+    u64 values = 0;
+    u64 bytes = 0;
+};
+
 // The parts of one table, one for each endpoint: this process' rows, and what others say of theirs.
 class Input : public InputColumns {
 public:
@@ -42,12 +49,14 @@ public:
     [[nodiscard]] bool has_nulls(u32 column) const;
     // Of a column of texts.
     [[nodiscard]] TextSum texts(u32 column) const;
+    [[nodiscard]] DictionarySum dictionaries(u32 column) const;
 
 private:
     // What is true of a column in all processes.
     struct Facts {
         bool has_nulls = false;
         TextSum texts;
+        DictionarySum dictionaries = {true};
     };
 
     void read_parts(std::vector<Endpoint> const& endpoints, Conversation const& talk);

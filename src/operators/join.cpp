@@ -8,6 +8,7 @@
 #include "operators/join_probe.hpp"
 #include "operators/join_source.hpp"
 #include "operators/message.hpp"
+#include "operators/coded_columns.hpp"
 #include "operators/two_level.hpp"
 
 namespace mgi {
@@ -362,6 +363,37 @@ void match_null_keys(Input& left, Input& right, JoinSpec const& spec) {
     }
 }
 
+// Keys that are compared are numbered alike, if both are; the result's other columns are by themselves.
+std::vector<std::vector<InputColumn>> numbered_alike(JoinRules const& rules) {
+    std::vector<std::vector<InputColumn>> groups;
+    for (std::size_t k = 0; k < rules.keys.left.size(); ++k) {
+        groups.push_back({{0, rules.keys.left[k]}, {1, rules.keys.right[k]}});
+    }
+    for (JoinedColumn const& column : rules.columns) {
+        if (rules.keys.has(column.left, column.column)) continue;
+        groups.push_back({{column.left ? 0u : 1u, column.column}});
+    }
+    return groups;
+}
+
+std::vector<Table> join_inputs(Runtime& runtime, Conversation& talk,
+                               std::vector<Endpoint> const& endpoints, Input const& left,
+                               Input const& right, JoinSpec const& spec,
+                               OperatorOptions const& options, OperatorReport* report) {
+    // Where an address means the same everywhere, texts may stay where they are: in one process.
+    // By copy everything that moves goes through the pools, as it does between processes.
+    JoinPlan const plan(left, right, spec, options.hash, options.by_reference && talk.alone());
+    Run run(runtime, talk, endpoints, options);
+    HashJoin join(talk, run, plan, left, right, options.hash);
+    std::vector<Table> results = join.results();
+    run.report(report);
+    if (report != nullptr) {
+        report->built = plan.roles().built();
+        report->broadcast = plan.roles().broadcast;
+    }
+    return results;
+}
+
 }  // namespace
 
 std::vector<Table> join_among(Processes& processes, Runtime& runtime,
@@ -378,18 +410,25 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         Input right_input("join: right", endpoints, right, talk,
                           used(spec.right_keys, spec.right_columns));
         match_null_keys(left_input, right_input, spec);
-        // Where an address means the same everywhere, texts may stay where they are: in one process.
-        // By copy everything that moves goes through the pools, as it does between processes.
-        JoinPlan const plan(left_input, right_input, spec, options.hash,
-                            options.by_reference && talk.alone());
-        Run run(runtime, talk, endpoints, options);
-        HashJoin join(talk, run, plan, left_input, right_input, options.hash);
-        std::vector<Table> results = join.results();
-        run.report(report);
-        if (report != nullptr) {
-            report->built = plan.roles().built();
-            report->broadcast = plan.roles().broadcast;
+        // Throws what is wrong.
+        JoinRules const rules("join", left_input, right_input, spec, options.hash, endpoints.size(),
+                              [](bool, u32) { return u64{0}; });
+        CodedColumns const coded(talk, {&left_input, &right_input}, numbered_alike(rules));
+        if (coded.empty()) {
+            return join_inputs(runtime, talk, endpoints, left_input, right_input, spec, options,
+                               report);
         }
+        Input const left_numbers("join: left", endpoints, coded.parts(0), talk,
+                                 used(spec.left_keys, spec.left_columns));
+        Input const right_numbers("join: right", endpoints, coded.parts(1), talk,
+                                  used(spec.right_keys, spec.right_columns));
+        std::vector<Table> results = join_inputs(runtime, talk, endpoints, left_numbers,
+                                                 right_numbers, spec, options, report);
+        std::vector<InputColumn> from;
+        for (JoinedColumn const& column : rules.columns) {
+            from.push_back({column.left ? 0u : 1u, column.column});
+        }
+        coded.restore(results, from);
         return results;
     });
 }

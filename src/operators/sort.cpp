@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/ordering.hpp"
+#include "operators/coded_columns.hpp"
 #include "operators/exchanger.hpp"
 #include "operators/sort_gather.hpp"
 #include "operators/sort_splitters.hpp"
@@ -180,6 +181,46 @@ private:
     Gate dealt_out_;
 };
 
+// The input's rows in order, at each endpoint those of a range.
+std::vector<Table> sort_rows(Runtime& runtime, Conversation& talk,
+                             std::vector<Endpoint> const& endpoints, Input const& input,
+                             std::vector<SortKey> const& keys, OperatorOptions const& options,
+                             OperatorReport* report) {
+    SortPlan plan;
+    plan.keys = key_orders("sort", keys, input.schema());
+    plan.schema = input.schema();
+    std::vector<Field> fields = input.schema().fields();
+    for (u32 c = 0; c < fields.size(); ++c) {
+        plan.has_nulls.push_back(input.has_nulls(c));
+        // A column without a null travels without validity, whatever its schema allows.
+        fields[c].nullable = plan.has_nulls[c];
+    }
+    Routing routing;
+    routing.kind = device::RoutingKind::Range;
+    routing.order = keys;
+    routing.splitters = choose_splitters(talk, input, keys, endpoints.size());
+    Run run(runtime, talk, endpoints, options);
+    Passage const passage = run.open("sort", Schema(fields), routing,
+                                     measure_texts(input, input.columns_or_all({})), true);
+    Channels const channels{passage, {}, passage};
+
+    std::vector<std::unique_ptr<EndpointSort>> at;
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        at.push_back(std::make_unique<EndpointSort>(plan, input.part(e), run.groups(e), run));
+    }
+    run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
+        Exchanger one(channels, endpoints[e], plan.has_nulls, plan.schema, at[e]->morsels);
+        at[e]->sort(group.block, one.run(group, shared));
+    });
+    run.report(report);
+
+    std::vector<Table> results(endpoints.size());
+    for (std::size_t e = 0; e < endpoints.size(); ++e) {
+        results[e] = table_of(plan.schema, at[e]->results());
+    }
+    return results;
+}
+
 }  // namespace
 
 std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
@@ -191,40 +232,18 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
     return converse(talk, [&] {
         refuse_two_levels(talk.what(), options);
         Input const input("sort", endpoints, parts, talk);
-        SortPlan plan;
-        plan.keys = key_orders("sort", keys, input.schema());
-        plan.schema = input.schema();
-        std::vector<Field> fields = input.schema().fields();
-        std::vector<u32> all;
-        for (u32 c = 0; c < fields.size(); ++c) {
-            plan.has_nulls.push_back(input.has_nulls(c));
-            // A column without a null travels without validity, whatever its schema allows.
-            fields[c].nullable = plan.has_nulls[c];
-            all.push_back(c);
+        std::vector<u32> compared;
+        for (device::KeyOrder const& key : key_orders("sort", keys, input.schema())) {
+            compared.push_back(key.column);
         }
-        Routing routing;
-        routing.kind = device::RoutingKind::Range;
-        routing.order = keys;
-        routing.splitters = choose_splitters(talk, input, keys, endpoints.size());
-        Run run(runtime, talk, endpoints, options);
-        Passage const passage =
-            run.open("sort", Schema(fields), routing, measure_texts(input, all), true);
-        Channels const channels{passage, {}, passage};
-
-        std::vector<std::unique_ptr<EndpointSort>> at;
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            at.push_back(std::make_unique<EndpointSort>(plan, input.part(e), run.groups(e), run));
+        CodedColumns const coded(talk, {&input}, other_columns(input, compared));
+        if (coded.empty()) {
+            return sort_rows(runtime, talk, endpoints, input, keys, options, report);
         }
-        run.run([&](std::size_t e, device::Group const& group, device::Shared& shared) {
-            Exchanger one(channels, endpoints[e], plan.has_nulls, plan.schema, at[e]->morsels);
-            at[e]->sort(group.block, one.run(group, shared));
-        });
-        run.report(report);
-
-        std::vector<Table> results(endpoints.size());
-        for (std::size_t e = 0; e < endpoints.size(); ++e) {
-            results[e] = table_of(plan.schema, at[e]->results());
-        }
+        Input const numbers("sort", endpoints, coded.parts(0), talk);
+        std::vector<Table> results =
+            sort_rows(runtime, talk, endpoints, numbers, keys, options, report);
+        coded.restore(results, all_columns(input));
         return results;
     });
 }

@@ -1,0 +1,154 @@
+"""Dictionary-coded columns, which move and are compared as numbers, against the plain strings they stand for."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import mgi
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+ROWS = 4000
+WORDS = [f"word number {i} of the dictionary" for i in range(40)]
+
+
+def coded(index: Any, seed: int, words: list[str] = WORDS, chunks: int = 3) -> Any:
+    """Chunks with dictionaries of their own: other orders, some words twice, garbage below nulls."""
+    r = random.Random(seed)
+    kind = pa.dictionary(index, pa.string())
+    made = []
+    for _ in range(chunks):
+        values = r.sample(words, len(words) // 2) + [words[0]]
+        rows = ROWS // chunks + 5
+        valid = pa.array([r.random() < 0.9 for _ in range(rows)])
+        numbers = pa.array([r.randrange(len(values)) for _ in range(rows)], index)
+        numbers = pa.Array.from_buffers(index, rows, [valid.buffers()[1], numbers.buffers()[1]])
+        made.append(pa.DictionaryArray.from_arrays(numbers, pa.array(values)).slice(5))
+        assert made[-1].type == kind
+    return pa.chunked_array(made)
+
+
+def tables(index: Any = None) -> tuple[Any, Any]:
+    """A table with dictionaries, and the same with strings in their place."""
+    index = index or pa.int32()
+    columns = {"word": coded(index, 1), "other": coded(index, 2)}
+    rows = len(columns["word"])
+    rest = {"k": pa.array([i * 7 % 1000 for i in range(rows)]), "row": pa.array(range(rows))}
+    plain = {name: column.cast(pa.string()) for name, column in columns.items()}
+    return pa.table({**rest, **columns}), pa.table({**rest, **plain})
+
+
+def arrow(parts: list[mgi.Table]) -> list[Any]:
+    found = [pa.table(part) for part in parts]
+    for table in found:
+        table.validate(full=True)
+    return found
+
+
+def rows_of(found: list[Any]) -> list[str]:
+    return sorted(repr(row) for table in found for row in table.to_pylist())
+
+
+INDICES = [pa.int8(), pa.uint16(), pa.int32(), pa.int64()]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_payload_of_an_exchange(index: Any, by_reference: bool) -> None:
+    table, plain = tables(index)
+    stats: dict[str, Any] = {}
+    plain_stats: dict[str, Any] = {}
+    options = {"endpoints": 3, "by_reference": by_reference}
+    found = arrow(mgi.exchange(table, "k", stats=stats, **options))
+    expected = arrow(mgi.exchange(plain, "k", stats=plain_stats, **options))
+    assert all(part.schema == table.schema for part in found)
+    for part, same in zip(found, expected, strict=True):
+        assert rows_of([part]) == rows_of([same])
+    assert stats["bytes"] < plain_stats["bytes"] / 2
+
+
+@pytest.mark.parametrize("keys", [["word"], ["word", "k"], ["other", "word"]], ids=str)
+def test_keys_of_an_exchange_go_where_their_strings_go(keys: list[str]) -> None:
+    table, plain = tables()
+    found = arrow(mgi.exchange(table, keys, endpoints=3))
+    expected = arrow(mgi.exchange(plain, keys, endpoints=3))
+    for part, same in zip(found, expected, strict=True):
+        assert part.schema == table.schema
+        assert rows_of([part]) == rows_of([same])
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_keys_of_a_group_by(index: Any) -> None:
+    table, plain = tables(index)
+    wanted = [("count", None, "n"), ("sum", "row", "s"), ("max", "other", "last")]
+    for keys in (["word"], ["k", "word"], ["word", "other"]):
+        aggregates = wanted[: 2 if "other" in keys else 3]
+        found = arrow(mgi.group_by(table, keys, aggregates, endpoints=2))
+        assert rows_of(found) == rows_of(arrow(mgi.group_by(plain, keys, aggregates, endpoints=2)))
+        assert found[0].schema.field("word").type == table.schema.field("word").type
+
+
+def test_a_key_that_an_aggregate_looks_at() -> None:
+    table, plain = tables()
+    wanted = [("min", "word", "least"), ("count_distinct", "word", "one")]
+    found = arrow(mgi.group_by(table, "word", wanted, endpoints=2))
+    assert rows_of(found) == rows_of(arrow(mgi.group_by(plain, "word", wanted, endpoints=2)))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("index", [pa.int32(), pa.int8()], ids=str)
+def test_join(how: str, index: Any, by_reference: bool) -> None:
+    table, plain = tables()
+    more = [f"only on the right {i}" for i in range(10)]
+    words = coded(index, 3, WORDS[:20] + more, chunks=1).slice(0, 120)
+    right = {"word": words, "name": coded(pa.int32(), 4, chunks=1).slice(0, 120)}
+    if how in ("right", "full"):
+        right["word"] = right["word"].cast(table.schema.field("word").type)
+    right_plain = {name: column.cast(pa.string()) for name, column in right.items()}
+    sides = [(table, pa.table(right)), (plain, pa.table(right_plain))]
+    options = {"endpoints": 2, "how": how, "by_reference": by_reference}
+    found, expected = (
+        arrow(mgi.join(left.slice(0, 1500), right, "word", **options)) for left, right in sides
+    )
+    assert rows_of(found) == rows_of(expected)
+    for name in found[0].column_names:
+        assert pa.types.is_dictionary(found[0].schema.field(name).type) == (
+            pa.types.is_string(expected[0].schema.field(name).type)
+        )
+
+
+def test_payload_of_a_sort() -> None:
+    table, plain = tables()
+    found = arrow(mgi.sort(table, ["other", "row"], endpoints=2))
+    expected = arrow(mgi.sort(plain, ["other", "row"], endpoints=2))
+    assert [t.to_pylist() for t in found] == [t.to_pylist() for t in expected]
+    assert found[0].schema == table.schema
+
+
+def test_categories_come_first_and_stay_in_their_order() -> None:
+    words = ["small", "middle", "large"]
+    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    sizes = pa.DictionaryArray.from_arrays(
+        pa.array([2, 1] * 100, pa.int8()), pa.array(words), ordered=True
+    )
+    found = arrow(mgi.exchange(pa.table({"k": range(200), "size": sizes}), "k", endpoints=2))
+    for part in found:
+        assert part.schema.field("size").type == kind
+        for chunk in part["size"].chunks:
+            assert chunk.dictionary.to_pylist() == words
+
+
+def test_a_dictionary_beside_strings_of_another_part() -> None:
+    table, plain = tables()
+    parts = [table, plain.cast(table.schema)]
+    mixed = arrow(mgi.exchange([table, plain], "k", endpoints=2))
+    assert rows_of(mixed) == rows_of(arrow(mgi.exchange(parts, "k", endpoints=2)))
+
+
+def test_few_rows_carry_no_large_dictionary() -> None:
+    words = [f"word {i}" for i in range(70_000)]
+    large = pa.DictionaryArray.from_arrays(pa.array([3, 7, 3], pa.int32()), pa.array(words))
+    (part,) = arrow(mgi.exchange(pa.table({"k": [1, 1, 1], "word": large}), "k", endpoints=1))
+    assert part["word"].to_pylist() == ["word 3", "word 7", "word 3"]
+    assert all(len(chunk.dictionary) == 2 for chunk in part["word"].chunks)
