@@ -31,8 +31,8 @@ struct Codes {
     void const* numbers = nullptr;  ///< integers without a sign, borrowed from the batch's owner
     std::uint8_t width = 4;         ///< bytes of a number: 1, 2, 4 or 8
     std::int64_t offset = 0;        ///< of the number of the column's row 0
-    /// The dictionary: one column, without nulls, of the column's type. A valid row's number is below
-    /// its rows; a null's may be anything.
+    /// The dictionary: one column of text or binary, without nulls. A valid row's number is below its
+    /// rows; a null's may be anything.
     std::shared_ptr<RecordBatch const> values;
 };
 

@@ -51,7 +51,7 @@ public:
 
     /// The values as they are exported; of another number of rows they are not up to date.
     RecordBatch exported = {};
-    /// Of the batches whose numbers are known: the last one's dictionary, and how it is exported; null where it cannot be.
+    /// Of columns whose numbers are known: the last one's dictionary, and what of it is exported; null where it cannot be.
     std::shared_ptr<RecordBatch const> known = nullptr;
     std::shared_ptr<RecordBatch const> known_exported = nullptr;
 

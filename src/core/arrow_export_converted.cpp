@@ -180,40 +180,63 @@ RecordBatch const& numbered_values(RecordBatch const& batch, ColumnFormat const&
     return values;
 }
 
-/// Whether a dictionary begins with these values.
-bool begins_with(RecordBatch const& dictionary, std::vector<std::string> const& categories) {
-    if (std::uint64_t(dictionary.rows) < categories.size()) return false;
+/// The first of a dictionary's values, if they are these, and each is there once.
+std::shared_ptr<RecordBatch const> first_values(RecordBatch const& dictionary,
+                                                std::vector<std::string> const& categories,
+                                                ColumnFormat const& format) {
+    if (std::uint64_t(dictionary.rows) < categories.size()) return nullptr;
     Values const values(dictionary, 0);
+    Distinct distinct;
     for (std::size_t i = 0; i < categories.size(); ++i) {
-        if (values.at(std::int64_t(i)) != categories[i]) return false;
+        std::string_view const value = values.at(std::int64_t(i));
+        if (value != categories[i] || distinct.find(value).second == nullptr) return nullptr;
+    }
+    Lone lone(dictionary);
+    RecordBatch first = dictionary.slice(0, std::int64_t(categories.size()));
+    first.owner = lone.owner;
+    lay_out(first, format, lone.room());
+    return std::make_shared<RecordBatch const>(std::move(first));
+}
+
+template <class Number>
+bool all_below(Column const& column, std::int64_t rows, std::uint64_t limit) {
+    Codes const& codes = *column.codes;
+    auto const* const numbers =
+        static_cast<Number const*>(codes.numbers) + codes.offset + column.offset;
+    for (std::int64_t i = 0; i < rows; ++i) {
+        if (std::uint64_t(numbers[i]) < limit) continue;
+        bool const valid = column.validity == nullptr ||
+                           device::bit_at(column.validity, std::uint64_t(column.offset + i));
+        if (valid) return false;
     }
     return true;
 }
 
-/// The dictionary of a column whose numbers are known, as it is exported; null where they do not fit
-/// the format.
+bool all_below(Column const& column, std::int64_t rows, std::uint64_t limit) {
+    switch (column.codes->width) {
+        case 1: return all_below<std::uint8_t>(column, rows, limit);
+        case 2: return all_below<std::uint16_t>(column, rows, limit);
+        case 4: return all_below<std::uint32_t>(column, rows, limit);
+        default: return all_below<std::uint64_t>(column, rows, limit);
+    }
+}
+
+/// The format's categories as they are exported, where the rows are known by their numbers; null where one
+/// has another value, or numbers do not fit the format.
 std::shared_ptr<RecordBatch const> known_values(RecordBatch const& batch, std::size_t c,
                                                 ColumnFormat const& format,
                                                 Dictionary& dictionary) {
     Codes const* const codes = batch.columns[c].codes.get();
-    if (codes == nullptr || batch.rows == 0) return nullptr;
+    std::vector<std::string> const& categories = categories_of(format);
+    if (codes == nullptr || batch.rows == 0 || categories.empty()) return nullptr;
+    if (categories.size() - 1 > largest(format.index)) return nullptr;
+    bool const others = std::uint64_t(codes->values->rows) > categories.size();
+    if (others && !all_below(batch.columns[c], batch.rows, categories.size())) return nullptr;
     if (dictionary.known != codes->values) {
         dictionary.known = codes->values;
-        dictionary.known_exported = nullptr;
-        RecordBatch const& from = *codes->values;
-        bool const fits = from.rows == 0 || std::uint64_t(from.rows - 1) <= largest(format.index);
-        if (fits && begins_with(from, categories_of(format))) {
-            Lone lone(from);
-            RecordBatch values = from;
-            values.owner = lone.owner;
-            lay_out(values, *format.values, lone.room());
-            dictionary.known_exported = std::make_shared<RecordBatch const>(std::move(values));
-        }
+        dictionary.known_exported = first_values(*codes->values, categories, *format.values);
     }
-    // A small batch is not to carry many values that others had.
-    std::size_t const most = categories_of(format).size() + std::size_t(batch.rows);
-    bool const few = std::size_t(codes->values->rows) <= most;
-    return few ? dictionary.known_exported : nullptr;
+    return dictionary.known_exported;
 }
 
 /// Numbers of a column's rows as integers of so many bytes, 0 for a null, and `front` others before them.

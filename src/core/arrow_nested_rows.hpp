@@ -2,6 +2,7 @@
 /// Nested values as rows of a Binary column.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_plain.hpp"
 #include "core/arrow_room.hpp"
 
 namespace mgi::arrow {
@@ -32,10 +34,17 @@ public:
     /// `Writer` writes a value's body; `buffers` counts data buffers of all threads.
     RowWriter(Nested const& type, std::string const& name, ArrowArray const& array,
               device::StringView16* views, std::atomic<std::uint32_t>& buffers)
-        : writer_(type, name, array), name_(name), views_(views), buffers_(buffers) {}
+        : writer_(type, name, array),
+          plain_(writer_.plain()),
+          name_(name),
+          views_(views),
+          buffers_(buffers) {}
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
+        bool const in_blocks = plain_ > device::StringView16::kInline &&
+                               writer_.are_valid(skip + first, end - first);
+        if (in_blocks) return write_plain(skip, first, end);
         for (std::int64_t i = first; i < end; ++i) {
             views_[i] = device::StringView16();
             if (writer_.is_valid(skip + i)) views_[i] = write(skip, i);
@@ -61,13 +70,31 @@ private:
         Bytes bytes;
     };
 
-    device::StringView16 write(std::int64_t skip, std::int64_t row) {
+    void open_buffer() {
         if (bytes_.size() > kBuffer) {
             end_buffer();
             bytes_.reserve(kBuffer + kBuffer / 8);
         }
-        if (!open_) number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
+        if (open_) return;
+        number_ = buffers_.fetch_add(1, std::memory_order_relaxed);
         open_ = true;
+    }
+
+    void write_plain(std::int64_t skip, std::int64_t first, std::int64_t end) {
+        for (std::int64_t row = first; row < end; row += kPlainBlock) {
+            std::int64_t const count = std::min(kPlainBlock, end - row);
+            open_buffer();
+            std::size_t const begin = bytes_.size();
+            std::byte* const to = bytes_.add(std::size_t(count) * plain_);
+            writer_.plain_bodies(skip + row, count, to, plain_);
+            for (std::int64_t i = 0; i < count; ++i) {
+                views_[row + i] = view_of(begin + std::size_t(i) * plain_, plain_);
+            }
+        }
+    }
+
+    device::StringView16 write(std::int64_t skip, std::int64_t row) {
+        open_buffer();
         std::size_t const begin = bytes_.size();
         row_.clear();
         row_.add(skip + row, 1);
@@ -78,6 +105,10 @@ private:
                         "column '" + name_ + "': row " + std::to_string(row) + " takes " +
                             std::to_string(size) + " bytes; a value has less than 2 GiB");
         }
+        return view_of(begin, size);
+    }
+
+    [[nodiscard]] device::StringView16 view_of(std::size_t begin, std::size_t size) const {
         std::byte const* const value = bytes_.data() + begin;
         device::StringView16 view;
         view.length = std::uint32_t(size);
@@ -98,6 +129,7 @@ private:
     }
 
     Writer writer_;
+    std::size_t const plain_;
     std::string const& name_;
     device::StringView16* const views_;
     std::atomic<std::uint32_t>& buffers_;

@@ -13,6 +13,7 @@
 
 #include "core/arrow_nested.hpp"
 #include "core/arrow_nested_bytes.hpp"
+#include "core/arrow_nested_plain.hpp"
 #include "core/arrow_nested_rows.hpp"
 #include "core/arrow_read_column.hpp"
 #include "core/arrow_room.hpp"
@@ -57,6 +58,37 @@ public:
 
     [[nodiscard]] bool is_valid(std::int64_t i) const {
         return validity_ == nullptr || device::bit_at(validity_, std::uint64_t(offset_ + i));
+    }
+
+    /// Whether values [first, first + count) are valid.
+    [[nodiscard]] bool are_valid(std::int64_t first, std::int64_t count) const {
+        bool all = true;
+        for (std::int64_t i = first; validity_ != nullptr && i < first + count; ++i) {
+            all = all && is_valid(i);
+        }
+        return all;
+    }
+
+    /// Bytes of each value's body, where all valid ones are plain; else 0.
+    [[nodiscard]] std::size_t plain() const {
+        for (Writer const& child : children_) {
+            if (child.validity_ != nullptr || child.plain() == 0) return 0;
+        }
+        return plain_size(type_);
+    }
+    /// Bodies of plain values [first, first + count), so many bytes apart.
+    void plain_bodies(std::int64_t first, std::int64_t count, std::byte* to,
+                      std::size_t stride) const {
+        if (type_.kind == Kind::Fixed) {
+            auto const* const from = static_cast<std::byte const*>(array_.buffers[1]);
+            return scatter(from + std::size_t(offset_ + first) * type_.width, type_.width, count,
+                           to, stride);
+        }
+        for (Writer const& child : children_) {
+            for (std::int64_t i = 0; i < count; ++i) to[std::size_t(i) * stride] = std::byte(0);
+            child.plain_bodies(offset_ + first, count, to + 1, stride);
+            to += 1 + plain_size(child.type_);
+        }
     }
 
     void sequence(Spans const& spans, Bytes& out) {
@@ -255,14 +287,44 @@ private:
         });
     }
     void add_list(std::int64_t begin, std::int64_t end, Bytes& out) {
-        if (begin < 0 || end < begin || end > array_.children[0]->length) {
-            malformed(name_, "has a list of elements that its child has not");
-        }
+        check_list(begin, end);
         out.add_length(length_of(end - begin));
         elements_.add(begin, end - begin);
     }
+    void check_list(std::int64_t begin, std::int64_t end) const {
+        if (begin < 0 || end < begin || end > array_.children[0]->length) {
+            malformed(name_, "has a list of elements that its child has not");
+        }
+    }
+
+    /// The most usual lists, as the others are written.
+    template <class Offset>
+    void list_of_fixed(std::int64_t i, Bytes& out) const {
+        auto const* const offsets = values<Offset>(1);
+        auto const begin = std::int64_t(offsets[i]);
+        auto const end = std::int64_t(offsets[i + 1]);
+        check_list(begin, end);
+        Writer const& child = children_[0];
+        std::size_t const width = child.type_.width;
+        std::uint32_t const length = length_of(end - begin);
+        std::size_t const bytes = length * width;
+        std::byte* const to = out.add(sizeof length + 1 + length_of(std::int64_t(bytes)));
+        std::memcpy(to, &length, sizeof length);
+        to[sizeof length] = std::byte(0);
+        if (bytes == 0) return;
+        auto const* const from = static_cast<std::byte const*>(child.array_.buffers[1]);
+        std::memcpy(to + sizeof length + 1, from + std::size_t(child.offset_ + begin) * width,
+                    bytes);
+    }
 
     void lists(Spans const& spans, Bytes& out) {
+        bool const of_fixed =
+            children_[0].type_.kind == Kind::Fixed && children_[0].validity_ == nullptr;
+        if (of_fixed && spans.all().size() == 1 && spans.all()[0].count == 1) {
+            std::int64_t const i = spans.all()[0].first;
+            if (type_.offsets == Offsets::Narrow) return list_of_fixed<std::int32_t>(i, out);
+            if (type_.offsets == Offsets::Wide) return list_of_fixed<std::int64_t>(i, out);
+        }
         elements_.clear();
         switch (type_.offsets) {
             case Offsets::Narrow: lists_behind<std::int32_t>(spans, out); break;

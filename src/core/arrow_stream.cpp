@@ -24,7 +24,10 @@ struct Exported {
 
     explicit Exported(std::size_t count) : columns(count) {}
     Exported(Exported&&) = default;
-    Exported& operator=(Exported&&) = delete;
+    Exported& operator=(Exported&& other) noexcept {
+        columns.swap(other.columns);
+        return *this;
+    }
     ~Exported() {
         for (ArrowArray& column : columns) {
             if (column.release != nullptr) column.release(&column);
@@ -108,16 +111,14 @@ struct TableStream {
                 ahead.pop_front();
                 return;
             } catch (arrow::TooManyRows const&) {
-                ahead.clear();  // those behind this batch come later now
                 if (next.rows <= 1) throw;
-            } catch (...) {
-                ahead.clear();
-                throw;
             }
             RecordBatch const whole = next;
             std::int64_t const half = whole.rows / 2;
             batches.front() = whole.slice(half, whole.rows - half);
             batches.push_front(whole.slice(0, half));
+            ahead.front() = Exported(formats.size());
+            ahead.emplace_front(formats.size());
         }
     }
 };

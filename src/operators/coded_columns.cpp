@@ -1,6 +1,7 @@
 #include "operators/coded_columns.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +13,10 @@
 #include "core/arrow_room.hpp"
 #include "core/arrow_take.hpp"
 #include "core/arrow_values.hpp"
+#include "core/batch_input.hpp"
 #include "core/parallel.hpp"
 #include "core/views.hpp"
+#include "memory/segment_layout.hpp"
 #include "operators/message.hpp"
 
 namespace mgi::operators {
@@ -22,8 +25,9 @@ namespace {
 
 // So many rows have one value, on average: else numbering values costs more than it saves.
 constexpr u64 kRowsOfValue = 8;
-// What processes tell each other of one column.
-constexpr u64 kMostBytes = u64{16} << 20;
+// What processes tell each other of all columns together, and what one of them says at a time.
+constexpr u64 kMostBytes = u64{1} << 20;
+constexpr u64 kBytesAtATime = u64{128} << 10;
 
 // What a batch's columns point into, beside its own memory.
 struct Kept {
@@ -73,6 +77,40 @@ Column numbers_of(Column const& column, i64 rows, std::vector<u32> const& number
     return to;
 }
 
+// What a channel hashes of one key; of a coded one by its numbers.
+class KeyHash {
+public:
+    // `values`: what numbers stand for; null where there are none.
+    KeyHash(Schema const& schema, u32 column, std::shared_ptr<RecordBatch const> const& values)
+        : column_(column), coded_(values != nullptr) {
+        // As a channel of any size has it.
+        memory::ChannelLayout const layout(Schema({schema[column]}), Layout::Columns, 64, 64);
+        layout_ = layout.get().columns[0];
+        for (i64 i = 0; coded_ && i < values->rows; ++i) {
+            std::string_view const value = arrow::Values(*values, 0).at(i);
+            of_numbers_.push_back(device::murmur3_bytes(value.data(), u32(value.size())));
+        }
+    }
+
+    // Joins those of a batch's rows to the ones of keys before.
+    void add(RecordBatch const& batch, bool first, std::vector<u64>& to) const {
+        BatchInput const input(batch, 0);
+        ColumnView const& view = input.get().columns[column_];
+        for (u64 i = 0; i < to.size(); ++i) {
+            u64 const hash = !coded_ ? device::hash_value(input.get(), layout_, column_, i)
+                             : valid_at(view, i) ? of_numbers_[values_of<u32>(view)[i]]
+                                                 : device::kNullHash;
+            to[i] = first ? hash : device::hash_combine(to[i], hash);
+        }
+    }
+
+private:
+    u32 const column_;
+    bool const coded_;
+    device::ColumnLayout layout_;
+    std::vector<u64> of_numbers_;
+};
+
 // Calls `work(batch)` for all of them, in threads.
 template <class Work>
 void each_batch(std::vector<Table>& tables, Work const& work) {
@@ -86,39 +124,61 @@ void each_batch(std::vector<Table>& tables, Work const& work) {
 
 }  // namespace
 
-CodedColumns::CodedColumns(Conversation& talk, std::vector<Input const*> const& inputs,
+CodedColumns::CodedColumns(Conversation& talk, Runtime const& runtime,
+                           OperatorOptions const& options, std::vector<Input const*> const& inputs,
                            std::vector<std::vector<InputColumn>> const& groups)
-    : inputs_(inputs), parts_(inputs.size()) {
-    for (std::vector<InputColumn> const& group : groups) {
-        if (pays(group)) coded_.push_back({group});
+    : talk_(talk),
+      inputs_(inputs),
+      memory_(talk.what() + "'s numbers and views of values of dictionaries",
+              options.receive_limit != 0 ? options.receive_limit : runtime.memory_left()),
+      parts_(inputs.size()) {
+    for (Input const* const input : inputs) {
+        places_.emplace_back(input->schema().size(), InputColumn::kNone);
     }
+    choose(groups);
     if (coded_.empty()) return;
     MessageWriter mine;
     for (Coded& one : coded_) mine.text(number_own(one));
-    std::vector<std::string> all{mine.take()};
-    if (!talk.alone()) all = talk.gather(all.front());
+    std::string const words = mine.take();
+    std::vector<std::string> all{words};
+    if (!talk.alone()) {
+        all.assign(talk.processes().count(), "");
+        for (u64 at = 0; at < bytes_; at += kBytesAtATime) {
+            auto const more = talk.gather(at < words.size() ? words.substr(at, kBytesAtATime) : "");
+            for (std::size_t p = 0; p < all.size(); ++p) all[p] += more[p];
+        }
+    }
     std::vector<MessageReader> from(all.begin(), all.end());
     for (Coded& one : coded_) {
-        std::vector<std::string_view> said;
-        for (MessageReader& reader : from) said.push_back(reader.text());
-        number_all(one, said, talk.alone() ? 0 : talk.processes().me());
+        std::vector<std::string> said;
+        for (MessageReader& reader : from) said.emplace_back(reader.text());
+        number_all(one, said);
     }
     for (u32 i = 0; i < inputs_.size(); ++i) encode(i);
 }
 
-bool CodedColumns::pays(std::vector<InputColumn> const& group) const {
-    u64 rows = 0;
-    u64 values = 0;
-    u64 bytes = 0;
-    for (InputColumn const& one : group) {
-        DictionarySum const sum = inputs_[one.input]->dictionaries(one.column);
-        if (!sum.all_rows || coded(one) != nullptr) return false;
-        rows += inputs_[one.input]->rows();
-        values += sum.values;
-        bytes += sum.bytes;
+// By what all processes know, so that all choose alike.
+void CodedColumns::choose(std::vector<std::vector<InputColumn>> const& groups) {
+    for (std::vector<InputColumn> const& group : groups) {
+        u64 rows = 0;
+        DictionarySum sum{true};
+        for (InputColumn const& one : group) {
+            DictionarySum const more = inputs_[one.input]->dictionaries(one.column);
+            sum.all_rows = sum.all_rows && more.all_rows;
+            sum.values += more.values;
+            sum.bytes += more.bytes;
+            rows += inputs_[one.input]->rows();
+        }
+        u64 const most = std::min(rows / kRowsOfValue, u64(INT32_MAX));
+        if (!sum.all_rows || sum.values == 0 || sum.values > most) continue;
+        // Each value and each process' list behind its length.
+        u64 const bytes =
+            sum.bytes + sizeof(u64) * (sum.values + 2 * talk_.processes().count());
+        if (!talk_.alone() && bytes_ + bytes > kMostBytes) continue;
+        bytes_ += bytes;
+        for (InputColumn const& one : group) places_[one.input][one.column] = u32(coded_.size());
+        coded_.push_back({group});
     }
-    return values != 0 && values <= std::min(rows / kRowsOfValue, u64(INT32_MAX)) &&
-           (inputs_[0]->of_one_process() || bytes <= kMostBytes);
 }
 
 Field const& CodedColumns::field(InputColumn const& of) const {
@@ -126,22 +186,19 @@ Field const& CodedColumns::field(InputColumn const& of) const {
 }
 
 CodedColumns::Coded const* CodedColumns::coded(InputColumn const& of) const {
-    for (Coded const& one : coded_) {
-        for (InputColumn const& column : one.columns) {
-            if (column == of) return &one;
-        }
-    }
-    return nullptr;
+    if (of.column == InputColumn::kNone) return nullptr;
+    u32 const place = places_[of.input][of.column];
+    return place == InputColumn::kNone ? nullptr : &coded_[place];
+}
+
+bool CodedColumns::has_any(u32 input, std::vector<u32> const& columns) const {
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](u32 column) { return coded({input, column}) != nullptr; });
 }
 
 std::string CodedColumns::number_own(Coded& coded) const {
     arrow::Distinct own;
     for (InputColumn const& of : coded.columns) {
-        // Results begin with the values that the type names, in their order.
-        auto const& arrow = field(of).type.arrow;
-        if (arrow != nullptr && arrow->categories != nullptr) {
-            for (std::string const& value : *arrow->categories) (void)own.find(value);
-        }
         Input const& input = *inputs_[of.input];
         for (std::size_t p = 0; p < input.parts(); ++p) {
             for (RecordBatch const& batch : input.part(p).batches) {
@@ -162,9 +219,15 @@ std::string CodedColumns::number_own(Coded& coded) const {
     return words.take();
 }
 
-void CodedColumns::number_all(Coded& coded, std::vector<std::string_view> const& said,
-                              std::size_t me) const {
+void CodedColumns::number_all(Coded& coded, std::vector<std::string> const& said) const {
     arrow::Distinct all;
+    // Results begin with the values that the types name, in their order; the types are the same everywhere.
+    for (InputColumn const& of : coded.columns) {
+        auto const& arrow = field(of).type.arrow;
+        if (arrow == nullptr || arrow->categories == nullptr) continue;
+        for (std::string const& value : *arrow->categories) (void)all.find(value);
+    }
+    std::size_t const me = talk_.alone() ? 0 : talk_.processes().me();
     Numbers mine;
     for (std::size_t p = 0; p < said.size(); ++p) {
         MessageReader from(said[p]);
@@ -176,25 +239,37 @@ void CodedColumns::number_all(Coded& coded, std::vector<std::string_view> const&
     for (auto& [dictionary, numbers] : coded.numbers) {
         for (u32& number : numbers) number = mine[number];
     }
-    Field values_field = field(coded.columns[0]);
-    values_field.type.arrow = nullptr;
-    values_field.nullable = false;
+    Field of_values = field(coded.columns[0]);
+    of_values.type.arrow = nullptr;
+    of_values.nullable = false;
     auto const kept = std::make_shared<Kept>();
     RecordBatch values;
-    values.schema = Schema({values_field});
+    values.schema = Schema({of_values});
     values.rows = i64(all.values().size());
-    values.columns.push_back(arrow::column_of(all.values(), values_field.type, kept->room));
+    values.columns.push_back(arrow::column_of(all.values(), of_values.type, kept->room));
     values.owner = kept;
     coded.values = std::make_shared<RecordBatch const>(arrow::with_views(values, {0}));
 }
 
 void CodedColumns::encode(u32 input) {
     std::vector<Table>& parts = parts_[input];
+    std::vector<Field> fields = inputs_[input]->schema().fields();
+    u64 columns = 0;
+    for (u32 c = 0; c < fields.size(); ++c) {
+        if (coded({input, c}) == nullptr) continue;
+        fields[c].type = int32();
+        ++columns;
+    }
+    Schema const schema = with_fields(inputs_[input]->schema(), std::move(fields));
     for (std::size_t p = 0; p < inputs_[input]->parts(); ++p) {
         parts.push_back(inputs_[input]->part(p));
-        if (!parts[p].schema.empty()) parts[p].schema = with_numbers(input, parts[p].schema);
+        if (!parts[p].schema.empty()) parts[p].schema = schema;
+        memory_.take(u64(parts[p].rows()) * columns * sizeof(u32));
     }
-    each_batch(parts, [&](RecordBatch& batch) { encode(input, batch); });
+    each_batch(parts, [&](RecordBatch& batch) {
+        encode(input, batch);
+        batch.schema = schema;
+    });
 }
 
 void CodedColumns::encode(u32 input, RecordBatch& batch) const {
@@ -210,57 +285,68 @@ void CodedColumns::encode(u32 input, RecordBatch& batch) const {
             column = numbers_of(column, batch.rows, numbers, kept->room);
         }
     }
-    batch.schema = with_numbers(input, batch.schema);
     kept->original = std::move(batch.owner);
     batch.owner = kept;
 }
 
-Schema CodedColumns::with_numbers(u32 input, Schema const& schema) const {
-    std::vector<Field> fields = schema.fields();
-    for (u32 c = 0; c < fields.size(); ++c) {
-        if (coded({input, c}) != nullptr) fields[c].type = int32();
+void CodedColumns::add_owners(u32 input, std::vector<u32> const& keys, std::string const& name,
+                              u32 endpoints) {
+    std::vector<KeyHash> hashes;
+    for (u32 const key : keys) {
+        Coded const* const one = coded({input, key});
+        hashes.emplace_back(inputs_[input]->schema(), key, one != nullptr ? one->values : nullptr);
     }
-    return with_fields(schema, std::move(fields));
-}
-
-void CodedColumns::add_owners(InputColumn const& text, std::string const& name, u32 endpoints) {
-    auto const owner_of = [&](u64 hash) { return device::destination_of_hash(hash, endpoints); };
-    RecordBatch const& dictionary = *coded(text)->values;
-    arrow::Values const values(dictionary, 0);
-    std::vector<u32> owners;
-    for (i64 i = 0; i < dictionary.rows; ++i) {
-        std::string_view const value = values.at(i);
-        owners.push_back(owner_of(device::murmur3_bytes(value.data(), u32(value.size()))));
+    Schema schema;
+    for (Table& part : parts_[input]) {
+        if (part.schema.empty()) continue;
+        if (schema.empty()) {
+            std::vector<Field> fields = part.schema.fields();
+            fields.push_back({name, int32(), false});
+            schema = with_fields(part.schema, std::move(fields));
+        }
+        part.schema = schema;
+        memory_.take(u64(part.rows()) * sizeof(u32));
     }
-    u32 const of_null = owner_of(device::kNullHash);
-    auto const with_owners = [&](Schema const& schema) {
-        std::vector<Field> fields = schema.fields();
-        fields.push_back({name, int32(), false});
-        return with_fields(schema, std::move(fields));
-    };
-    for (Table& part : parts_[text.input]) {
-        if (!part.schema.empty()) part.schema = with_owners(part.schema);
-    }
-    each_batch(parts_[text.input], [&](RecordBatch& batch) {
-        ColumnView const numbers = view_of(batch.columns[text.column], 0);
+    each_batch(parts_[input], [&](RecordBatch& batch) {
         auto const kept = std::make_shared<Kept>();
-        auto* const out = kept->room.of<u32>(std::size_t(batch.rows));
-        for (u64 i = 0; i < u64(batch.rows); ++i) {
-            out[i] = valid_at(numbers, i) ? owners[values_of<u32>(numbers)[i]] : of_null;
+        std::vector<u64> all(std::size_t(batch.rows));
+        for (std::size_t k = 0; k < hashes.size(); ++k) hashes[k].add(batch, k == 0, all);
+        auto* const owners = kept->room.of<u32>(all.size());
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            owners[i] = device::destination_of_hash(all[i], endpoints);
         }
         Column column;
-        column.values = out;
+        column.values = owners;
         batch.columns.push_back(std::move(column));
-        batch.schema = with_owners(batch.schema);
+        batch.schema = schema;
         kept->original = std::move(batch.owner);
         batch.owner = kept;
     });
 }
 
-void CodedColumns::restore(std::vector<Table>& results,
-                           std::vector<InputColumn> const& from) const {
-    for (Table& result : results) result.schema = with_values(result.schema, from);
-    each_batch(results, [&](RecordBatch& batch) { restore(batch, from); });
+void CodedColumns::restore(std::vector<Table>& results, std::vector<InputColumn> const& from) {
+    std::exception_ptr failure;
+    try {
+        std::vector<Field> fields = results[0].schema.fields();
+        u64 columns = 0;
+        for (std::size_t c = 0; c < fields.size(); ++c) {
+            if (coded(from[c]) == nullptr) continue;
+            fields[c].type = field(from[c]).type;
+            ++columns;
+        }
+        Schema const schema = with_fields(results[0].schema, std::move(fields));
+        for (Table& result : results) {
+            result.schema = schema;
+            memory_.take(u64(result.rows()) * columns * sizeof(device::StringView16));
+        }
+        each_batch(results, [&](RecordBatch& batch) {
+            restore(batch, from);
+            batch.schema = schema;
+        });
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    talk_.end({failure}, {});
 }
 
 void CodedColumns::restore(RecordBatch& batch, std::vector<InputColumn> const& from) const {
@@ -278,18 +364,8 @@ void CodedColumns::restore(RecordBatch& batch, std::vector<InputColumn> const& f
         kept->room.keep(one->values);
         column = std::move(values);
     }
-    batch.schema = with_values(batch.schema, from);
     kept->original = std::move(batch.owner);
     batch.owner = kept;
-}
-
-Schema CodedColumns::with_values(Schema const& schema,
-                                 std::vector<InputColumn> const& from) const {
-    std::vector<Field> fields = schema.fields();
-    for (std::size_t c = 0; c < fields.size(); ++c) {
-        if (coded(from[c]) != nullptr) fields[c].type = field(from[c]).type;
-    }
-    return with_fields(schema, std::move(fields));
 }
 
 std::vector<InputColumn> all_columns(Input const& input) {
@@ -305,6 +381,31 @@ std::vector<std::vector<InputColumn>> other_columns(Input const& input,
         if (std::find(some.begin(), some.end(), one.column) == some.end()) others.push_back({one});
     }
     return others;
+}
+
+std::string free_name(std::vector<Input const*> const& inputs, std::string name) {
+    for (bool taken = true; taken;) {
+        taken = std::any_of(inputs.begin(), inputs.end(), [&](Input const* const input) {
+            return has_name(input->schema(), name);
+        });
+        if (taken) name += '\'';
+    }
+    return name;
+}
+
+void drop_column(std::vector<Table>& tables, std::size_t column) {
+    auto const drop_from = [&](Schema& schema) {
+        std::vector<Field> fields = schema.fields();
+        fields.erase(fields.begin() + std::ptrdiff_t(column));
+        schema = with_fields(schema, std::move(fields));
+    };
+    for (Table& table : tables) {
+        drop_from(table.schema);
+        for (RecordBatch& batch : table.batches) {
+            drop_from(batch.schema);
+            batch.columns.erase(batch.columns.begin() + std::ptrdiff_t(column));
+        }
+    }
 }
 
 }  // namespace mgi::operators

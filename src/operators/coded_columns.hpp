@@ -3,10 +3,10 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "operators/budget.hpp"
 #include "operators/input.hpp"
 
 namespace mgi::operators {
@@ -17,26 +17,30 @@ struct InputColumn {
 
     u32 input = 0;
     u32 column = kNone;
-
-    friend bool operator==(InputColumn const&, InputColumn const&) = default;
 };
 
-// All processes number values alike. A result's columns get their values back as views, and know their numbers.
+// All processes number values alike. A result's columns get their values back as views, and know their numbers. Used by the
+// thread that calls the operator.
 class CodedColumns {
 public:
-    // The columns of a group are numbered alike, if all processes know all of them by numbers, of few values for their rows. Every
-    // process makes the same ones; where there is any, processes tell each other their values.
-    CodedColumns(Conversation& talk, std::vector<Input const*> const& inputs,
+    // The columns of a group are numbered alike, if all processes know all of them by numbers, of few values for their rows; no
+    // column is in two of them. Every process makes the same ones. Where there is any, processes tell each other their values.
+    // Throws Error(OutOfMemory) where numbers, and views of results, take more than the options, or else the runtime, allow.
+    CodedColumns(Conversation& talk, Runtime const& runtime, OperatorOptions const& options,
+                 std::vector<Input const*> const& inputs,
                  std::vector<std::vector<InputColumn>> const& groups);
 
     [[nodiscard]] bool empty() const { return coded_.empty(); }
+    [[nodiscard]] bool has_any(u32 input, std::vector<u32> const& columns) const;
     // An input's parts, with numbers in place of these columns. Valid as long as this is.
     [[nodiscard]] std::vector<Table> const& parts(u32 input) const { return parts_[input]; }
-    [[nodiscard]] bool has(InputColumn const& column) const { return coded(column) != nullptr; }
-    // Adds a column of this name to the parts of a text's input: which of so many endpoints owns each row by that text alone.
-    void add_owners(InputColumn const& text, std::string const& name, u32 endpoints);
-    // Turns numbers among columns of results into values again. `from[c]`: where the results' column c comes from.
-    void restore(std::vector<Table>& results, std::vector<InputColumn> const& from) const;
+    // Adds a column `name` to the end of an input's parts, which says which of so many endpoints owns each row, by the values of
+    // these keys: the one that a channel which is partitioned by Murmur3 of them has.
+    void add_owners(u32 input, std::vector<u32> const& keys, std::string const& name,
+                    u32 endpoints);
+    // Turns numbers among columns of results into values again, in all processes or in none. `from[c]`: where the results' column
+    // c comes from.
+    void restore(std::vector<Table>& results, std::vector<InputColumn> const& from);
 
 private:
     // By a number in one dictionary, that in the one of all.
@@ -48,22 +52,23 @@ private:
         std::unordered_map<RecordBatch const*, Numbers> numbers = {};
     };
 
-    [[nodiscard]] bool pays(std::vector<InputColumn> const& group) const;
+    void choose(std::vector<std::vector<InputColumn>> const& groups);
     [[nodiscard]] Field const& field(InputColumn const& of) const;
     [[nodiscard]] Coded const* coded(InputColumn const& of) const;
     // Numbers this process' values, and says them.
     std::string number_own(Coded& coded) const;
-    void number_all(Coded& coded, std::vector<std::string_view> const& said, std::size_t me) const;
+    void number_all(Coded& coded, std::vector<std::string> const& said) const;
     void encode(u32 input);
     void encode(u32 input, RecordBatch& batch) const;
-    [[nodiscard]] Schema with_numbers(u32 input, Schema const& schema) const;
     void restore(RecordBatch& batch, std::vector<InputColumn> const& from) const;
-    [[nodiscard]] Schema with_values(Schema const& schema,
-                                     std::vector<InputColumn> const& from) const;
 
+    Conversation& talk_;
     std::vector<Input const*> const inputs_;
+    Budget memory_;
     std::vector<Coded> coded_;
+    std::vector<std::vector<u32>> places_;   // in `coded_`, by input and column; kNone
     std::vector<std::vector<Table>> parts_;  // by input
+    u64 bytes_ = 0;                          // that processes say, at most
 };
 
 // All columns of a lone input, as they come.
@@ -71,5 +76,9 @@ std::vector<InputColumn> all_columns(Input const& input);
 // Each of them by itself, but for some.
 std::vector<std::vector<InputColumn>> other_columns(Input const& input,
                                                     std::vector<u32> const& some);
+// A name that no column has.
+std::string free_name(std::vector<Input const*> const& inputs, std::string name);
+// Takes the column at this place away.
+void drop_column(std::vector<Table>& tables, std::size_t column);
 
 }  // namespace mgi::operators

@@ -65,23 +65,6 @@ std::vector<Table> exchange_rows(Processes& processes, Runtime& runtime, Convers
     return results;
 }
 
-void drop_last_column(std::vector<Table>& tables) {
-    auto const drop_from = [](Schema& schema) {
-        std::vector<Field> fields = schema.fields();
-        fields.pop_back();
-        std::string metadata = schema.metadata();
-        schema = Schema(std::move(fields));
-        schema.set_metadata(std::move(metadata));
-    };
-    for (Table& table : tables) {
-        drop_from(table.schema);
-        for (RecordBatch& batch : table.batches) {
-            drop_from(batch.schema);
-            batch.columns.pop_back();
-        }
-    }
-}
-
 }  // namespace
 
 std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
@@ -98,27 +81,22 @@ std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
         Input const input("exchange", endpoints, parts, talk);
         std::vector<u32> const owning = input.columns(keys);
         check_keys(input, owning, options.hash);
-        // Owners are found by the keys' values: those of one text alone once for each of a dictionary's.
-        bool const by_text = keys.size() == 1 && input.schema()[owning[0]].type.is_variable();
-        InputColumn const text{0, owning[0]};
-        CodedColumns coded(talk, {&input},
-                           other_columns(input, by_text ? std::vector<u32>() : owning));
+        CodedColumns coded(talk, runtime, options, {&input}, other_columns(input, {}));
         if (coded.empty()) {
             return exchange_rows(processes, runtime, talk, endpoints, input, keys, options, report);
         }
         std::vector<std::string> routing = keys;
         OperatorOptions how = options;
-        bool const by_owner = by_text && coded.has(text);
+        bool const by_owner = coded.has_any(0, owning);
         if (by_owner) {
-            routing[0] = "owner";
-            while (has_name(input.schema(), routing[0])) routing[0] += '\'';
+            routing = {free_name({&input}, "owner of " + names_text(keys))};
             how.hash = Hash::Modulo;
-            coded.add_owners(text, routing[0], u32(endpoints.size()));
+            coded.add_owners(0, owning, routing[0], u32(endpoints.size()));
         }
         Input const numbers("exchange", endpoints, coded.parts(0), talk);
         std::vector<Table> results =
             exchange_rows(processes, runtime, talk, endpoints, numbers, routing, how, report);
-        if (by_owner) drop_last_column(results);
+        if (by_owner) drop_column(results, input.schema().size());
         coded.restore(results, all_columns(input));
         return results;
     });

@@ -160,6 +160,7 @@ struct Job {
     std::vector<Endpoint> const& endpoints;
     Input const& input;
     std::vector<std::string> const& keys;
+    std::size_t routed;  // so many of the keys say which endpoint owns a group
     OperatorOptions const& options;
     OperatorReport* report;
 
@@ -168,7 +169,7 @@ struct Job {
     Grouped group(GroupByPlan const& plan, std::vector<Grouped> const& pairs, u64 held) const {
         Run run(runtime, talk, endpoints, options);
         std::vector<std::string> names = plan.key_names();
-        names.resize(keys.size());
+        names.resize(routed);
         Passage const raw = run.open("group_by rows", plan.raw_schema(), names,
                                      measure_texts(input, plan.input_columns()), false);
         Passage const partial = run.open("group_by states", plan.partial_schema(), names,
@@ -217,14 +218,14 @@ private:
     }
 };
 
-// Groups of the input's rows at the endpoints that own their keys.
+// Groups of the input's rows at the endpoints that own the first `routed` of their keys.
 std::vector<Table> group_input(Runtime& runtime, Conversation& talk,
                               std::vector<Endpoint> const& endpoints, Input const& input,
-                              std::vector<std::string> const& keys,
+                              std::vector<std::string> const& keys, std::size_t routed,
                               std::vector<Aggregate> const& aggregates,
                               OperatorOptions const& options, OperatorReport* report) {
     if (report != nullptr) *report = {};
-    Job const job{runtime, talk, endpoints, input, keys, options, report};
+    Job const job{runtime, talk, endpoints, input, keys, routed, options, report};
     GroupByPlan const plan(input, keys, aggregates, false);
     std::vector<Grouped> pairs;
     u64 held = 0;
@@ -270,13 +271,23 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
         for (Aggregate const& aggregate : aggregates) used.push_back(aggregate.column);
         Input const input("group_by", endpoints, parts, talk, used);
         check_keys(input, input.columns(keys), options.hash);
-        CodedColumns const coded(talk, {&input}, keys_alone(input, keys, aggregates));
+        CodedColumns coded(talk, runtime, options, {&input}, keys_alone(input, keys, aggregates));
         if (coded.empty()) {
-            return group_input(runtime, talk, endpoints, input, keys, aggregates, options, report);
+            return group_input(runtime, talk, endpoints, input, keys, keys.size(), aggregates,
+                               options, report);
         }
+        // Groups come where those of texts do.
+        std::string const owner = free_name({&input}, "owner of " + names_text(keys));
+        coded.add_owners(0, input.columns(keys), owner, u32(endpoints.size()));
+        std::vector<std::string> numbered{owner};
+        numbered.insert(numbered.end(), keys.begin(), keys.end());
+        used.push_back(owner);
+        OperatorOptions how = options;
+        how.hash = Hash::Modulo;
         Input const numbers("group_by", endpoints, coded.parts(0), talk, used);
-        std::vector<Table> results =
-            group_input(runtime, talk, endpoints, numbers, keys, aggregates, options, report);
+        std::vector<Table> results = group_input(runtime, talk, endpoints, numbers, numbered, 1,
+                                                 aggregates, how, report);
+        drop_column(results, 0);
         std::vector<InputColumn> from;
         for (u32 const key : input.columns(keys)) from.push_back({0, key});
         from.resize(keys.size() + aggregates.size());

@@ -178,6 +178,8 @@ TextSum Input::texts(u32 column) const {
 
 DictionarySum Input::dictionaries(u32 column) const {
     if (!facts_.empty()) return facts_[column].dictionaries;
+    // More values save nobody anything, other than beside many rows of others.
+    u64 const most = std::max<u64>(rows_, u64{1} << 16);
     DictionarySum sum{true};
     std::set<RecordBatch const*> seen;
     for (Table const& part : tables()) {
@@ -187,7 +189,8 @@ DictionarySum Input::dictionaries(u32 column) const {
             if (codes == nullptr) return {};
             if (!seen.insert(codes->values.get()).second) continue;
             sum.values += u64(codes->values->rows);
-            if (sum.values <= rows_) sum.bytes += u64(codes->values->bytes());
+            if (sum.values > most) return {};
+            sum.bytes += u64(codes->values->bytes());
         }
     }
     return sum;
@@ -227,8 +230,8 @@ void Input::hear(std::vector<std::string> const& all, Conversation const& talk) 
             facts.texts.bytes = from.number();
             facts.texts.longest = from.number();
             facts.dictionaries.all_rows = from.number(1) == 1;
-            facts.dictionaries.values = from.number(UINT32_MAX);
-            facts.dictionaries.bytes = from.number(UINT64_MAX / 4);
+            facts.dictionaries.values = from.number();
+            facts.dictionaries.bytes = from.number();
             // Other columns than those before are refused below.
             if (c >= heard.size()) continue;
             heard[c].has_nulls = heard[c].has_nulls || facts.has_nulls;

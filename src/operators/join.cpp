@@ -250,7 +250,7 @@ std::vector<u32> first_of_each_process(Conversation& talk, Run const& run) {
 class HashJoin {
 public:
     HashJoin(Conversation& talk, Run& run, JoinPlan const& plan, Input const& left,
-             Input const& right, Hash hash)
+             Input const& right, bool by_owner, Hash hash)
         : run_(run),
           plan_(plan),
           probe_input_(plan.roles().build_left ? right : left),
@@ -264,10 +264,14 @@ public:
             receives_.assign(receives_.size(), false);
             for (u32 const e : flow.destinations) receives_[e] = true;
         } else if (!one_table) {
-            channels_.build = open(flow_of(true), plan.build(), build_input_,
-                                   Routing::partition(plan.build().keys, hash));
-            channels_.probe = open(flow_of(false), plan.probe(), probe_input_,
-                                   Routing::partition(plan.probe().keys, hash));
+            auto const to_owners = [&](std::vector<std::string> const& keys) {
+                return by_owner ? Routing::partition({keys[0]}, Hash::Modulo)
+                                : Routing::partition(keys, hash);
+            };
+            channels_.build =
+                open(flow_of(true), plan.build(), build_input_, to_owners(plan.build().keys));
+            channels_.probe =
+                open(flow_of(false), plan.probe(), probe_input_, to_owners(plan.probe().keys));
         }
         make_tables(one_table);
     }
@@ -365,8 +369,14 @@ void match_null_keys(Input& left, Input& right, JoinSpec const& spec) {
 
 // Keys that are compared are numbered alike, if both are; the result's other columns are by themselves.
 std::vector<std::vector<InputColumn>> numbered_alike(JoinRules const& rules) {
+    auto const& compared = rules.keys.compared(true);
+    auto const& others = rules.keys.compared(false);
     std::vector<std::vector<InputColumn>> groups;
-    for (std::size_t k = 0; k < rules.keys.left.size(); ++k) {
+    bool as_they_lie = true;  // else owners are those of other values
+    for (std::size_t k = 0; k < compared.size(); ++k) {
+        as_they_lie = as_they_lie && !compared[k].conversion && !others[k].conversion;
+    }
+    for (std::size_t k = 0; as_they_lie && k < compared.size(); ++k) {
         groups.push_back({{0, rules.keys.left[k]}, {1, rules.keys.right[k]}});
     }
     for (JoinedColumn const& column : rules.columns) {
@@ -376,15 +386,16 @@ std::vector<std::vector<InputColumn>> numbered_alike(JoinRules const& rules) {
     return groups;
 }
 
+// `by_owner`: the first key says which endpoint owns a row.
 std::vector<Table> join_inputs(Runtime& runtime, Conversation& talk,
                                std::vector<Endpoint> const& endpoints, Input const& left,
-                               Input const& right, JoinSpec const& spec,
+                               Input const& right, JoinSpec const& spec, bool by_owner,
                                OperatorOptions const& options, OperatorReport* report) {
     // Where an address means the same everywhere, texts may stay where they are: in one process.
     // By copy everything that moves goes through the pools, as it does between processes.
     JoinPlan const plan(left, right, spec, options.hash, options.by_reference && talk.alone());
     Run run(runtime, talk, endpoints, options);
-    HashJoin join(talk, run, plan, left, right, options.hash);
+    HashJoin join(talk, run, plan, left, right, by_owner, options.hash);
     std::vector<Table> results = join.results();
     run.report(report);
     if (report != nullptr) {
@@ -413,17 +424,33 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         // Throws what is wrong.
         JoinRules const rules("join", left_input, right_input, spec, options.hash, endpoints.size(),
                               [](bool, u32) { return u64{0}; });
-        CodedColumns const coded(talk, {&left_input, &right_input}, numbered_alike(rules));
+        CodedColumns coded(talk, runtime, options, {&left_input, &right_input},
+                           numbered_alike(rules));
         if (coded.empty()) {
-            return join_inputs(runtime, talk, endpoints, left_input, right_input, spec, options,
-                               report);
+            return join_inputs(runtime, talk, endpoints, left_input, right_input, spec, false,
+                               options, report);
+        }
+        JoinSpec numbered = spec;
+        bool const by_owner = coded.has_any(0, rules.keys.left);
+        if (by_owner) {
+            // Rows come where those of texts do.
+            std::string const owner = free_name({&left_input, &right_input},
+                                                "owner of " + names_text(spec.left_keys));
+            coded.add_owners(0, rules.keys.left, owner, u32(endpoints.size()));
+            coded.add_owners(1, rules.keys.right, owner, u32(endpoints.size()));
+            numbered.left_keys.insert(numbered.left_keys.begin(), owner);
+            numbered.right_keys.insert(numbered.right_keys.begin(), owner);
         }
         Input const left_numbers("join: left", endpoints, coded.parts(0), talk,
-                                 used(spec.left_keys, spec.left_columns));
+                                 used(numbered.left_keys, spec.left_columns));
         Input const right_numbers("join: right", endpoints, coded.parts(1), talk,
-                                  used(spec.right_keys, spec.right_columns));
+                                  used(numbered.right_keys, spec.right_columns));
         std::vector<Table> results = join_inputs(runtime, talk, endpoints, left_numbers,
-                                                 right_numbers, spec, options, report);
+                                                 right_numbers, numbered, by_owner, options, report);
+        // Without a list of columns the owner is the last one of the left, and once.
+        if (by_owner && spec.left_columns.empty()) {
+            drop_column(results, left_input.schema().size());
+        }
         std::vector<InputColumn> from;
         for (JoinedColumn const& column : rules.columns) {
             from.push_back({column.left ? 0u : 1u, column.column});

@@ -236,7 +236,7 @@ std::vector<Table> sort_among(Processes& processes, Runtime& runtime,
         for (device::KeyOrder const& key : key_orders("sort", keys, input.schema())) {
             compared.push_back(key.column);
         }
-        CodedColumns const coded(talk, {&input}, other_columns(input, compared));
+        CodedColumns coded(talk, runtime, options, {&input}, other_columns(input, compared));
         if (coded.empty()) {
             return sort_rows(runtime, talk, endpoints, input, keys, options, report);
         }

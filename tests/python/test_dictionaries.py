@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import mgi
 import pytest
+from run_support import Runner, needs_control
 
 pa = pytest.importorskip("pyarrow")
 
@@ -51,6 +53,11 @@ def rows_of(found: list[Any]) -> list[str]:
     return sorted(repr(row) for table in found for row in table.to_pylist())
 
 
+def expect_same_parts(found: list[Any], expected: list[Any]) -> None:
+    for part, same in zip(found, expected, strict=True):
+        assert rows_of([part]) == rows_of([same])
+
+
 INDICES = [pa.int8(), pa.uint16(), pa.int32(), pa.int64()]
 
 
@@ -63,8 +70,7 @@ def test_payload_of_an_exchange(index: Any, by_reference: bool) -> None:
     found = arrow(mgi.exchange(table, "k", stats=stats, **options))
     expected = arrow(mgi.exchange(plain, "k", stats=plain_stats, **options))
     assert all(part.schema == table.schema for part in found)
-    for part, same in zip(found, expected, strict=True):
-        assert rows_of([part]) == rows_of([same])
+    expect_same_parts(found, expected)
     assert stats["bytes"] < plain_stats["bytes"] / 2
 
 
@@ -73,9 +79,8 @@ def test_keys_of_an_exchange_go_where_their_strings_go(keys: list[str]) -> None:
     table, plain = tables()
     found = arrow(mgi.exchange(table, keys, endpoints=3))
     expected = arrow(mgi.exchange(plain, keys, endpoints=3))
-    for part, same in zip(found, expected, strict=True):
-        assert part.schema == table.schema
-        assert rows_of([part]) == rows_of([same])
+    assert all(part.schema == table.schema for part in found)
+    expect_same_parts(found, expected)
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
@@ -85,7 +90,7 @@ def test_keys_of_a_group_by(index: Any) -> None:
     for keys in (["word"], ["k", "word"], ["word", "other"]):
         aggregates = wanted[: 2 if "other" in keys else 3]
         found = arrow(mgi.group_by(table, keys, aggregates, endpoints=2))
-        assert rows_of(found) == rows_of(arrow(mgi.group_by(plain, keys, aggregates, endpoints=2)))
+        expect_same_parts(found, arrow(mgi.group_by(plain, keys, aggregates, endpoints=2)))
         assert found[0].schema.field("word").type == table.schema.field("word").type
 
 
@@ -109,13 +114,55 @@ def test_join(how: str, index: Any, by_reference: bool) -> None:
     sides = [(table, pa.table(right)), (plain, pa.table(right_plain))]
     options = {"endpoints": 2, "how": how, "by_reference": by_reference}
     found, expected = (
-        arrow(mgi.join(left.slice(0, 1500), right, "word", **options)) for left, right in sides
+        arrow(mgi.join(left.slice(0, 1500), right, "word", broadcast=False, **options))
+        for left, right in sides
     )
-    assert rows_of(found) == rows_of(expected)
+    expect_same_parts(found, expected)
     for name in found[0].column_names:
         assert pa.types.is_dictionary(found[0].schema.field(name).type) == (
             pa.types.is_string(expected[0].schema.field(name).type)
         )
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+@pytest.mark.parametrize("columns", [None, ["row"], ["other", "word"]], ids=str)
+def test_join_by_several_keys(broadcast: bool, columns: list[str] | None) -> None:
+    table, plain = tables()
+    options = {"endpoints": 2, "broadcast": broadcast, "left_columns": columns}
+    on = [("k", "key"), ("word", "w"), ("other", "o")]
+    found, expected = (
+        arrow(
+            mgi.join(
+                one,
+                one.slice(0, 1000).select(["k", "word", "other"]).rename_columns(["key", "w", "o"]),
+                on=on,
+                **options,
+            )
+        )
+        for one in (table, plain)
+    )
+    expect_same_parts(found, expected)
+    assert sum(map(len, found)) > 0
+    assert found[0].column_names == expected[0].column_names
+
+
+def test_results_have_no_categories_of_others() -> None:
+    few = pa.array(["small", "large"] * 100).dictionary_encode()
+    more = pa.array(["small", "large", "huge"] * 50).dictionary_encode()
+    left = pa.table({"size": few, "row": range(200)})
+    right = pa.table({"size": more}).slice(0, 150)
+    for how in ("semi", "inner"):
+        for part in arrow(mgi.join(left, right, "size", how=how, endpoints=2)):
+            for chunk in part["size"].chunks:
+                assert chunk.dictionary.to_pylist() in ([], ["small", "large"])
+
+
+def test_their_memory_is_limited() -> None:
+    words = pa.array(["a word of the dictionary", "another one"] * 100_000).dictionary_encode()
+    table = pa.table({"k": range(200_000), **{f"w{i}": words for i in range(10)}})
+    for limit in (4 << 20, 16 << 20):
+        with pytest.raises(mgi.OutOfMemory, match="exchange.*raise receive_limit"):
+            mgi.exchange(table, "k", endpoints=2, receive_limit=limit)
 
 
 def test_payload_of_a_sort() -> None:
@@ -152,3 +199,55 @@ def test_few_rows_carry_no_large_dictionary() -> None:
     (part,) = arrow(mgi.exchange(pa.table({"k": [1, 1, 1], "word": large}), "k", endpoints=1))
     assert part["word"].to_pylist() == ["word 3", "word 7", "word 3"]
     assert all(len(chunk.dictionary) == 2 for chunk in part["word"].chunks)
+
+
+PROGRAM = """
+import sys
+
+import mgi
+import pyarrow as pa
+
+job = mgi.job()
+runtime = mgi.Runtime.connect(timeout=60)
+endpoints = runtime.gather_endpoints([runtime.create_endpoint("cpu")])
+call = {"endpoints": endpoints, "runtime": runtime, "patience": 60}
+# More than processes say at a time, and of them not all known to both.
+first = 10_000 * job.rank
+words = [f"word number {i}" for i in range(first, first + 20_000)]
+codes = pa.array([i * 7 % len(words) for i in range(200_000)], pa.int32())
+coded = pa.DictionaryArray.from_arrays(codes, pa.array(words))
+table = pa.table({"k": range(200_000), "word": coded})
+plain = table.set_column(1, "word", coded.cast(pa.string()))
+if sys.argv[1] == "mixed" and job.rank == 1:
+    table = plain
+
+
+def rows(parts):
+    found = [pa.table(part) for part in parts]
+    for one in found:
+        one.validate(full=True)
+    return sorted(repr(row) for one in found for row in one.to_pylist())
+
+
+count = [("count", None, "n")]
+for key in ("k", "word"):
+    stats, plain_stats = {}, {}
+    found = mgi.exchange(table, key, stats=stats, **call)
+    assert rows(found) == rows(mgi.exchange(plain, key, stats=plain_stats, **call))
+    assert (2 * stats["bytes"] < plain_stats["bytes"]) == (sys.argv[1] == "coded")
+assert rows(mgi.group_by(table, "word", count, **call)) == rows(
+    mgi.group_by(plain, "word", count, **call)
+)
+few = mgi.join(table, table[:5000], "word", **call)
+assert rows(few) == rows(mgi.join(plain, plain[:5000], "word", **call))
+print("well", job.rank, flush=True)
+"""
+
+
+@needs_control
+@pytest.mark.parametrize("how", ["coded", "mixed"])
+def test_two_processes(runner: Runner, how: str) -> None:
+    started = runner.start("-n", "2", "--no-tag", "--", sys.executable, "-c", PROGRAM, how)
+    out, err = (text.decode() for text in started.communicate(timeout=180))
+    assert started.returncode == 0, err + out
+    assert sorted(out.split()) == ["0", "1", "well", "well"]

@@ -1,0 +1,76 @@
+/// \file
+/// Nested values that are all as long, since they have nothing but fixed widths and no null below: columns of many are copied
+/// part by part, and not value by value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/arrow_nested.hpp"
+
+namespace mgi::arrow {
+
+/// So many values are copied together: they stay in a core's cache.
+inline constexpr std::int64_t kPlainBlock = 256;
+
+/// Bytes of a value's body where no part of it is null; 0 where that is not the same for all.
+inline std::size_t plain_size(Nested const& type) {
+    if (type.kind == Nested::Kind::Fixed) return type.width;
+    if (type.kind != Nested::Kind::Struct) return 0;
+    std::size_t size = 0;
+    for (Nested const& child : type.children) {
+        std::size_t const of_child = plain_size(child);
+        if (of_child == 0) return 0;
+        size += 1 + of_child;  // a byte says that it is valid
+    }
+    return size;
+}
+
+/// Calls `copy(width)` with a constant for usual ones, so that the compiler knows it.
+template <class Copy>
+void with_width(std::size_t width, Copy const& copy) {
+    switch (width) {
+        case 1: return copy(std::integral_constant<std::size_t, 1>());
+        case 2: return copy(std::integral_constant<std::size_t, 2>());
+        case 4: return copy(std::integral_constant<std::size_t, 4>());
+        case 8: return copy(std::integral_constant<std::size_t, 8>());
+        case 16: return copy(std::integral_constant<std::size_t, 16>());
+        default: return copy(width);
+    }
+}
+
+/// Copies `count` values of a width that lie one behind another to places `stride` bytes apart.
+inline void scatter(std::byte const* from, std::size_t width, std::int64_t count, std::byte* to,
+                    std::size_t stride) {
+    with_width(width, [&](auto bytes) {
+        for (std::int64_t i = 0; i < count; ++i, from += bytes, to += stride) {
+            std::memcpy(to, from, bytes);
+        }
+    });
+}
+
+/// The way back, from `offset` bytes behind each of these addresses.
+inline void gather(std::byte const* const* from, std::size_t offset, std::size_t width,
+                   std::int64_t count, std::byte* to) {
+    with_width(width, [&](auto bytes) {
+        for (std::int64_t i = 0; i < count; ++i, to += bytes) {
+            std::memcpy(to, from[i] + offset, bytes);
+        }
+    });
+}
+
+/// Whether values of this type that begin `offset` bytes behind each of these addresses have no null below.
+inline bool are_plain(Nested const& type, std::byte const* const* from, std::size_t offset,
+                      std::int64_t count) {
+    for (Nested const& child : type.children) {
+        std::byte flags{};
+        for (std::int64_t i = 0; i < count; ++i) flags |= from[i][offset];
+        if (flags != std::byte{0} || !are_plain(child, from, offset + 1, count)) return false;
+        offset += 1 + plain_size(child);
+    }
+    return true;
+}
+
+}  // namespace mgi::arrow
