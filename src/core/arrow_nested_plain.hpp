@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "core/arrow_nested.hpp"
 
@@ -41,14 +42,24 @@ void with_width(std::size_t width, Copy const& copy) {
     }
 }
 
-/// Copies `count` values of a width that lie one behind another to places `stride` bytes apart.
-inline void scatter(std::byte const* from, std::size_t width, std::int64_t count, std::byte* to,
-                    std::size_t stride) {
-    with_width(width, [&](auto bytes) {
-        for (std::int64_t i = 0; i < count; ++i, from += bytes, to += stride) {
-            std::memcpy(to, from, bytes);
+/// A part of fixed width: where an array has its values, and how many bytes before each say that it is valid, or what it is in.
+struct PlainPart {
+    std::byte const* from;
+    std::size_t width;
+    std::size_t flags;
+};
+
+/// Copies the parts of `count` values behind each other, value by value: memory is written in its order.
+inline void put_together(std::vector<PlainPart> const& parts, std::int64_t count, std::byte* to) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        for (PlainPart const& part : parts) {
+            for (std::size_t f = 0; f < part.flags; ++f) *to++ = std::byte{0};
+            with_width(part.width, [&](auto bytes) {
+                std::memcpy(to, part.from + std::size_t(i) * bytes, bytes);
+                to += bytes;
+            });
         }
-    });
+    }
 }
 
 /// The way back, from `offset` bytes behind each of these addresses.

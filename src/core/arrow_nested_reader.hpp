@@ -399,7 +399,8 @@ private:
         std::int64_t at = 0;
         valid_.clear();
         pattern.each([&](bool taken) {
-            bool const valid = taken && (bits == nullptr || device::bit_at(bits, std::uint64_t(at)));
+            bool const valid =
+                taken && (bits == nullptr || device::bit_at(bits, std::uint64_t(at)));
             if (taken) ++at;
             valid ? valid_.take(1) : valid_.fill(1);
         });

@@ -42,8 +42,8 @@ public:
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
-        bool const in_blocks = plain_ > device::StringView16::kInline &&
-                               writer_.are_valid(skip + first, end - first);
+        bool const in_blocks =
+            plain_ > device::StringView16::kInline && writer_.are_valid(skip + first, end - first);
         if (in_blocks) return write_plain(skip, first, end);
         for (std::int64_t i = first; i < end; ++i) {
             views_[i] = device::StringView16();
@@ -86,7 +86,9 @@ private:
             open_buffer();
             std::size_t const begin = bytes_.size();
             std::byte* const to = bytes_.add(std::size_t(count) * plain_);
-            writer_.plain_bodies(skip + row, count, to, plain_);
+            parts_.clear();
+            writer_.add_parts(skip + row, 0, parts_);
+            put_together(parts_, count, to);
             for (std::int64_t i = 0; i < count; ++i) {
                 views_[row + i] = view_of(begin + std::size_t(i) * plain_, plain_);
             }
@@ -134,6 +136,7 @@ private:
     device::StringView16* const views_;
     std::atomic<std::uint32_t>& buffers_;
     Spans row_;
+    std::vector<PlainPart> parts_;
     Bytes bytes_;
     bool open_ = false;
     std::uint32_t number_ = 0;

@@ -76,18 +76,16 @@ public:
         }
         return plain_size(type_);
     }
-    /// Bodies of plain values [first, first + count), so many bytes apart.
-    void plain_bodies(std::int64_t first, std::int64_t count, std::byte* to,
-                      std::size_t stride) const {
+    /// The parts of plain values from `first` on, each value behind so many bytes more.
+    void add_parts(std::int64_t first, std::size_t flags, std::vector<PlainPart>& parts) const {
         if (type_.kind == Kind::Fixed) {
             auto const* const from = static_cast<std::byte const*>(array_.buffers[1]);
-            return scatter(from + std::size_t(offset_ + first) * type_.width, type_.width, count,
-                           to, stride);
+            parts.push_back(
+                {from + std::size_t(offset_ + first) * type_.width, type_.width, flags});
         }
         for (Writer const& child : children_) {
-            for (std::int64_t i = 0; i < count; ++i) to[std::size_t(i) * stride] = std::byte(0);
-            child.plain_bodies(offset_ + first, count, to + 1, stride);
-            to += 1 + plain_size(child.type_);
+            child.add_parts(offset_ + first, flags + 1, parts);
+            flags = 0;
         }
     }
 

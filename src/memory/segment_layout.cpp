@@ -3,6 +3,8 @@
 #include <mgi/device/assert.hpp>
 #include <mgi/error.hpp>
 
+#include "core/key_kind.hpp"
+
 namespace mgi::memory {
 
 namespace {
@@ -11,28 +13,6 @@ constexpr std::uint64_t kAlignment = 64;  // a cache line; also what Arrow recom
 
 std::uint64_t aligned(std::uint64_t offset) {
     return (offset + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-device::KeyKind key_kind(Type const& type) {
-    switch (type.id) {
-        case TypeId::Bool: return device::KeyKind::Bool;
-        case TypeId::Int8:
-        case TypeId::Int16:
-        case TypeId::Int32:
-        case TypeId::Int64:
-        case TypeId::Date32: return device::KeyKind::Signed;
-        case TypeId::UInt8:
-        case TypeId::UInt16:
-        case TypeId::UInt32:
-        case TypeId::UInt64: return device::KeyKind::Unsigned;
-        case TypeId::Float32:
-        case TypeId::Float64: return device::KeyKind::Float;
-        case TypeId::Decimal128:
-        case TypeId::FixedSizeBinary: return device::KeyKind::Bytes;
-        case TypeId::String:
-        case TypeId::Binary: return device::KeyKind::Text;
-    }
-    return device::KeyKind::Bytes;
 }
 
 device::Storage storage_of(Type const& type) {

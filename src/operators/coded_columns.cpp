@@ -14,9 +14,9 @@
 #include "core/arrow_take.hpp"
 #include "core/arrow_values.hpp"
 #include "core/batch_input.hpp"
+#include "core/key_kind.hpp"
 #include "core/parallel.hpp"
 #include "core/views.hpp"
-#include "memory/segment_layout.hpp"
 #include "operators/message.hpp"
 
 namespace mgi::operators {
@@ -83,9 +83,8 @@ public:
     // `values`: what numbers stand for; null where there are none.
     KeyHash(Schema const& schema, u32 column, std::shared_ptr<RecordBatch const> const& values)
         : column_(column), coded_(values != nullptr) {
-        // As a channel of any size has it.
-        memory::ChannelLayout const layout(Schema({schema[column]}), Layout::Columns, 64, 64);
-        layout_ = layout.get().columns[0];
+        layout_.key = key_kind(schema[column].type);
+        layout_.width = schema[column].type.row_width();
         for (i64 i = 0; coded_ && i < values->rows; ++i) {
             std::string_view const value = arrow::Values(*values, 0).at(i);
             of_numbers_.push_back(device::murmur3_bytes(value.data(), u32(value.size())));
@@ -172,8 +171,7 @@ void CodedColumns::choose(std::vector<std::vector<InputColumn>> const& groups) {
         u64 const most = std::min(rows / kRowsOfValue, u64(INT32_MAX));
         if (!sum.all_rows || sum.values == 0 || sum.values > most) continue;
         // Each value and each process' list behind its length.
-        u64 const bytes =
-            sum.bytes + sizeof(u64) * (sum.values + 2 * talk_.processes().count());
+        u64 const bytes = sum.bytes + sizeof(u64) * (sum.values + 2 * talk_.processes().count());
         if (!talk_.alone() && bytes_ + bytes > kMostBytes) continue;
         bytes_ += bytes;
         for (InputColumn const& one : group) places_[one.input][one.column] = u32(coded_.size());

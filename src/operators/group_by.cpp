@@ -3,8 +3,8 @@
 #include <deque>
 #include <memory>
 
-#include "operators/group_by_source.hpp"
 #include "operators/coded_columns.hpp"
+#include "operators/group_by_source.hpp"
 #include "operators/two_level.hpp"
 
 namespace mgi {
@@ -220,10 +220,10 @@ private:
 
 // Groups of the input's rows at the endpoints that own the first `routed` of their keys.
 std::vector<Table> group_input(Runtime& runtime, Conversation& talk,
-                              std::vector<Endpoint> const& endpoints, Input const& input,
-                              std::vector<std::string> const& keys, std::size_t routed,
-                              std::vector<Aggregate> const& aggregates,
-                              OperatorOptions const& options, OperatorReport* report) {
+                               std::vector<Endpoint> const& endpoints, Input const& input,
+                               std::vector<std::string> const& keys, std::size_t routed,
+                               std::vector<Aggregate> const& aggregates,
+                               OperatorOptions const& options, OperatorReport* report) {
     if (report != nullptr) *report = {};
     Job const job{runtime, talk, endpoints, input, keys, routed, options, report};
     GroupByPlan const plan(input, keys, aggregates, false);
@@ -246,9 +246,8 @@ std::vector<std::vector<InputColumn>> keys_alone(Input const& input,
                                                  std::vector<Aggregate> const& aggregates) {
     std::vector<std::vector<InputColumn>> alone;
     for (std::string const& key : keys) {
-        bool const looked_at =
-            std::any_of(aggregates.begin(), aggregates.end(),
-                        [&](Aggregate const& one) { return one.column == key; });
+        bool const looked_at = std::any_of(aggregates.begin(), aggregates.end(),
+                                           [&](Aggregate const& one) { return one.column == key; });
         if (!looked_at) alone.push_back({{0, input.column(key)}});
     }
     return alone;
@@ -285,8 +284,8 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
         OperatorOptions how = options;
         how.hash = Hash::Modulo;
         Input const numbers("group_by", endpoints, coded.parts(0), talk, used);
-        std::vector<Table> results = group_input(runtime, talk, endpoints, numbers, numbered, 1,
-                                                 aggregates, how, report);
+        std::vector<Table> results =
+            group_input(runtime, talk, endpoints, numbers, numbered, 1, aggregates, how, report);
         drop_column(results, 0);
         std::vector<InputColumn> from;
         for (u32 const key : input.columns(keys)) from.push_back({0, key});

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <optional>
 
+#include "operators/coded_columns.hpp"
 #include "operators/join_probe.hpp"
 #include "operators/join_source.hpp"
 #include "operators/message.hpp"
-#include "operators/coded_columns.hpp"
 #include "operators/two_level.hpp"
 
 namespace mgi {
@@ -434,8 +434,8 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
         bool const by_owner = coded.has_any(0, rules.keys.left);
         if (by_owner) {
             // Rows come where those of texts do.
-            std::string const owner = free_name({&left_input, &right_input},
-                                                "owner of " + names_text(spec.left_keys));
+            std::string const owner =
+                free_name({&left_input, &right_input}, "owner of " + names_text(spec.left_keys));
             coded.add_owners(0, rules.keys.left, owner, u32(endpoints.size()));
             coded.add_owners(1, rules.keys.right, owner, u32(endpoints.size()));
             numbered.left_keys.insert(numbered.left_keys.begin(), owner);
@@ -445,8 +445,9 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                                  used(numbered.left_keys, spec.left_columns));
         Input const right_numbers("join: right", endpoints, coded.parts(1), talk,
                                   used(numbered.right_keys, spec.right_columns));
-        std::vector<Table> results = join_inputs(runtime, talk, endpoints, left_numbers,
-                                                 right_numbers, numbered, by_owner, options, report);
+        std::vector<Table> results =
+            join_inputs(runtime, talk, endpoints, left_numbers, right_numbers, numbered, by_owner,
+                        options, report);
         // Without a list of columns the owner is the last one of the left, and once.
         if (by_owner && spec.left_columns.empty()) {
             drop_column(results, left_input.schema().size());

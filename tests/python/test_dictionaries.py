@@ -1,4 +1,4 @@
-"""Dictionary-coded columns, which move and are compared as numbers, against the plain strings they stand for."""
+"""Dictionaries, which move and are compared as numbers, against the strings they stand for."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WORDS = [f"word number {i} of the dictionary" for i in range(40)]
 
 
 def coded(index: Any, seed: int, words: list[str] = WORDS, chunks: int = 3) -> Any:
-    """Chunks with dictionaries of their own: other orders, some words twice, garbage below nulls."""
+    """Chunks with dictionaries of their own: other orders, a word twice, anything below nulls."""
     r = random.Random(seed)
     kind = pa.dictionary(index, pa.string())
     made = []
     for _ in range(chunks):
-        values = r.sample(words, len(words) // 2) + [words[0]]
+        values = [*r.sample(words, len(words) // 2), words[0]]
         rows = ROWS // chunks + 5
         valid = pa.array([r.random() < 0.9 for _ in range(rows)])
         numbers = pa.array([r.randrange(len(values)) for _ in range(rows)], index)

@@ -315,7 +315,7 @@ def test_structs_of_fixed_widths_with_some_nulls(nulls):
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int32()), pa.large_list(pa.int32())], ids=str)
 def test_lists_of_fixed_widths_with_some_nulls(kind):
-    plain = pa.array([[j for j in range(i % 5)] for i in range(700)], kind)
+    plain = pa.array([list(range(i % 5)) for i in range(700)], kind)
     nulls = pa.array([None if i == 3 else [i, None, 2][: i % 4] for i in range(300)], kind)
     whole = pa.chunked_array([plain.slice(2), nulls])
     table = pa.table({"row": range(len(whole)), "list": whole})

@@ -3,6 +3,7 @@
 
 #include <mgi/gpu_table.hpp>
 
+#include "core/key_kind.hpp"
 #include "operators/gpu/operation.hpp"
 #include "operators/schema_message.hpp"
 
@@ -23,17 +24,7 @@ inline bool has_long(Schema const& schema) {
 inline ValueKind kind_of(Type const& type) {
     ValueKind kind;
     kind.width = u8(std::min(type.row_width(), ValueKind::kMostWidth));
-    if (type.is_variable()) {
-        kind.kind = KeyKind::Text;
-    } else if (is_wide(type)) {
-        kind.kind = KeyKind::Bytes;
-    } else if (type.id == TypeId::Bool) {
-        kind.kind = KeyKind::Bool;
-    } else if (type.is_float()) {
-        kind.kind = KeyKind::Float;
-    } else if (type.id >= TypeId::UInt8 && type.id <= TypeId::UInt64) {
-        kind.kind = KeyKind::Unsigned;
-    }
+    kind.kind = key_kind(type);
     return kind;
 }
 
