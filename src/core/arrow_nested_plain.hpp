@@ -15,6 +15,8 @@ namespace mgi::arrow {
 
 /// So many values are copied together: they stay in a core's cache.
 inline constexpr std::int64_t kPlainBlock = 256;
+/// Longer values gain nothing by that.
+inline constexpr std::size_t kMostPlain = 4096;
 
 /// Bytes of a value's body where no part of it is null; 0 where that is not the same for all.
 inline std::size_t plain_size(Nested const& type) {
@@ -42,7 +44,8 @@ void with_width(std::size_t width, Copy const& copy) {
     }
 }
 
-/// A part of fixed width: where an array has its values, and how many bytes before each say that it is valid, or what it is in.
+/// A part of fixed width: where an array has its values. So many zero bytes stand before each: that it is valid, and so are the
+/// structs that begin with it.
 struct PlainPart {
     std::byte const* from;
     std::size_t width;

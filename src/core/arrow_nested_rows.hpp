@@ -42,12 +42,17 @@ public:
 
     /// Rows [first, end), of which 0 is `skip` behind the array's first.
     void write(std::int64_t skip, std::int64_t first, std::int64_t end) {
-        bool const in_blocks =
-            plain_ > device::StringView16::kInline && writer_.are_valid(skip + first, end - first);
-        if (in_blocks) return write_plain(skip, first, end);
-        for (std::int64_t i = first; i < end; ++i) {
-            views_[i] = device::StringView16();
-            if (writer_.is_valid(skip + i)) views_[i] = write(skip, i);
+        bool const may_be_plain = plain_ > device::StringView16::kInline && plain_ <= kMostPlain;
+        for (std::int64_t row = first; row < end; row += kPlainBlock) {
+            std::int64_t const count = std::min(kPlainBlock, end - row);
+            if (may_be_plain && writer_.are_valid(skip + row, count)) {
+                write_plain(skip, row, count);
+                continue;
+            }
+            for (std::int64_t i = row; i < row + count; ++i) {
+                views_[i] = device::StringView16();
+                if (writer_.is_valid(skip + i)) views_[i] = write(skip, i);
+            }
         }
     }
 
@@ -80,18 +85,15 @@ private:
         open_ = true;
     }
 
-    void write_plain(std::int64_t skip, std::int64_t first, std::int64_t end) {
-        for (std::int64_t row = first; row < end; row += kPlainBlock) {
-            std::int64_t const count = std::min(kPlainBlock, end - row);
-            open_buffer();
-            std::size_t const begin = bytes_.size();
-            std::byte* const to = bytes_.add(std::size_t(count) * plain_);
-            parts_.clear();
-            writer_.add_parts(skip + row, 0, parts_);
-            put_together(parts_, count, to);
-            for (std::int64_t i = 0; i < count; ++i) {
-                views_[row + i] = view_of(begin + std::size_t(i) * plain_, plain_);
-            }
+    void write_plain(std::int64_t skip, std::int64_t row, std::int64_t count) {
+        open_buffer();
+        std::size_t const begin = bytes_.size();
+        std::byte* const to = bytes_.add(std::size_t(count) * plain_);
+        parts_.clear();
+        writer_.add_parts(skip + row, 0, parts_);
+        put_together(parts_, count, to);
+        for (std::int64_t i = 0; i < count; ++i) {
+            views_[row + i] = view_of(begin + std::size_t(i) * plain_, plain_);
         }
     }
 

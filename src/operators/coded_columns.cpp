@@ -1,6 +1,7 @@
 #include "operators/coded_columns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -25,9 +26,8 @@ namespace {
 
 // So many rows have one value, on average: else numbering values costs more than it saves.
 constexpr u64 kRowsOfValue = 8;
-// What processes tell each other of all columns together, and what one of them says at a time.
+// What a process tells the others of all columns together, on average.
 constexpr u64 kMostBytes = u64{1} << 20;
-constexpr u64 kBytesAtATime = u64{128} << 10;
 
 // What a batch's columns point into, beside its own memory.
 struct Kept {
@@ -41,40 +41,32 @@ Schema with_fields(Schema const& like, std::vector<Field> fields) {
     return schema;
 }
 
+// A column of a batch that becomes numbers in another dictionary.
+struct Encoding {
+    Column from;
+    std::vector<u32> const* numbers;
+    u32* to;
+};
+
 template <class Number>
-void translate(Column const& column, i64 rows, std::vector<u32> const& numbers, u32* out) {
-    Codes const& codes = *column.codes;
-    auto const* const from =
-        static_cast<Number const*>(codes.numbers) + codes.offset + column.offset;
-    if (column.validity == nullptr) {
-        for (i64 i = 0; i < rows; ++i) out[i] = numbers[std::size_t(from[i])];
-        return;
-    }
-    for (i64 i = 0; i < rows; ++i) {
-        bool const valid = device::bit_at(column.validity, u64(column.offset + i));
-        out[i] = valid ? numbers[std::size_t(from[i])] : 0;
+void translate(Encoding const& one, i64 first, i64 rows) {
+    Column const& from = one.from;
+    auto const* const numbers =
+        static_cast<Number const*>(from.codes->numbers) + from.codes->offset + from.offset;
+    for (i64 i = first; i < first + rows; ++i) {
+        bool const valid =
+            from.validity == nullptr || device::bit_at(from.validity, u64(from.offset + i));
+        one.to[i] = valid ? (*one.numbers)[std::size_t(numbers[i])] : 0;
     }
 }
 
-// A column's numbers, by another dictionary.
-Column numbers_of(Column const& column, i64 rows, std::vector<u32> const& numbers,
-                  arrow::Room& room) {
-    Column to;
-    if (rows == 0) return to;
-    // Validity bits keep their place in their byte, hence up to seven numbers in front.
-    i64 const front = column.offset % 8;
-    auto* const out = room.of<u32>(std::size_t(front + rows));
-    std::fill(out, out + front, 0);
-    switch (column.codes->width) {
-        case 1: translate<std::uint8_t>(column, rows, numbers, out + front); break;
-        case 2: translate<std::uint16_t>(column, rows, numbers, out + front); break;
-        case 4: translate<std::uint32_t>(column, rows, numbers, out + front); break;
-        default: translate<std::uint64_t>(column, rows, numbers, out + front); break;
+void translate(Encoding const& one, i64 first, i64 rows) {
+    switch (one.from.codes->width) {
+        case 1: return translate<std::uint8_t>(one, first, rows);
+        case 2: return translate<std::uint16_t>(one, first, rows);
+        case 4: return translate<std::uint32_t>(one, first, rows);
+        default: return translate<std::uint64_t>(one, first, rows);
     }
-    to.values = out;
-    to.offset = front;
-    if (column.validity != nullptr) to.validity = column.validity + column.offset / 8;
-    return to;
 }
 
 // What a channel hashes of one key; of a coded one by its numbers.
@@ -85,18 +77,19 @@ public:
         : column_(column), coded_(values != nullptr) {
         layout_.key = key_kind(schema[column].type);
         layout_.width = schema[column].type.row_width();
-        for (i64 i = 0; coded_ && i < values->rows; ++i) {
-            std::string_view const value = arrow::Values(*values, 0).at(i);
+        if (!coded_) return;
+        arrow::Values const texts(*values, 0);
+        for (i64 i = 0; i < values->rows; ++i) {
+            std::string_view const value = texts.at(i);
             of_numbers_.push_back(device::murmur3_bytes(value.data(), u32(value.size())));
         }
     }
 
-    // Joins those of a batch's rows to the ones of keys before.
-    void add(RecordBatch const& batch, bool first, std::vector<u64>& to) const {
-        BatchInput const input(batch, 0);
-        ColumnView const& view = input.get().columns[column_];
-        for (u64 i = 0; i < to.size(); ++i) {
-            u64 const hash = !coded_ ? device::hash_value(input.get(), layout_, column_, i)
+    // Joins those of rows to the ones of keys before.
+    void add(device::Batch const& rows, bool first, u64* to, u64 count) const {
+        ColumnView const& view = rows.columns[column_];
+        for (u64 i = 0; i < count; ++i) {
+            u64 const hash = !coded_             ? device::hash_value(rows, layout_, column_, i)
                              : valid_at(view, i) ? of_numbers_[values_of<u32>(view)[i]]
                                                  : device::kNullHash;
             to[i] = first ? hash : device::hash_combine(to[i], hash);
@@ -110,15 +103,38 @@ private:
     std::vector<u64> of_numbers_;
 };
 
-// Calls `work(batch)` for all of them, in threads.
-template <class Work>
-void each_batch(std::vector<Table>& tables, Work const& work) {
+std::vector<RecordBatch*> batches_of(std::vector<Table>& tables) {
     std::vector<RecordBatch*> batches;
     for (Table& table : tables) {
         for (RecordBatch& batch : table.batches) batches.push_back(&batch);
     }
-    in_parallel(batches.size(), all_threads(),
-                [&](std::size_t b, std::size_t) { work(*batches[b]); });
+    return batches;
+}
+
+// Calls `work(b, first, rows)` for blocks of rows of all batches, in threads.
+template <class Work>
+void each_block(std::vector<RecordBatch*> const& batches, Work const& work) {
+    constexpr i64 kRows = 1 << 15;
+    struct Block {
+        std::size_t batch;
+        i64 first;
+    };
+    std::vector<Block> blocks;
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+        for (i64 first = 0; first < batches[b]->rows; first += kRows) blocks.push_back({b, first});
+    }
+    in_parallel(blocks.size(), all_threads(), [&](std::size_t i, std::size_t) {
+        Block const& block = blocks[i];
+        work(block.batch, block.first, std::min(kRows, batches[block.batch]->rows - block.first));
+    });
+}
+
+// Puts other memory beside a batch's own.
+std::shared_ptr<Kept> keep_more(RecordBatch& batch) {
+    auto kept = std::make_shared<Kept>();
+    kept->original = std::move(batch.owner);
+    batch.owner = kept;
+    return kept;
 }
 
 }  // namespace
@@ -138,15 +154,7 @@ CodedColumns::CodedColumns(Conversation& talk, Runtime const& runtime,
     if (coded_.empty()) return;
     MessageWriter mine;
     for (Coded& one : coded_) mine.text(number_own(one));
-    std::string const words = mine.take();
-    std::vector<std::string> all{words};
-    if (!talk.alone()) {
-        all.assign(talk.processes().count(), "");
-        for (u64 at = 0; at < bytes_; at += kBytesAtATime) {
-            auto const more = talk.gather(at < words.size() ? words.substr(at, kBytesAtATime) : "");
-            for (std::size_t p = 0; p < all.size(); ++p) all[p] += more[p];
-        }
-    }
+    std::vector<std::string> const all = talk.gather(mine.take());
     std::vector<MessageReader> from(all.begin(), all.end());
     for (Coded& one : coded_) {
         std::vector<std::string> said;
@@ -158,6 +166,7 @@ CodedColumns::CodedColumns(Conversation& talk, Runtime const& runtime,
 
 // By what all processes know, so that all choose alike.
 void CodedColumns::choose(std::vector<std::vector<InputColumn>> const& groups) {
+    u64 said = 0;
     for (std::vector<InputColumn> const& group : groups) {
         u64 rows = 0;
         DictionarySum sum{true};
@@ -170,10 +179,10 @@ void CodedColumns::choose(std::vector<std::vector<InputColumn>> const& groups) {
         }
         u64 const most = std::min(rows / kRowsOfValue, u64(INT32_MAX));
         if (!sum.all_rows || sum.values == 0 || sum.values > most) continue;
-        // Each value and each process' list behind its length.
-        u64 const bytes = sum.bytes + sizeof(u64) * (sum.values + 2 * talk_.processes().count());
-        if (!talk_.alone() && bytes_ + bytes > kMostBytes) continue;
-        bytes_ += bytes;
+        // Each value behind its length.
+        u64 const bytes = sum.bytes + sizeof(u64) * sum.values;
+        if (!talk_.alone() && said + bytes > kMostBytes * talk_.processes().count()) continue;
+        said += bytes;
         for (InputColumn const& one : group) places_[one.input][one.column] = u32(coded_.size());
         coded_.push_back({group});
     }
@@ -258,33 +267,37 @@ void CodedColumns::encode(u32 input) {
         fields[c].type = int32();
         ++columns;
     }
-    Schema const schema = with_fields(inputs_[input]->schema(), std::move(fields));
+    schemas_.push_back(with_fields(inputs_[input]->schema(), std::move(fields)));
     for (std::size_t p = 0; p < inputs_[input]->parts(); ++p) {
         parts.push_back(inputs_[input]->part(p));
-        if (!parts[p].schema.empty()) parts[p].schema = schema;
+        if (!parts[p].schema.empty()) parts[p].schema = schemas_[input];
         memory_.take(u64(parts[p].rows()) * columns * sizeof(u32));
     }
-    each_batch(parts, [&](RecordBatch& batch) {
-        encode(input, batch);
-        batch.schema = schema;
-    });
-}
-
-void CodedColumns::encode(u32 input, RecordBatch& batch) const {
-    auto const kept = std::make_shared<Kept>();
-    for (u32 c = 0; c < batch.columns.size(); ++c) {
-        Coded const* const one = coded({input, c});
-        if (one == nullptr) continue;
-        Column& column = batch.columns[c];
-        if (batch.rows == 0) {
-            column = {};
-        } else {
-            Numbers const& numbers = one->numbers.at(column.codes->values.get());
-            column = numbers_of(column, batch.rows, numbers, kept->room);
+    std::vector<RecordBatch*> const batches = batches_of(parts);
+    std::vector<std::vector<Encoding>> all(batches.size());
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+        RecordBatch& batch = *batches[b];
+        batch.schema = schemas_[input];
+        auto const kept = keep_more(batch);
+        for (u32 c = 0; c < batch.columns.size(); ++c) {
+            Coded const* const one = coded({input, c});
+            if (one == nullptr) continue;
+            Column const from = std::exchange(batch.columns[c], {});
+            if (batch.rows == 0) continue;
+            // Validity bits keep their place in their byte, hence up to seven numbers in front.
+            i64 const front = from.offset % 8;
+            auto* const out = kept->room.of<u32>(std::size_t(front + batch.rows));
+            std::fill(out, out + front, 0);
+            Column& to = batch.columns[c];
+            to.values = out;
+            to.offset = front;
+            if (from.validity != nullptr) to.validity = from.validity + from.offset / 8;
+            all[b].push_back({from, &one->numbers.at(from.codes->values.get()), out + front});
         }
     }
-    kept->original = std::move(batch.owner);
-    batch.owner = kept;
+    each_block(batches, [&](std::size_t b, i64 first, i64 rows) {
+        for (Encoding const& one : all[b]) translate(one, first, rows);
+    });
 }
 
 void CodedColumns::add_owners(u32 input, std::vector<u32> const& keys, std::string const& name,
@@ -292,33 +305,36 @@ void CodedColumns::add_owners(u32 input, std::vector<u32> const& keys, std::stri
     std::vector<KeyHash> hashes;
     for (u32 const key : keys) {
         Coded const* const one = coded({input, key});
-        hashes.emplace_back(inputs_[input]->schema(), key, one != nullptr ? one->values : nullptr);
+        hashes.emplace_back(schemas_[input], key, one != nullptr ? one->values : nullptr);
     }
-    Schema schema;
+    std::vector<Field> fields = schemas_[input].fields();
+    fields.push_back({name, int32(), false});
+    schemas_[input] = with_fields(schemas_[input], std::move(fields));
     for (Table& part : parts_[input]) {
-        if (part.schema.empty()) continue;
-        if (schema.empty()) {
-            std::vector<Field> fields = part.schema.fields();
-            fields.push_back({name, int32(), false});
-            schema = with_fields(part.schema, std::move(fields));
-        }
-        part.schema = schema;
+        if (!part.schema.empty()) part.schema = schemas_[input];
         memory_.take(u64(part.rows()) * sizeof(u32));
     }
-    each_batch(parts_[input], [&](RecordBatch& batch) {
-        auto const kept = std::make_shared<Kept>();
-        std::vector<u64> all(std::size_t(batch.rows));
-        for (std::size_t k = 0; k < hashes.size(); ++k) hashes[k].add(batch, k == 0, all);
-        auto* const owners = kept->room.of<u32>(all.size());
-        for (std::size_t i = 0; i < all.size(); ++i) {
-            owners[i] = device::destination_of_hash(all[i], endpoints);
+    std::vector<RecordBatch*> const batches = batches_of(parts_[input]);
+    std::vector<u32*> owners;
+    for (RecordBatch* const batch : batches) {
+        owners.push_back(keep_more(*batch)->room.of<u32>(std::size_t(batch->rows)));
+        batch->schema = schemas_[input];
+        batch->columns.emplace_back();
+        batch->columns.back().values = owners.back();
+    }
+    each_block(batches, [&](std::size_t b, i64 first, i64 rows) {
+        constexpr i64 kTogether = 1 << 10;
+        std::array<u64, kTogether> all{};
+        for (i64 at = first; at < first + rows; at += kTogether) {
+            auto const count = u64(std::min(kTogether, first + rows - at));
+            BatchInput const here(*batches[b], at);
+            for (std::size_t k = 0; k < hashes.size(); ++k) {
+                hashes[k].add(here.get(), k == 0, all.data(), count);
+            }
+            for (u64 i = 0; i < count; ++i) {
+                owners[b][u64(at) + i] = device::destination_of_hash(all[i], endpoints);
+            }
         }
-        Column column;
-        column.values = owners;
-        batch.columns.push_back(std::move(column));
-        batch.schema = schema;
-        kept->original = std::move(batch.owner);
-        batch.owner = kept;
     });
 }
 
@@ -337,9 +353,10 @@ void CodedColumns::restore(std::vector<Table>& results, std::vector<InputColumn>
             result.schema = schema;
             memory_.take(u64(result.rows()) * columns * sizeof(device::StringView16));
         }
-        each_batch(results, [&](RecordBatch& batch) {
-            restore(batch, from);
-            batch.schema = schema;
+        std::vector<RecordBatch*> const batches = batches_of(results);
+        in_parallel(batches.size(), all_threads(), [&](std::size_t b, std::size_t) {
+            restore(*batches[b], from);
+            batches[b]->schema = schema;
         });
     } catch (...) {
         failure = std::current_exception();
@@ -348,7 +365,7 @@ void CodedColumns::restore(std::vector<Table>& results, std::vector<InputColumn>
 }
 
 void CodedColumns::restore(RecordBatch& batch, std::vector<InputColumn> const& from) const {
-    auto const kept = std::make_shared<Kept>();
+    auto const kept = keep_more(batch);
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
         Coded const* const one = coded(from[c]);
         if (one == nullptr) continue;
@@ -362,8 +379,6 @@ void CodedColumns::restore(RecordBatch& batch, std::vector<InputColumn> const& f
         kept->room.keep(one->values);
         column = std::move(values);
     }
-    kept->original = std::move(batch.owner);
-    batch.owner = kept;
 }
 
 std::vector<InputColumn> all_columns(Input const& input) {
@@ -381,13 +396,15 @@ std::vector<std::vector<InputColumn>> other_columns(Input const& input,
     return others;
 }
 
-std::string free_name(std::vector<Input const*> const& inputs, std::string name) {
-    for (bool taken = true; taken;) {
-        taken = std::any_of(inputs.begin(), inputs.end(), [&](Input const* const input) {
-            return has_name(input->schema(), name);
-        });
-        if (taken) name += '\'';
-    }
+std::string free_name(std::string name, std::vector<Input const*> const& inputs,
+                      std::vector<std::string> const& of_result) {
+    auto const taken = [&] {
+        return std::find(of_result.begin(), of_result.end(), name) != of_result.end() ||
+               std::any_of(inputs.begin(), inputs.end(), [&](Input const* const input) {
+                   return has_name(input->schema(), name);
+               });
+    };
+    while (taken()) name += '\'';
     return name;
 }
 

@@ -59,7 +59,6 @@ private:
     std::string number_own(Coded& coded) const;
     void number_all(Coded& coded, std::vector<std::string> const& said) const;
     void encode(u32 input);
-    void encode(u32 input, RecordBatch& batch) const;
     void restore(RecordBatch& batch, std::vector<InputColumn> const& from) const;
 
     Conversation& talk_;
@@ -68,7 +67,7 @@ private:
     std::vector<Coded> coded_;
     std::vector<std::vector<u32>> places_;   // in `coded_`, by input and column; kNone
     std::vector<std::vector<Table>> parts_;  // by input
-    u64 bytes_ = 0;                          // that processes say, at most
+    std::vector<Schema> schemas_;            // of those
 };
 
 // All columns of a lone input, as they come.
@@ -76,8 +75,9 @@ std::vector<InputColumn> all_columns(Input const& input);
 // Each of them by itself, but for some.
 std::vector<std::vector<InputColumn>> other_columns(Input const& input,
                                                     std::vector<u32> const& some);
-// A name that no column has.
-std::string free_name(std::vector<Input const*> const& inputs, std::string name);
+// A name that no column of these has, and none of a result's.
+std::string free_name(std::string name, std::vector<Input const*> const& inputs,
+                      std::vector<std::string> const& of_result = {});
 // Takes the column at this place away.
 void drop_column(std::vector<Table>& tables, std::size_t column);
 

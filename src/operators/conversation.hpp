@@ -38,7 +38,7 @@ public:
     [[nodiscard]] Processes& processes() const { return processes_; }
     [[nodiscard]] std::string const& what() const { return what_; }
 
-    // What all say at this step, by process. Throws an Error that names the process where one has given
+    // What all say at this step, by process: in several steps where it is long. Throws an Error that names the process where one has given
     // up, has ended, or was called with other arguments; Error(Timeout) when one has said nothing for as long
     // as the options' patience, Error(Interrupted) when the caller cancels.
     std::vector<std::string> gather(std::string const& facts);

@@ -87,9 +87,9 @@ std::vector<Table> exchange_among(Processes& processes, Runtime& runtime,
         }
         std::vector<std::string> routing = keys;
         OperatorOptions how = options;
-        bool const by_owner = coded.has_any(0, owning);
+        bool const by_owner = endpoints.size() > 1 && coded.has_any(0, owning);
         if (by_owner) {
-            routing = {free_name({&input}, "owner of " + names_text(keys))};
+            routing = {free_name("owner of " + names_text(keys), {&input})};
             how.hash = Hash::Modulo;
             coded.add_owners(0, owning, routing[0], u32(endpoints.size()));
         }

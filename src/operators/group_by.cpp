@@ -275,18 +275,24 @@ std::vector<Table> group_by_among(Processes& processes, Runtime& runtime,
             return group_input(runtime, talk, endpoints, input, keys, keys.size(), aggregates,
                                options, report);
         }
-        // Groups come where those of texts do.
-        std::string const owner = free_name({&input}, "owner of " + names_text(keys));
-        coded.add_owners(0, input.columns(keys), owner, u32(endpoints.size()));
-        std::vector<std::string> numbered{owner};
-        numbered.insert(numbered.end(), keys.begin(), keys.end());
-        used.push_back(owner);
+        std::vector<std::string> numbered = keys;
         OperatorOptions how = options;
-        how.hash = Hash::Modulo;
+        bool const by_owner = endpoints.size() > 1;
+        if (by_owner) {
+            // Groups come where those of texts do.
+            std::vector<std::string> of_result;
+            for (Aggregate const& one : aggregates) of_result.push_back(one.name);
+            numbered.insert(numbered.begin(),
+                            free_name("owner of " + names_text(keys), {&input}, of_result));
+            used.push_back(numbered[0]);
+            how.hash = Hash::Modulo;
+            coded.add_owners(0, input.columns(keys), numbered[0], u32(endpoints.size()));
+        }
         Input const numbers("group_by", endpoints, coded.parts(0), talk, used);
         std::vector<Table> results =
-            group_input(runtime, talk, endpoints, numbers, numbered, 1, aggregates, how, report);
-        drop_column(results, 0);
+            group_input(runtime, talk, endpoints, numbers, numbered, by_owner ? 1 : keys.size(),
+                        aggregates, how, report);
+        if (by_owner) drop_column(results, 0);
         std::vector<InputColumn> from;
         for (u32 const key : input.columns(keys)) from.push_back({0, key});
         from.resize(keys.size() + aggregates.size());

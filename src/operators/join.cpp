@@ -350,10 +350,6 @@ std::vector<std::string> used(std::vector<std::string> const& keys,
     return names;
 }
 
-}  // namespace
-
-namespace {
-
 // A key of type null on one side, which matches nothing, is compared as the other's type.
 void match_null_keys(Input& left, Input& right, JoinSpec const& spec) {
     for (std::size_t k = 0; k < std::min(spec.left_keys.size(), spec.right_keys.size()); ++k) {
@@ -372,7 +368,7 @@ std::vector<std::vector<InputColumn>> numbered_alike(JoinRules const& rules) {
     auto const& compared = rules.keys.compared(true);
     auto const& others = rules.keys.compared(false);
     std::vector<std::vector<InputColumn>> groups;
-    bool as_they_lie = true;  // else owners are those of other values
+    bool as_they_lie = true;  // by converted keys rows would come elsewhere
     for (std::size_t k = 0; k < compared.size(); ++k) {
         as_they_lie = as_they_lie && !compared[k].conversion && !others[k].conversion;
     }
@@ -431,11 +427,14 @@ std::vector<Table> join_among(Processes& processes, Runtime& runtime,
                                options, report);
         }
         JoinSpec numbered = spec;
-        bool const by_owner = coded.has_any(0, rules.keys.left);
+        bool const moves = endpoints.size() > 1 && spec.broadcast != Broadcast::On;
+        bool const by_owner = moves && coded.has_any(0, rules.keys.left);
         if (by_owner) {
             // Rows come where those of texts do.
-            std::string const owner =
-                free_name({&left_input, &right_input}, "owner of " + names_text(spec.left_keys));
+            std::vector<std::string> of_result;
+            for (JoinedColumn const& one : rules.columns) of_result.push_back(one.field.name);
+            std::string const owner = free_name("owner of " + names_text(spec.left_keys),
+                                                {&left_input, &right_input}, of_result);
             coded.add_owners(0, rules.keys.left, owner, u32(endpoints.size()));
             coded.add_owners(1, rules.keys.right, owner, u32(endpoints.size()));
             numbered.left_keys.insert(numbered.left_keys.begin(), owner);

@@ -146,6 +146,45 @@ def test_join_by_several_keys(broadcast: bool, columns: list[str] | None) -> Non
     assert found[0].column_names == expected[0].column_names
 
 
+def test_names_of_results_that_owners_might_have() -> None:
+    table, plain = tables()
+    wanted = [("count", None, "owner of word")]
+    found, expected = (
+        arrow(mgi.group_by(one, "word", wanted, endpoints=2)) for one in (table, plain)
+    )
+    expect_same_parts(found, expected)
+    left = table.slice(0, 500).rename_columns(["k", "row", "z_right", "owner of z"])
+    right = table.slice(0, 100).rename_columns(["k", "row", "z", "owner of z"])
+    found = arrow(mgi.join(left, right, on=[("z_right", "z")], endpoints=2, broadcast=False))
+    assert "owner of z_right" in found[0].column_names
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pa.array([True, False, None]),
+        pa.array([0.0, -0.0, float("nan")]),
+        pa.array(["1.50", None, "-2.25"]).cast(pa.decimal128(10, 2)),
+        pa.array([b"abc", None, b"xyz"], pa.binary(3)),
+        pa.array(["a text", None, "another one that is long"]),
+        pa.array([[1, 2], None, []], pa.list_(pa.int32())),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_owners_by_a_key_beside(second: Any) -> None:
+    table, plain = tables()
+    beside = second.take(pa.array([i % 3 for i in range(len(table))]))
+    table, plain = (one.append_column("beside", beside) for one in (table, plain))
+    for keys in (["word", "beside"], ["beside", "word"]):
+        found, expected = (arrow(mgi.exchange(one, keys, endpoints=3)) for one in (table, plain))
+        expect_same_parts(found, expected)
+        wanted = [("count", None, "n")]
+        found, expected = (
+            arrow(mgi.group_by(one, keys, wanted, endpoints=3)) for one in (table, plain)
+        )
+        assert [len(part) for part in found] == [len(part) for part in expected]
+
+
 def test_results_have_no_categories_of_others() -> None:
     few = pa.array(["small", "large"] * 100).dictionary_encode()
     more = pa.array(["small", "large", "huge"] * 50).dictionary_encode()
@@ -238,8 +277,31 @@ for key in ("k", "word"):
 assert rows(mgi.group_by(table, "word", count, **call)) == rows(
     mgi.group_by(plain, "word", count, **call)
 )
-few = mgi.join(table, table[:5000], "word", **call)
-assert rows(few) == rows(mgi.join(plain, plain[:5000], "word", **call))
+
+codes = pa.array([i * 7 % 50 for i in range(10_000)])
+few = pa.DictionaryArray.from_arrays(codes, pa.array(words[:50]))
+keys = {"word": few, "k": [i % 300 for i in range(10_000)]}
+left = pa.table({**keys, "row": range(10_000)})
+right = pa.table({**keys, "name": few}).slice(job.rank, 200)
+texts = {"word": pa.string(), "k": pa.int64()}
+sides = [
+    (left, right),
+    (
+        left.cast(pa.schema({**texts, "row": pa.int64()})),
+        right.cast(pa.schema({**texts, "name": pa.string()})),
+    ),
+]
+if sys.argv[1] == "mixed" and job.rank == 1:
+    sides[0] = sides[1]
+for how in ("inner", "full", "semi"):
+    for keys in (["word"], ["k", "word"]):
+        if (how, keys) == ("full", ["word"]):
+            continue  # as many pairs as inner
+        stats, plain_stats = {}, {}
+        found = mgi.join(*sides[0], keys, how=how, broadcast=False, stats=stats, **call)
+        same = mgi.join(*sides[1], keys, how=how, broadcast=False, stats=plain_stats, **call)
+        assert rows(found) == rows(same)
+        assert (stats["bytes"] < plain_stats["bytes"]) == (sys.argv[1] == "coded")
 print("well", job.rank, flush=True)
 """
 
