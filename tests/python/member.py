@@ -115,10 +115,11 @@ def stream(folder: str) -> Any:
                 count += len(batch)
             return count
 
-        received = pool.submit(receive)
         batch = rows(0, 1000)
-        sent = 0
         try:
+            # Rows move where this process has sent some, too.
+            sent = channel.send(batch, mine, timeout=LIMIT)
+            received = pool.submit(receive)
             while not Path(folder, "stop").exists():
                 sent += channel.send(batch, mine, timeout=LIMIT)
             channel.flush(mine, timeout=LIMIT)
