@@ -198,27 +198,13 @@ std::shared_ptr<RecordBatch const> first_values(RecordBatch const& dictionary,
     return std::make_shared<RecordBatch const>(std::move(first));
 }
 
-template <class Number>
-bool all_below(Column const& column, std::int64_t rows, std::uint64_t limit) {
+/// Whether each valid row's number is below `limit`.
+bool all_below(Column const& column, std::int64_t rows, std::size_t limit) {
     Codes const& codes = *column.codes;
-    auto const* const numbers =
-        static_cast<Number const*>(codes.numbers) + codes.offset + column.offset;
-    for (std::int64_t i = 0; i < rows; ++i) {
-        if (std::uint64_t(numbers[i]) < limit) continue;
-        bool const valid = column.validity == nullptr ||
-                           device::bit_at(column.validity, std::uint64_t(column.offset + i));
-        if (valid) return false;
-    }
-    return true;
-}
-
-bool all_below(Column const& column, std::int64_t rows, std::uint64_t limit) {
-    switch (column.codes->width) {
-        case 1: return all_below<std::uint8_t>(column, rows, limit);
-        case 2: return all_below<std::uint16_t>(column, rows, limit);
-        case 4: return all_below<std::uint32_t>(column, rows, limit);
-        default: return all_below<std::uint64_t>(column, rows, limit);
-    }
+    auto const* const numbers = static_cast<std::byte const*>(codes.numbers);
+    RowNumbers const all{numbers + std::size_t(codes.offset) * codes.width, codes.width, rows,
+                         column.offset, column.validity};
+    return first_beyond(all, std::int64_t(limit)) < 0;
 }
 
 /// The format's categories as they are exported, where the rows are known by their numbers; null where one

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <mgi/batch.hpp>
+
 #include "core/buffer.hpp"
 
 namespace mgi::arrow {
@@ -37,6 +39,14 @@ private:
     std::vector<Buffer> pieces_;
     std::vector<std::shared_ptr<void const>> others_;
 };
+
+/// Room for more of what a batch's columns point into, which the batch keeps from now on.
+inline std::shared_ptr<Room> room_in(RecordBatch& batch) {
+    auto room = std::make_shared<Room>();
+    room->keep(std::move(batch.owner));
+    batch.owner = room;
+    return room;
+}
 
 inline void set_bit(std::uint8_t* bits, std::size_t at) {
     bits[at / 8] = std::uint8_t(bits[at / 8] | 1u << (at % 8));

@@ -87,7 +87,8 @@ struct TableStream {
             if (formats[c].stored == arrow::Stored::Nested) nested.push_back(c);
         }
         std::size_t const count = nested.empty() ? 1 : std::min(batches.size(), all_threads());
-        for (std::size_t b = 0; b < count; ++b) ahead.emplace_back(formats.size());
+        std::size_t const columns = nested.empty() ? 0 : formats.size();
+        for (std::size_t b = 0; b < count; ++b) ahead.emplace_back(columns);
         if (count == 1) return;
         in_parallel(count * nested.size(), all_threads(), [&](std::size_t job, std::size_t) {
             std::size_t const b = job / nested.size();
@@ -117,8 +118,9 @@ struct TableStream {
             std::int64_t const half = whole.rows / 2;
             batches.front() = whole.slice(half, whole.rows - half);
             batches.push_front(whole.slice(0, half));
-            ahead.front() = Exported(formats.size());
-            ahead.emplace_front(formats.size());
+            std::size_t const columns = ahead.front().columns.size();
+            ahead.front() = Exported(columns);
+            ahead.emplace_front(columns);
         }
     }
 };

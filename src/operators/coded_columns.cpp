@@ -29,12 +29,6 @@ constexpr u64 kRowsOfValue = 8;
 // What a process tells the others of all columns together, on average.
 constexpr u64 kMostBytes = u64{1} << 20;
 
-// What a batch's columns point into, beside its own memory.
-struct Kept {
-    std::shared_ptr<void const> original;
-    arrow::Room room;
-};
-
 Schema with_fields(Schema const& like, std::vector<Field> fields) {
     Schema schema(std::move(fields));
     schema.set_metadata(like.metadata());
@@ -85,13 +79,14 @@ public:
         }
     }
 
-    // Joins those of rows to the ones of keys before.
-    void add(device::Batch const& rows, bool first, u64* to, u64 count) const {
+    // Joins those of rows [begin, begin + count) to the ones of keys before.
+    void add(device::Batch const& rows, u64 begin, bool first, u64* to, u64 count) const {
         ColumnView const& view = rows.columns[column_];
         for (u64 i = 0; i < count; ++i) {
-            u64 const hash = !coded_             ? device::hash_value(rows, layout_, column_, i)
-                             : valid_at(view, i) ? of_numbers_[values_of<u32>(view)[i]]
-                                                 : device::kNullHash;
+            u64 const row = begin + i;
+            u64 const hash = !coded_               ? device::hash_value(rows, layout_, column_, row)
+                             : valid_at(view, row) ? of_numbers_[values_of<u32>(view)[row]]
+                                                   : device::kNullHash;
             to[i] = first ? hash : device::hash_combine(to[i], hash);
         }
     }
@@ -127,14 +122,6 @@ void each_block(std::vector<RecordBatch*> const& batches, Work const& work) {
         Block const& block = blocks[i];
         work(block.batch, block.first, std::min(kRows, batches[block.batch]->rows - block.first));
     });
-}
-
-// Puts other memory beside a batch's own.
-std::shared_ptr<Kept> keep_more(RecordBatch& batch) {
-    auto kept = std::make_shared<Kept>();
-    kept->original = std::move(batch.owner);
-    batch.owner = kept;
-    return kept;
 }
 
 }  // namespace
@@ -249,12 +236,12 @@ void CodedColumns::number_all(Coded& coded, std::vector<std::string> const& said
     Field of_values = field(coded.columns[0]);
     of_values.type.arrow = nullptr;
     of_values.nullable = false;
-    auto const kept = std::make_shared<Kept>();
+    auto const room = std::make_shared<arrow::Room>();
     RecordBatch values;
     values.schema = Schema({of_values});
     values.rows = i64(all.values().size());
-    values.columns.push_back(arrow::column_of(all.values(), of_values.type, kept->room));
-    values.owner = kept;
+    values.columns.push_back(arrow::column_of(all.values(), of_values.type, *room));
+    values.owner = room;
     coded.values = std::make_shared<RecordBatch const>(arrow::with_views(values, {0}));
 }
 
@@ -278,7 +265,7 @@ void CodedColumns::encode(u32 input) {
     for (std::size_t b = 0; b < batches.size(); ++b) {
         RecordBatch& batch = *batches[b];
         batch.schema = schemas_[input];
-        auto const kept = keep_more(batch);
+        auto const room = arrow::room_in(batch);
         for (u32 c = 0; c < batch.columns.size(); ++c) {
             Coded const* const one = coded({input, c});
             if (one == nullptr) continue;
@@ -286,7 +273,7 @@ void CodedColumns::encode(u32 input) {
             if (batch.rows == 0) continue;
             // Validity bits keep their place in their byte, hence up to seven numbers in front.
             i64 const front = from.offset % 8;
-            auto* const out = kept->room.of<u32>(std::size_t(front + batch.rows));
+            auto* const out = room->of<u32>(std::size_t(front + batch.rows));
             std::fill(out, out + front, 0);
             Column& to = batch.columns[c];
             to.values = out;
@@ -317,7 +304,7 @@ void CodedColumns::add_owners(u32 input, std::vector<u32> const& keys, std::stri
     std::vector<RecordBatch*> const batches = batches_of(parts_[input]);
     std::vector<u32*> owners;
     for (RecordBatch* const batch : batches) {
-        owners.push_back(keep_more(*batch)->room.of<u32>(std::size_t(batch->rows)));
+        owners.push_back(arrow::room_in(*batch)->of<u32>(std::size_t(batch->rows)));
         batch->schema = schemas_[input];
         batch->columns.emplace_back();
         batch->columns.back().values = owners.back();
@@ -325,11 +312,11 @@ void CodedColumns::add_owners(u32 input, std::vector<u32> const& keys, std::stri
     each_block(batches, [&](std::size_t b, i64 first, i64 rows) {
         constexpr i64 kTogether = 1 << 10;
         std::array<u64, kTogether> all{};
+        BatchInput const here(*batches[b], 0);
         for (i64 at = first; at < first + rows; at += kTogether) {
             auto const count = u64(std::min(kTogether, first + rows - at));
-            BatchInput const here(*batches[b], at);
             for (std::size_t k = 0; k < hashes.size(); ++k) {
-                hashes[k].add(here.get(), k == 0, all.data(), count);
+                hashes[k].add(here.get(), u64(at), k == 0, all.data(), count);
             }
             for (u64 i = 0; i < count; ++i) {
                 owners[b][u64(at) + i] = device::destination_of_hash(all[i], endpoints);
@@ -365,18 +352,17 @@ void CodedColumns::restore(std::vector<Table>& results, std::vector<InputColumn>
 }
 
 void CodedColumns::restore(RecordBatch& batch, std::vector<InputColumn> const& from) const {
-    auto const kept = keep_more(batch);
+    auto const room = arrow::room_in(batch);
     for (std::size_t c = 0; c < batch.columns.size(); ++c) {
         Coded const* const one = coded(from[c]);
         if (one == nullptr) continue;
         Column& column = batch.columns[c];
         arrow::RowNumbers const numbers{column.values, sizeof(u32), batch.rows, column.offset,
                                         column.validity};
-        Column values =
-            arrow::take(one->values->columns[0], field(from[c]).type, numbers, kept->room);
+        Column values = arrow::take(one->values->columns[0], field(from[c]).type, numbers, *room);
         values.codes = std::make_shared<Codes const>(
             Codes{column.values, sizeof(u32), column.offset, one->values});
-        kept->room.keep(one->values);
+        room->keep(one->values);
         column = std::move(values);
     }
 }

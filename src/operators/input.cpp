@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "core/arrow_room.hpp"
 #include "operators/schema_message.hpp"
 
 namespace mgi::operators {
@@ -92,19 +93,17 @@ void take_types(RecordBatch& batch, Schema const& schema) {
         widest = std::max<std::size_t>(widest, fields[c].type.row_width());
     }
     // Zeros are no value by their validity, and nothing to read beneath: no offset, no character.
-    auto const zeros = std::make_shared<std::vector<std::byte>>(
-        widest * std::size_t(std::max<i64>(batch.rows, 1)));
+    std::size_t const bytes = widest * std::size_t(std::max<i64>(batch.rows, 1));
+    u8 const* const zeros = arrow::room_in(batch)->bits(8 * bytes);
     for (u32 c = 0; c < fields.size(); ++c) {
         if (!wants_type(batch, schema, c)) continue;
         Column nulls;
         nulls.encoding = fields[c].type.is_variable() ? Encoding::Views : Encoding::Plain;
-        nulls.values = zeros->data();
-        nulls.validity = reinterpret_cast<u8 const*>(zeros->data());
+        nulls.values = zeros;
+        nulls.validity = zeros;
         batch.columns[c] = std::move(nulls);
     }
     batch.schema = Schema(std::move(fields));
-    using Owner = std::shared_ptr<void const>;
-    batch.owner = std::make_shared<std::pair<Owner, Owner>>(batch.owner, zeros);
 }
 
 }  // namespace
